@@ -22,6 +22,8 @@ from fxtio.errors import FormatError
 from fxtio.io.source import without_compression
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
     from fxtio.codec.annotation import AnnotatedRecord
     from fxtio.finding import Finding, Findings
     from fxtio.io.reading import TraceInfo
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from fxtio.report import Report
     from fxtio.selection import Selection
     from fxtio.table import Table, WritableTable
+    from fxtio.timeline import Timeline
     from fxtio.timeline.parts import Part, Registry
 
 BUILT_IN = {
@@ -253,6 +256,21 @@ class Trace(Protocol):
         """Yield tables in batches of bounded size; every batch has all tables that were asked for.
 
         A column that refers to rows of another table counts within the batch.
+        """
+
+    def timeline(self) -> Timeline:
+        """Return the trace as format-neutral tables, see `fxtio.timeline.Timeline`; closing it closes the trace.
+
+        Raises:
+            FormatError: the format has no timeline.
+        """
+
+    def sql(self, query: str) -> DuckDBPyRelation:
+        """Run a query in SQL over the timeline, see `fxtio.timeline.Timeline.sql`.
+
+        Raises:
+            QueryError: DuckDB refuses the query, or is not installed.
+            FormatError: the format has no timeline.
         """
 
     def close(self) -> None:

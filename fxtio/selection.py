@@ -182,7 +182,8 @@ def is_selected(patterns: Iterable[str], name: str | None, numbers: Iterable[int
     Args:
         patterns: the patterns; without any, everything is selected.
         name: the name of the thing; None if it has none.
-        numbers: numbers that identify it, which a pattern of digits must equal.
+        numbers: numbers that identify it, one of which a pattern of digits must equal.  Without any, a pattern of
+            digits is one of names, too.
     """
     included = True
     is_first = True
@@ -190,13 +191,22 @@ def is_selected(patterns: Iterable[str], name: str | None, numbers: Iterable[int
     for pattern in patterns:
         excludes = pattern.startswith(EXCLUDED)
         text = pattern[1:] if excludes else pattern
-        matches = text in decimals or (name is not None and (text == name or fnmatchcase(name, text)))
+        if decimals and is_number(pattern):
+            matches = text in decimals
+        else:
+            matches = name is not None and (text == name or fnmatchcase(name, text))
         if excludes and matches:
             return False
         if not excludes:
             included = matches or (included and not is_first)
             is_first = False
     return included
+
+
+def is_number(pattern: str) -> bool:
+    """Return whether a pattern is a number, such as a thread id."""
+    text = pattern.removeprefix(EXCLUDED)
+    return text.isascii() and text.isdecimal()
 
 
 def time_range(begin: Moment | None, end: Moment | None, info: TraceInfo) -> tuple[int | None, int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 
 from fxtio._native.constants import SpanStep
 from fxtio.selection import Selection
-from fxtio.timeline import Timeline
+from fxtio.table import Table
+from fxtio.timeline import Timeline, sorting
 from fxtio.timeline.answers import Condition, QuestionError, find, lanes, overview, top, tree
 from fxtio.timeline.answers.overview import Gaps
 from fxtio.timeline.answers.totals import Durations
+from fxtio.timeline.arguments import Arguments
+from fxtio.timeline.parts import Registry
 from support.timelines import CATEGORIES, NAMES, Step, step_lists, timeline_of
 
 Row = dict[str, Any]
@@ -351,6 +355,39 @@ def test_the_innermost_ancestors() -> None:
     instant = Step(SpanStep.INSTANT, 0, 200, 0, "here")
     (hit,) = find(timeline_of([*begins, instant]), "here").rows
     assert hit.ancestors == [step.name for step in begins[50:]]
+
+
+def test_arguments_of_steps_that_are_sorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows come in the order of time, so their numbers, by which arguments are known, are in no order."""
+    monkeypatch.setattr(sorting, "MAX_ROWS", 10)
+    steps = [
+        Step(kind, 0, time + (kind == SpanStep.END), 0, "f", time)
+        for time in reversed(range(0, 200, 2))
+        for kind in (SpanStep.END, SpanStep.BEGIN)
+    ]
+    hits = find(timeline_of(steps, 7), conditions=[Condition.parse("n>=0")], order="time")
+    assert [hit.arguments for hit in hits.rows] == [{"n": time} for time in range(0, 200, 2)]
+    assert top(timeline_of(steps, 7), by="arg:n").table.num_rows == 100
+
+
+class Waiting:
+    """The greatest number of arguments that wait after a batch."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.arguments = Arguments(registry)
+        self.most = 0
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        self.arguments.enter(tables)
+        self.arguments.leave(tables)
+        self.most = max(self.most, len(self.arguments.of(np.arange(1000))))
+
+
+def test_arguments_that_belong_to_no_slice_are_forgotten() -> None:
+    kinds = (SpanStep.END, SpanStep.INSTANT)  # an end without a begin is no slice
+    steps = [Step(kinds[time % 2], 0, time, 0, "f", time) for time in range(1000)]
+    waiting, _ = timeline_of(steps, 10).fold(Waiting, "slices", "instants", "args")
+    assert waiting.most == 0
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("selection",),
     ("timeline",),
     ("formats",),
+    ("readers",),
     ("fxt", "mono", "uftrace", "coreprofiler", "dcpi"),
     ("exchange",),
     ("tracer",),

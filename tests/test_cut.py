@@ -225,7 +225,7 @@ def test_a_trace_without_introductions_stays_without() -> None:
 
 
 def test_too_many_open_spans_are_left_out_with_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.fxt.cut.held.MAX_KEPT", 3)
+    monkeypatch.setattr("fxtio.fxt.cut.early.MAX_KEPT", 3)
     records = [r.DurationComplete(number, Thread(1, number), "c", "a", (), 100) for number in range(1, 6)]
     with fxtio.open(trace_of(*records), format="fxt") as trace:
         out = io.BytesIO()

@@ -144,6 +144,53 @@ static PyObject *gather(PyObject *module, PyObject *const *args, Py_ssize_t narg
     Py_RETURN_NONE;
 }
 
+/* Copy runs of words one behind the other; see python.py. */
+static PyObject *copy_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {
+        {"words", 8, 0}, {"at", 8, 0}, {"size", 8, 0}, {"chosen", 1, 0}, {"out", 8, 1}};
+    enum { WORDS, AT, SIZE, CHOSEN, OUT, COUNT };
+    if (nargs != COUNT) {
+        PyErr_SetString(PyExc_TypeError, "copy_rows takes 5 arguments");
+        return NULL;
+    }
+    Array a[COUNT];
+    if (arrays_open(a, args, specs, COUNT) < 0)
+        return NULL;
+    const uint64_t *words = a[WORDS].view.buf;
+    const int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
+    const int8_t *chosen = a[CHOSEN].view.buf;
+    uint64_t *out = a[OUT].view.buf;
+    Py_ssize_t rows = a[AT].count, row = 0;
+    int64_t total = a[WORDS].count, room = a[OUT].count, filled = 0;
+    int valid = a[SIZE].count == rows && a[CHOSEN].count == rows;
+    Py_BEGIN_ALLOW_THREADS
+    while (valid && row < rows) {
+        if (!chosen[row]) {
+            row++;
+            continue;
+        }
+        int64_t first = at[row], end = first;
+        for (; row < rows && chosen[row] && at[row] == end; row++) {
+            valid = end >= 0 && size[row] >= 0 && size[row] <= total - end;
+            if (!valid)
+                break;
+            end += size[row];
+        }
+        valid = valid && end - first <= room - filled;
+        if (valid)
+            memcpy(out + filled, words + first, (size_t)(end - first) * sizeof *out);
+        filled += end - first;
+    }
+    Py_END_ALLOW_THREADS
+    arrays_close(a, COUNT);
+    if (!valid) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ, or a run is not within the words, or there is no room");
+        return NULL;
+    }
+    return PyLong_FromLongLong(filled);
+}
+
 /* Walk small records inside of records; see python.py. */
 static PyObject *walk_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
@@ -199,6 +246,7 @@ static PyObject *walk_many(PyObject *module, PyObject *const *args, Py_ssize_t n
 static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, "See fxtio._native.python.walk."},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, "See fxtio._native.python.gather."},
+    {"copy_rows", (PyCFunction)(void (*)(void))copy_rows, METH_FASTCALL, "See fxtio._native.python.copy_rows."},
     {"walk_many", (PyCFunction)(void (*)(void))walk_many, METH_FASTCALL, "See fxtio._native.python.walk_many."},
     {"walk_payloads", (PyCFunction)(void (*)(void))walk_payloads, METH_FASTCALL,
      "See fxtio._native.python.walk_payloads."},
@@ -207,10 +255,14 @@ static PyMethodDef methods[] = {
     {"sum_rows", (PyCFunction)(void (*)(void))sum_rows, METH_FASTCALL, "See fxtio._native.python.sum_rows."},
     {"unroll", (PyCFunction)(void (*)(void))unroll, METH_FASTCALL, "See fxtio._native.python.unroll."},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL, "See fxtio._native.python.distinct."},
-    {"late", (PyCFunction)(void (*)(void))late, METH_FASTCALL, "See fxtio._native.python.late."},
-    {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "See fxtio._native.python.match."},
-    {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python.nest."},
-    {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python.tally."},
+    {"late", (PyCFunction)(void (*)(void))late, METH_FASTCALL, "See fxtio._native.python_spans.late."},
+    {"list_slices", (PyCFunction)(void (*)(void))list_slices, METH_FASTCALL,
+     "See fxtio._native.python_spans.list_slices."},
+    {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "See fxtio._native.python_spans.match."},
+    {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python_spans.nest."},
+    {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python_spans.tally."},
+    {"read_plain", (PyCFunction)(void (*)(void))read_plain, METH_FASTCALL, "See fxtio.fxt.plain.PlainReader."},
+    {"interleave", (PyCFunction)(void (*)(void))interleave, METH_FASTCALL, "See fxtio._native.python.interleave."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,
      "See fxtio.mono.stream.kernels.Kernels.scan."},
     {"fill_stream", (PyCFunction)(void (*)(void))fill_stream, METH_FASTCALL,

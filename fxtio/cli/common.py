@@ -162,7 +162,7 @@ def selection_of(options: Namespace, trace: Trace) -> Selection:
     Raises:
         SelectionError: the trace has no such times.
     """
-    from fxtio.io.reading import FileReader
+    from fxtio.readers import FileReader
 
     has_range = options.begin is not None or options.end is not None
     if isinstance(trace, FileReader) and (has_range or options.threads or options.processes):
@@ -417,6 +417,12 @@ def findings_json(trace: Trace) -> dict[str, Any]:
         for finding in trace.findings
     ]
     return {"counts": dict(trace.findings.counts), "first": first}
+
+
+def timeline_json(timeline: Timeline) -> dict[str, Any]:
+    """Return the name of a timeline, what it cannot show, and the findings of its trace, as JSON."""
+    findings = {"counts": {}, "first": []} if timeline.trace is None else findings_json(timeline.trace)
+    return {"name": json_text(timeline.name), "losses": dict(timeline.losses), "findings": findings}
 
 
 def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:

@@ -38,12 +38,11 @@ def run(options: Namespace) -> int:
 
 def _overview(trace: Trace) -> Overview | None:
     """Return the longest and busiest of a trace; None if it has no slices, or its format no timeline."""
-    from fxtio.exchange.opening import timeline_of
     from fxtio.timeline.answers import overview
 
     if not format_of(trace).has_timeline:
         return None
-    result = overview(timeline_of(trace))
+    result = overview(trace.timeline())
     return result if result.slices or result.functions else None
 
 

@@ -16,7 +16,8 @@ from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
 from fxtio.finding import Findings
-from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.io.reading import TraceInfo
+from fxtio.readers import FileReader
 from fxtio.table import Table
 
 _STYLE_BYTES = 1 << 22
@@ -70,7 +71,7 @@ class Info(TraceInfo):
 
 
 class CoreProfilerTrace(FileReader[Info]):
-    """A CoreProfiler trace; the arguments are those of `fxtio.io.reading.FileReader`."""
+    """A CoreProfiler trace; the arguments are those of `fxtio.readers.FileReader`."""
 
     format: ClassVar[str] = "coreprofiler"
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
+from fxtio.io.reading import since_epoch
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
 
@@ -15,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 TABLES = (
     "function_names", "function_names_old", "class_names", "functions", "compiled_functions", "cached_functions",
-    "thread_assignments", "app_domains", "config",
+    "thread_assignments", "app_domains", "config", "starts",
 )  # fmt: skip
 """The tables from which names are taken."""
 
@@ -34,6 +36,7 @@ class WholeNames:
 
     Attributes:
         pid: the process, 0 if it is not known.
+        wall_clock: the nanoseconds since the Unix epoch at the start of profiling; None if only local time is known.
         tick: the nanoseconds of a sampling tick, None if they are not known.
     """
 
@@ -57,6 +60,7 @@ class WholeNames:
         self._os_thread = dict(zip(assignments["thread"].tolist(), assignments["os_thread"].tolist(), strict=True))
         processes = [pid for pid in tables["app_domains"]["process_id"].tolist() if 0 < pid < _MAX_PID]
         self.pid = processes[0] if processes else 0
+        self.wall_clock = _wall_clock(tables["starts"]["started_at"].to_list())
         self.tick = _tick(dict(zip(tables["config"]["name"], tables["config"]["value"], strict=True)))
 
     def function(self, iid: int) -> str:
@@ -116,6 +120,11 @@ def _rows(table: Table, *names: str) -> Any:
     """Yield the rows of some columns of numbers as dictionaries."""
     for values in zip(*(table[name].tolist() for name in names), strict=True):
         yield dict(zip(names, values, strict=True))
+
+
+def _wall_clock(starts: list[str | None]) -> int | None:
+    """Return the wall-clock time of the first start of profiling, see `WholeNames.wall_clock`."""
+    return since_epoch(datetime.fromisoformat(starts[0])) if starts and starts[0] is not None else None
 
 
 def _tick(config: dict[str, str]) -> int | None:

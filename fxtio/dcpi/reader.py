@@ -27,8 +27,9 @@ from fxtio.dcpi.state import Header
 from fxtio.dcpi.tables import TABLES, SegmentCollector, tables_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.io.reading import TraceInfo
 from fxtio.io.source import Source
+from fxtio.readers import FileReader
 from fxtio.table import Table
 
 
@@ -75,7 +76,7 @@ class Info(TraceInfo):
 
 
 class DcpiTrace(FileReader[Info]):
-    """A DCPI profile; the arguments are those of `fxtio.io.reading.FileReader`."""
+    """A DCPI profile; the arguments are those of `fxtio.readers.FileReader`."""
 
     format: ClassVar[str] = "dcpi"
 

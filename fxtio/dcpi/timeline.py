@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio.codec.integers import MAX_INT64
+from fxtio.io.reading import since_epoch
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.stacks import Stacks
 
@@ -37,6 +38,8 @@ def parts(trace: DcpiTrace, registry: Registry, tables: Set[str]) -> Iterator[Pa
         tables: the tables of the timeline that are needed.
     """
     header, stacks = trace.header, Stacks(registry)
+    if header.epoch is not None:
+        registry.note_wall_clock(since_epoch(header.epoch))
     module, event, period = header.get("path") or header.get("image"), header.get("event"), header.period
     is_weighted = bool(event and period)
     unit = registry.names.code(event if is_weighted else "samples")

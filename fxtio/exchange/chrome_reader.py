@@ -85,8 +85,18 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
     events = JsonEvents(source, "traceEvents", Event, _event, registry.losses)
     reading = _Reading(registry, tables)
     for items in events:
+        _note_wall_clock(registry, events.members)
         yield reading.part(items)
+    _note_wall_clock(registry, events.members)
     yield reading.samples(events.members)
+
+
+def _note_wall_clock(registry: Registry, members: Mapping[str, Any]) -> None:
+    """Note the time at which all other times count from 0, as torch.profiler and VizTracer write it."""
+    metadata = members.get("viztracer_metadata")
+    for owner in (members, metadata if isinstance(metadata, dict) else {}):
+        if type(owner.get("baseTimeNanoseconds")) is int:
+            registry.note_wall_clock(owner["baseTimeNanoseconds"])
 
 
 class _Reading:

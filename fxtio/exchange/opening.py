@@ -8,30 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio import exchange as exchanges
 from fxtio import formats
-from fxtio.errors import FormatError
-from fxtio.io.reading import FileReader, can_reopen
+from fxtio.io.reading import can_reopen
 from fxtio.io.source import Source, is_directory, open_source
 from fxtio.io.spool import Spool
 from fxtio.timeline import Timeline
 
 if TYPE_CHECKING:
-    from fxtio.formats import Trace
     from fxtio.timeline.parts import Part, Registry
-
-
-def timeline_of(trace: Trace) -> Timeline:
-    """Return the timeline of an open trace of any format of `fxtio.formats`; closing it closes the trace.
-
-    Raises:
-        FormatError: the format has no timeline.
-    """
-    known = formats.by_name(trace.format)
-    if not known.has_timeline:
-        raise FormatError(f"{trace.name}: traces of the format {known.name} cannot be read as a timeline")
-    room = known.timeline
-    if isinstance(trace, FileReader):
-        trace.reads_again = True  # to sort it, if need be
-    return Timeline(trace.name, trace.format, partial(room.parts, trace), trace=trace)
 
 
 def open_timeline(target: Any, *, format: str | None = None, source: Source | None = None, **options: Any) -> Timeline:
@@ -45,7 +28,7 @@ def open_timeline(target: Any, *, format: str | None = None, source: Source | No
     """
     if source is None and is_directory(target):
         chosen = formats.by_name(format) if format else formats.of_directory(target)
-        return timeline_of(chosen.open(target, **options))
+        return chosen.open(target, **options).timeline()
     if source is None:
         source = open_source(target, limit=options.get("max_bytes"))
     try:
@@ -55,7 +38,7 @@ def open_timeline(target: Any, *, format: str | None = None, source: Source | No
         if exchange is not None:
             return _imported(exchange, source, target, options)
         known = formats.by_name(format) if format else formats.of_source(source)
-        return timeline_of(known.open(target, source=source, **options))
+        return known.open(target, source=source, **options).timeline()
     except Exception:
         source.close()
         raise

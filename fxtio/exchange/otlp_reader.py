@@ -48,6 +48,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
     Raises:
         FormatError: no line is JSON, and the file is not JSON as a whole either.
     """
+    registry.note_wall_clock(0)
     reader = _Reader(registry)
     is_first = True
     for line in _lines(source):

@@ -37,11 +37,12 @@ from fxtio.timeline.stacks import SliceStacks, Stacks, Sums
 NOT_CARRIED = (
     "times, and the order of samples and allocations; processors of samples",
     "of slices all but their number and own time by stack and track: arguments, states, ids",
-    "instants, flows, counters, logs, scheduling, garbage collections",
+    "instants, flows, counters, logs, scheduling",
 )
 """The content of a timeline that a file does not have."""
 
 _PROFILE = {"sample_type": 1, "sample": 2, "mapping": 3, "location": 4, "function": 5, "string": 6, "default": 14}
+_TIMES = {"begin": 9}
 _TYPE = {"type": 1, "unit": 2}
 _SAMPLE = {"location": 1, "value": 2, "label": 3}
 _LABEL = {"key": 1, "text": 2, "number": 3}
@@ -103,6 +104,7 @@ class _Importer:
             self._found[number].append((begin, end))
         if next(messages, None) is not None:
             self._lose(f"what comes after the first {MAX_MESSAGES:,} messages")
+        registry.note_wall_clock(self._message(0, len(data), _TIMES)["begin"] or None)
         self._strings = [bytes(data[begin:end]) for begin, end in self._found[_PROFILE["string"]]]
         self._modules = {each["id"]: each["file"] for each in self._messages("mapping", _MAPPING)}
         self._functions = {each["id"]: each for each in self._messages("function", _FUNCTION)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -106,7 +107,7 @@ class Exporter:
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
         self._registry = registry
-        self._writer = FxtWriter(sink)
+        self._sink = sink
         self._replay = Replay(registry)
         self._spans = Spans(registry)
         self._arguments = Arguments()
@@ -118,6 +119,14 @@ class Exporter:
         self._process_names: dict[int, int] = {}  # the names that are written
         self._thread_names: dict[int, int] = {}
         self._running: dict[int, tuple[int, int, int, ThreadState]] = {}  # what each processor ran last
+
+    @cached_property
+    def _writer(self) -> FxtWriter:
+        """The writer; the registry knows the wall clock when it is first used."""
+        wall_clock = self._registry.wall_clock
+        if wall_clock is None:
+            return FxtWriter(self._sink)
+        return FxtWriter(self._sink, base_ticks=max(-wall_clock, 0), wall_clock=max(wall_clock, 0))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch."""

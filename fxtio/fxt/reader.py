@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,10 +25,11 @@ from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
 from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.state import Batch, Clock, Reading
+from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock
 from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
-from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.io.reading import TraceInfo
 from fxtio.io.source import Source
+from fxtio.readers import FileReader
 from fxtio.table import Table
 
 Array = np.ndarray[Any, Any]
@@ -101,7 +101,7 @@ class FxtTrace(FileReader[Info]):
         target: what to read, see `fxtio.open`.
         max_record_bytes: the largest record in bytes that is read into memory; a larger one is a fault.  By default, a
             large blob is read if all of its bytes are there, and if a compressed trace has no record over 1 GiB.
-        options: see `fxtio.io.reading.FileReader`.
+        options: see `fxtio.readers.FileReader`.
 
     Raises:
         ValueError: `max_record_bytes` is negative.
@@ -223,6 +223,19 @@ class FxtTrace(FileReader[Info]):
                 self._report_progress(source)
             self._tail, self._last_provider = frames.tail, reading.providers[reading.current].id
 
+    def names_of_objects(self) -> tuple[dict[int, str], dict[int, str]]:
+        """Return the names of processes and those of threads by koid, as in `info`; reads the trace unless `info` did.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        info = self._info
+        if info is None:
+            info = Info(self.name, self.format)
+            for batch in self.record_batches(forget=True):
+                _note_names(info, batch)
+        return info.processes, info.threads
+
     def copy_bytes(self, write: Callable[[memoryview], object]) -> tuple[Order, bool]:
         """Read the trace from its beginning, and pass on all of its bytes, decompressed, whatever they are.
 
@@ -266,9 +279,7 @@ class FxtTrace(FileReader[Info]):
                 for index, provider in enumerate(reading.providers)
                 if by_provider[index]
             ]
-        clocks = [provider.clock for provider in info.providers if provider.clock.wall_clock is not None]
-        if clocks and info.start is not None:
-            info.started_at = _wall_clock_time(info.start, clocks[0])
+        info.set_started_at(first_wall_clock(provider.clock for provider in info.providers))
         return info
 
 
@@ -298,16 +309,6 @@ def _note_names(info: Info, batch: Batch) -> None:
         if kind in (ObjectType.PROCESS, ObjectType.THREAD) and name >= 0:
             by_koid = info.processes if kind == ObjectType.PROCESS else info.threads
             by_koid[koid] = values[name]
-
-
-def _wall_clock_time(ns: int, clock: Clock) -> datetime | None:
-    """Return the wall-clock time of a time in nanoseconds; None if it is beyond the range of dates."""
-    assert clock.base_ticks is not None and clock.wall_clock is not None  # they come together
-    since_epoch = clock.wall_clock + ns - clock.ns(clock.base_ticks)
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since_epoch // 1000)
-    except OverflowError:
-        return None
 
 
 def _empty_batch(reading: Reading) -> Batch:

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt.frames import decode_exactly
 from fxtio.fxt.state import Batch
 
 Array = np.ndarray[Any, Any]
-
-_MAX_RUNS = 32
-"""From more runs of records on, copying them together costs less than one by one."""
 
 
 def broken(batch: Batch) -> Array:
@@ -30,38 +28,35 @@ def broken(batch: Batch) -> Array:
     return result
 
 
-def output(batch: Batch, kept: Array, replaced: Mapping[int, bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of the records that are kept and of those that replace others, in order, little-endian.
+def output(batch: Batch, written: Array, replaced: Mapping[int, bytes]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the records that are written and of those that replace others, in order, little-endian.
 
     Args:
         batch: the batch.
-        kept: the records that are written as they are (bool).
+        written: the records that are written as they are (bool).
         replaced: by row, the bytes that replace a record.
     """
     begin = 0
     for row in sorted(row for row, data in replaced.items() if data):
-        yield from _records(batch, kept, begin, row)
+        yield from _records(batch, written, begin, row)
         yield replaced[row]
         begin = row
-    yield from _records(batch, kept, begin, len(kept))
+    yield from _records(batch, written, begin, len(written))
 
 
-def _records(batch: Batch, kept: Array, begin: int, end: int) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of the records that are kept among those from row `begin` to row `end`."""
-    frame, kept = batch.frame, kept[begin:end]
-    at = frame.at[begin:end]
-    after = at + frame.size[begin:end]
-    follows = np.zeros(len(at) + 1, bool)  # whether a record begins where the one before it ends
-    follows[1:-1] = kept[1:] & kept[:-1] & (at[1:] == after[:-1])
-    firsts, lasts = np.flatnonzero(kept & ~follows[:-1]), np.flatnonzero(kept & ~follows[1:])
-    if len(firsts) <= _MAX_RUNS or frame.big_endian:
-        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-            yield little_endian(batch, begin + first, begin + last)
-        return
-    steps = np.zeros(int(after[lasts[-1]]) + 1, np.int8)
-    steps[at[firsts]], steps[after[lasts]] = 1, -1
-    words = batch.frame.block.raw[: len(steps) - 1]
-    yield words[np.cumsum(steps[:-1], dtype=np.int8).view(bool)].tobytes()
+def _records(batch: Batch, written: Array, begin: int, end: int) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the records that are written among those from row `begin` to row `end`."""
+    frame, written = batch.frame, written[begin:end]
+    at, size = frame.at[begin:end], frame.size[begin:end]
+    if frame.big_endian:
+        for row in np.flatnonzero(written).tolist():
+            yield little_endian(batch, begin + row, begin + row)
+    elif len(at) and written.all() and at[-1] + size[-1] - at[0] == size.sum():
+        yield little_endian(batch, begin, end - 1)
+    elif len(at):
+        out = np.empty(int(at[-1] + size[-1] - at[0]), np.uint64)
+        count = _native.copy_rows(frame.block.raw, at, size, written, out)
+        yield out[:count].data.cast("B")
 
 
 def little_endian(batch: Batch, first: int, last: int) -> bytes | memoryview:

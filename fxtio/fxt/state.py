@@ -116,6 +116,13 @@ class Clock:
         return ticks * NS_PER_SECOND // self.ticks_per_second
 
     @property
+    def wall_clock_at_zero(self) -> int | None:
+        """Nanoseconds since the Unix epoch at tick 0, or None."""
+        if self.base_ticks is None or self.wall_clock is None:
+            return None
+        return self.wall_clock - self.ns(self.base_ticks)
+
+    @property
     def latest(self) -> int:
         """The last tick whose time fits in int64 nanoseconds."""
         return min((MAX_TIME * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, _MAX_WORD)
@@ -135,6 +142,11 @@ class Clock:
         if over:
             times[ticks > np.uint64(self.latest)] = MAX_TIME
         return times
+
+
+def first_wall_clock(clocks: Iterable[Clock]) -> int | None:
+    """Return the nanoseconds since the Unix epoch at tick 0 of the first clock that has them, or None."""
+    return next((clock.wall_clock_at_zero for clock in clocks if clock.wall_clock_at_zero is not None), None)
 
 
 def times_of(clocks: Sequence[Clock], codes: Array, ticks: Array) -> Array:

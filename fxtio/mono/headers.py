@@ -18,6 +18,7 @@ from fxtio.mono.stream.codec import column_decoder, stream_codec_of
 from fxtio.mono.stream.declare import Byte, Fixed, Item, SizedText, StreamState, layout_of, parts_of
 from fxtio.mono.stream.values import put_byte
 
+_NS_PER_MS = 10**6
 _SIZE_BYTES = 4
 """Bytes of the size in a buffer header."""
 
@@ -64,6 +65,13 @@ class StreamHeader(Item, frozen=True, kw_only=True):
             return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.startup_time)
         except OverflowError:
             return None
+
+    @property
+    def wall_clock(self) -> int | None:
+        """Nanoseconds since the Unix epoch at the time 0 of the event clock, None if they are not known."""
+        if self.startup_tick is None or not self.startup_time:
+            return None
+        return self.startup_time * _NS_PER_MS - self.startup_tick
 
 
 class OpaqueHeader(Opaque, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.io.reading import TraceInfo
 from fxtio.mono import records as r
 from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
@@ -18,6 +18,7 @@ from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, head
 from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, EventCollector, TextCodes, columns_of, owners_of
+from fxtio.readers import FileReader
 from fxtio.table import Table, joined
 
 Array = np.ndarray[Any, Any]
@@ -63,7 +64,7 @@ class Entry(NamedTuple):
 
 
 class MonoTrace(FileReader[Info]):
-    """A recording of the Mono log profiler; further arguments are those of `fxtio.io.reading.FileReader`.
+    """A recording of the Mono log profiler; further arguments are those of `fxtio.readers.FileReader`.
 
     Args:
         target: what to read, see `fxtio.open`.

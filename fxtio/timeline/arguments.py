@@ -5,14 +5,14 @@ Arguments come not later than the rows that they belong to.  They are kept until
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from fxtio.table import Table
-from fxtio.timeline.parts import MAX_NAMES
+from fxtio.timeline.parts import MAX_NAMES, Registry
 from fxtio.timeline.schema import ArgumentKind
 
 Array = np.ndarray[Any, Any]
@@ -36,8 +36,8 @@ class ArgumentRows:
     bits: Array
     text: Array
 
-    def take(self, rows: Array) -> ArgumentRows:
-        """Return the arguments with these indices, or those where a mask is true."""
+    def take(self, rows: Array | slice) -> ArgumentRows:
+        """Return the arguments with these indices, those where a mask is true, or those of a slice."""
         return ArgumentRows(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     def __len__(self) -> int:
@@ -75,17 +75,19 @@ _OWNERS = ("slices", "opened", "instants", "flow_points", "counters")
 class Arguments:
     """The arguments that later rows may need.
 
-    An exporter calls `enter` at the beginning of each batch, `of` for its rows, and `leave` at the end.
+    A consumer of a timeline calls `enter` at the beginning of each batch, `of` for its rows, and `leave` at the end.
 
     Args:
-        of_slices: keep the arguments of the begin of a slice until it ends, for an exporter that writes a slice when it
-            has ended.  It needs the table `opened`.
+        registry: the registry of the reading, for a consumer that needs the arguments of a slice when it has ended:
+            those of its begin are kept until then.  Without it, they are forgotten with the row of the table `opened`.
+        accepts: returns which rows of a table of arguments are of interest (bool), None for all.
     """
 
-    def __init__(self, *, of_slices: bool = False) -> None:
+    def __init__(self, registry: Registry | None = None, *, accepts: Callable[[Table], Array] | None = None) -> None:
+        self._registry = registry
+        self._accepts = accepts
         self._rows = _no_rows()
-        self._of_slices = of_slices
-        self._open = np.empty(0, np.int64)  # the events of slices that have not ended
+        self._latest = -1  # the latest event of a row
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the arguments of a batch."""
@@ -94,6 +96,8 @@ class Arguments:
         table = tables["args"]
         columns = (table["event"], table["name"].codes, table["type"].codes, table["bits"], table["text"].codes)
         new = ArgumentRows(*columns)
+        if self._accepts is not None:
+            new = new.take(self._accepts(table))
         self._rows = _joined([self._rows, new]) if len(self._rows) else new
         if (np.diff(self._rows.row) < 0).any():
             self._rows = self._rows.take(np.argsort(self._rows.row, kind="stable"))
@@ -125,25 +129,28 @@ class Arguments:
 
     def leave(self, tables: Mapping[str, Table]) -> None:
         """Forget the arguments that no later row needs; `tables` are those of the batch."""
-        if self._of_slices:
-            self._follow(tables)
-        if not len(self._rows):
-            return
-        owners = [tables[name]["event"] for name in _OWNERS if name in tables]
+        rows = [tables[name]["event"] for name in _OWNERS if name in tables]
         if "slices" in tables:
-            owners.append(tables["slices"]["end_event"])
-        if owners:
-            keep = np.isin(self._rows.row, np.concatenate(owners), invert=True)
-            if len(self._open):
-                keep |= np.isin(self._rows.row, self._open)
+            rows.append(tables["slices"]["end_event"])
+        begun = [] if self._registry is None else self._of_open_slices(self._registry)
+        self._latest = max(self._latest, *(int(events.max(initial=-1)) for events in (*rows, *begun)), -1)
+        waiting = self._rows.row
+        if not len(waiting) or not (rows or begun):
+            return
+        if self._registry is not None and self._registry.in_order:
+            keep = waiting > self._latest  # what is before belongs to an open slice, to a row that came, or to none
+        else:
+            keep = np.isin(waiting, np.concatenate([np.empty(0, np.int64), *rows]), invert=True)
+        for events in begun:
+            keep |= np.isin(waiting, events)
+        if not keep.all():
             self._rows = self._rows.take(keep)
 
-    def _follow(self, tables: Mapping[str, Table]) -> None:
-        """Note which slices are open."""
-        if "opened" in tables:
-            self._open = np.concatenate([self._open, tables["opened"]["event"]])
-        if "slices" in tables and len(self._open):
-            self._open = self._open[np.isin(self._open, tables["slices"]["event"], invert=True)]
+    @staticmethod
+    def _of_open_slices(registry: Registry) -> list[Array]:
+        """Return the events of slices that have begun, but not ended."""
+        slices = registry.open_slices()
+        return [slices["event"], slices["end_event"]]
 
 
 def _no_rows() -> ArgumentRows:

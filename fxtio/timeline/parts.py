@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fxtio.codec.integers import MAX_INT64
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.schema import LABELS, PASSING, TABLES, TEXT, TrackKind, column_of, empty_columns
 
@@ -147,10 +148,15 @@ class Registry:
         open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
             in the order of their ids: a table with `OPEN_COLUMNS`.
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
+        wall_clock: the nanoseconds since the Unix epoch at the time 0 of the timeline, None where the trace does not
+            have them.  If they are at the beginning of a trace, they are known before its first rows are passed on.
+        in_order: events come in the order of their numbers: not where they are sorted by time.
     """
 
     def __init__(self) -> None:
         self.share = 0.0
+        self.wall_clock: int | None = None
+        self.in_order = True
         self.names = Names()
         self.losses: Counter[str] = Counter()
         self.open_slices: Callable[[], Table] = _no_slices
@@ -162,6 +168,11 @@ class Registry:
         self._tids: list[tuple[int, int]] = []  # process and tid of each thread
         self._tracks: dict[TrackKind, dict[Any, int]] = {kind: {} for kind in TrackKind}
         self._track_rows: list[tuple[int, int, int, int, int]] = []
+
+    def note_wall_clock(self, wall_clock: int | None) -> None:
+        """Set `wall_clock` if it is not set, and if the number is one of int64."""
+        if self.wall_clock is None and wall_clock is not None and -MAX_INT64 <= wall_clock <= MAX_INT64:
+            self.wall_clock = wall_clock
 
     def process(self, pid: int, name: str | None = None) -> int:
         """Return the row of a process; a name replaces the one it had."""
@@ -357,6 +368,14 @@ class Steps:
         return cls(**columns)
 
     @classmethod
+    def of(cls, first_event: int, **columns: Array) -> Steps:
+        """Return rows with some columns, numbered from the given event on; the others must not be changed."""
+        count = len(columns["step"])
+        columns["event"] = np.arange(first_event, first_event + count)
+        missing = {name: _defaults(name, count) for name in STEP_COLUMNS if name not in columns}
+        return cls(**columns, **missing)
+
+    @classmethod
     def joined(cls, parts: Sequence[Steps]) -> Steps:
         """Concatenate rows."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
@@ -384,6 +403,18 @@ STEP_COLUMNS: dict[str, tuple[str, int]] = {
     "level": ("int32", -1),
 }
 """The type of each column of `Steps`, and the value in a row without an effect."""
+
+
+_DEFAULTS: dict[str, Array] = {}
+
+
+def _defaults(name: str, count: int) -> Array:
+    """Return the value of a column of steps in rows without an effect, so many times: an array that all users share."""
+    if len(_DEFAULTS.get(name, ())) < count:
+        dtype, value = STEP_COLUMNS[name]
+        _DEFAULTS[name] = np.full(count, value, dtype)
+        _DEFAULTS[name].flags.writeable = False
+    return _DEFAULTS[name][:count]
 
 
 def pair_keys(first: Array, second: Array) -> Array:

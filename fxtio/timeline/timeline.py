@@ -56,6 +56,7 @@ class Timeline:
         self._cache: dict[str, Table] = {}
         self._losses: Counter[str] = Counter()
         self._database: Database | None = None
+        self._latest: Registry | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -117,6 +118,20 @@ class Timeline:
         """Phrases for the content of the trace that the latest reading cannot show, and how often each occurs."""
         return +self._losses
 
+    @property
+    def wall_clock(self) -> int | None:
+        """The nanoseconds since the Unix epoch at the time 0 of the timeline, None where the trace does not have them.
+
+        If nothing was read before, the trace is read up to the place that has them, or to its end.
+        """
+        if self._latest is None:
+            registry = Registry()
+            for _ in self._parts(registry, frozenset()):
+                if registry.wall_clock is not None:
+                    break
+            self._latest = registry
+        return self._latest.wall_clock
+
     def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:
         """Read the trace once, in bounded memory, and pass the rows of tables to a consumer.
 
@@ -138,13 +153,14 @@ class Timeline:
             consumer, registry = self._fold(make, frozenset(names), is_sorted=False)
         except DisorderedError:
             consumer, registry = self._fold(make, frozenset(names), is_sorted=True)
-        self._losses = registry.losses
+        self._losses, self._latest = registry.losses, registry
         return consumer, registry
 
     def _fold(
         self, make: Callable[[Registry], ConsumerT], names: frozenset[str], *, is_sorted: bool
     ) -> tuple[ConsumerT, Registry]:
         registry = Registry()
+        registry.in_order = not is_sorted
         consumer = make(registry)
         nesting = Nesting(registry, is_sorted=is_sorted)
         parts = self._parts(registry, names)

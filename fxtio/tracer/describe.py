@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import reprlib
-import signal
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
 from fxtio.tracer.backend import recorder
+from fxtio.tracer.interrupts import interrupts
+from fxtio.tracer.plain import class_name
 
 _MAX_MESSAGE = 300
 """Characters of the message of an exception."""
@@ -34,32 +35,22 @@ _SHORT.maxlevel = 3
 def describe(value: object) -> str:
     """Return a text of bounded length that describes any value.
 
-    Nothing is raised but what a signal handler raises meanwhile, which is the program's to handle.
+    Nothing is raised but what interrupts the program meanwhile.
     """
     try:
         return _SHORT.repr(value)
-    except Exception as error:
-        if raised_by_handler(error.__traceback__):
+    except BaseException as error:
+        if interrupts(error):
             raise
-        return f"<{type(value).__name__}>"
-
-
-def raised_by_handler(trace: TracebackType | None) -> bool:
-    """Return whether an exception with this traceback came out of a signal handler."""
-    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
-    while trace is not None:
-        if trace.tb_frame.f_code in handlers:
-            return True
-        trace = trace.tb_next
-    return False
+        return f"<{class_name(type(value))}>"
 
 
 def text_or(make: Callable[[], str], fallback: str) -> str:
     """Return the text that `make` returns, or `fallback` if it fails.  Nothing is recorded meanwhile."""
     try:
         return recorder.unrecorded(make)
-    except Exception as error:
-        if raised_by_handler(error.__traceback__):
+    except BaseException as error:
+        if interrupts(error):
             raise
         return fallback
 

@@ -7,15 +7,16 @@ runs at full speed.  On CPython 3.11 it is a profile function in C, which sees e
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from types import CodeType, MethodDescriptorType, ModuleType
-from typing import Any, cast
+from typing import Any
 
-from fxtio.tracer import monitor
+from fxtio.tracer import monitor, plain
 from fxtio.tracer.backend import recorder
 
 CATEGORY = "function"
@@ -28,7 +29,7 @@ DISGUISE = "fxtio: "
 """How the qualified names begin of our own functions whose file is that of another library."""
 
 _OWN_MODULES = "fxtio."
-_MACHINERY = ("importlib", "threading")
+_SEPARATOR = os.sep
 
 
 class Filter:
@@ -41,12 +42,12 @@ class Filter:
     """
 
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
-        self._include = tuple(include)
-        self._exclude = tuple(exclude)
+        self._include = tuple(map(_Pattern, include))
+        self._exclude = tuple(map(_Pattern, exclude))
 
     def accepts(self, code: CodeType) -> bool:
         """Return whether the function with this code is recorded."""
-        path = code.co_filename
+        path = plain.text(code.co_filename)
         if path.startswith(PACKAGE_FOLDER) or code.co_qualname.startswith(DISGUISE):
             return False
         module = module_of(path)
@@ -56,18 +57,29 @@ class Filter:
 
 
 def _is_path(pattern: str) -> bool:
-    return os.sep in pattern or pattern.endswith(".py")
+    return _SEPARATOR in pattern or pattern.endswith(".py")
 
 
-def _matches(patterns: tuple[str, ...], module: str, path: str) -> bool:
-    for pattern in patterns:
-        if _is_path(pattern):
-            folder = _absolute(pattern).rstrip(os.sep)
-            if f"{_absolute(path)}{os.sep}".startswith(f"{folder}{os.sep}"):
-                return True
-        elif module == pattern or module.startswith(f"{pattern}.") or fnmatchcase(module, pattern):
-            return True
-    return False
+class _Pattern:
+    """A module, a file or a folder to include or to exclude."""
+
+    def __init__(self, pattern: str) -> None:
+        self._folder = plain.absolute(pattern).rstrip(_SEPARATOR) if _is_path(pattern) else ""
+        self._module = pattern
+        self._match = re.compile(translate(pattern)).match
+
+    def matches(self, module: str, path: str) -> bool:
+        """Return whether the file at a path, which holds a module, is meant."""
+        if self._folder:
+            return f"{plain.absolute(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
+        return module == self._module or module.startswith(f"{self._module}.") or self._match(module) is not None
+
+
+_MACHINERY = (_Pattern("importlib"), _Pattern("threading"))
+
+
+def _matches(patterns: tuple[_Pattern, ...], module: str, path: str) -> bool:
+    return any(pattern.matches(module, path) for pattern in patterns)
 
 
 def absolute_pattern(pattern: str) -> str:
@@ -75,14 +87,7 @@ def absolute_pattern(pattern: str) -> str:
 
     The pattern of a module is returned as it is.
     """
-    return _absolute(pattern) if _is_path(pattern) else pattern
-
-
-def _absolute(path: str) -> str:
-    try:
-        return os.path.abspath(path)
-    except OSError:  # the working directory was removed
-        return path
+    return plain.absolute(pattern) if _is_path(pattern) else pattern
 
 
 @cache
@@ -90,32 +95,35 @@ def module_of(path: str) -> str:
     """Return the module that a file holds, by its place: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
     if path.startswith("<"):
         return path.removeprefix("<frozen ").removesuffix(">") if path.startswith("<frozen ") else path
-    path = _absolute(path)
-    folders = [_absolute(entry) for entry in cast("list[object]", sys.path) if isinstance(entry, str)]
-    longest = max((len(folder) for folder in folders if path.startswith(folder + os.sep)), default=-1)
-    inside = path[longest + 1 :] if longest >= 0 else os.path.basename(path)
-    name = os.path.splitext(inside)[0].replace(os.sep, ".")
-    return name.removesuffix(".__init__")
+    path = plain.absolute(path)
+    folders = [folder for folder in plain.import_folders() if path.startswith(f"{folder}{_SEPARATOR}")]
+    longest = max(map(len, folders), default=path.rfind(_SEPARATOR))
+    inside = path[longest + 1 :]
+    folder, dot, _ = inside.rpartition(".")
+    name = folder if dot and folder and _SEPARATOR not in inside[len(folder) :] else inside
+    return name.replace(_SEPARATOR, ".").removesuffix(".__init__")
 
 
 def site_of(code: CodeType) -> Any:
     """Return the call site of a function, named by module and qualified name."""
-    return recorder.Site(CATEGORY, f"{module_of(code.co_filename)}.{code.co_qualname}")
+    return recorder.Site(CATEGORY, f"{module_of(plain.text(code.co_filename))}.{code.co_qualname}")
 
 
 def site_of_builtin(function: Any) -> Any:
     """Return the call site of a C function, named by module or class and its name, or None for our own functions."""
-    if isinstance(function, MethodDescriptorType):
+    name = function.__name__
+    if type(function) is MethodDescriptorType:
         owner = function.__objclass__
-    elif isinstance(function.__self__, ModuleType):
-        module = function.__self__.__name__
-        return None if module.startswith(_OWN_MODULES) else recorder.Site(CATEGORY, f"{module}.{function.__name__}")
+    elif plain.is_a(function.__self__, ModuleType):
+        module = plain.module_name(function.__self__)
+        return None if module.startswith(_OWN_MODULES) else recorder.Site(CATEGORY, f"{module}.{name}")
     else:
-        classes = (function.__self__ if isinstance(function.__self__, type) else type(function.__self__)).__mro__
-        owner = next((cls for cls in classes if function.__name__ in vars(cls)), classes[0])
-    if owner.__module__.startswith(_OWN_MODULES):
+        bound = function.__self__
+        owner = plain.owner_of(name, bound if plain.is_a(bound, type) else type(bound))
+    module = plain.module_of_class(owner)
+    if module.startswith(_OWN_MODULES):
         return None
-    return recorder.Site(CATEGORY, f"{owner.__module__}.{owner.__qualname__}.{function.__name__}")
+    return recorder.Site(CATEGORY, f"{module}.{plain.qualified_name(owner)}.{name}")
 
 
 def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks: int) -> str:

@@ -13,11 +13,12 @@ from fxtio.codec.generate import encode
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ObjectType, ProviderEventId
 from fxtio.fxt.records import KoidArgument, Thread, Uint64Argument
-from fxtio.tracer import archive, decorate, environment, flight, functions, sources
+from fxtio.tracer import archive, decorate, environment, flight, functions, plain, sources
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile
+from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.notices import RecordingWarning
 from fxtio.tracer.options import Options
 from fxtio.tracer.tasks import arrows_to, running_task
@@ -101,6 +102,7 @@ class Recording:
             wait_hook=arrows_to,
             slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
             slow_hook=self.triggers.slow_hook,
+            interrupt_hook=interrupts,
         )
         try:
             self._begin(accepted, min_ticks)
@@ -155,12 +157,13 @@ class Recording:
         """
         # Not current_thread(): for a thread that Python did not start it would add an entry to the table.
         threads = list(threading._active.values())  # type: ignore[attr-defined]
-        entry = next((candidate for candidate in threads if candidate.native_id == thread), None)
-        if entry is None:
-            self._thread_names[thread] = ""  # it may have a name at the end
-            return False
-        self._name_thread(thread, entry.name)
-        return not isinstance(entry, threading._DummyThread)
+        for entry in threads:
+            native_id, name = plain.thread_facts(entry)
+            if native_id == thread:
+                self._name_thread(thread, name)
+                return not plain.is_a(entry, threading._DummyThread)
+        self._thread_names[thread] = ""  # it may have a name at the end
+        return False
 
     def _name_thread(self, thread: int, name: str) -> None:
         if self._thread_names.get(thread) != name:
@@ -170,8 +173,9 @@ class Recording:
     def _name_threads(self) -> None:
         """Record the names of threads that have changed."""
         for thread in threading.enumerate():
-            if thread.native_id in self._thread_names:
-                self._name_thread(thread.native_id, thread.name)
+            native_id, name = plain.thread_facts(thread)
+            if native_id in self._thread_names:
+                self._name_thread(native_id, name)
 
     def stop(self) -> Summary:
         """End the recording, and make the file a finished trace.

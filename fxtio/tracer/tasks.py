@@ -6,6 +6,8 @@ import itertools
 import os
 import sys
 import weakref
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 _MAX_ARROWS = 100
@@ -22,15 +24,26 @@ def _new_id() -> int:
     return os.getpid() * 10**9 + next(_numbers)
 
 
+@cache
+def _accelerated() -> Any:
+    """Return the part of asyncio in C, which programs do not patch."""
+    return import_module("_asyncio")
+
+
+def _current_task() -> Any:
+    """Return the task that runs, or None.  What `asyncio` itself offers for that may be patched."""
+    if "_asyncio" not in sys.modules:
+        return None
+    asyncio = _accelerated()
+    loop = asyncio._get_running_loop()
+    if loop is None:
+        return None
+    return asyncio.current_task(loop) if sys.version_info >= (3, 12) else asyncio._current_tasks.get(loop)
+
+
 def running_task() -> tuple[int, tuple[int, ...]]:
     """Return the id of the running task's track (0 outside of tasks), and the ids of arrows that end in it now."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
-        return 0, ()
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no event loop runs
-        return 0, ()
+    task = _current_task()
     if task is None:
         return 0, ()
     track = _tracks.get(task)
@@ -41,7 +54,7 @@ def running_task() -> tuple[int, tuple[int, ...]]:
 
 def arrows_to(awaited: Any) -> tuple[int, ...]:
     """Return the ids of new arrows to the tasks that are awaited: to `awaited` itself, or to those that it gathers."""
-    task = sys.modules["asyncio"].Task
+    task = _accelerated().Task
     targets = [awaited] if isinstance(awaited, task) else list(getattr(awaited, "_children", ()))[:_MAX_ARROWS]
     ids = []
     for target in targets:

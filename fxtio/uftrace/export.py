@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from fxtio.timeline.losses import count_lost
 from fxtio.timeline.parts import Registry
 from fxtio.uftrace.declarations import NewFunction
 from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.info import MAX_UTC_OFFSET
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.writer import UftraceWriter
@@ -24,18 +26,20 @@ from fxtio.uftrace.writer import UftraceWriter
 NOT_CARRIED = (
     "arguments, categories and states of slices; all tracks but those of threads",
     "names of processes and threads; numbers of threads that are not unique",
-    "instants, flows, counters, samples, allocations, scheduling, garbage collections",
-    "calls that are more than 1,023 deep",
+    "instants, flows, counters, samples, allocations, scheduling",
+    "calls that are more than 1,023 deep; fractions of a second of the wall-clock time",
 )
 """The content of a timeline that a directory does not have."""
 
 _DEEPEST = RecordWord.fields["depth"].limits[1]
 _MAX_MESSAGE = 1000
-_LOST = {"collections": "garbage collections"}
+_LOST = {"args": "arguments", "samples": "samples", "allocations": "allocations"}
 _NUMBERS = "numbers of threads that another thread has, or that are not positive or over 31 bits"
 _TEXTS = "names and messages with tabs or line ends, or that are empty or too long, which are changed"
 _NAMES = "names of processes and threads"
 _LEVELS = "levels and threads of log messages"
+_FRACTIONS = "fractions of a second of the wall-clock time"
+_NS_PER_SECOND = 10**9
 _NO_NAME = "[unknown]"
 
 
@@ -47,12 +51,21 @@ class Exporter:
     def __init__(self, path: Path, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
         self._registry = registry
-        self._writer = UftraceWriter(path)
+        self._path = path
         self._calls = Calls(registry, self.losses, _DEEPEST)
         self._functions: dict[int, NewFunction] = {}
         self._tasks: dict[int, TaskWriter] = {}
         self._tids: set[int] = set()
         self._messages: list[tuple[int, str]] = []
+
+    @cached_property
+    def _writer(self) -> UftraceWriter:
+        """The writer; the registry knows the wall clock when it is first used."""
+        seconds, rest = divmod(self._registry.wall_clock or 0, _NS_PER_SECOND)
+        if self._registry.wall_clock is None or not 0 <= seconds < MAX_UTC_OFFSET:
+            return UftraceWriter(self._path)
+        self.losses[_FRACTIONS] += rest > 0
+        return UftraceWriter(self._path, utc_offset=seconds)
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch."""
@@ -62,6 +75,7 @@ class Exporter:
             table = tables["logs"]
             self.losses[_LEVELS] += table.num_rows
             self._messages += zip(table["time"].tolist(), map(str, table["message"].to_list()), strict=True)
+
         count_lost(self.losses, tables, _LOST)
 
     def finish(self) -> None:

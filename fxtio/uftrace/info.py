@@ -21,9 +21,14 @@ from fxtio.uftrace.directory import (
 from fxtio.uftrace.enums import ByteOrder, WordClass
 from fxtio.uftrace.layout import INFO_MAGIC, Feature, InfoBit
 
+_NS_PER_SECOND = 10**9
+
 INFO_FILE = "info"
 HEADER_SIZE = 40
 DEFAULT_MAX_STACK = 1024
+MAX_UTC_OFFSET = 10**11
+"""The end of the range of seconds since 1970 that a trace may give as the time at which its clock was 0."""
+
 VERSIONS = (3, 4)
 TEXT_VERSION = 4
 """The first version with a task file of text, with payloads, and with a date in `info`."""
@@ -223,7 +228,13 @@ class InfoFile:
     def clock_origin(self) -> int | None:
         """Return the Unix time in seconds at which the clock of the records was 0, or None if it is unknown."""
         offset = self.get("utc_offset") or ""
-        return int(offset) if offset.isascii() and offset.isdigit() and len(offset) < 12 else None
+        seconds = int(offset) if offset.isascii() and offset.isdigit() and len(offset) < 20 else MAX_UTC_OFFSET
+        return seconds if seconds < MAX_UTC_OFFSET else None
+
+    @property
+    def wall_clock(self) -> int | None:
+        """Return the nanoseconds since the Unix epoch at the time 0 of the records, to the second, or None."""
+        return None if self.clock_origin is None else self.clock_origin * _NS_PER_SECOND
 
     def specs(self, key: str) -> list[str]:
         """Return the values of all lines with a key of the argument block, without the count of lines."""

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,7 +14,8 @@ import numpy as np
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings
-from fxtio.io.reading import Progress, TraceInfo, TraceReader
+from fxtio.io.reading import Progress, TraceInfo
+from fxtio.readers import TraceReader
 from fxtio.table import MAX_TIME, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
@@ -35,7 +35,6 @@ from fxtio.uftrace.values import addressed, meanings
 
 _FIELDS = RecordWord.fields
 _DECODED_AT_ONCE = 4096
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAT = ".dat"
 
 
@@ -419,8 +418,7 @@ class UftraceTrace(TraceReader[Info]):
         info.records = +counts
         info.size = self._position
         info.tasks = {tid: program for tid, _, program in reading.tasks()}
-        if file.clock_origin is not None and info.start is not None:
-            info.started_at = _wall_clock(file.clock_origin, info.start)
+        info.set_started_at(file.wall_clock)
         return info
 
 
@@ -450,14 +448,6 @@ def _other_entries(reading: Reading) -> Iterator[Entry]:
     extern = reading.extern
     for offset, message in zip(extern.places, extern.messages, strict=True):
         yield Entry(offset, min(message.time, MAX_TIME), message, None, file=EXTERN_FILE)
-
-
-def _wall_clock(origin: int, start: int) -> datetime | None:
-    """Return the date of a time in nanoseconds, given the Unix time in seconds of the time 0; None if out of range."""
-    try:
-        return _EPOCH + timedelta(seconds=origin, microseconds=start // 1000)
-    except OverflowError:
-        return None
 
 
 ParsedFile = (

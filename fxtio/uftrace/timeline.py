@@ -75,6 +75,7 @@ def parts(trace: UftraceTrace, registry: Registry, tables: Set[str]) -> Iterator
         registry: numbers names, threads and tracks.
         tables: the tables of the timeline that are needed.
     """
+    registry.note_wall_clock(trace.info_file.wall_clock)
     yield from _Mapping(trace, registry, tables).parts()
 
 

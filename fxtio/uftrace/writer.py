@@ -19,7 +19,7 @@ from fxtio.uftrace.declarations import Declarations, NewFunction, NewVariable
 from fxtio.uftrace.directory import StoredFile, is_file_name, text_bytes
 from fxtio.uftrace.enums import WordClass
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message
-from fxtio.uftrace.info import INFO_FILE, VERSIONS, InfoFile
+from fxtio.uftrace.info import INFO_FILE, MAX_UTC_OFFSET, VERSIONS, InfoFile
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.new_trace import NewTrace
@@ -46,6 +46,7 @@ class UftraceWriter(TraceWriter):
             data of events, and no libraries that are loaded; uftrace 0.8 and later do not find its tasks.
         sized_symbols: write symbols with sizes, which uftrace before 0.14 cannot read.
         recorded_at: the date of the recording as `date` prints it.
+        utc_offset: the Unix time in seconds at which the clock of the records was 0; None if it is not known.
 
     Attributes:
         path: the directory.
@@ -70,6 +71,7 @@ class UftraceWriter(TraceWriter):
         version: int = 4,
         sized_symbols: bool = False,
         recorded_at: str = "Thu Jan  1 00:00:00 1970",
+        utc_offset: int | None = None,
     ) -> None:
         if order not in ("little", "big"):
             raise EncodeError(f"{order!r} is neither 'little' nor 'big'", "order")
@@ -83,6 +85,9 @@ class UftraceWriter(TraceWriter):
         self._trace = NewTrace(self.path, declarations, order, version, self._check_open)
         self._command = check_text(program if command is None else command, "command")
         self._sized_symbols = sized_symbols
+        if utc_offset is not None and not 0 <= utc_offset < MAX_UTC_OFFSET:
+            raise EncodeError(f"{utc_offset!r} is not from 0 to {MAX_UTC_OFFSET - 1}", "utc_offset")
+        self._utc_offset = utc_offset
         self._recorded_at = check_text(recorded_at, "recorded_at")
         self._tasks: dict[int, TaskWriter] = {}
         self._files: dict[str, Any] = {}
@@ -448,6 +453,8 @@ class UftraceWriter(TraceWriter):
         elapsed_line = f"elapsed_time:{elapsed // NS}.{elapsed % NS:09d} sec"
         info.set_block(InfoBit.RECORD_DATE, f"record_date:{self._recorded_at}", elapsed_line)
         info.set_block(InfoBit.PATTERN_TYPE, "pattern_type:simple")
+        if self._utc_offset is not None:
+            info.set_block(InfoBit.UTC_OFFSET, f"utc_offset:{self._utc_offset}")
         return info
 
 

@@ -13,7 +13,8 @@ import pytest
 import fxtio
 from contract.samples import RECORDED, SAMPLES, SYNTHETIC, Sample, open_sample
 from fxtio.formats import formats
-from fxtio.io.reading import TraceInfo, TraceReader
+from fxtio.io.reading import TraceInfo
+from fxtio.readers import TraceReader
 from fxtio.table import Bytes, Categories, Lists, Optional, Table
 
 pytestmark = pytest.mark.native

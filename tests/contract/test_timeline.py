@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator, Set
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ REQUIRED = {
     ("stacks", "frame"), ("scheduling", "thread"), ("wakeups", "thread"),
 }  # fmt: skip
 """The references that every row has."""
+
+MAGIC = Path(__file__).parents[1] / "corpus" / "fxt" / "magic-trace.fxt"
 
 every_format = pytest.mark.parametrize("name", formats())
 
@@ -124,6 +127,26 @@ def test_tables_fit_together(sample: Sample, folder: Path) -> None:
         check(tables)
         assert sum(table.num_rows for table in tables.values()) or not sample.shape
         assert all(count > 0 for count in timeline.losses.values())
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_traces_answer_sql_as_their_timelines_do(sample: Sample, folder: Path) -> None:
+    query = "select name, count(*) as number, sum(self_time) as time from slices group by name order by name, time"
+    tables = "select (select count(*) from tracks), (select count(*) from samples), (select count(*) from slice)"
+    with opened(sample, folder) as timeline, fxtio.open(timeline.trace.name, format=sample.format.name) as trace:
+        rows, own = (each.table("slices").rows() for each in (timeline, trace.timeline()))
+        assert [*own] == [*rows]
+        for sql in (query, tables):
+            assert trace.sql(sql).fetchall() == timeline.sql(sql).fetchall()
+
+
+@pytest.mark.once
+def test_a_trace_that_can_be_read_only_once_answers_sql() -> None:
+    with fxtio.open(BytesIO(MAGIC.read_bytes())) as trace:
+        for _ in range(2):
+            assert trace.sql("select count(*) from slice").fetchall() == [(17296,)]
+            assert trace.sql("select count(*) from threads").fetchall() == [(1,)]
 
 
 @every_format

@@ -24,6 +24,7 @@ from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
 from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile
+from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.layout import KINDS
 
 Event = tuple[Any, ...]
@@ -42,6 +43,7 @@ def recording(path: Path, **options: Any) -> Iterator[Any]:
     result = SimpleNamespace(file=file)
     settings: dict[str, Any] = {"limit": 0, "ring": 0, "only": None, "without": None, "value_hook": describe}
     settings |= {"thread_hook": None, "task_hook": None, "wait_hook": None, "step": 1, "slow": 0, "slow_hook": None}
+    settings |= {"interrupt_hook": interrupts}
     recorder.start(
         **{**settings, **options}, fd=file.fd, definitions=file.definitions, end=file.end, tsc=False, base=clock.base
     )

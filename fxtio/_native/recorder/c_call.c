@@ -47,7 +47,7 @@ static PyObject *ask_hook(PyObject *callable) {
     if (!state)
         return NULL;
     Pause pause = thread_pause(state);
-    PyObject *site = PyObject_CallOneArg(c_hook, callable);
+    PyObject *site = session_call_hook(c_hook, callable);
     if (!site || !Py_IS_TYPE(site, &SiteType)) {
         Py_XDECREF(site);
         site = Py_NewRef(Py_None);
@@ -133,8 +133,11 @@ int c_call_begin(PyObject *code, PyObject *callable) {
         return 1;
     enum Answer answer = is_recorded(code);
     Site *site = answer == YES ? site_of_callable(callable) : NULL;
-    if (site)
+    if (site) {
+        Py_INCREF((PyObject *)site);
         call_begin(site);
+        Py_DECREF((PyObject *)site);
+    }
     return answer != NO;
 }
 
@@ -143,6 +146,9 @@ void c_call_end(PyObject *code, PyObject *callable) {
     if (LIKELY(record_fast(code, callable, EVENT_END)))
         return;
     Site *site = is_recorded(code) == YES ? site_of_callable(callable) : NULL;
-    if (site)
+    if (site) {
+        Py_INCREF((PyObject *)site);
         call_end(site);
+        Py_DECREF((PyObject *)site);
+    }
 }

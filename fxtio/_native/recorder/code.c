@@ -14,8 +14,8 @@ void code_cache_clear(void) {
 
 /* Set the function that is asked for the sites of code that no decorator has marked; None for no function. */
 void code_set_hook(PyObject *hook) {
-    Py_XSETREF(code_hook, hook == Py_None ? NULL : Py_NewRef(hook));
     code_cache_clear();
+    Py_XSETREF(code_hook, hook == Py_None ? NULL : Py_NewRef(hook));
 }
 
 /* Remove a code object from the cache if it is there. */
@@ -77,7 +77,7 @@ CodeInfo *code_ask_hook(PyObject *code) {
     if (!state)
         return NULL;
     Pause pause = thread_pause(state);
-    PyObject *site = PyObject_CallOneArg(code_hook, code);
+    PyObject *site = session_call_hook(code_hook, code);
     if (!site || (site != Py_None && !Py_IS_TYPE(site, &SiteType))) {
         Py_XDECREF(site);
         PyCodeObject *object = (PyCodeObject *)code;

@@ -40,10 +40,10 @@ static PyObject *narrow(PyObject *value) {
 /* Return a text that describes a value, by the value hook; NULL if that fails. */
 static PyObject *describe(PyObject *value) {
     State *state = current;
-    if (!session.value_hook)
+    if (!session.objects.value_hook)
         return NULL;
     Pause pause = thread_pause(state);
-    PyObject *text = PyObject_CallOneArg(session.value_hook, value);
+    PyObject *text = session_call_hook(session.objects.value_hook, value);
     if (text && !PyUnicode_Check(text))
         Py_CLEAR(text);
     thread_resume(state, &pause);
@@ -62,7 +62,7 @@ static PyObject *simplify(PyObject *value) {
 /* Simplify values.  That may run any code: even the recording may be another one afterwards. */
 static void simplify_all(PyObject *const *values, unsigned count, PyObject **results) {
     for (unsigned index = 0; index < count; index++)
-        results[index] = simplify(values[index]);
+        results[index] = current->escaped ? NULL : simplify(values[index]);
 }
 
 /* ---- Arguments. ---- */

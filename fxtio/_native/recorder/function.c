@@ -39,15 +39,19 @@ static void get_locals(PyObject *names, unsigned count, PyObject **values) {
 static void record_begin_with_locals(Site *site, PyObject *names) {
     PyObject *values[MAX_ARGUMENTS];
     SavedError error = error_save();
+    Py_INCREF(names);
     get_locals(names, site->count, values);
     record_event(site, EVENT_BEGIN, values, NULL);
     for (unsigned index = 0; index < site->count; index++)
         Py_DECREF(values[index]);
+    Py_DECREF(names);
     error_restore_unless_escaped(error);
 }
 
 /* Put code in the cache of the fast path if it can be recorded in the simplest way. */
 static void cache_code(const CodeInfo *info) {
+    if (!info->is_decorated && info->generation != session.generation)
+        return; /* another recording has begun meanwhile, which may leave it out */
     if (!info->site || info->site->generation != session.generation || !info->site->is_fast)
         return;
     if (info->names || info->with_result || info->is_coroutine || call_limits_exist())
@@ -272,13 +276,13 @@ static PyObject *functions(PyObject *module, PyObject *args) {
     (void)module;
     if (!PyArg_ParseTuple(args, "OOIK", &hook, &c_hook, &limits.max_depth, &min_ticks))
         return NULL;
-    code_set_hook(hook);
-    c_call_set_hook(c_hook);
 #if PY_VERSION_HEX < 0x030C0000
     has_c_hook = c_hook != Py_None;
 #endif
     limits.min_ticks = min_ticks;
     call_limits = limits;
+    code_set_hook(hook);
+    c_call_set_hook(c_hook);
     Py_RETURN_NONE;
 }
 

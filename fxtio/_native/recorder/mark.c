@@ -37,8 +37,6 @@ static PyObject *counter_value(PyObject *value) {
     PyObject *number = PyIndex_Check(value) ? PyNumber_Index(value) : PyNumber_Float(value);
     if (number && PyBool_Check(number))
         Py_SETREF(number, PyLong_FromLong(number == Py_True));
-    if (!number && PyErr_ExceptionMatches(PyExc_Exception))
-        PyErr_Clear();
     thread_resume(state, &pause);
     return number ? number : Py_NewRef(value);
 }
@@ -56,7 +54,7 @@ static void record_counter(Site *site, PyObject *const *values) {
     }
     Py_INCREF(site); /* a conversion may drop the last reference */
     for (index = 0; index < site->count; index++)
-        numbers[index] = counter_value(values[index]);
+        numbers[index] = current->escaped ? Py_NewRef(values[index]) : counter_value(values[index]);
     record_event(site, EVENT_COUNTER, numbers, &id);
     for (index = 0; index < site->count; index++)
         Py_DECREF(numbers[index]);

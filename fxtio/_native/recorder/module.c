@@ -20,10 +20,50 @@ static PyObject *new_ref_or_null(PyObject *object) {
     return object == Py_None ? NULL : Py_NewRef(object);
 }
 
+/* Get a set of plain strings, NULL for None: to look up strings of a class of the program would run code of the
+ * program.  Returns -1 with an exception set on failure. */
+static int plain_set(PyObject *texts, PyObject **result) {
+    PyObject *iterator = NULL, *text, *plain;
+    *result = NULL;
+    if (texts == Py_None)
+        return 0;
+    if (!(*result = PySet_New(NULL)) || !(iterator = PyObject_GetIter(texts)))
+        return -1;
+    int failed = 0;
+    while (!failed && (text = PyIter_Next(iterator))) {
+        plain = PyUnicode_FromObject(text);
+        failed = !plain || PySet_Add(*result, plain);
+        Py_DECREF(text);
+        Py_XDECREF(plain);
+    }
+    Py_DECREF(iterator);
+    return failed || PyErr_Occurred() ? -1 : 0;
+}
+
 /* Release the threads' chunks and the file. */
 static void stop_writing(void) {
     threads_stop();
     file_stop();
+}
+
+/* Prepare to write to a file.  Returns -1 with an exception set on failure. */
+static int start_writing(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
+    if (session.active) {
+        PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
+        return -1;
+    }
+    stop_writing(); /* after a fork, this releases what the parent process had */
+    return threads_start() || file_start(fd, end, limit, ring) ? -1 : 0;
+}
+
+/* Begin to record, with these objects. */
+static void begin(SessionObjects objects) {
+    session.lost = session.lost_since = 0;
+    session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
+    session.generation++;
+    function_clear();
+    session.active = 1;
+    session_set_objects(objects);
 }
 
 /* start(*, fd, ...): begin to record to an open file that has the first records and room for definitions.
@@ -36,45 +76,39 @@ static void stop_writing(void) {
  *   step                     least ticks between two records of a thread
  *   only, without            sets of categories, or None
  *   thread_hook, value_hook, task_hook, wait_hook
- *   slow, slow_hook          spans that take more ticks are reported, 0 for none */
+ *   slow, slow_hook          spans that take more ticks are reported, 0 for none
+ *   interrupt_hook           returns whether an exception interrupts the program */
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fd", "definitions", "end", "limit", "ring", "tsc", "base", "step", "only", "without",
-                            "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", NULL};
+                            "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", "interrupt_hook", NULL};
     int fd, tsc;
     unsigned long long definitions, end, limit, ring, base, step, slow;
-    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook;
+    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook, *interrupt_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKO", names, &fd, &definitions, &end, &limit, &ring,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKOO", names, &fd, &definitions, &end, &limit, &ring,
                                      &tsc, &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook,
-                                     &wait_hook, &slow, &slow_hook))
+                                     &wait_hook, &slow, &slow_hook, &interrupt_hook))
         return NULL;
-    if (session.active) {
-        PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
+    SessionObjects objects = {
+        .text_slots = PyDict_New(),
+        .thread_hook = new_ref_or_null(thread_hook),
+        .value_hook = new_ref_or_null(value_hook),
+        .task_hook = new_ref_or_null(task_hook),
+        .wait_hook = new_ref_or_null(wait_hook),
+        .slow_hook = new_ref_or_null(slow_hook),
+    };
+    if (!objects.text_slots || plain_set(only, &objects.only_categories) ||
+        plain_set(without, &objects.not_categories) || start_writing(fd, end, limit, ring)) {
+        session_free_objects(objects);
         return NULL;
     }
-    stop_writing(); /* after a fork, this releases what the parent process had */
-    if (threads_start() || file_start(fd, end, limit, ring))
-        return NULL;
     definition_start(definitions, end);
-    session_clear_objects();
-    if (!(session.text_slots = PyDict_New()))
-        return NULL;
     session.tsc = tsc;
     session.base = base;
     session.min_step = step;
-    session.only_categories = new_ref_or_null(only);
-    session.not_categories = new_ref_or_null(without);
-    session.thread_hook = new_ref_or_null(thread_hook);
-    session.value_hook = new_ref_or_null(value_hook);
-    session.task_hook = new_ref_or_null(task_hook);
-    session.wait_hook = new_ref_or_null(wait_hook);
-    session.slow_hook = new_ref_or_null(slow_hook);
     session.slow_ticks = slow ? slow : UINT64_MAX;
-    session.lost = session.lost_since = 0;
-    session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
-    session.generation++;
-    function_clear();
-    session.active = 1;
+    threads_set_interrupt_hook(interrupt_hook);
+    begin(objects);
     Py_RETURN_NONE;
 }
 
@@ -87,10 +121,13 @@ static PyObject *stop(PyObject *module, PyObject *unused) {
     session.generation++; /* no site is prepared for this one */
     sites_clear();
     function_clear();
-    session_clear_objects();
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "lost", session.lost, "cut", session.cut_texts, "dropped",
+    SessionObjects objects = session.objects;
+    session.objects = (SessionObjects){0};
+    PyObject *counters = Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "lost", session.lost, "cut", session.cut_texts, "dropped",
                          session.dropped_arguments, "inlined", session.inline_names, "chunks", session.flushed_chunks,
                          "end", end);
+    session_free_objects(objects);
+    return counters;
 }
 
 /* seal(): record no more events; definitions can still be written. */
@@ -139,7 +176,7 @@ static PyObject *reference(PyObject *module, PyObject *text) {
         PyErr_SetString(PyExc_TypeError, "a text is a string");
         return NULL;
     }
-    return PyLong_FromUnsignedLongLong(session.text_slots && PyUnicode_GET_LENGTH(text) ? text_slot(text) : 0);
+    return PyLong_FromUnsignedLongLong(session.objects.text_slots && PyUnicode_GET_LENGTH(text) ? text_slot(text) : 0);
 }
 
 /* clocks(tsc): return what the clock of the recorder and CLOCK_MONOTONIC show at the same moment, as near as a few

@@ -11,14 +11,18 @@
 #endif
 
 typedef struct {
+    PyObject *text_slots;                       /* dict: text to slot of the string table */
+    PyObject *only_categories, *not_categories; /* sets of the categories to record and to leave out, or NULL */
+    PyObject *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook; /* Python functions, or NULL */
+} SessionObjects;
+
+typedef struct {
     uint64_t generation; /* changes at each begin and end: what was prepared for another generation is out of date */
     int active;
     int tsc;             /* whether the clock is the processor's tick counter */
     uint64_t base;       /* what the clock showed at tick 0 */
     uint64_t min_step;   /* ticks between two records of a thread at least */
-    PyObject *text_slots;                   /* dict: text to slot of the string table */
-    PyObject *only_categories, *not_categories; /* sets of the categories to record and to leave out, or NULL */
-    PyObject *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook; /* Python functions, or NULL */
+    SessionObjects objects;
     uint64_t slow_ticks; /* spans that take more ticks are reported to `slow_hook` */
     uint64_t lost;       /* events for which there was no room, apart from those that threads count themselves */
     uint64_t lost_since; /* the tick of the first of them, 0 for none */
@@ -27,7 +31,9 @@ typedef struct {
 
 extern HIDDEN Session session;
 
-HIDDEN void session_clear_objects(void);
+HIDDEN void session_set_objects(SessionObjects objects);
+HIDDEN void session_free_objects(SessionObjects objects);
+HIDDEN PyObject *session_call_hook(PyObject *hook, PyObject *argument);
 
 /* Return CLOCK_MONOTONIC in nanoseconds. */
 static inline uint64_t monotonic(void) {

@@ -62,9 +62,12 @@ static uint64_t define_text(const char *text, size_t size) {
     return slot;
 }
 
-/* Return the slot of a text, which is defined when it is new; 0 if it has to go inline. */
-uint64_t text_slot(PyObject *text) {
-    PyObject *number = PyDict_GetItemWithError(session.text_slots, text);
+/* Return the slot of a plain text, which is defined when it is new; 0 if it has to go inline.  This runs no code of the
+ * program, as looking up a text of a class of the program would. */
+static uint64_t plain_text_slot(PyObject *text) {
+    if (!session.objects.text_slots)
+        return 0;
+    PyObject *number = PyDict_GetItemWithError(session.objects.text_slots, text);
     if (number)
         return PyLong_AsUnsignedLongLong(number);
     PyErr_Clear();
@@ -77,10 +80,21 @@ uint64_t text_slot(PyObject *text) {
     Py_DECREF(bytes);
     if (slot) {
         number = PyLong_FromUnsignedLongLong(slot);
-        if (!number || PyDict_SetItem(session.text_slots, text, number))
+        if (!number || PyDict_SetItem(session.objects.text_slots, text, number))
             PyErr_Clear();
         Py_XDECREF(number);
     }
+    return slot;
+}
+
+/* Return the slot of any text, see plain_text_slot(). */
+uint64_t text_slot(PyObject *text) {
+    if (LIKELY(PyUnicode_CheckExact(text)))
+        return plain_text_slot(text);
+    PyObject *plain = PyUnicode_FromObject(text);
+    uint64_t slot = plain ? plain_text_slot(plain) : 0;
+    PyErr_Clear();
+    Py_XDECREF(plain);
     return slot;
 }
 
@@ -88,9 +102,9 @@ uint64_t text_slot(PyObject *text) {
 
 /* Return whether the options include a category. */
 static int is_category_recorded(PyObject *category) {
-    if (session.only_categories && PySet_Contains(session.only_categories, category) != 1)
+    if (session.objects.only_categories && PySet_Contains(session.objects.only_categories, category) != 1)
         return 0;
-    return !(session.not_categories && PySet_Contains(session.not_categories, category) == 1);
+    return !(session.objects.not_categories && PySet_Contains(session.objects.not_categories, category) == 1);
 }
 
 /* Return the reference of a name of a site.  If it goes inline, `*bytes` gets its bytes. */
@@ -102,7 +116,7 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
     if (slot)
         return slot;
     PyObject *owner;
-    size_t whole, size = 0;
+    size_t whole = 0, size = 0;
     const char *data = text_utf8(text, &whole, &owner);
     if (data) {
         size = text_cut(data, whole, MAX_INLINE_NAME);
@@ -245,12 +259,37 @@ static Site *find_site(PyObject *name, PyObject *category, PyObject *keys) {
     return site;
 }
 
-/* Return the site with this name, category and keys, borrowed.  Returns NULL, without an exception, on failure. */
+/* Return whether all texts are plain strings. */
+static int are_plain(PyObject *name, PyObject *category, PyObject *keys) {
+    int result = PyUnicode_CheckExact(name) && PyUnicode_CheckExact(category);
+    for (Py_ssize_t index = 0; keys && result && index < PyTuple_GET_SIZE(keys); index++)
+        result = PyUnicode_CheckExact(PyTuple_GET_ITEM(keys, index));
+    return result;
+}
+
+/* Look up a site by texts of which some are of a class of the program, whose methods this does not call. */
+static Site *lookup_plainly(PyObject *name, PyObject *category, PyObject *keys) {
+    SavedError error = error_save();
+    PyObject *plain_name = PyUnicode_FromObject(name), *plain_category = PyUnicode_FromObject(category);
+    PyObject *plain_keys = keys ? plain_strings(keys) : NULL;
+    int failed = !plain_name || !plain_category || (keys && !plain_keys);
+    error_restore(error);
+    Site *site = failed ? NULL : site_lookup(plain_name, plain_category, plain_keys);
+    Py_XDECREF(plain_name);
+    Py_XDECREF(plain_category);
+    Py_XDECREF(plain_keys);
+    return site;
+}
+
+/* Return the site with this name, category and keys, borrowed: the cache owns it until other code runs.  Returns NULL,
+ * without an exception, on failure.  The cache holds plain strings only, whose release runs no code of the program. */
 Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
     uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5 ^ ((uintptr_t)keys >> 4) * 11;
     size_t index = (hash ^ hash >> 10) % CACHE_SIZE;
     if (LIKELY(cache[index].name == name && cache[index].category == category && cache[index].keys == keys))
         return cache[index].site;
+    if (!are_plain(name, category, keys))
+        return lookup_plainly(name, category, keys);
     SavedError error = error_save();
     Site *site = find_site(name, category, keys);
     error_restore(error);
@@ -266,7 +305,7 @@ Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
     Py_XDECREF(old_category);
     Py_XDECREF(old_keys);
     Py_XDECREF(old_site);
-    return cache[index].site;
+    return site;
 }
 
 /* Return the site, borrowed, of a call `f(name, ..., category, **keys)` in which the category may be omitted.  Returns

@@ -77,9 +77,9 @@ static void record_instant(PyObject *instant) {
  * A negative time, which is huge as an unsigned number, means that the thread has recorded nothing since the begin. */
 void report_slow_span(Site *site, uint64_t ticks) {
     State *state = current;
-    if (!session.active || ticks > INT64_MAX || state->paused || state->escaped || !session.slow_hook)
+    if (!session.active || ticks > INT64_MAX || state->paused || state->escaped || !session.objects.slow_hook)
         return;
-    PyObject *hook = Py_NewRef(session.slow_hook);
+    PyObject *hook = Py_NewRef(session.objects.slow_hook);
     Pause pause = thread_pause(state);
     PyObject *instant = PyObject_CallFunction(hook, "OK", site->name, (unsigned long long)ticks);
     if (thread_resume(state, &pause) && instant)

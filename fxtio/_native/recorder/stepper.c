@@ -78,22 +78,27 @@ static void record_failure(const Stepper *stepper) {
     error_restore_unless_escaped(error);
 }
 
+/* Record the end of a slice on the track of the thread. */
+static void end_slice(Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
+    State *state = current;
+    if (UNLIKELY(!slice.is_recorded || slice.generation != session.generation || !state->depth))
+        return;
+    unsigned suspended = open_spans_suspend(state);
+    state->depth--;
+    if (UNLIKELY(status == PYGEN_ERROR))
+        record_failure(stepper);
+    else if (UNLIKELY(status == PYGEN_RETURN && stepper->with_result && stepper->kind != STEP_OF_ASYNC_GENERATOR))
+        record_event_with(stepper->site, EVENT_END, result_name, value, NULL);
+    else
+        record_bare(stepper->site, EVENT_END);
+    open_spans_resume(state, suspended);
+}
+
 /* Record the end of a slice, and of the operation if the slice is the last. */
 static void end(Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
     if (UNLIKELY(slice.is_recorded && status == PYGEN_NEXT && stepper->kind == RETURNS_COROUTINE))
         task_begin_flows(value);
-    if (LIKELY(slice.is_recorded && slice.generation == session.generation && current->depth)) {
-        State *state = current;
-        unsigned suspended = open_spans_suspend(state);
-        state->depth--;
-        if (UNLIKELY(status == PYGEN_ERROR))
-            record_failure(stepper);
-        else if (UNLIKELY(status == PYGEN_RETURN && stepper->with_result && stepper->kind != STEP_OF_ASYNC_GENERATOR))
-            record_event_with(stepper->site, EVENT_END, result_name, value, NULL);
-        else
-            record_bare(stepper->site, EVENT_END);
-        open_spans_resume(state, suspended);
-    }
+    end_slice(stepper, slice, status, value);
     if (status != PYGEN_NEXT) {
         stepper->has_ended = 1;
         end_on_track(stepper);
@@ -118,8 +123,10 @@ static PySendResult stepper_am_send(PyObject *self, PyObject *argument, PyObject
     if (UNLIKELY(stepper->has_ended || stepper->is_running))
         return PyIter_Send(stepper->inner, argument, value);
     Slice slice = begin(stepper);
-    if (UNLIKELY(current->escaped))
+    if (UNLIKELY(current->escaped)) {
+        end_slice(stepper, slice, PYGEN_ERROR, NULL);
         return status_unless_escaped(PYGEN_ERROR, value);
+    }
     stepper->is_running = 1;
     PySendResult status = PyIter_Send(stepper->inner, argument, value);
     stepper->is_running = 0;

@@ -14,11 +14,11 @@ int task_init(void) {
 
 /* Ask the task hook for the running task: its track, and the ids of the flows that end in it.  Returns the track. */
 uint64_t task_find_track(State *state, PyThreadState *thread) {
-    if (!session.task_hook || !thread_room(&state, 2))
+    if (!session.objects.task_hook || !thread_room(&state, 2))
         return 0;
     uint64_t version = thread->context_ver, track = 0;
     Pause pause = thread_pause(state);
-    PyObject *answer = PyObject_CallNoArgs(session.task_hook), *ids = NULL;
+    PyObject *answer = session_call_hook(session.objects.task_hook, NULL), *ids = NULL;
     if (answer && PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2) {
         track = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(answer, 0));
         ids = PyTuple_GET_ITEM(answer, 1);
@@ -54,11 +54,11 @@ void task_end_flows(State *state) {
 void task_begin_flows(PyObject *awaited) {
     State *state = current;
     PyAsyncMethods *methods = Py_TYPE(awaited)->tp_as_async;
-    if (!methods || !methods->am_await || !session.wait_hook || !task_track() ||
+    if (!methods || !methods->am_await || !session.objects.wait_hook || !task_track() ||
         state->await_version == state->context_version)
         return;
     Pause pause = thread_pause(state);
-    PyObject *ids = PyObject_CallOneArg(session.wait_hook, awaited);
+    PyObject *ids = session_call_hook(session.objects.wait_hook, awaited);
     if (thread_resume(state, &pause)) {
         state->await_version = state->context_version;
         if (ids && PyTuple_Check(ids))

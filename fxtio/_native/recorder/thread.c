@@ -271,39 +271,82 @@ void thread_set_identity(State *state, Identity identity) {
     set_room(state, state->cursor, state->page_end);
 }
 
+static PyObject *interrupt_hook; /* returns whether an exception interrupts the program; stays when a recording ends */
+
+/* Set the function that tells exceptions that interrupt the program from failures of what the tracer calls. */
+void threads_set_interrupt_hook(PyObject *hook) {
+    Py_XSETREF(interrupt_hook, Py_NewRef(hook));
+}
+
 /* Stop recording this thread and put the program's exception aside. */
 Pause thread_pause(State *state) {
     Pause pause = {.cursor = state->cursor, .page_end = state->page_end, .generation = session.generation};
     pause.error = error_save();
+    pause.escaped = state->escaped;
+    state->escaped = 0;
     state->paused++;
     close_state(state);
     return pause;
 }
 
+/* Return whether the exception that is set, raised by code of the tracer or by what that called, interrupts the
+ * program; otherwise drop it.
+ *
+ * A RecursionError or MemoryError concerns only the tracer, which may not even be able to ask about it. */
+static int is_interrupted(void) {
+    if (LIKELY(!PyErr_Occurred()))
+        return 0;
+    if (PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        PyErr_Clear();
+        return 0;
+    }
+    SavedError error = error_save();
+    PyErr_NormalizeException(&error.type, &error.value, &error.trace);
+    if (error.trace && error.value)
+        PyException_SetTraceback(error.value, error.trace);
+    PyObject *answer = error.value ? session_call_hook(interrupt_hook, error.value) : NULL;
+    int is_failure = !answer && PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_RecursionError) &&
+                     !PyErr_ExceptionMatches(PyExc_MemoryError);
+    int result = answer ? answer == Py_True : PyErr_GivenExceptionMatches(error.type, PyExc_KeyboardInterrupt);
+    Py_XDECREF(answer);
+    if (is_failure) { /* the hook itself was interrupted */
+        error_discard(error);
+        return 1;
+    }
+    PyErr_Clear();
+    if (result)
+        error_restore(error);
+    else
+        error_discard(error);
+    return result;
+}
+
 /* Undo thread_pause().  Returns 0 if the recording has ended in the meantime.
  *
- * A RecursionError or MemoryError of the code between is dropped, as it concerns only the tracer.  Any other exception
- * comes from a signal handler that ran meanwhile: it stays set, for the program to see. */
+ * An exception of the code between that interrupts the program stays set, any other one is dropped. */
 int thread_resume(State *state, Pause *pause) {
+    state->escaped = is_interrupted();
+    if (state->escaped) {
+        error_discard(pause->error);
+    } else {
+        state->escaped = pause->escaped;
+        error_restore(pause->error);
+    }
     int goes_on = session.active && session.generation == pause->generation;
     state->paused--;
     if (goes_on && !threads.is_full)
         set_room(state, pause->cursor, pause->page_end);
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_RecursionError) &&
-        !PyErr_ExceptionMatches(PyExc_MemoryError)) {
-        state->escaped = 1;
-        error_discard(pause->error);
-    } else
-        error_restore(pause->error);
     return goes_on;
 }
 
 /* Call the thread hook, which records the name of the thread and returns whether Python started it. */
 static void call_thread_hook(State *state) {
-    if (!session.thread_hook)
+    if (!session.objects.thread_hook)
         return;
     Pause pause = thread_pause(state);
-    PyObject *is_python = PyObject_CallFunction(session.thread_hook, "K", (unsigned long long)state->identity.thread);
+    PyObject *id = PyLong_FromUnsignedLongLong(state->identity.thread);
+    PyObject *is_python = id ? session_call_hook(session.objects.thread_hook, id) : NULL;
+    Py_XDECREF(id);
     state->python_thread = is_python == Py_True ? PyThreadState_Get() : NULL;
     Py_XDECREF(is_python);
     thread_resume(state, &pause);

@@ -48,7 +48,7 @@ typedef struct State {
     unsigned open_span_depth; /* `depth` where the innermost was opened */
     OpenCall *open_calls;     /* by depth; NULL unless short calls are taken back */
     int ended;                /* whether the thread has ended */
-    int escaped;              /* whether a signal handler raised in code of the tracer; its exception is set */
+    int escaped;              /* whether an exception interrupted code of the tracer that is the program's; it is set */
     struct State *next;
 } State;
 
@@ -72,10 +72,12 @@ HIDDEN void thread_drop_open_spans(State *state);
 typedef struct {
     SavedError error;
     uint64_t *cursor, *page_end, generation;
+    int escaped;
 } Pause;
 
 HIDDEN Pause thread_pause(State *state);
 HIDDEN int thread_resume(State *state, Pause *pause);
+HIDDEN void threads_set_interrupt_hook(PyObject *hook);
 
 /* Return the tick of the next record: later than that of the last one of the thread by at least the least step. */
 static inline uint64_t next_tick(State *state) {
@@ -95,7 +97,7 @@ static inline void commit(State *state, uint64_t *record, size_t words, uint64_t
     state->cursor = rest;
 }
 
-/* Return a result to the program, unless a signal handler raised meanwhile: then return NULL with its exception set. */
+/* Return a result to the program, unless an exception interrupts it: then return NULL, that is set. */
 static inline PyObject *unless_escaped(PyObject *result) {
     if (LIKELY(!current->escaped))
         return result;
@@ -104,9 +106,9 @@ static inline PyObject *unless_escaped(PyObject *result) {
     return NULL;
 }
 
-/* Restore an exception of the program, unless that of a signal handler takes its place. */
+/* Restore an exception of the program, unless one that has interrupted the program since takes its place. */
 static inline void error_restore_unless_escaped(SavedError saved) {
-    if (current->escaped)
+    if (current->escaped && PyErr_Occurred())
         error_discard(saved);
     else
         error_restore(saved);

@@ -24,20 +24,22 @@ typedef struct {
 
 /* ---- Arguments to record. ---- */
 
-/* Return the value of an argument that a call does not pass, borrowed.  A function is asked for its present
+/* Return the value of an argument that a call does not pass, a new reference.  A function is asked for its present
  * defaults, as these may have changed since it was decorated. */
 static PyObject *default_value(const Traced *traced, PyObject *place, Py_ssize_t position, PyObject *keyword) {
-    PyObject *function = traced->wrapped, *value = NULL;
+    PyObject *function = traced->wrapped, *value;
     if (!PyFunction_Check(function))
-        return PyTuple_GET_ITEM(place, 2);
+        return Py_NewRef(PyTuple_GET_ITEM(place, 2));
     PyObject *defaults = PyFunction_GET_DEFAULTS(function), *keyword_defaults = PyFunction_GET_KW_DEFAULTS(function);
     Py_ssize_t count = defaults ? PyTuple_GET_SIZE(defaults) : 0;
     Py_ssize_t index = position - (((PyCodeObject *)PyFunction_GET_CODE(function))->co_argcount - count);
-    if (position < 0)
-        value = keyword_defaults ? PyDict_GetItem(keyword_defaults, keyword) : NULL;
-    else if (index >= 0 && index < count)
-        value = PyTuple_GET_ITEM(defaults, index);
-    return value ? value : Py_None;
+    if (position >= 0)
+        return Py_NewRef(index >= 0 && index < count ? PyTuple_GET_ITEM(defaults, index) : Py_None);
+    Py_XINCREF(keyword_defaults); /* a key of a class of the program may replace them when it is compared */
+    value = keyword_defaults ? PyDict_GetItem(keyword_defaults, keyword) : NULL;
+    value = Py_NewRef(value ? value : Py_None);
+    Py_XDECREF(keyword_defaults);
+    return value;
 }
 
 /* Get the values of the arguments to record by their places. */
@@ -46,12 +48,11 @@ static void get_values(const Traced *traced, PyObject *const *args, Py_ssize_t c
     for (unsigned index = 0; index < traced->site->count; index++) {
         PyObject *place = PyTuple_GET_ITEM(traced->places, index), *keyword = PyTuple_GET_ITEM(place, 1);
         Py_ssize_t position = PyLong_AsSsize_t(PyTuple_GET_ITEM(place, 0));
-        PyObject *value =
-            position >= 0 && position < count ? args[position] : default_value(traced, place, position, keyword);
+        PyObject *value = position >= 0 && position < count ? Py_NewRef(args[position]) : NULL;
         for (Py_ssize_t key = 0; keys && key < PyTuple_GET_SIZE(keys); key++)
             if (PyTuple_GET_ITEM(keys, key) == keyword || PyUnicode_Compare(PyTuple_GET_ITEM(keys, key), keyword) == 0)
-                value = args[count + key];
-        values[index] = Py_NewRef(value);
+                Py_XSETREF(value, Py_NewRef(args[count + key]));
+        values[index] = value ? value : default_value(traced, place, position, keyword);
     }
 }
 
@@ -71,8 +72,6 @@ static PyObject *bind_values(const Traced *traced, PyObject *const *args, Py_ssi
         result = PyObject_CallFunctionObjArgs(traced->places, positional, by_name, NULL);
     if (result && (!PyTuple_Check(result) || PyTuple_GET_SIZE(result) < (Py_ssize_t)traced->site->count))
         Py_CLEAR(result);
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
-        PyErr_Clear(); /* the call itself is about to raise it */
     Py_XDECREF(positional);
     Py_XDECREF(by_name);
     thread_resume(state, &pause);

@@ -5,8 +5,8 @@ the range begin at its start, and those that end behind it end there; complete e
 runs on each CPU, have their last values from before the range at its start.  Of a flow with points outside of the
 range, the points within it become a flow of their own, or are left out if only one is.
 
-The trace is read once, batch by batch.  Records that are kept go to a temporary file, and what comes before them in the
-result is known at the end.
+The trace is read once, batch by batch.  Records that are taken over go to a temporary file, and what comes before them
+in the result is known at the end.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Body
+from fxtio.fxt.cut.early import Head, Tables, early_records
 from fxtio.fxt.cut.flows import Flows
-from fxtio.fxt.cut.held import Head, Tables, hold
 from fxtio.fxt.cut.latest import Latest
 from fxtio.fxt.cut.marks import Choice, Limits, Marked, is_behind
 from fxtio.fxt.cut.pairs import Pairs
@@ -36,7 +36,7 @@ from fxtio.fxt.rules.view import Keys
 from fxtio.fxt.state import Batch, Reading
 from fxtio.io.sink import Sink, whole_file
 from fxtio.report import human_size
-from fxtio.selection import Selection
+from fxtio.selection import Selection, is_number
 
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
@@ -46,7 +46,7 @@ Array = np.ndarray[Any, Any]
 _ALWAYS: tuple[type[Record], ...] = (
     r.ProviderEvent, r.TraceInfo, r.Blob, r.UserspaceObject, r.KernelObject, r.LargeBlobNoMetadata,
 )  # fmt: skip
-"""The records without a time, which are kept; definitions are kept as far as they are used."""
+"""The records without a time, which are taken over; definitions are as far as they are used."""
 
 _DEFINITIONS: tuple[type[Record], ...] = (
     r.Magic, r.ProviderInfo, r.ProviderSection, r.Initialization, r.String, r.ThreadRecord,
@@ -54,13 +54,13 @@ _DEFINITIONS: tuple[type[Record], ...] = (
 """The records that are written as far as others need them."""
 
 _POINTS: tuple[type[Record], ...] = (r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob)
-"""The records that are kept if their time is in the range."""
+"""The records that are taken over if their time is in the range."""
 
 _SCHEDULING: tuple[type[Record], ...] = (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup)
-"""The records of CPUs, which are kept whatever threads are selected: each tells what ran before."""
+"""The records of CPUs, which are taken over whatever threads are selected: each tells what ran before."""
 
 _MODULES: tuple[type[Record], ...] = (r.ProfilerModule, r.ProfilerMmap)
-"""The records that explain the addresses of later ones: those before the range are kept, and moved to its start."""
+"""The records that explain the addresses of later ones: those before the range are moved to its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ def cut_to(trace: FxtTrace, selection: Selection, sink: Sink) -> Cut:
 
     Args:
         trace: the trace.
-        selection: what to keep.
+        selection: what to take over.
         sink: takes the bytes.
 
     Raises:
         OSError: something cannot be read or written.
     """
     names: tuple[dict[int, str], dict[int, str]] = ({}, {})
-    if selection.threads or selection.processes:
-        names = trace.info.processes, trace.info.threads
+    if not all(map(is_number, (*selection.threads, *selection.processes))):
+        names = trace.names_of_objects()
     with tempfile.TemporaryFile(prefix="fxtio-") as file:
         cutter = _Cutter(Limits(selection.start, selection.end), Choice(selection, *names), cast("BinaryIO", file))
         for batch in trace.record_batches(forget=True):
@@ -136,49 +136,52 @@ class _Cutter:
         self._latest.enter(marked)
         self._mark(marked)
         self._flows.mark(marked)
-        marked.kept &= ~broken(batch)
+        marked.taken &= ~broken(batch)
+        self._flows.settle(marked)
         places = self._body.write(marked)
         self._flows.enter(marked, places)
 
     def _mark(self, marked: Marked) -> None:
         """Mark what does not depend on other records."""
         batch = marked.batch
-        marked.keep(np.flatnonzero(batch.frame.kind == UNKNOWN))
+        marked.take(np.flatnonzero(batch.frame.kind == UNKNOWN))
         for cls in batch.classes():
             if cls in _ALWAYS:
-                marked.keep(batch.rows(cls))
+                marked.take(batch.rows(cls))
             elif cls in _POINTS:
                 times = marked.times(cls)
-                marked.keep(times.rows[times.within & marked.chosen(cls)])
+                marked.take(times.rows[times.within & marked.chosen(cls)])
             elif cls in _SCHEDULING and marked.choice.nameless:
                 times = marked.times(cls)
-                marked.keep(times.rows[times.within])
+                marked.take(times.rows[times.within])
             elif cls in _MODULES:
                 times = marked.times(cls)
-                marked.keep(times.rows[times.ticks <= times.last])
-                early = times.before
-                marked.move(cls, 0, times.rows[early], np.broadcast_to(times.first, len(early))[early])
+                marked.take(times.rows[times.ticks <= times.last])
+                if times.has_before:
+                    early = times.before
+                    marked.move(cls, 0, times.rows[early], np.broadcast_to(times.first, len(early))[early])
             elif cls is r.DurationComplete:
                 self._clip(marked)
 
     def _clip(self, marked: Marked) -> None:
-        """Keep complete events in the range, clip those that end behind it, and hold those that begin before it."""
+        """Take over complete events in the range, clip those that end behind it, pass on those that begin before it."""
         times = marked.times(r.DurationComplete)
         rows, columns = marked.batch.columns(r.DurationComplete)
         end, chosen = columns["end"], marked.chosen(r.DurationComplete)
-        kept = times.within & chosen
-        marked.keep(rows[kept])
-        late = kept & (end > times.last)
-        behind = np.broadcast_to(times.last, len(rows))[late] + np.uint64(1)
-        marked.move(r.DurationComplete, 1, rows[late], behind)
+        taken = times.within & chosen
+        marked.take(rows[taken])
+        late = taken & (end > times.last)
+        if late.any():
+            behind = np.broadcast_to(times.last, len(rows))[late] + np.uint64(1)
+            marked.move(r.DurationComplete, 1, rows[late], behind)
         begun = times.before & (end > times.first) & chosen
         if begun.any():
-            for held, tick in zip(
-                hold(marked.batch, r.DurationComplete, rows[begun]), end[begun].tolist(), strict=True
+            for early, tick in zip(
+                early_records(marked.batch, r.DurationComplete, rows[begun]), end[begun].tolist(), strict=True
             ):
-                if held is not None:
-                    held.end, held.until = tick, held.clock.ns(tick)
-                    self._head.add(held)
+                if early is not None:
+                    early.end, early.until = tick, early.clock.ns(tick)
+                    self._head.add(early)
 
     def finish(self, sink: Sink) -> Cut:
         """Write the new trace."""
@@ -195,13 +198,13 @@ class _Cutter:
                 sink.write(data)
         for part in self._splices.copy(self._file, self._body.size):
             sink.write(part)
-        held = len(self._head.held)
-        return Cut(self._body.records + held, held)
+        early = len(self._head.records)
+        return Cut(self._body.records + early, early)
 
     def _introductions(self, reading: Reading) -> Iterator[bytes]:
         """Yield all providers with what belongs to them before the body; the body loses what it repeats of this."""
         body = self._body
-        used = {*body.initial, *(held.provider for held in self._head.held)}
+        used = {*body.initial, *(early.provider for early in self._head.records)}
         claimed = set(body.ids.values())
         numbers = sorted(range(len(reading.providers)), key=lambda number: (number in claimed, number == body.first))
         for number in numbers:

@@ -1,4 +1,4 @@
-"""The body of the new trace: the records that are kept, with the definitions that they use, as few as possible.
+"""The body of the new trace: the records that are taken over, with the definitions that they use, as few as possible.
 
 A definition in the old trace stays in its place if a record of the same batch uses it there.  All others wait until a
 batch uses them, and stand before its first record.  What the first records of a provider use goes to the head of the
@@ -8,17 +8,17 @@ new trace, which is written last; until then, the body is in a temporary file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from fxtio.codec.columns import ManyColumn, members_of
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
-from fxtio.fxt.cut.held import Definition, Tables, Value
+from fxtio.fxt.cut.early import Definition, Tables, Value
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.cut.splices import Splices
-from fxtio.fxt.records import KINDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
+from fxtio.fxt.records import ARGUMENTS, KINDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
 from fxtio.fxt.reference_columns import Definitions, StringColumn, ThreadColumn
 from fxtio.fxt.rewrite import little_endian, output
 from fxtio.fxt.rules.view import MAX_KEPT
@@ -32,19 +32,30 @@ _DEFINERS: tuple[type[Record], ...] = (String, ThreadRecord)
 _ROWS = 1 << 40  # more records than a batch can have
 
 
-@dataclass(frozen=True, slots=True)
-class _Uses:
-    """The uses of slots by the records that are kept.
+class Places:
+    """Where the records of a batch are in the body.
+
+    Args:
+        begin: the byte offset of the first one in the body.
+        sizes: the size in bytes of each record of the batch, 0 for one that was not written (int64).
 
     Attributes:
-        provider: the index of the provider (int64).
-        slot: the slot (int64).
-        row: the number of the record (int64).
+        end: the byte offset behind the last one.
     """
 
-    provider: Array
-    slot: Array
-    row: Array
+    def __init__(self, begin: int, sizes: Array) -> None:
+        self._begin, self._sizes = begin, sizes
+        self._ends: Array | None = None
+        self.end = begin + int(sizes.sum())
+
+    def of(self, rows: Array) -> Array:
+        """Return the byte offsets of some records (int64)."""
+        if not len(rows):
+            return np.empty(0, np.int64)
+        if self._ends is None:
+            self._ends = np.cumsum(self._sizes)
+        at: Array = self._ends[rows] - self._sizes[rows] + self._begin
+        return at
 
 
 class Body:
@@ -55,7 +66,7 @@ class Body:
 
     Attributes:
         size: the number of bytes written.
-        records: the number of records that were kept.
+        records: the number of records that were taken over.
         initial: by the index of each provider that has records here, what the head defines for it.
         first: the index of the provider with which the body begins; None if it has no records.
         ids: by id, the index of the provider that the id means at the begin of the body.
@@ -75,23 +86,19 @@ class Body:
         self._reset: set[int] = set()  # providers that must be introduced anew
         self._provider: int | None = None
 
-    def write(self, marked: Marked) -> Array:
-        """Write the records of a batch that are kept.
-
-        Returns:
-            For each record that is kept, its byte offset in the body (int64).
-        """
-        batch, kept = marked.batch, marked.kept
-        self.records += int(np.count_nonzero(kept))
-        if not kept.any():
+    def write(self, marked: Marked) -> Places:
+        """Write the records of a batch that are taken over, and return where they are in the body."""
+        batch, taken = marked.batch, marked.taken
+        self.records += int(np.count_nonzero(taken))
+        if not taken.any():
             for cls in _DEFINERS:
                 self._wait(batch, cls, _definitions(batch, cls))
             self._note_resets(batch, len(batch))
-            return np.empty(0, np.int64)
+            return Places(self.size, np.zeros(len(batch), np.int64))
         fronts: dict[int, list[tuple[Definition, Value]]] = {}
-        first, written = int(np.argmax(kept)), kept.copy()
-        placed = [self._place_definitions(batch, cls, first, kept, fronts) for cls in _DEFINERS]
-        firsts = _firsts(batch, kept)
+        first, written = int(np.argmax(taken)), taken.copy()
+        placed = [self._place_definitions(batch, cls, first, taken, fronts) for cls in _DEFINERS]
+        firsts = _firsts(batch, taken)
         front = self._front(batch, first, firsts, fronts)
         written |= self._clock_rows(batch, firsts)
         for number, cls in enumerate(_DEFINERS):
@@ -105,20 +112,19 @@ class Body:
         sizes = np.where(written, batch.frame.size * 8, 0)
         for row, data in replaced.items():
             sizes[row] = len(data)
-        ends = np.cumsum(sizes)
-        places = self.size + len(front) + ends - sizes
+        places = Places(self.size + len(front), sizes)
         for definer, definitions in zip(_DEFINERS, placed, strict=True):
-            self._note_firsts(batch, definer, definitions, places[definitions.row], sizes[definitions.row])
+            self._note_firsts(batch, definer, definitions, places.of(definitions.row), sizes[definitions.row])
         self._file.write(front)
         for part in output(batch, written, replaced):
             self._file.write(part)
-        self.size += len(front) + int(ends[-1])
+        self.size = places.end
         return places
 
     # ---- definitions
 
     def _place_definitions(
-        self, batch: Batch, cls: type[Record], first: int, kept: Array,
+        self, batch: Batch, cls: type[Record], first: int, taken: Array,
         fronts: dict[int, list[tuple[Definition, Value]]],
     ) -> Definitions:  # fmt: skip
         """Find the definitions that a batch uses.
@@ -126,8 +132,8 @@ class Body:
         Args:
             batch: the batch.
             cls: the class of the definitions.
-            first: the first record that is kept.
-            kept: the records that are kept (bool).
+            first: the first record that is taken over.
+            taken: the records that are taken over (bool).
             fronts: takes by provider the definitions that are written before the first record.
 
         Returns:
@@ -135,13 +141,12 @@ class Body:
         """
         definitions = _definitions(batch, cls)
         is_early = definitions.row < first
-        self._wait(batch, cls, _taken(definitions, is_early))
-        definitions = _taken(definitions, ~is_early)
+        self._wait(batch, cls, _some_of(definitions, is_early))
+        definitions = _some_of(definitions, ~is_early)
         if not len(definitions.row) and not any(key[0] is cls for waiting in self._waiting.values() for key in waiting):
             return definitions
-        uses = _uses(batch, cls, kept)
-        used, before = _defined_by(definitions, uses)
-        for provider, slot in before:
+        used, earlier = _uses(batch, cls, taken, definitions)
+        for provider, slot in earlier:
             key = cls, slot
             waiting = self._waiting.get(provider, {})
             if key in waiting:
@@ -149,7 +154,7 @@ class Body:
         is_placed = np.zeros(len(definitions.row), bool)
         is_placed[used] = batch.frame.kind[definitions.row[used]] == KINDS[cls]
         self._wait(batch, cls, definitions, ~is_placed)
-        return _taken(definitions, is_placed)
+        return _some_of(definitions, is_placed)
 
     def _wait(self, batch: Batch, cls: type[Record], definitions: Definitions, waits: Array | None = None) -> None:
         """Let definitions wait, all or some of them; each replaces an earlier one of its slot."""
@@ -174,7 +179,7 @@ class Body:
             written = self._tables_of(batch, provider).values
             is_new[number] = written.get((cls, slot)) != values[code]
             written[cls, slot] = values[code]
-        return _taken(definitions, is_new)
+        return _some_of(definitions, is_new)
 
     def _note_firsts(self, batch: Batch, cls: type[Record], definitions: Definitions, at: Array, size: Array) -> None:
         """Note the first definition of each slot that is written in its place."""
@@ -205,7 +210,7 @@ class Body:
 
         Args:
             batch: the batch.
-            firsts: by provider, the first record that is kept.
+            firsts: by provider, the first record that is taken over.
         """
         result = np.zeros(len(batch), bool)
         rows = batch.rows(Initialization)
@@ -284,16 +289,16 @@ class Body:
         return replaced
 
 
-def _firsts(batch: Batch, kept: Array) -> dict[int, int]:
-    """Return for each provider with records that are kept the first of them."""
-    rows = np.flatnonzero(kept)
+def _firsts(batch: Batch, taken: Array) -> dict[int, int]:
+    """Return for each provider with records that are taken over the first of them."""
+    rows = np.flatnonzero(taken)
     if isinstance(batch.provider, int):
         return {batch.provider: int(rows[0])}
     providers, first = np.unique(batch.provider[rows], return_index=True)
     return dict(zip(providers.tolist(), rows[first].tolist(), strict=True))
 
 
-def _taken(definitions: Definitions, which: Array) -> Definitions:
+def _some_of(definitions: Definitions, which: Array) -> Definitions:
     """Return some definitions."""
     return Definitions(
         definitions.provider[which], definitions.slot[which], definitions.row[which], definitions.code[which]
@@ -305,55 +310,95 @@ def _definitions(batch: Batch, cls: type[Record]) -> Definitions:
     return (batch.string_slots if cls is String else batch.thread_slots).definitions
 
 
-def _uses(batch: Batch, cls: type[Record], kept: Array) -> _Uses:
-    """Return the uses of slots by the records of a batch that are kept."""
-    column_type: type[StringColumn | ThreadColumn] = StringColumn if cls is String else ThreadColumn
-    slots, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+def _uses(
+    batch: Batch, cls: type[Record], taken: Array, definitions: Definitions
+) -> tuple[Array, list[tuple[int, int]]]:
+    """Return which definitions of a batch the records use that are taken over, and what else they use.
 
-    def add(column: Any, owners: Array) -> None:
-        if isinstance(column, column_type):
-            used = kept[owners] & (column.slot > 0)
-            slots.append(column.slot[used].astype(np.int64))
-            rows.append(owners[used])
-
-    for record in batch.classes():
-        owners, columns = batch.columns(record)
-        if not kept[owners].any():
-            continue
-        for column in columns.values():
-            add(column, owners)
-        if cls is String and "args" in columns:
-            owners, members = batch.arguments(record)
-            if len(members.many.kind):
-                owners = np.repeat(owners, members.many.count)
-                for _, indices, fields in members.groups:
-                    for column in fields.values():
-                        add(column, owners[indices])
-    row = np.concatenate(rows)
-    provider = np.broadcast_to(batch.provider, len(batch))[row].astype(np.int64)
-    return _Uses(provider, np.concatenate(slots), row)
-
-
-def _defined_by(definitions: Definitions, uses: _Uses) -> tuple[Array, list[tuple[int, int]]]:
-    """Return which definitions of a batch are used, and the provider and slot of uses that an earlier batch defines.
+    Args:
+        batch: the batch.
+        cls: the class of the definitions.
+        taken: the records that are taken over (bool).
+        definitions: the definitions of this batch.
 
     Returns:
-        The numbers of the definitions (int64), and the distinct pairs.
+        The numbers of the definitions (int64); and the distinct pairs of a provider and a slot, of uses that are
+        defined before the batch.
     """
-    pairs = uses.provider * _SLOTS + uses.slot
-    if not len(definitions.row):
-        return np.empty(0, np.int64), _distinct(pairs)
     own = definitions.provider.astype(np.int64) * _SLOTS + definitions.slot
-    order = np.lexsort((definitions.row, own))
-    _, number = np.unique(np.concatenate([own, pairs]), return_inverse=True)
-    keys = number[: len(own)][order] * _ROWS + definitions.row[order]
-    index = np.searchsorted(keys, number[len(own) :] * _ROWS + uses.row) - 1
-    in_batch = (index >= 0) & (own[order][index] == pairs)
-    return np.unique(order[index[in_batch]]), _distinct(pairs[~in_batch])
+    is_used = np.zeros(_SLOTS, bool)  # by slot, if there is one provider
+    within: list[tuple[Array, Array]] = []
+    outside: list[Array] = []
+    for slots, rows in _references(batch, cls, taken, with_rows=not isinstance(batch.provider, int) or len(own) > 0):
+        if rows is None:
+            is_used[slots] = True
+            continue
+        pairs = np.broadcast_to(batch.provider, len(batch))[rows].astype(np.int64) * _SLOTS + slots
+        may_be_own = np.isin(pairs, own)
+        within.append((pairs[may_be_own], rows[may_be_own]))
+        outside.append(np.unique(pairs[~may_be_own]))
+    if not within:
+        provider = batch.provider if isinstance(batch.provider, int) else 0
+        return np.empty(0, np.int64), [(provider, slot) for slot in np.flatnonzero(is_used).tolist() if slot]
+    pairs, rows = (np.concatenate(column) for column in zip(*within, strict=True))
+    used, is_defined = _last_before(own, definitions.row, pairs, rows)
+    earlier = np.unique(np.concatenate([*outside, pairs[~is_defined]]))
+    return used, [(pair // _SLOTS, pair % _SLOTS) for pair in earlier.tolist() if pair % _SLOTS]
 
 
-_SLOTS = 1 << 20  # more slots than a provider has
+_SLOTS = 1 << 16  # more slots than a provider has
 
 
-def _distinct(pairs: Array) -> list[tuple[int, int]]:
-    return [divmod(pair, _SLOTS) for pair in np.unique(pairs).tolist()]
+def _references(
+    batch: Batch, cls: type[Record], taken: Array, *, with_rows: bool
+) -> Iterator[tuple[Array, Array | None]]:
+    """Yield slots that records which are taken over refer to, and on request the numbers of these records.
+
+    A slot 0 is not a reference.
+    """
+    column_type: type[StringColumn | ThreadColumn] = StringColumn if cls is String else ThreadColumn
+    arguments: list[tuple[Array, ...]] = []
+    for record in batch.classes():
+        rows, columns = batch.columns(record)
+        is_taken = taken[rows]
+        if not is_taken.any():
+            continue
+        which = slice(None) if is_taken.all() else np.flatnonzero(is_taken)
+        for column in columns.values():
+            if isinstance(column, column_type):
+                yield column.slot[which], rows[which] if with_rows else None
+        if cls is String and "args" in columns and len(columns["args"].at):
+            many: ManyColumn = columns["args"]
+            of_taken = np.flatnonzero(np.repeat(is_taken, many.count))
+            owners = np.repeat(rows, many.count)[of_taken] if with_rows else of_taken[:0]
+            arguments.append((many.at[of_taken], many.size[of_taken], many.kind[of_taken], owners))
+    if arguments:
+        at, size, kind, owners = (np.concatenate(column) for column in zip(*arguments, strict=True))
+        together = ManyColumn(np.ones(len(at), np.int64), at, size, kind, at[:0])
+        members = members_of(ARGUMENTS, batch.frame.block, together)
+        if with_rows:
+            owners = np.repeat(owners, members.many.count)
+        for _, indices, fields in members.groups:
+            for column in fields.values():
+                if isinstance(column, StringColumn):
+                    yield column.slot, owners[indices] if with_rows else None
+
+
+def _last_before(own: Array, own_rows: Array, pairs: Array, rows: Array) -> tuple[Array, Array]:
+    """Return which definitions some uses refer to, and which of the uses refer to one.
+
+    Args:
+        own: the slots that are defined, with their providers (int64).
+        own_rows: the numbers of the records that define them.
+        pairs: the slots that are used, with their providers (int64).
+        rows: the numbers of the records that use them.
+
+    Returns:
+        The numbers of the definitions (int64), and whether a definition is before each use (bool).
+    """
+    order = np.lexsort((own_rows, own))
+    distinct = np.unique(own)
+    keys = np.searchsorted(distinct, own[order]) * _ROWS + own_rows[order]
+    index = np.searchsorted(keys, np.searchsorted(distinct, pairs) * _ROWS + rows) - 1
+    is_defined = (index >= 0) & (own[order][index] == pairs)
+    return np.unique(order[index[is_defined]]), is_defined

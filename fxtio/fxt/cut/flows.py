@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from fxtio import _native
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
+from fxtio.fxt.cut.body import Places
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.cut.splices import Splices
 from fxtio.fxt.enums import EventType
@@ -23,16 +25,30 @@ from fxtio.fxt.rules.view import MAX_KEPT
 
 Array = np.ndarray[Any, Any]
 
-_STEPS: dict[type[Record], EventType] = {
+_STEPS: dict[type[Record], EventType] = {  # of consecutive numbers
     r.FlowBegin: EventType.FLOW_BEGIN,
     r.FlowStep: EventType.FLOW_STEP,
     r.FlowEnd: EventType.FLOW_END,
 }
 _SEED = secrets.randbits(64)
 
-
 _Point = tuple[int, int, int]
 """A point of a flow that was written: its byte offset in the body, its size in bytes, its header word."""
+
+
+class _Fate(IntEnum):
+    """What happens to a point of a flow at the end of a batch."""
+
+    DONE = 0
+    """Nothing: its flow has ended, and stays as it is."""
+    DIVIDED = 1
+    """Its flow has ended, and has points that are not in the new trace."""
+    ALONE = 2
+    """Its flow has ended, and no other point of it is in the new trace."""
+    WAITS = 3
+    """Its flow has not ended."""
+    FOLLOWED = 4
+    """Its flow is odd, and is followed point by point."""
 
 
 @dataclass(slots=True)
@@ -56,7 +72,7 @@ class _Points:
         id: the id of the flow (uint64).
         process: the process koid (uint64).
         step: the event type (int8).
-        kept: whether it was written (bool).
+        is_written: whether it was written (bool).
         at: its byte offset in the body (int64).
         size: its size in bytes (int64).
         header: its header word (uint64).
@@ -65,18 +81,33 @@ class _Points:
     id: Array
     process: Array
     step: Array
-    kept: Array
+    is_written: Array
     at: Array
     size: Array
     header: Array
 
     def columns(self) -> tuple[Array, ...]:
         """Return all columns."""
-        return self.id, self.process, self.step, self.kept, self.at, self.size, self.header
+        return self.id, self.process, self.step, self.is_written, self.at, self.size, self.header
 
     def take(self, rows: Array) -> _Points:
         """Return some of the points."""
         return _Points(*(column[rows] for column in self.columns()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The points of a batch before it is written.
+
+    Attributes:
+        row: the numbers of their records.
+        columns: the ids of their flows, their event types, and whether they are taken over.
+        fates: what happens to each, see `_Fate`, behind those of the points that wait (int8).
+    """
+
+    row: Array
+    columns: tuple[Array, Array, Array]
+    fates: Array
 
 
 class Flows:
@@ -94,90 +125,124 @@ class Flows:
         self._waiting: _Points | None = None  # of flows that have not ended
         self._open: dict[int, dict[int, _Flow]] = {}  # by id and process
         self._count = 0  # points of open flows
+        self._batch: _Settled | None = None  # until it is written
 
     @property
     def is_live(self) -> bool:
         """Whether a flow with points that were written has not ended."""
-        return bool(self._open) or (self._waiting is not None and bool(self._waiting.kept.any()))
+        return bool(self._open) or (self._waiting is not None and bool(self._waiting.is_written.any()))
 
     def mark(self, marked: Marked) -> None:
         """Mark the points of a batch that are written, unless this is done with the spans that enclose them."""
         if not marked.choice.by_name:
             for cls in _STEPS:
                 if cls in marked.batch.classes():
-                    marked.keep(marked.times(cls).rows[marked.points(cls) & marked.chosen(cls)])
+                    marked.take(marked.times(cls).rows[marked.points(cls) & marked.chosen(cls)])
 
-    def enter(self, marked: Marked, places: Array) -> None:
-        """Follow the flows of a batch.
+    def settle(self, marked: Marked) -> None:
+        """Look at the flows of a batch before it is written; a point that is alone in the range is not taken over."""
+        present = [cls for cls in _STEPS if cls in marked.batch.classes()]
+        if not present:
+            return
+        row, indices = marked.in_order(present)
+        number, step = np.empty(len(row), np.uint64), np.empty(len(row), np.int8)
+        for cls, index in zip(present, indices, strict=True):
+            number[index], step[index] = marked.batch.columns(cls)[1]["id"], _STEPS[cls]
+        is_written = marked.taken[row]
+        columns = number, step, is_written
+        waiting = self._waiting
+        before = 0 if waiting is None else len(waiting.id)
+        if waiting is not None and before:
+            number = np.concatenate([waiting.id, number])
+            step = np.concatenate([waiting.step, step])
+            is_written = np.concatenate([waiting.is_written, is_written])
+        fates = self._fates(number, step, is_written, is_last=False)
+        alone = np.flatnonzero(fates[before:] == _Fate.ALONE)
+        if len(alone):
+            marked.taken[row[alone]] = False
+            fates[before + alone] = _Fate.DONE
+        self._batch = _Settled(row, columns, fates)
+
+    def enter(self, marked: Marked, places: Places) -> None:
+        """Follow the flows of a batch that is written.
 
         Args:
             marked: the batch.
-            places: the byte offset of each record in the body, empty if none was written.
+            places: where its records are in the body.
         """
-        present = [cls for cls in _STEPS if cls in marked.batch.classes()]
-        if present:
-            self._follow(self._points(marked, present, places), is_last=False)
+        settled, self._batch = self._batch, None
+        if settled is None:
+            return
+        fates, old = settled.fates, self._waiting
+        before = len(fates) - len(settled.row)
+        points = _points(marked, places, settled, np.flatnonzero(fates[before:]))
+        if old is not None and before:
+            parts = old.take(np.flatnonzero(fates[:before])), points
+            points = _Points(*(np.concatenate(pair) for pair in zip(*(part.columns() for part in parts), strict=True)))
+        self._follow(points, fates[fates > 0])
 
-    def _points(self, marked: Marked, present: list[type[Record]], places: Array) -> _Points:
-        """Return the points that wait, and behind them those of a batch."""
-        batch = marked.batch
-        parts = []
-        for cls in present:
-            rows, columns = batch.columns(cls)
-            steps = np.full(len(rows), _STEPS[cls], np.int8)
-            parts.append((rows, columns["id"], steps, marked.koids(cls)[:, 0]))
-        row, number, step, process = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.argsort(row, kind="stable")
-        row, number, step, process = row[order], number[order], step[order], process[order]
-        at = places[row] if len(places) else np.zeros(len(row), np.int64)
-        headers, sizes = batch.frame.block.words[batch.frame.at[row]], batch.frame.size[row] * 8
-        points = _Points(number, process, step, marked.kept[row], at, sizes, headers)
-        if self._waiting is None:
-            return points
-        return _Points(*(np.concatenate(pair) for pair in zip(self._waiting.columns(), points.columns(), strict=True)))
+    def _fates(self, number: Array, step: Array, is_written: Array, *, is_last: bool) -> Array:
+        """Return what happens to points, see `_Fate` (int8).
 
-    def _follow(self, points: _Points, *, is_last: bool) -> None:
-        """Let flows end, and the others wait; those with something odd are followed point by point."""
-        number, step = points.id, points.step
+        Args:
+            number: the ids of their flows, in the order of the file.
+            step: their event types.
+            is_written: whether they were written.
+            is_last: there are no more points.
+        """
         codes, first = np.empty(len(number), np.int32), np.empty(len(number), np.int64)
         first = first[: _native.distinct(number, codes, first, _SEED)]
-        count = len(first)
+        index, count = codes.astype(np.intp), len(first)
         last = np.empty(count, np.int64)
-        last[codes] = np.arange(len(number))
-        begins = np.bincount(codes[step == EventType.FLOW_BEGIN], minlength=count)
-        ends = np.bincount(codes[step == EventType.FLOW_END], minlength=count)
-        total, written = np.bincount(codes, minlength=count), np.bincount(codes[points.kept], minlength=count)
+        last[index] = np.arange(len(number))
+        counts = np.bincount(index * 4 + (step - np.int8(EventType.FLOW_BEGIN)), minlength=count * 4)
+        begins, steps, ends = counts[0::4], counts[1::4], counts[2::4]
+        total = begins + steps + ends
+        written = total if is_written.all() else np.bincount(index[is_written], minlength=count)
         is_plain = (begins == 1) & (step[first] == EventType.FLOW_BEGIN)
         is_plain &= (ends == 0) | ((ends == 1) & (step[last] == EventType.FLOW_END))
         if self._open:
             is_plain &= ~np.isin(number[first], np.fromiter(self._open, np.uint64))
-        waits = is_plain & (ends == 0) & (not is_last)
-        is_done = is_plain & (ends == 1)
-        is_divided = is_done & (written > 0) & (written < total)
-        if is_divided.any():
-            mine = np.flatnonzero(is_divided[codes] & points.kept)
-            self._divide(points.take(mine), codes[mine])
-        followed = ~(waits | is_done)[codes]
-        for id_, owner, what, is_kept, *point in zip(
-            *(column[followed].tolist() for column in points.columns()), strict=True
-        ):
-            self._add(id_, owner, EventType(what), _point(*point) if is_kept else None)
-        self._waiting = points.take(np.flatnonzero(waits[codes])[-MAX_KEPT:])
+        of_flow = np.full(count, _Fate.FOLLOWED, np.int8)
+        has_ended = is_plain & (ends == 1)
+        of_flow[has_ended] = _Fate.DONE
+        if written is not total:
+            is_divided = has_ended & (written < total)
+            of_flow[is_divided & (written > 1)] = _Fate.DIVIDED
+            of_flow[is_divided & (written == 1)] = _Fate.ALONE
+        if not is_last:
+            of_flow[is_plain & (ends == 0)] = _Fate.WAITS
+        fates: Array = of_flow.take(index)
+        if written is not total:
+            fates[((fates == _Fate.DIVIDED) | (fates == _Fate.ALONE)) & ~is_written] = _Fate.DONE
+        return fates
 
-    def _divide(self, points: _Points, codes: Array) -> None:
-        """Note what must change of flows with points that were not written.
+    def _follow(self, points: _Points, fates: Array) -> None:
+        """Let flows end, and the others wait; those with something odd are followed point by point.
 
         Args:
-            points: the points that were written.
-            codes: a number for the flow of each.
+            points: the points with which something happens.
+            fates: what happens to each, see `_Fate` (int8).
         """
-        order = np.argsort(codes, kind="stable")
-        changes = np.diff(codes[order]) != 0
-        is_first, is_last = np.append(True, changes), np.append(changes, True)
-        alone = order[is_first & is_last]
+        alone = np.flatnonzero(fates == _Fate.ALONE)
         self._splices.drop(points.at[alone], points.size[alone])
+        if (fates == _Fate.DIVIDED).any():
+            self._divide(points.take(np.flatnonzero(fates == _Fate.DIVIDED)))
+        if (fates == _Fate.FOLLOWED).any():
+            followed = points.take(np.flatnonzero(fates == _Fate.FOLLOWED))
+            for id_, owner, what, was_written, *point in zip(
+                *(column.tolist() for column in followed.columns()), strict=True
+            ):
+                self._add(id_, owner, EventType(what), _point(*point) if was_written else None)
+        self._waiting = points.take(np.flatnonzero(fates == _Fate.WAITS)[-MAX_KEPT:])
+
+    def _divide(self, points: _Points) -> None:
+        """Note what must change of flows with points that were not written; `points` are those that were, several."""
+        order = np.argsort(points.id, kind="stable")
+        changes = np.diff(points.id[order]) != 0
+        is_first, is_last = np.append(True, changes), np.append(changes, True)
         for which, step in ((is_first, EventType.FLOW_BEGIN), (is_last, EventType.FLOW_END)):
-            ends = order[which & ~(is_first & is_last)]
+            ends = order[which]
             self._splices.replace(points.at[ends], _as_type(points.header[ends], step))
 
     def _add(self, number: int, process: int, step: EventType, point: _Point | None) -> None:
@@ -219,11 +284,33 @@ class Flows:
     def finish(self) -> None:
         """Note what must change of flows that have no end."""
         if self._waiting is not None:
-            self._follow(self._waiting, is_last=True)
+            waiting = self._waiting
+            fates = self._fates(waiting.id, waiting.step, waiting.is_written, is_last=True)
+            self._follow(waiting.take(np.flatnonzero(fates)), fates[fates > 0])
         for flows in self._open.values():
             for flow in flows.values():
                 self._end(flow, None)
         self._open = {}
+
+
+def _points(marked: Marked, places: Places, settled: _Settled, which: Array) -> _Points:
+    """Return some points of a batch with all columns.
+
+    Args:
+        marked: the batch.
+        places: where its records are in the body.
+        settled: the points.
+        which: the indices of those to return.
+    """
+    frame, row = marked.batch.frame, settled.row[which]
+    number, step, is_written = (column[which] for column in settled.columns)
+    process = np.zeros(len(row), np.uint64)
+    for cls, event_type in _STEPS.items():
+        mine = np.flatnonzero(step == event_type)
+        if len(mine):
+            process[mine] = marked.processes(cls)[np.searchsorted(marked.batch.columns(cls)[0], row[mine])]
+    size, header = frame.size[row] * 8, frame.block.words[frame.at[row]]
+    return _Points(number, process, step, is_written, places.of(row), size, header)
 
 
 def _point(at: int, size: int, header: int) -> _Point:

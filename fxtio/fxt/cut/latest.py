@@ -10,7 +10,7 @@ import numpy as np
 from fxtio import _native
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
-from fxtio.fxt.cut.held import MAX_BYTES, Head, Held, hold
+from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.rules.view import MAX_KEPT
 
@@ -26,7 +26,7 @@ class Latest:
 
     def __init__(self) -> None:
         self._size = 0  # bytes of these records
-        self._last: dict[tuple[bool, int], Held] = {}  # by whether it is a counter, and the number of `_keys`
+        self._last: dict[tuple[bool, int], EarlyRecord] = {}  # by whether it is a counter, and the number of `_keys`
 
     def enter(self, marked: Marked) -> None:
         """Take the records of a batch."""
@@ -36,19 +36,21 @@ class Latest:
 
     def _enter(self, marked: Marked, cls: type[Record]) -> None:
         times = marked.times(cls)
+        if not times.has_before:
+            return
         chosen = times.before & (marked.chosen(cls) if cls is r.Counter else marked.choice.nameless)
         if not chosen.any():
             return
         rows, ticks, keys = times.rows[chosen], times.ticks[chosen], self._keys(marked, cls)[chosen]
         last = _last_of_each(keys, ticks)
-        for number, held in zip(keys[last].tolist(), hold(marked.batch, cls, rows[last]), strict=True):
+        for number, early in zip(keys[last].tolist(), early_records(marked.batch, cls, rows[last]), strict=True):
             key = cls is r.Counter, number
             before = self._last.get(key)
-            is_later = before is None or before.clock.ns(before.tick) <= (held.clock.ns(held.tick) if held else -1)
+            is_later = before is None or before.clock.ns(before.tick) <= (early.clock.ns(early.tick) if early else -1)
             has_room = before is not None or (len(self._last) < MAX_KEPT and self._size < MAX_BYTES)
-            if held is not None and is_later and has_room:
-                self._size += len(held.raw) - (0 if before is None else len(before.raw))
-                self._last[key] = held
+            if early is not None and is_later and has_room:
+                self._size += len(early.raw) - (0 if before is None else len(before.raw))
+                self._last[key] = early
 
     def _keys(self, marked: Marked, cls: type[Record]) -> Array:
         """Return a number for each record of a class that stands for its counter or CPU (uint64)."""
@@ -57,15 +59,15 @@ class Latest:
         keys: Array = np.broadcast_to(np.asarray(batch.provider_of(rows)).astype(np.uint64), len(rows))
         parts = [columns["cpu"].astype(np.uint64)] if cls is not r.Counter else []
         if cls is r.Counter:
-            parts = [marked.koids(cls)[:, 0], marked.view.name_keys(cls), columns["id"]]
+            parts = [marked.processes(cls), marked.view.name_keys(cls), columns["id"]]
         for part in parts:
             keys = (keys ^ part) * _FACTOR
         return keys
 
     def finish(self, head: Head) -> None:
         """Pass on the records."""
-        for held in self._last.values():
-            head.add(held)
+        for early in self._last.values():
+            head.add(early)
 
 
 def _last_of_each(keys: Array, ticks: Array) -> Array:

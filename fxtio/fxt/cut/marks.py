@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -158,39 +157,34 @@ class Choice:
         return chosen
 
 
-@dataclass(frozen=True, slots=True)
 class Times:
     """The times of the records of a class.
 
-    Attributes:
+    Args:
         rows: the numbers of the records in the batch (int64).
         ticks: their times (uint64).
         first: the first tick of the range, one or per record (uint64).
         last: its last tick.
+
+    Attributes:
+        rows, ticks, first, last: the arguments.
+        before: whether each record is before the range (bool).
+        within: whether each record is in the range (bool).
+        has_before: some are before the range.
+        has_behind: some are behind it.
     """
 
-    rows: Array
-    ticks: Array
-    first: Any
-    last: Any
-
-    @property
-    def before(self) -> Array:
-        """Whether each record is before the range (bool)."""
-        before: Array = self.ticks < self.first
-        return before
-
-    @property
-    def within(self) -> Array:
-        """Whether each record is in the range (bool)."""
-        within: Array = (self.ticks >= self.first) & (self.ticks <= self.last)
-        return within
-
-    @property
-    def behind_first(self) -> Array:
-        """Whether each record is in the range, and not at its first tick (bool)."""
-        behind: Array = (self.ticks > self.first) & (self.ticks <= self.last)
-        return behind
+    def __init__(self, rows: Array, ticks: Array, first: Any, last: Any) -> None:
+        self.rows, self.ticks, self.first, self.last = rows, ticks, first, last
+        if np.ndim(first):
+            self.before, behind = ticks < first, ticks > last
+            self.has_before, self.has_behind = bool(self.before.any()), bool(behind.any())
+        else:  # mostly all records of a batch are on the same side
+            self.has_before = bool(ticks.min(initial=MAX_TICK) < first)
+            self.has_behind = bool(ticks.max(initial=0) > last)
+            self.before = ticks < first if self.has_before else np.zeros(len(ticks), bool)
+            behind = ticks > last if self.has_behind else np.zeros(len(ticks), bool)
+        self.within = ~(self.before | behind)
 
 
 class Marked:
@@ -207,7 +201,7 @@ class Marked:
         view: the batch as rules see it.
         choice: what is selected.
         has_start: the range has a begin.
-        kept: the records that are written (bool); at first none.
+        taken: the records that are taken over (bool); at first none.
     """
 
     def __init__(self, batch: Batch, keys: Keys, limits: Limits, choice: Choice) -> None:
@@ -216,7 +210,7 @@ class Marked:
         self.choice = choice
         self.limits = limits
         self.has_start = limits.has_start
-        self.kept = np.zeros(len(batch), bool)
+        self.taken = np.zeros(len(batch), bool)
         self._times: dict[type[Record], Times] = {}
         limits.enter(batch.reading.clocks)
 
@@ -241,13 +235,17 @@ class Marked:
         Those at its first tick are not, since what they belong to may end there.
         """
         times = self.times(cls)
-        return times.behind_first if self.has_start else times.within
+        points: Array = times.within & (times.ticks > times.first) if self.has_start else times.within
+        return points
 
-    def chosen(self, cls: type[Record], *, by_name: bool = True) -> Array:
-        """Return which records of a class are selected by thread, and on request by category and name (bool)."""
-        rows, columns = self.batch.columns(cls)
+    def chosen(self, cls: type[Record], *, by_name: bool = True) -> Any:
+        """Return which records of a class are selected by thread, and on request by category and name (bool).
+
+        If nothing is restricted, it is one value for all.
+        """
         if self.choice.is_all:
-            return np.ones(len(rows), bool)
+            return np.True_
+        rows, columns = self.batch.columns(cls)
         chosen = self.choice.threads(self.view, cls) if "thread" in columns else np.ones(len(rows), bool)
         if by_name and self.choice.by_name:
             if "category" in columns:
@@ -256,15 +254,29 @@ class Marked:
                 chosen = np.zeros(len(rows), bool)
         return chosen
 
-    def koids(self, cls: type[Record]) -> Array:
-        """Return the process and thread koids of each record of a class (uint64, shape (records, 2))."""
+    def processes(self, cls: type[Record]) -> Array:
+        """Return the process koid of each record of a class (uint64)."""
         codes = self.view.threads(cls, "thread")  # some threads are new
-        koids: Array = self.batch.threads.koids()[codes]
-        return koids
+        processes: Array = self.batch.threads.koids()[:, 0].take(codes)
+        return processes
 
-    def keep(self, rows: Array) -> None:
-        """Let records be written."""
-        self.kept[rows] = True
+    def in_order(self, classes: Collection[type[Record]]) -> tuple[Array, list[Array]]:
+        """Return the numbers of the records of several classes in order, and the places of each class in this list.
+
+        Returns:
+            The numbers (int64, ascending), and for each class the indices (int64, ascending).
+        """
+        has = np.zeros(len(self.batch), bool)
+        for cls in classes:
+            has[self.batch.columns(cls)[0]] = True
+        rows = np.flatnonzero(has)
+        index = np.empty(len(has), np.int64)
+        index[rows] = np.arange(len(rows))
+        return rows, [index[self.batch.columns(cls)[0]] for cls in classes]
+
+    def take(self, rows: Array) -> None:
+        """Let records be taken over."""
+        self.taken[rows] = True
 
     def move(self, cls: type[Record], field: int, rows: Array, ticks: Array) -> None:
         """Replace the ticks of some records of a class.

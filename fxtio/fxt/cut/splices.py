@@ -7,6 +7,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from fxtio import _native
+
 Array = np.ndarray[Any, Any]
 
 _CHUNK = 1 << 17  # words that are copied at once
@@ -57,10 +59,12 @@ class Splices:
                 continue
             chunk = np.frombuffer(data, "<u8").copy()
             chunk[places[low:high] - first] = words[low:high]
-            steps = np.zeros(len(chunk) + 1, np.int8)
-            np.add.at(steps, np.maximum(begins[left:right] - first, 0), 1)
-            np.add.at(steps, np.minimum(ends[left:right] - first, len(chunk)), -1)
-            yield chunk[np.cumsum(steps[:-1], dtype=np.int8) == 0].tobytes()
+            edges = np.clip(np.stack([begins[left:right], ends[left:right]], axis=1) - first, 0, len(chunk))
+            at = np.append(0, edges[:, 1])  # what stays is from the end of each part to the begin of the next one
+            lengths = np.append(edges[:, 0], len(chunk)) - at
+            out = np.empty(len(chunk), np.uint64)
+            count = _native.copy_rows(chunk, at, lengths, np.ones(len(at), bool), out)
+            yield out[:count].tobytes()
 
 
 def _sorted(pairs: list[tuple[Array, Array]]) -> tuple[Array, Array]:

@@ -13,9 +13,9 @@ import numpy as np
 from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import QuestionError
-from fxtio.timeline.answers.arguments import Arguments
-from fxtio.timeline.answers.labels import ArgumentValue, Labels
+from fxtio.timeline.answers.labels import ArgumentValue, Labels, argument_value
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen
+from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
 
@@ -218,7 +218,7 @@ class _Search:
             self._hits.sort(key=lambda pair: pair[0])
             del self._hits[self._limit :]
         for arguments in waiting:
-            arguments.forget(tables)
+            arguments.leave(tables)
 
     def _search(self, kind: str, table: Table, around: _Around) -> None:
         is_slice = kind == "slices"
@@ -262,8 +262,13 @@ class _Search:
         parent = int(table["parent" if is_slice else "slice"][row])
         return Hit(
             KINDS[kind], int(table["start" if is_slice else "time"][row]), duration, table["name"][row],
-            table["category"][row], int(table["track"][row]), -1, self._arguments.of(*events), around.names(parent),
+            table["category"][row], int(table["track"][row]), -1, self._arguments_of(*events), around.names(parent),
         )  # fmt: skip
+
+    def _arguments_of(self, *events: int) -> dict[str, ArgumentValue]:
+        rows, names = self._arguments.of(*(np.array([event]) for event in events)), self._registry.names.values
+        keys = [names[code] if code >= 0 else "" for code in rows.name.tolist()]
+        return dict(zip(keys, rows.values(names), strict=True))
 
     def finish(self, registry: Registry) -> Hits:
         """Return what was found."""
@@ -280,13 +285,13 @@ class _Fulfilled:
     def __init__(self, registry: Registry, condition: Condition) -> None:
         self._registry = registry
         self._condition = condition
-        self.arguments = Arguments(registry, self._accepted)
+        self.arguments = Arguments(registry, accepts=self._accepted)
 
     def of(self, table: Table) -> Array:
         """Return for each slice or instant whether one of its arguments fulfills the condition (bool)."""
-        result = self.arguments.last_of(table["event"]) >= 0
-        if "end_event" in table:
-            result |= self.arguments.last_of(table["end_event"]) >= 0
+        events = [table[name] for name in ("event", "end_event") if name in table]
+        result = np.zeros(table.num_rows, bool)
+        result[self.arguments.of(*events).row] = True
         return result
 
     def _accepted(self, args: Table) -> Array:
@@ -304,8 +309,6 @@ class _Fulfilled:
 
 
 def _value(args: Table, row: int) -> ArgumentValue:
-    from fxtio.timeline.answers.labels import argument_value
-
     return argument_value(int(args["type"].codes[row]), int(args["bits"][row]), args["text"][row])
 
 

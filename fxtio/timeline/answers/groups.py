@@ -8,9 +8,9 @@ import numpy as np
 
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import QuestionError
-from fxtio.timeline.answers.arguments import Arguments
 from fxtio.timeline.answers.labels import Labels, argument_text, text_of
 from fxtio.timeline.answers.rows import Tracks
+from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import OTHER, Registry
 
 Array = np.ndarray[Any, Any]
@@ -45,7 +45,7 @@ class Groups:
         self._values: list[tuple[int, int, int]] = []  # type, bits and code of the text
         if by.startswith(ARGUMENT):
             self._argument = by.removeprefix(ARGUMENT)
-            self.arguments = Arguments(registry, self._is_asked_for)
+            self.arguments = Arguments(registry, accepts=self._is_asked_for)
         elif by not in GROUPINGS:
             raise QuestionError(f"{by!r} is not something to group by; there are {', '.join(GROUPINGS)}, arg:NAME")
 
@@ -85,17 +85,15 @@ class Groups:
         """Return the number of the value of the argument of each slice; the argument of its end comes first."""
         arguments = self.arguments
         assert arguments is not None
-        rows = np.full(slices.num_rows, -1, np.int64)
-        if "end_event" in slices:
-            rows = arguments.last_of(slices["end_event"])
-        rows = np.where(rows >= 0, rows, arguments.last_of(slices["event"]))
-        used, place = np.unique(rows, return_inverse=True)
-        numbers: Array = np.full(len(used), -1, np.int64)
-        for position, row in enumerate(used.tolist()):
-            if row >= 0:
-                kind, bits, text = (arguments.column(name) for name in ("type", "bits", "text"))
-                numbers[position] = self._number((int(kind.codes[row]), int(bits[row]), int(text.codes[row])))
-        result: Array = numbers[place]
+        values = arguments.of(slices["event"], slices["end_event"])
+        result: Array = np.full(slices.num_rows, -1, np.int64)
+        if len(values):
+            columns = [values.kind.astype(np.int64), values.bits.view(np.int64), values.text.astype(np.int64)]
+            distinct, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+            bits = distinct[:, 1].astype(np.uint64)
+            each = zip(distinct[:, 0].tolist(), bits.tolist(), distinct[:, 2].tolist(), strict=True)
+            numbers = np.array([self._number(value) for value in each], np.int64)
+            result[values.row] = numbers[place.reshape(-1)]
         return result
 
     def _number(self, value: tuple[int, int, int]) -> int:

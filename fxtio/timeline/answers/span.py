@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio.io.reading import FileReader, TraceInfo
+from fxtio.io.reading import TraceInfo
 from fxtio.table import Table
 from fxtio.timeline.schema import TABLES
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
 
 _TIMED = tuple(name for name, columns in TABLES.items() if "time" in columns or "start" in columns)
+_MAY_BE_UNTIMED = frozenset({"samples", "allocations"})
 
 
 def summary(timeline: Timeline) -> TraceInfo:
@@ -25,24 +26,28 @@ def summary(timeline: Timeline) -> TraceInfo:
     """
     trace = timeline.trace
     if trace is not None:
-        if isinstance(trace, FileReader):
-            trace.reads_again = True
         info: TraceInfo = trace.info
         return info
-    times, _ = timeline.fold(_Times, *_TIMED)
-    return TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
+    times, registry = timeline.fold(_Times, *_TIMED)
+    info = TraceInfo(timeline.name, timeline.format)
+    if times.are_known:
+        info.start, info.end = times.start, times.end
+        info.set_started_at(registry.wall_clock)
+    return info
 
 
 class _Times:
     def __init__(self, registry: Registry) -> None:
         self.start: int | None = None
         self.end: int | None = None
+        self.are_known = False  # samples of profiles without times are all at 0
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Look at the times of a batch."""
-        for table in tables.values():
+        for name, table in tables.items():
             begin = table["time" if "time" in table else "start"]
             end: Any = begin + table["duration"] if "duration" in table else begin
             first, last = int(np.min(begin)), int(np.max(end))
+            self.are_known = self.are_known or name not in _MAY_BE_UNTIMED or (first, last) != (0, 0)
             self.start = first if self.start is None else min(self.start, first)
             self.end = last if self.end is None else max(self.end, last)

@@ -15,7 +15,7 @@ from fxtio.timeline.answers.answer import Answer, QuestionError
 from fxtio.timeline.answers.groups import ARGUMENT, Groups
 from fxtio.timeline.answers.labels import Labels, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
-from fxtio.timeline.answers.stacks import Stacks
+from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.answers.totals import Durations, Totals
 from fxtio.timeline.parts import Registry
 
@@ -158,7 +158,7 @@ class Slices:
             self.is_empty = False
             self._enter(tables["slices"])
         if arguments is not None:
-            arguments.forget(tables)
+            arguments.leave(tables)
 
     def _enter(self, slices: Table) -> None:
         slices = self._rows.slices(slices)
@@ -282,7 +282,7 @@ class Weighted:
         self._registry = registry
         self._names = selection
         self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
-        self._stacks = Stacks()
+        self._stacks = StackCollector()
         self._sums: dict[str, tuple[Totals, Counter[str]]] = {}
 
     def enter(self, tables: Mapping[str, Table]) -> None:

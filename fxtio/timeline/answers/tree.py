@@ -13,7 +13,7 @@ from fxtio.table import Categories, Table
 from fxtio.timeline.answers.answer import Answer, QuestionError
 from fxtio.timeline.answers.labels import text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
-from fxtio.timeline.answers.stacks import Stacks
+from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.parts import Registry
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class _Forest:
         self._contents = contents
         self._seen: set[str] = set()
         self.slices = SliceTree(registry, selection, subset)
-        self._stacks = Stacks()
+        self._stacks = StackCollector()
         self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
         self._weights: dict[str, dict[str, Array]] = {}
 

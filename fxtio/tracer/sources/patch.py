@@ -9,8 +9,8 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
-from fxtio.tracer.describe import raised_by_handler
 from fxtio.tracer.functions import DISGUISE
+from fxtio.tracer.interrupts import interrupts
 
 Function = Callable[..., Any]
 
@@ -79,14 +79,14 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 
 def call_unnoticed(function: Function, /, *args: Any, **kwargs: Any) -> None:
-    """Call a function that may fail; only what a signal handler raises meanwhile reaches the program."""
+    """Call a function that may fail; only what interrupts the program meanwhile reaches it."""
     if _state.is_busy:
         return
     _state.is_busy = True
     try:
         function(*args, **kwargs)
-    except Exception as error:
-        if raised_by_handler(error.__traceback__):
+    except BaseException as error:
+        if interrupts(error):
             raise
     finally:
         _state.is_busy = False

@@ -23,7 +23,7 @@ from fxtio.fxt.state import Batch, Clock
 Array = np.ndarray[Any, Any]
 
 MAX_BYTES = 1 << 28
-"""The bytes of records from before the range that are kept, at most."""
+"""The bytes of records from before the range that are remembered, at most."""
 
 Definition = tuple[type[Record], int]
 """A slot: the class of the records that define it, and its number."""
@@ -33,7 +33,7 @@ Value = str | Thread
 
 
 @dataclass(slots=True)
-class Held:
+class EarlyRecord:
     """A record from before the range.
 
     Attributes:
@@ -70,7 +70,7 @@ class Held:
         return bytes(raw)
 
 
-def hold(batch: Batch, cls: type[Record], rows: Array) -> list[Held | None]:
+def early_records(batch: Batch, cls: type[Record], rows: Array) -> list[EarlyRecord | None]:
     """Return records of a class with what they refer to; None for one that cannot be written again.
 
     Args:
@@ -78,8 +78,8 @@ def hold(batch: Batch, cls: type[Record], rows: Array) -> list[Held | None]:
         cls: the class.
         rows: the numbers of the records in the batch (ascending).
     """
-    result: list[Held | None] = [None] * len(rows)
-    held: list[Held] = []
+    result: list[EarlyRecord | None] = [None] * len(rows)
+    early: list[EarlyRecord] = []
     uses: list[tuple[int, int, Definition]] = []
     fields = [(all_rows, at) for all_rows, at in batch.ticks(cls)] if len(rows) else []
     for number, row in enumerate(rows.tolist()):
@@ -93,15 +93,15 @@ def hold(batch: Batch, cls: type[Record], rows: Array) -> list[Held | None]:
         if not raw:
             continue
         provider = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
-        uses += [(len(held), row, definition) for definition in _slots(record)]
+        uses += [(len(early), row, definition) for definition in _slots(record)]
         places = tuple((int(places[np.searchsorted(all_rows, row)]) - at) * 8 for all_rows, places in fields)
-        held.append(Held(provider, batch.clock_at(provider, row), raw, record.timestamp, places, {}))
-        result[number] = held[-1]
-    _resolve(batch, held, uses)
+        early.append(EarlyRecord(provider, batch.clock_at(provider, row), raw, record.timestamp, places, {}))
+        result[number] = early[-1]
+    _resolve(batch, early, uses)
     return result
 
 
-def _resolve(batch: Batch, held: list[Held], uses: list[tuple[int, int, Definition]]) -> None:
+def _resolve(batch: Batch, early: list[EarlyRecord], uses: list[tuple[int, int, Definition]]) -> None:
     """Look up what slots mean; one that is not defined stays out."""
     values: tuple[tuple[type[Record], Any, list[Any]], ...] = (
         (String, batch.string_slots, batch.strings.values),
@@ -110,12 +110,12 @@ def _resolve(batch: Batch, held: list[Held], uses: list[tuple[int, int, Definiti
     for cls, lookup, meanings in values:
         mine = [(number, row, definition) for number, row, definition in uses if definition[0] is cls]
         if mine:
-            providers = np.array([held[number].provider for number, _, _ in mine], np.int32)
+            providers = np.array([early[number].provider for number, _, _ in mine], np.int32)
             slots = np.array([slot for _, _, (_, slot) in mine], np.int64)
             codes = lookup.codes(providers, slots, np.array([row for _, row, _ in mine])).tolist()
             for (number, _, definition), code in zip(mine, codes, strict=True):
                 if code >= 0:
-                    held[number].uses[definition] = meanings[code]
+                    early[number].uses[definition] = meanings[code]
 
 
 @cache
@@ -148,30 +148,30 @@ class Head:
     """The begin of the new trace: providers, and the records that are written again at the start of the range.
 
     Attributes:
-        held: the records, at most `MAX_KEPT`, and not many more bytes than `MAX_BYTES`.
+        records: the records, at most `MAX_KEPT`, and not many more bytes than `MAX_BYTES`.
         left_out: how many there are besides.
     """
 
     def __init__(self) -> None:
-        self.held: list[Held] = []
+        self.records: list[EarlyRecord] = []
         self.left_out = 0
         self._size = 0
 
-    def add(self, held: Held) -> None:
+    def add(self, early: EarlyRecord) -> None:
         """Add a record, unless there are too many."""
-        if len(self.held) >= MAX_KEPT or self._size > MAX_BYTES:
+        if len(self.records) >= MAX_KEPT or self._size > MAX_BYTES:
             self.left_out += 1
         else:
-            self.held.append(held)
-            self._size += len(held.raw)
+            self.records.append(early)
+            self._size += len(early.raw)
 
     def write(self, limits: Limits, provider: int, tables: Tables) -> Iterator[bytes]:
         """Yield the records of a provider, each behind the definitions that it needs."""
-        for held in sorted((held for held in self.held if held.provider == provider), key=Held.order):
-            yield from tables.set_clock(held.clock)
-            for definition, value in held.uses.items():
+        for early in sorted((early for early in self.records if early.provider == provider), key=EarlyRecord.order):
+            yield from tables.set_clock(early.clock)
+            for definition, value in early.uses.items():
                 yield from tables.define(definition, value)
-            yield held.at_start(limits)
+            yield early.at_start(limits)
 
 
 class Tables:

@@ -14,8 +14,8 @@ from fxtio.timeline.schema import empty_columns
 Array = np.ndarray[Any, Any]
 
 
-class Stacks:
-    """The stacks and frames of a timeline, collected in batches; only as many as there are different ones."""
+class StackCollector:
+    """Collects the stacks and frames of a timeline from its batches."""
 
     def __init__(self) -> None:
         self._growing = {name: GrowingTable() for name in ("stacks", "frames")}
@@ -26,13 +26,13 @@ class Stacks:
             if name in tables:
                 growing.append(dict(tables[name].items()))
 
-    def finish(self) -> Calls:
+    def finish(self) -> StackTree:
         """Return the stacks as a tree."""
         columns = {name: growing.columns() or empty_columns(name) for name, growing in self._growing.items()}
-        return Calls(Table(columns["stacks"]), Table(columns["frames"]))
+        return StackTree(Table(columns["stacks"]), Table(columns["frames"]))
 
 
-class Calls:
+class StackTree:
     """Stacks as a tree whose nodes are stacks: each is the call of its innermost frame.
 
     Attributes:

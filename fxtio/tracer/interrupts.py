@@ -1,0 +1,71 @@
+"""Exceptions that interrupt the program while code of the tracer runs.
+
+The tracer calls code that may fail: the `repr` of a value, for one.  Such failures are not the program's.  But the same
+code may be interrupted by a signal handler of the program, or by an exception that another thread sets, and those must
+reach the program.
+"""
+
+from __future__ import annotations
+
+# Those that are in C, bound here, and not looked up when they are called: programs, most of all tests, patch modules.
+from _signal import (  # type: ignore[import-not-found]
+    SIGINT,
+    default_int_handler,
+    getsignal,
+    valid_signals,
+)
+from itertools import pairwise
+from opcode import opmap
+from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
+
+_NUMBERS = sorted(map(int, valid_signals()))
+_CHECKPOINTS = {code for name, code in opmap.items() if name == "RESUME" or name.startswith("JUMP_BACKWARD")}
+"""Instructions that raise nothing themselves: what is raised there was set by somebody else."""
+
+_RAISES = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
+_VARARGS = 4  # inspect.CO_VARARGS
+_traceback_of = BaseException.__dict__["__traceback__"].__get__  # a class may have its own attribute of this name
+
+
+def interrupts(error: BaseException) -> bool:
+    """Return whether an exception interrupts the program: a signal handler or another thread has raised it."""
+    trace: TracebackType | None = _traceback_of(error)
+    handlers = _handler_codes()
+    last = None
+    while trace is not None:
+        frame = trace.tb_frame
+        if id(frame.f_code) in handlers or _is_handler(frame):
+            return True
+        last, trace = trace, trace.tb_next
+    if last is None:
+        return type(error) is KeyboardInterrupt
+    instruction = last.tb_frame.f_code.co_code[last.tb_lasti]
+    if type(error) is KeyboardInterrupt and getsignal(SIGINT) is default_int_handler:
+        return instruction not in _RAISES
+    return instruction in _CHECKPOINTS
+
+
+def _handler_codes() -> set[int]:
+    """Return the identities of the code objects of the present signal handlers."""
+    codes: set[int] = set()
+    for number in _NUMBERS:
+        handler = getsignal(number)
+        if type(handler) is MethodType:
+            handler = handler.__func__
+        if type(handler) is FunctionType:
+            codes.add(id(handler.__code__))
+    return codes
+
+
+def _is_handler(called: FrameType) -> bool:
+    """Return whether a frame got a signal and its caller as arguments, as handlers do: they may be replaced by now."""
+    code: CodeType = called.f_code
+    caller = called.f_back
+    if caller is None or code.co_argcount + bool(code.co_flags & _VARARGS) == 0:
+        return False
+    values = called.f_locals
+    arguments = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & _VARARGS:
+        rest = values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+        arguments.extend(rest if type(rest) is tuple else ())
+    return any(frame is caller and number in _NUMBERS for number, frame in pairwise(arguments) if type(number) is int)

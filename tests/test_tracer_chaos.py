@@ -1,0 +1,148 @@
+"""Programs whose every callback may start or end the recording: strings, finalizers, values, threads.
+
+The sanitizers run these tests too: what is used after it was freed shows there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.tracer_run import fine
+
+pytestmark = pytest.mark.recorder
+
+CHAOS = """
+import gc, random
+dice = random.Random(SEED)
+sys.setswitchinterval(1e-5)
+sys.unraisablehook = lambda error: None
+depth = threading.local()
+
+def act():
+    "What a callback of a program may do."
+    level = getattr(depth, "level", 0)
+    if level > 2:
+        return
+    depth.level = level + 1
+    try:
+        choice = dice.randrange(9)
+        if choice == 0:
+            fxtio.stop()
+        elif choice == 1:
+            begin()
+        elif choice == 2:
+            gc.collect(0)
+        elif choice == 3:
+            time.sleep(0)
+        elif choice == 4:
+            fxtio.instant(text())
+        elif choice == 5:
+            Finalized()
+        elif choice == 6:
+            call(compiled())
+        elif choice == 7:
+            raise ValueError("a callback failed")
+    finally:
+        depth.level = level
+
+def begin():
+    try:
+        fxtio.start(OUT, functions=dice.random() < 0.7, c_functions=dice.random() < 0.3,
+                    categories=dice.choice([(), (Text("a"), Text("b"), Text("")), (Text("-a"),)]),
+                    min_duration=dice.choice([0, "1us"]), ring=dice.choice([None, "1MiB"]))
+    except (RuntimeError, OSError, ValueError):
+        pass
+
+class Text(str):
+    "A text that acts when it is compared, hashed, or freed."
+    def __hash__(self):
+        act()
+        return str.__hash__(self)
+    def __eq__(self, other):
+        act()
+        return str.__eq__(self, other)
+    def __str__(self):
+        act()
+        return self
+    def __del__(self):
+        act()
+
+class Value:
+    def __repr__(self):
+        act()
+        return "value"
+    def __float__(self):
+        act()
+        return 1.5
+    def __del__(self):
+        act()
+
+class Finalized:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        act()
+
+names = [chr(97 + n) for n in range(4)]
+def text():
+    name = dice.choice(names)
+    return dice.choice([name, name + "x", Text(name), Text("long " * dice.randrange(80))])
+
+def compiled():
+    scope = {"fxtio": fxtio}
+    decorator = dice.choice(["", "@fxtio.trace", "@fxtio.trace(args=True, result=True)"])
+    body = dice.choice(["def f(a, b=1, *, c=2):\\n return a", "def f(a):\\n yield a\\n yield act()\\n return a",
+                        "async def f(a):\\n return act()"])
+    exec(compile(f"{decorator}\\n{body}", f"{dice.choice(names)}.py", "exec"), scope | {"act": act}, scope)
+    return scope["f"]
+
+def call(function):
+    result = function(Value())
+    if hasattr(result, "send"):
+        result.send(None)
+
+def step():
+    choice = dice.randrange(10)
+    if choice < 2:
+        fxtio.instant(text(), text(), **{text(): Value(), text() + "2": 2})
+    elif choice < 4:
+        with fxtio.span(text(), text(), **{text(): Value()}) as span:
+            span.set(**{text(): Value()})
+            act()
+    elif choice == 4:
+        fxtio.counter(text(), Value(), text())
+    elif choice == 5:
+        fxtio.log(text(), text())
+    elif choice == 6:
+        call(compiled())
+    elif choice == 7:
+        fxtio.flow(text(), text()).end()
+    elif choice == 8:
+        threading.Thread(target=act, name=text()).start()
+    else:
+        act()
+
+def steps(until):
+    while time.monotonic() < until:
+        try:
+            step()
+        except (ValueError, RuntimeError, OSError, StopIteration):
+            pass
+
+import warnings
+warnings.simplefilter("ignore")
+gc.set_threshold(20)
+until = time.monotonic() + SECONDS
+threads = [threading.Thread(target=steps, args=(until,)) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+fxtio.stop()
+print("survived")
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chaos(seed: int, out: Path) -> None:
+    assert fine(f"SEED, SECONDS = {seed}, 1.5\n{CHAOS}", out) == "survived\n"

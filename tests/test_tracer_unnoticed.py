@@ -1,0 +1,192 @@
+"""Programs that patch what the tracer might use, or fail in what the tracer calls: they notice nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from support.tracer_check import check_trace
+from support.tracer_run import fine, recorded
+
+pytestmark = pytest.mark.recorder
+
+FRESH = """
+from unittest import mock
+def fresh(name, body="return 1"):
+    scope = {"mock": mock}
+    exec(compile(f"def {name}(*args):\\n {body}", f"fresh/{name}.py", "exec"), scope)
+    return scope[name]
+calls = []
+def fails(*args, **kwargs):
+    calls.append(args)
+    raise ValueError("patched")
+first, second, third = fresh("first"), fresh("second"), fresh("third", "return len(args)")
+"""
+
+PATCHED = {
+    "getcwd": "with mock.patch('os.getcwd', fails): print(first(), second(), third(1, 2), calls)",
+    "abspath": "with mock.patch('os.path.abspath', fails): print(first(), second(), third(1, 2), calls)",
+    "normpath": "with mock.patch('os.path.normpath', fails): print(first(), second(), third(1, 2), calls)",
+    "path": "with mock.patch('sys.path', None): print(first(), second(), third(1, 2), calls)",
+    "weird path": "with mock.patch('sys.path', [None, 3, b'x', 'relative']): print(first(), second(), calls)",
+    "compiled": "with mock.patch('re.compile', fails), mock.patch('fnmatch.fnmatchcase', fails): print(first(), calls)",
+    "task": """
+        import asyncio
+        async def main():
+            with mock.patch("asyncio.current_task", fails), mock.patch("asyncio.tasks.current_task", fails):
+                await asyncio.sleep(0)
+                with fxtio.span("in task"): print(first(), calls)
+        asyncio.run(main())
+    """,
+    "mro": """
+        class Meta(type):
+            def mro(cls):
+                names = [base.__name__ for base in super().mro()]
+                print(cls.__mro__, cls.__subclasses__(), names)
+                return super().mro()
+        class Made(metaclass=Meta): pass
+    """,
+    "module": """
+        import types
+        module = types.ModuleType("some")
+        module.__name__ = None
+        del math.__name__
+        print(math.floor(1.5), module)
+        math.__name__ = 5
+        print(math.ceil(1.5))
+    """,
+    "class": """
+        class Meta(type):
+            __module__ = property(fails)
+            __mro__ = property(fails)
+        class Derived(list, metaclass=Meta):
+            __class__ = property(fails)
+        derived = Derived()
+        derived.append(1)
+        print(derived, calls)
+    """,
+    "thread": """
+        class Thread(threading.Thread):
+            native_id = name = property(fails, lambda *_: None)
+        thread = Thread(target=lambda: print(first()))
+        thread.start(); thread.join()
+        print(calls)
+    """,
+    "signal": """
+        import signal
+        class Failing:
+            def __repr__(self): raise ValueError("mine")
+        with mock.patch("signal.getsignal", fails), mock.patch("signal.valid_signals", fails):
+            fxtio.instant("here", a=Failing())
+        print(calls)
+    """,
+}
+
+
+@pytest.mark.parametrize("patch", PATCHED)
+def test_what_a_program_patches_is_not_called(patch: str, out: Path) -> None:
+    source = f"import math{FRESH}{textwrap.dedent(PATCHED[patch])}"
+    recorded(source, out, functions=True, c_functions=True, include=["fresh/", "__main__", "<string>", "mock*"])
+    check_trace(out, open_spans=True)
+
+
+VALUES = """
+import signal, functools
+class Fails:
+    def __init__(self, error): self.error = error
+    def __repr__(self): raise self.error
+    __float__ = __index__ = __repr__
+class Interrupted:
+    def __init__(self, act): self.act = act
+    def __repr__(self):
+        self.act()
+        for _ in range(100): pass
+        return "never"
+    def __float__(self): return float(len(repr(self)))
+class Plain:
+    def __repr__(self): return repr([1])
+@fxtio.trace(args=True)
+def takes(a, b): return 1
+@fxtio.trace(args=True)
+def takes_any(*a, **b): return 1
+@fxtio.trace(result=True)
+def gives(a, b): return a
+@fxtio.trace(args=True, result=True)
+def generates(a, b):
+    yield 1
+    return a
+@fxtio.trace(args=True, result=True)
+async def waits(a, b): return b
+def run(coroutine):
+    try: coroutine.send(None)
+    except StopIteration as stop: pass
+def late(a, b):
+    with fxtio.span("late") as span: span.set(a=a, b=b)
+def early(a, b):
+    with fxtio.span("early", a=a, b=b): pass
+WAYS = {
+    "takes": takes, "takes_any": takes_any, "gives": gives, "generates": lambda a, b: list(generates(a, b)),
+    "waits": lambda a, b: run(waits(a, b)), "early": early, "late": late,
+    "instant": lambda a, b: fxtio.instant("instant", a=a, b=b), "counter": lambda a, b: fxtio.counter("c", a=a, b=b),
+}
+def outcome(call, *args):
+    try:
+        call(*args)
+        return "fine"
+    except BaseException as error:
+        return f"{type(error).__name__}({error})"
+fxtio.start(OUT)
+"""
+
+
+def test_failures_of_values_stay_with_the_tracer(out: Path) -> None:
+    source = """
+    errors = [ValueError(), SystemExit(3), GeneratorExit(), KeyboardInterrupt("mine"), StopIteration(), BaseException()]
+    print({outcome(call, *pair) for call in WAYS.values() for error in errors
+           for pair in ((Fails(error), Plain()), (Plain(), Fails(error)), ([Fails(error)], 2**70))})
+    """
+    assert fine(VALUES + textwrap.dedent(source), out) == "{'fine'}\n"
+    check_trace(out)
+
+
+@pytest.mark.parametrize(
+    ("install", "act"),
+    [
+        ("", "signal.raise_signal(signal.SIGINT)"),
+        ("signal.signal(signal.SIGUSR1, raising)", "signal.raise_signal(signal.SIGUSR1)"),
+        ("signal.signal(signal.SIGUSR1, lambda *_: raising(*_))", "signal.raise_signal(signal.SIGUSR1)"),
+        ("signal.signal(signal.SIGUSR1, once)", "signal.raise_signal(signal.SIGUSR1)"),
+        ("signal.signal(signal.SIGUSR1, Handler())", "signal.raise_signal(signal.SIGUSR1)"),
+        ("signal.signal(signal.SIGUSR1, functools.partial(Handler().__call__))", "signal.raise_signal(signal.SIGUSR1)"),
+        ("", "asynchronous()"),
+    ],
+    ids=["default", "function", "lambda", "once", "object", "partial", "thread"],
+)
+def test_interrupts_of_values_reach_the_program(install: str, act: str, out: Path) -> None:
+    source = f"""
+    import ctypes
+    class Mine(BaseException): pass
+    def raising(number, frame): raise Mine
+    def once(number, frame):
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        raise Mine
+    class Handler:
+        def __call__(self, number, frame): raise Mine
+    def asynchronous():
+        main = ctypes.c_ulong(threading.get_ident())
+        set_it = lambda: ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(Mine))
+        threading.Timer(0.001, set_it).start()
+        while True: pass
+    def act(): {act}
+    for name, call in WAYS.items():
+        for pair in ((Interrupted(act), Plain()), (Plain(), Interrupted(act)), (Interrupted(act), Interrupted(act))):
+            {install or "pass"}
+            result = outcome(call, *pair)
+            if result not in ("Mine()", "KeyboardInterrupt()"):
+                print(name, type(pair[0]).__name__, result)
+    """
+    unrecorded_values = {"gives Plain fine", "generates Plain fine", "waits Interrupted fine"}
+    assert set(fine(VALUES + textwrap.dedent(source), out).splitlines()) <= unrecorded_values
+    check_trace(out)
