@@ -36,6 +36,7 @@ typedef struct State {
     unsigned paused;          /* whether code of the tracer runs, how deeply nested: then nothing is recorded */
     unsigned depth;           /* calls that have begun and have not ended */
     uint64_t *chunk;
+    uint64_t chunk_since;     /* the size of the file when the chunk was last empty */
     uint64_t generation;      /* of the session that the thread has joined */
     uint64_t lost;            /* events for which there was no room */
     uint64_t context_version; /* of the thread's context when `track` was determined: each step of a task changes it */
@@ -57,6 +58,7 @@ HIDDEN int threads_init(void);
 HIDDEN int threads_start(void);
 HIDDEN void threads_stop(void);
 HIDDEN void threads_seal(void);
+HIDDEN int threads_settle(void);
 HIDDEN uint64_t threads_lost(void);
 HIDDEN State *threads_first(void);
 
