@@ -8,10 +8,14 @@ import importlib
 import importlib.metadata
 import pkgutil
 import shutil
+from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 import fxtio
 from fxtio.exchange import exchanges
@@ -64,6 +68,7 @@ nitpick_ignore_regex = [
 ]  # the last are type variables
 
 GENERATED = Path(__file__).parent / "reference" / "_generated"
+API = "reference/_generated/api/"
 PRIVATE = {"cli", "sources"}
 
 
@@ -132,8 +137,9 @@ def generate(_app: Sphinx) -> None:
     (GENERATED / "timeline" / "tables.md").write_text(timeline_tables(), encoding="utf-8")
     modules = public_modules()
     for name in modules:
-        page = f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
-        (GENERATED / "api" / f"{name}.md").write_text(page, encoding="utf-8")
+        # Not Markdown: within that, a directive of reStructuredText stores the whole environment with each page.
+        page = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n"
+        (GENERATED / "api" / f"{name}.rst").write_text(page, encoding="utf-8")
     (GENERATED / "api-toctree.md").write_text(toctree([f"api/{name}" for name in modules]), encoding="utf-8")
 
     (GENERATED / "conversion.md").write_text(conversion_markdown(), encoding="utf-8")
@@ -158,5 +164,37 @@ def generate(_app: Sphinx) -> None:
     (GENERATED / "layouts-toctree.md").write_text(toctree(layouts), encoding="utf-8")
 
 
+def title_only(contents: nodes.Node) -> nodes.Node:
+    """Return the table of contents of a page without what is below its title."""
+    short = contents.deepcopy()
+    for item in short.children:
+        item[:] = item[:1]
+    return short
+
+
+@cache
+def shortened_contents(env: BuildEnvironment) -> dict[str, nodes.Node]:
+    """Return the table of contents of each page, of the page of a module only the title."""
+    return {page: title_only(toc) if page.startswith(API) else toc for page, toc in env.tocs.items()}
+
+
+def shorten_navigation(app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Make the navigation of a page without the functions and classes of all modules.
+
+    They are not shown there, but copied for each page, which would take a third of the build.
+    """
+    env, whole = app.env, context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        tocs, env.tocs = env.tocs, shortened_contents(env)
+        try:
+            return whole(**options)
+        finally:
+            env.tocs = tocs
+
+    context["toctree"] = toctree
+
+
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", generate)
+    app.connect("html-page-context", shorten_navigation, priority=400)  # before the theme's, which asks for the tree

@@ -40,7 +40,9 @@ def samples(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[Sample]]:
     return stacks, draw(st.lists(sample, max_size=20))
 
 
-def timeline_of(stacks: list[tuple[int, int]], rows: list[Sample], what: str, batch: int) -> Timeline:
+def timeline_of(
+    stacks: list[tuple[int, int]], rows: list[Sample], what: str, batch: int, unit: str = "cycles"
+) -> Timeline:
     """Return a timeline of samples or allocations, a stack and a few of them in each batch."""
 
     def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
@@ -60,7 +62,7 @@ def timeline_of(stacks: list[tuple[int, int]], rows: list[Sample], what: str, ba
             some = np.array(rows[at : at + batch], np.int64)
             columns = {"time": some[:, 1], "thread": threads[some[:, 2]], "stack": some[:, 0]}
             if what == "samples":
-                columns |= {"cpu": -1, "count": some[:, 1], "unit": names.code("cycles")}
+                columns |= {"cpu": -1, "count": some[:, 1], "unit": names.code(unit)}
             else:
                 columns |= {"type": names.code("T"), "count": 2, "size": some[:, 1]}
             yield Part(None, {what: registry.columns(what, columns)})
@@ -120,6 +122,59 @@ def test_tree(data: tuple[list[tuple[int, int]], list[Sample]], what: str, batch
         paths.append((*(paths[row["parent"]] if row["parent"] >= 0 else ()), row["name"]))
         found[paths[-1]] = row["total"], row["self"]
     assert found == {path: (weight, own[path]) for path, weight in total.items()}
+
+
+@given(
+    data=samples(),
+    batch=st.integers(1, 9),
+    unit=st.sampled_from(["samples", "ns"]),
+    cells=st.integers(1, 12),
+    only=st.sampled_from([None, "a", "!a"]),
+)
+def test_lanes_of_samples(
+    data: tuple[list[tuple[int, int]], list[Sample]], batch: int, unit: str, cells: int, only: str | None
+) -> None:
+    """The weight of a sample is its time; in nanoseconds, it is also how long the sample lasts."""
+    stacks, rows = data
+    start, end = 2, 14
+    bounds = [start + int(cell * (end - start) / cells) for cell in range(cells)] + [end]
+    weights: dict[str, Counter[tuple[int, str]]] = {}
+    for stack, weight, thread in rows:
+        name = (path_of(stacks, stack, (*FRAMES[:3], "0xab")) or [""])[-1]
+        if only is not None and (name == "a") != (only == "a"):
+            continue
+        for cell in range(cells):
+            if unit == "ns":
+                part = max(0, min(2 * weight, bounds[cell + 1]) - max(weight, bounds[cell]))
+            else:
+                part = weight if bounds[cell] <= weight < bounds[cell + 1] else 0
+            if part:
+                weights.setdefault(f"t{thread} ({10 + thread})", Counter())[cell, name] += part
+    selection = Selection(names=() if only is None else (only,))
+    drawn = lanes(timeline_of(stacks, rows, "samples", batch, unit), start, end, cells, selection=selection)
+    sums = {label: [sum(own[key] for key in own if key[0] == cell) for cell in range(cells)]
+            for label, own in weights.items()}  # fmt: skip
+    assert sorted(lane.label for lane in drawn.samples) == sorted(sums)
+    assert drawn.rows == [] and drawn.more == 0
+    assert drawn.most == max((max(own) for own in sums.values()), default=0)
+    for lane in drawn.samples:
+        own = sums[lane.label]
+        assert lane.busy == sum(own)
+        for cell, (top_name, fill, weight) in enumerate(zip(lane.names, lane.fill, own, strict=True)):
+            full = bounds[cell + 1] - bounds[cell] if unit == "ns" else drawn.most
+            assert fill == pytest.approx(min(weight / max(full, 1), 1))
+            assert (top_name is None) == (weight == 0)
+            if top_name is not None:
+                assert weights[lane.label][cell, top_name] == max(
+                    part for key, part in weights[lane.label].items() if key[0] == cell
+                )
+
+
+def test_the_busiest_threads_with_samples() -> None:
+    rows = [(-1, 5, thread) for thread in (0, 1, 1, 2, 2, 2)]
+    drawn = lanes(timeline_of([], rows, "samples", 9, "samples"), 0, 10, 2, limit=1)
+    assert [(lane.label, lane.calls, lane.busy) for lane in drawn.samples] == [("t2 (12)", 3, 15)]
+    assert (drawn.most, drawn.more, drawn.unit) == (15, 2, "samples")
 
 
 def test_samples_of_several_units() -> None:

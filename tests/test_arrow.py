@@ -1,4 +1,4 @@
-"""Tests of tables in pyarrow, polars and duckdb, by `__arrow_c_stream__`: types, nulls, and all values."""
+"""Tests of tables in pyarrow, polars, pandas and duckdb, by `__arrow_c_stream__`: types, nulls, and all values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from fxtio.codec.record import Opaque
 from fxtio.fxt import Koid, Pointer
 from fxtio.fxt import records as rec
 from fxtio.fxt.records import Thread
-from fxtio.table import Table
+from fxtio.table import Categories, Table
+from fxtio.timeline.answers import top
+from support.checkout import CORPUS
 
 pytestmark = pytest.mark.native
 
@@ -236,7 +238,7 @@ def test_without_pyarrow(tables: dict[str, Table], monkeypatch: pytest.MonkeyPat
     assert len(list(tables["events"].rows())) == 17
 
 
-# -------------------------------------------------------------------------------------------------- polars and duckdb
+# ------------------------------------------------------------------------------------------ polars, pandas and duckdb
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -266,6 +268,47 @@ def test_polars_takes_a_table_as_it_is(tables: dict[str, Table]) -> None:
     """polars must use the Arrow stream; it would not if a table were a `collections.abc.Mapping`."""
     pl = pytest.importorskip("polars")
     assert pl.DataFrame(tables["events"]).to_dicts() == rows_of(tables["events"])
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_pandas(tables: dict[str, Table], name: str) -> None:
+    """With the types of Arrow, every value is exact; without them, the columns in which no number is missing are."""
+    pd = pytest.importorskip("pandas")
+    rows = rows_of(tables[name])
+    exact = pa.table(tables[name]).to_pandas(types_mapper=pd.ArrowDtype)
+    assert [{column: None if value is pd.NA else value for column, value in row.items()}
+            for row in exact.to_dict("records")] == rows  # fmt: skip
+    frame = pd.DataFrame.from_arrow(Stream(tables[name]))
+    assert len(frame) == len(rows)
+    for column, kind in (column.split(":") for column in SCHEMAS[name].split()):
+        values = [row[column] for row in rows]
+        if kind in ("text", "binary"):
+            assert not rows or kind == "binary" or frame[column].dtype == "category"
+            assert [
+                None if missing else value for value, missing in zip(frame[column], frame[column].isna(), strict=True)
+            ] == values
+        elif None not in values:
+            assert str(frame[column].dtype) == kind
+            assert frame[column].tolist() == values
+
+
+@pytest.mark.once
+def test_pandas_sums_up_a_timeline() -> None:
+    """No number of a timeline is missing, so that pandas takes its tables as they are."""
+    pd = pytest.importorskip("pandas")
+    with fxtio.open(CORPUS / "fxt" / "magic-trace.fxt") as trace:
+        timeline = trace.timeline()
+        for name in timeline.table_names:
+            table, frame = timeline.table(name), pd.DataFrame.from_arrow(timeline.table(name))
+            assert [*frame.columns] == table.column_names
+            for column in table.column_names:
+                if not isinstance(table[column], Categories):
+                    assert frame[column].to_numpy().dtype == table[column].dtype
+                    assert (frame[column].to_numpy() == table[column]).all()
+        frame = pd.DataFrame.from_arrow(timeline.table("slices"))
+        groups = frame.groupby("name", observed=True).agg(calls=("id", "count"), own=("self_time", "sum"))
+        ranking = {row["name"]: (row["calls"], row["self"]) for row in top(timeline).table.rows()}
+    assert {name: (row.calls, row.own) for name, row in groups.iterrows()} == ranking
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

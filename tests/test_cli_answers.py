@@ -17,7 +17,7 @@ import pytest
 
 import fxtio
 from fxtio.cli import main
-from fxtio.cli.bars import Style, axis, bars, fitted
+from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
 from support.checkout import CORPUS
 
 Capture = pytest.CaptureFixture[str]
@@ -188,6 +188,7 @@ def test_timeline(capsys: Capture, trace: str, columns: int, monkeypatch: pytest
     lines = printed(capsys, "timeline", trace, "--from", "200ms", "--to", "+10ms", "--depth", "2").splitlines()
     assert lines[0].startswith(f"{trace}: 10.0 ms from 200 ms on, a column is ")
     assert all(len(line) < columns for line in lines[2:])
+    assert len(lines[2]) > 0.5 * columns  # names leave most of the columns to the bars
     assert re.fullmatch(r"main \(10\)   ┣GET /━+┫[▁▂▃▄]?", lines[4])
     assert re.fullmatch(r" {12} *[┃▄]?┣query━+┫[┃▁▂▃▄]* *", lines[5].ljust(columns))
     assert re.fullmatch(r"worker \(11\) ┣job━+┫[▁▂▃▄]?", lines[6])
@@ -205,12 +206,62 @@ def test_timeline_as_json_and_csv(capsys: Capture, trace: str) -> None:
     assert {row["name"] for row in rows} == {"job"}
 
 
+PY_SPY = CORPUS / "py-spy"
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_timeline_of_samples(capsys: Capture, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = printed(capsys, "timeline", str(PY_SPY / "work.speedscope.json")).splitlines()
+    assert lines[4] == "samples:"
+    assert lines[5].startswith('Thre…6 "" (1) ' if columns == 40 else 'Thread 27426 "" (1) ')
+    bar = lines[5].partition("(1) ")[2]
+    assert re.fullmatch("[┣┃].*[┫┃]", bar)
+    assert len(bar) >= 0.6 * columns
+
+
+def test_timeline_of_samples_as_json_and_csv(capsys: Capture) -> None:
+    path = str(CORPUS / "mono" / "sample.mlpd.gz")
+    result = json.loads(printed(capsys, "timeline", path, "--json"))
+    assert (result["lanes"], result["unit"]) == ([], "samples")
+    assert sum(lane["samples"] for lane in result["samples"]) == 228
+    assert sum(lane["weight"] for lane in result["samples"]) == 228
+    cells = [cell for lane in result["samples"] for cell in lane["cells"]]
+    assert max(cell["fill"] for cell in cells) == 1
+    rows = list(csv.DictReader(io.StringIO(printed(capsys, "timeline", path, "--csv"))))
+    assert {row["content"] for row in rows} == {"samples"}
+    assert [row["name"] for row in rows] == [cell["name"] for cell in cells]
+
+
+@pytest.mark.parametrize("options", [["--from", "0"], ["--until", "1ms"], ["--from", "1ms"]])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_traces_without_times(capsys: Capture, command: str, options: list[str]) -> None:
+    collapsed = str(PY_SPY / "work.collapsed")
+    assert main([command, collapsed, *options]) == 2
+    assert capsys.readouterr().err == f"fxtio: {collapsed} has no times, so no range of it can be selected\n"
+    text = printed(capsys, "timeline", collapsed)
+    assert text == f"{collapsed}: no slices or samples have times; fxtio top shows what has none\n"
+    assert json.loads(printed(capsys, "timeline", collapsed, "--json"))["samples"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "result"),
+    [
+        ("main (1)", 8, "main (1)"),
+        ("ThreadPoolExecutor-0_1 (4567)", 14, "Thre…_1 (4567)"),
+        ("Thread", 2, "…d"),
+        ("日本語スレッド (7)", 10, "日…ド (7)"),
+    ],
+)
+def test_names_are_cut_in_the_middle(text: str, width: int, result: str) -> None:
+    assert shortened(text, width, Style.of("utf-8", color=False)) == result
+    assert width_of(result) <= width
+
+
 def test_info(capsys: Capture, trace: str) -> None:
     text = printed(capsys, "info", trace)
     assert "longest             at  thread       slice\n8.00 ms  0.200000000 s  main (10)    GET /\n" in text
-    assert (
-        "  busy  slices  busiest thread\n124 ms      60  main (10)\n15.0 ms" in text.replace("\n 124", "\n124") or True
-    )
+    assert "   busy  slices  busiest thread\n 124 ms      60  main (10)\n15.0 ms       3  worker (11)\n" in text
     result = json.loads(printed(capsys, "info", trace, "--json"))
     assert result["slices"] == 63
     assert result["longest"][0] == {"name": "GET /", "time": 200 * MS + 5, "duration": 8 * MS, "thread": "main (10)"}

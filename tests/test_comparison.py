@@ -212,6 +212,38 @@ def test_check(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["failed"] == 0
 
 
+def test_reports_have_the_losses_and_findings_of_both_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torn, whole, lossy = (tmp_path / name for name in ("torn.fxt", "whole.fxt", "lossy.fxt"))
+    content = trace({"request": [10**6] * 60})
+    whole.write_bytes(content)
+    torn.write_bytes(content[:-8])
+    with fxtio.create(lossy) as writer:
+        writer.thread(1, 2).complete("request", 0, 10**6)
+        writer.thread(1, 2).end("request", 2 * 10**6)
+    cut, phrase = "fxt.framing.truncated", "ends of spans that have not begun"
+    none: dict[str, Any] = {"counts": {}, "first": []}
+    assert main(["diff", "--json", "--floor", "+500%", str(torn), "--", str(whole), str(lossy)]) == 1
+    report = json.loads(capsys.readouterr().out)
+    ((before,), after) = report["before"], report["after"]
+    assert (before["name"], before["losses"], before["findings"]["counts"]) == (str(torn), {}, {cut: 1})
+    assert before["findings"]["first"][0]["rule"] == cut
+    assert after[0] == {"name": str(whole), "losses": {}, "findings": none}
+    assert after[1] == {"name": str(lossy), "losses": {phrase: 1}, "findings": none}
+    arguments = ["check", str(whole), str(lossy), "--baseline", str(torn), "--limit", "request=+500%,1h", "--report"]
+    assert main([*arguments, "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["failed"], report["baseline"], report["traces"]) == (0, [before], after)
+    assert main([*arguments, "junit"]) == 1
+    suites = ET.fromstring(capsys.readouterr().out)
+    assert [(each.get("name"), each.get("value")) for each in suites.iter("property")] == [
+        ("baseline", str(torn)),
+        ("baseline.findings", f"{torn}: 1 {cut}"),
+        ("trace", str(whole)),
+        ("trace", str(lossy)),
+        ("trace.not-shown", f"{lossy}: 1 {phrase}"),
+    ]
+
+
 def test_check_fails_closed(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A limit for a slice that is missing fails, and so does a slice that only the baseline has."""
     before, after = map(str, runs)

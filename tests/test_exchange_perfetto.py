@@ -11,8 +11,10 @@ import pytest
 import fxtio
 import judges
 from fxtio import open_timeline
+from fxtio.exchange import formatting
 from fxtio.fxt import Koid, Pointer
 from judges import perfetto
+from support.checkout import CORPUS
 from support.conversion import export, perfetto_view
 
 pytestmark = pytest.mark.once
@@ -102,3 +104,92 @@ def test_numbers_that_do_not_fit(tmp_path: Path) -> None:
     with open_timeline(out.getvalue()) as timeline:
         losses = export(timeline, "perfetto", tmp_path / "out.pftrace")
     assert set(losses) == {"numbers of processes and threads over 31 bits, which are cut"}
+
+
+def scheduled() -> bytes:
+    """Return an FXT trace with switches and wakeups on three processors, gaps, and states of all kinds."""
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        provider = writer.main
+        for tid in (10, 11, 12, 13):
+            writer.thread(1, tid, f"thread {tid}", "process")
+        writer.thread(1, 10).complete("span", 105, 145)
+        idle = {"incoming_weight": -(1 << 31)}
+        provider.context_switch(100, 0, 10, 11, 3, {"incoming_weight": 7})
+        provider.thread_wakeup(120, 0, 12, {"waker": Koid(11)})
+        provider.context_switch(150, 0, 11, 0, 2, idle)
+        provider.context_switch(170, 0, 0, 12, 1, {"outgoing_weight": -(1 << 31), "incoming_weight": 5})
+        provider.context_switch(180, 0, 12, 10, 5, {"incoming_weight": 3})
+        provider.context_switch(190, 0, 10, 11, 4)
+        provider.context_switch(110, 1, 0, 13, 1, {"outgoing_weight": -(1 << 31)})
+        provider.context_switch(160, 1, 13, 0, 3, idle)
+        provider.context_switch(130, 1023, 0, 10, 0, {"outgoing_weight": -(1 << 31)})
+    return out.getvalue()
+
+
+def test_the_scheduler_in_perfetto(tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    data = scheduled()
+    with open_timeline(data) as timeline:
+        losses = export(timeline, "perfetto", tmp_path / "out.pftrace")
+        intervals = [*timeline.table("scheduling").rows()]
+        tids = timeline.table("threads")["tid"].tolist()
+    assert losses == {}
+    seen = []
+    for trace in (data, tmp_path / "out.pftrace"):
+        with perfetto.load(trace) as p:
+            assert p.errors() == {}
+            rows = [(s.ts, s.dur, s.cpu, s.tid, s.pid, s.end_state, s.priority) for s in p.sched() if s.tid]
+            wakes = [(s.ts, s.dur, s.tid) for s in p.thread_states() if s.state == "W" or s.waker_tid]
+            seen.append((rows, wakes, {(each.pid, each.tid, each.name) for each in p.threads() if each.tid}))
+    assert seen[0] == seen[1]
+    ran = {(start, cpu, tid): duration for start, duration, cpu, tid, *_ in seen[1][0]}
+    assert ran.keys() == {(row["start"], row["cpu"], tids[row["thread"]]) for row in intervals}
+    for row in intervals:
+        duration = ran[row["start"], row["cpu"], tids[row["thread"]]]
+        assert duration == (-1 if row["state"] is None else row["duration"])
+
+
+def test_switches_across_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a processor in several portions give the switches of one."""
+    judges.require(perfetto.available())
+    seen = []
+    for most in (32_000, 1, 2):
+        monkeypatch.setattr(formatting, "MAX_ROWS", most)
+        with open_timeline(scheduled()) as timeline:
+            export(timeline, "perfetto", tmp_path / f"{most}.pftrace")
+        with perfetto.load(tmp_path / f"{most}.pftrace") as p:
+            assert p.errors() == {}
+            seen.append((p.sched(), p.thread_states()))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_the_wall_clock(tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    for wall_clock in (1_700_000_000_000_000_000, 5):
+        with fxtio.create(tmp_path / "in.fxt", wall_clock=wall_clock, base_ticks=100) as writer:
+            writer.thread(1, 2, "main").complete("span", 1100, 1200)
+        with open_timeline(tmp_path / "in.fxt") as timeline:
+            assert export(timeline, "perfetto", tmp_path / "out.pftrace") == {}
+        with perfetto.load(tmp_path / "out.pftrace") as p:
+            assert p.errors() == {}
+            ((time, real),) = [row.values() for row in p.query("select ts, to_realtime(ts) as real from slice")]
+        assert (time, real) == (1100, wall_clock + 1000)
+
+
+@pytest.mark.parametrize("name", ["thread-v019", "watch-cpu-v013", "callsite-v019"])
+def test_when_tasks_of_uftrace_run(name: str, tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    with open_timeline(CORPUS / "uftrace" / name) as timeline:
+        export(timeline, "perfetto", tmp_path / "out.pftrace")
+        tids = timeline.table("threads")["tid"].tolist()
+        rows = [(row["start"], row["duration"], row["cpu"], tids[row["thread"]], row["state"]) for row in
+                timeline.table("scheduling").rows()]  # fmt: skip
+    end = max(row[0] + row[1] for row in rows)
+    letters = {"blocked": "S", "runnable": "R", None: None}
+    with perfetto.load(tmp_path / "out.pftrace") as p:
+        assert p.errors() == {}
+        ran = [s for s in p.sched() if s.tid]
+    assert {(s.ts, s.dur if s.dur >= 0 else end - s.ts, s.cpu, s.tid) for s in ran} == {row[:4] for row in rows}
+    ends = {(s.ts, s.cpu): s.end_state for s in ran}
+    assert all(ends[row[0], row[2]] == letters[row[4]] for row in rows if row[4] is not None)

@@ -64,11 +64,16 @@ def parameters_of(path: Path) -> dict[str, list[str]]:
     }
 
 
+NO_STAND_IN = {"scan_stream", "fill_stream", "encode_stream", "read_plain"}
+"""The kernels that are used by one module each, which does their work in Python, too."""
+
+
 def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
     stub = parameters_of(Path(_native.__file__).with_name("_kernels.pyi"))
     assert stub.keys() == {name for name in vars(kernels) if not name.startswith("_")}
-    in_python = parameters_of(Path(stand_in.__file__))
-    assert in_python.keys() == set(stand_in.__all__) == stub.keys() - {"scan_stream", "fill_stream", "encode_stream"}
+    files = [Path(_native.__file__).with_name(f"{name}.py") for name in ("python", "python_copying", "python_spans")]
+    in_python = dict(item for file in files for item in parameters_of(file).items())
+    assert in_python.keys() == set(stand_in.__all__) == stub.keys() - NO_STAND_IN
     assert in_python == {name: stub[name] for name in in_python}
 
 
@@ -112,6 +117,32 @@ def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> Non
     assert results[0] == results[1]
     steps = [deltas] * len(at) if isinstance(deltas, int) else deltas
     assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
+
+
+@given(
+    words=st.lists(WORDS, max_size=20),
+    runs=st.lists(st.tuples(st.integers(-2, 22), st.integers(-2, 9), st.booleans()), max_size=8),
+    room=st.integers(0, 60),
+)
+def test_copy_rows(words: list[int], runs: list[tuple[int, int, bool]], room: int) -> None:
+    at, size, chosen = (np.array([run[field] for run in runs], kind) for field, kind in enumerate(("i8", "i8", "?")))
+    expected = [word for begin, count, is_chosen in runs if is_chosen for word in words[begin : begin + count]]
+    is_right = all(begin >= 0 <= count <= len(words) - begin for begin, count, is_chosen in runs if is_chosen)
+    for copy_rows in (kernels.copy_rows, stand_in.copy_rows):
+        out = np.zeros(room, np.uint64)
+        if is_right and len(expected) <= room:
+            assert copy_rows(u64(words), at, size, chosen, out) == len(expected)
+            assert out[: len(expected)].tolist() == expected
+        else:
+            with pytest.raises(ValueError, match="within the words"):
+                copy_rows(u64(words), at, size, chosen, out)
+
+
+def test_copy_rows_refuses_wrong_lengths() -> None:
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.copy_rows(FEW, i64(0, 1), i64(1), np.ones(2, bool), FEW)
+    with pytest.raises(TypeError, match="5 arguments"):
+        kernels.copy_rows(FEW)
 
 
 @given(data=st.data(), words=words_lists.filter(bool), union=families)
@@ -270,12 +301,70 @@ def test_match(rows: list[tuple[int, ...]], tracks: int, carried: int) -> None:
         top = np.full(tracks, -1, np.int64)
         parent, closer, inner = np.full((3, len(rows)), 0, np.int64)
         depth = np.full(len(rows), -7, np.int32)
-        state, kept = columns[6].copy(), np.zeros(len(rows), np.int8)
-        outputs = (top, parent, depth, closer, inner, state, kept)
+        state, on_stack = columns[6].copy(), np.zeros(len(rows), np.int8)
+        outputs = (top, parent, depth, closer, inner, state, on_stack)
         arguments: Any = [*columns[:3], end, *columns[4:6], *outputs, carried]
         counts = match(*arguments)
         results.append((counts, end.tolist(), [column.tolist() for column in outputs]))
     assert results[0] == results[1]
+
+
+@st.composite
+def string_columns(draw: st.DrawFn) -> tuple[int, list[Array]]:
+    """Return a number of rows and the arrays of columns; some ranges are not within their bytes."""
+    rows = draw(st.integers(0, 5))
+    columns: list[Array] = []
+    for _ in range(draw(st.integers(0, 4))):
+        data = np.frombuffer(draw(st.binary(max_size=8)), np.uint8)
+        count = draw(st.sampled_from([rows, rows, rows, 1]))
+        is_wild = draw(st.integers(0, 9)) == 0
+        starts, sizes = [], []
+        for _ in range(count):
+            start = draw(st.integers(0, len(data)))
+            starts.append(draw(st.sampled_from([start, -1, -(2**63), 2**63 - 1, 9])) if is_wild else start)
+            size = draw(st.integers(0, len(data) - start))
+            sizes.append(draw(st.sampled_from([size, -1, 2**63 - 1, 9])) if is_wild else size)
+        columns += [data, np.array(starts, np.int64), np.array(sizes, np.int64)]
+    return rows, columns
+
+
+@given(string_columns(), st.sampled_from([1000, 1000, 10, 0]))
+def test_interleave(case: tuple[int, list[Array]], room: int) -> None:
+    rows, columns = case
+    results: list[Any] = []
+    for kernel in (kernels.interleave, stand_in.interleave):
+        out, ends = np.full(room, 7, np.uint8), np.full(rows, -7, np.int64)
+        try:
+            count = kernel(out, ends, *columns)
+        except ValueError as error:
+            results.append(str(error))
+        else:
+            results.append((count, out[:count].tobytes(), ends.tolist()))
+    assert results[0] == results[1]
+    if not isinstance(results[0], str):
+        strings = [
+            b"".join(
+                data.tobytes()[begin[place] :][: size[place]]
+                for data, begin, size in zip(columns[::3], columns[1::3], columns[2::3], strict=True)
+                for place in [0 if len(begin) == 1 else row]
+            )
+            for row in range(rows)
+        ]
+        assert results[0][1] == b"".join(strings)
+        assert np.diff([0, *results[0][2]]).tolist() == [*map(len, strings)]
+
+
+def test_interleave_refuses_wrong_arguments() -> None:
+    out, ends, data, numbers = np.zeros(9, np.uint8), i64(0, 0), np.zeros(3, np.uint8), i64(0, 0)
+    with pytest.raises(TypeError, match="3 for each column"):
+        kernels.interleave(out, ends, data, numbers)
+    with pytest.raises(TypeError, match="start: items of 8 bytes, not 1"):
+        kernels.interleave(out, ends, data, data, numbers)
+    for wrong in ((i64(0, 0, 0), i64(0, 0, 0)), (i64(0, 0), i64(0))):
+        with pytest.raises(ValueError, match="lengths differ"):
+            kernels.interleave(out, ends, data, numbers, numbers, data, *wrong)
+    with pytest.raises((BufferError, ValueError)):
+        kernels.interleave(b"readonly", ends, data, numbers, numbers)
 
 
 def test_match_refuses_wrong_arguments() -> None:
@@ -285,6 +374,57 @@ def test_match_refuses_wrong_arguments() -> None:
             with pytest.raises(ValueError, match="lengths differ, or a stack is not empty"):
                 match(bytes_, ints, longs, longs, short.view(np.uint64), ints, top, longs, ints, longs, longs, bytes_,
                       bytes_, carried)  # fmt: skip
+
+
+LISTED = (
+    "int8", "int32", "int64", "int64", "int64", "int32", "int64", "int64", "int8", "int8", "int32", "int32", "int64",
+    "uint64", "int64", "int64",
+)  # fmt: skip
+"""The types of the columns that `list_slices` takes for each row."""
+FILLED = ("int64",) * 4 + ("int32", "int64") + ("int32",) * 4 + ("int64", "int64", "uint64")
+"""The types of the columns that it fills."""
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 6), st.integers(-1, 2), SPAN_TIMES, SPAN_TIMES | st.just(2**63 - 1), st.integers(-1, 2),
+            st.integers(0, 3), st.integers(-1, 2), SPAN_TIMES, st.integers(0, 3), st.integers(0, 1), st.integers(-1, 3),
+            st.integers(0, 3), st.integers(-1, 50), st.integers(0, 2**64 - 1), st.integers(0, 9), st.integers(-1, 9),
+        ),
+        max_size=12,
+    ),
+    carried=st.integers(0, 3),
+    latest=SPAN_TIMES,
+)  # fmt: skip
+def test_list_slices(rows: list[tuple[int, ...]], carried: int, latest: int) -> None:
+    carried = min(carried, len(rows))
+    for place in (4, 6):  # parent and closer are rows
+        rows = [(*row[:place], min(row[place], len(rows) - 1), *row[place + 1 :]) for row in rows]
+    columns = [np.array([row[place] for row in rows], dtype) for place, dtype in enumerate(LISTED)]
+    count = sum(row[0] in (SpanStep.BEGIN, SpanStep.COMPLETE) and not row[9] for row in rows)
+    results = []
+    for list_slices in (kernels.list_slices, stand_in.list_slices):
+        ids, closing = columns[14].copy(), columns[15].copy()
+        filled = tuple([np.empty(count, dtype) for dtype in FILLED])
+        numbers = list_slices(tuple(columns[:14]), ids, closing, filled, carried, 100, latest)
+        results.append((numbers, [column.tolist() for column in (ids, closing, *filled)]))
+    assert results[0] == results[1]
+
+
+def test_list_slices_refuses_wrong_arguments() -> None:
+    for list_slices in (kernels.list_slices, stand_in.list_slices):
+        for place, count, carried in ((0, 2, 0), (9, 2, 0), (15, 0, 0), (16, 1, 0), (28, 1, 0), (0, 1, 2)):
+            columns = [np.zeros(1, dtype) for dtype in LISTED] + [np.zeros(0, dtype) for dtype in FILLED]
+            columns[place] = np.zeros(count, columns[place].dtype)
+            with pytest.raises(ValueError, match="lengths differ, or the spans are not as many as there is room for"):
+                list_slices(tuple(columns[:14]), columns[14], columns[15], tuple(columns[16:]), carried, 0, 0)
+        columns = [np.zeros(1, dtype) for dtype in LISTED] + [np.zeros(0, dtype) for dtype in FILLED]
+        columns[0] = np.full(1, SpanStep.BEGIN, np.int8)
+        with pytest.raises(ValueError, match="as many as there is room for"):
+            list_slices(tuple(columns[:14]), columns[14], columns[15], tuple(columns[16:]), 0, 0, 0)
+    with pytest.raises(TypeError, match="list_slices takes 14 columns"):
+        kernels.list_slices((), columns[0], columns[0], (), 0, 0, 0)
 
 
 def test_nest_refuses_wrong_arguments() -> None:

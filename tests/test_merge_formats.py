@@ -68,6 +68,85 @@ def test_uftrace_reads_what_became_one(tmp_path: Path) -> None:
     assert re.search(r"^\s+5  work_of_server$", report, re.MULTILINE)
 
 
+def kernel_directory(path: Path, tid: int, times: range, **events: str) -> Path:
+    """Write a data directory with one task, calls of functions of the kernel, and other kernel events."""
+    with fxtio.create(path, format="uftrace", program=f"/{path.name}") as writer:
+        task = writer.task(tid)
+        task.enter("work", times[0] - 1)
+        for time in times:
+            writer.kernel_enter(0, time, tid, "do_read")
+            writer.kernel_event(0, time + 1, tid, "sched:sched_switch", prev_pid=tid)
+            writer.kernel_leave(0, time + 2, tid)
+        for name, description in events.items():
+            writer.kernel_format(name, description)
+        task.leave(times[-1] + 10)
+    return path
+
+
+def kernel_events(path: Path) -> list[tuple[int, int, str]]:
+    with UftraceTrace(path) as trace:
+        events = [event for _, event in trace.begin().kernel_events()]
+        assert not trace.findings.counts
+    return [(event.time, event.tid, event.name) for event in events]
+
+
+def test_kernel_events_of_a_cpu_are_in_order(tmp_path: Path) -> None:
+    paths = [
+        kernel_directory(tmp_path / "a", 10, range(1_000, 90_000, 10)),
+        kernel_directory(tmp_path / "b", 20, range(1_005, 30_000, 10)),
+    ]
+    merged(paths, tmp_path / "all")
+    events = kernel_events(tmp_path / "all")
+    assert events == sorted(events, key=lambda event: event[0])
+    assert Counter(events) == Counter(kernel_events(paths[0])) + Counter(kernel_events(paths[1]))
+    with UftraceTrace(tmp_path / "all") as trace:
+        rules.check(trace)
+        assert not trace.findings.counts.keys() - {rule for path in paths for rule in broken(path)}
+
+
+def broken(path: Path) -> set[str]:
+    with UftraceTrace(path) as trace:
+        rules.check(trace)
+        return {*trace.findings.counts}
+
+
+def test_an_event_that_both_have_is_written_once(tmp_path: Path) -> None:
+    for name, tid in (("a", 10), ("b", 20)):
+        with fxtio.create(tmp_path / name, format="uftrace", program=f"/{name}") as writer:
+            writer.task(tid).enter("f", 1)
+            for time in (5, 7):
+                writer.kernel_event(0, time, 99, "sched:sched_switch", prev_pid=99)
+            writer.kernel_event(0, 7 + tid, tid, "sched:sched_switch", prev_pid=tid)
+    merged([tmp_path / "a", tmp_path / "b"], tmp_path / "all")
+    assert [event[:2] for event in kernel_events(tmp_path / "all")] == [(5, 99), (7, 99), (17, 10), (27, 20)]
+
+
+def test_kernel_events_that_are_described_in_two_ways(tmp_path: Path) -> None:
+    from fxtio.uftrace import tracefs
+
+    other = tracefs.DESCRIPTIONS["sched:sched_switch"].replace("prev_pid", "pid_before")
+    paths = [kernel_directory(tmp_path / "a", 10, range(1_000, 1_100, 10))]
+    with fxtio.create(tmp_path / "b", format="uftrace", program="/b") as writer:
+        writer.task(20).enter("f", 1)
+        writer.kernel_format("sched", other)
+        writer.kernel_event(0, 5, 20, "sched:sched_switch", pid_before=20)
+    (tmp_path / "b" / "kallsyms").write_bytes((paths[0] / "kallsyms").read_bytes())
+    with pytest.raises(MergeError, match="they describe events/sched/sched_switch/format in two ways"):
+        merged([*paths, tmp_path / "b"], tmp_path / "all")
+    assert not (tmp_path / "all").exists()
+
+
+@judge.needs_uftrace
+def test_uftrace_shows_the_kernel_events_of_both(tmp_path: Path) -> None:
+    paths = [
+        kernel_directory(tmp_path / "a", 10, range(1_000, 2_000, 10)),
+        kernel_directory(tmp_path / "b", 20, range(1_005, 3_000, 10)),
+    ]
+    merged(paths, tmp_path / "all")
+    report = judge.run("report", tmp_path / "all", "-k", "-f", "call").decode()
+    assert re.search(r"^\s+300  do_read$", report, re.MULTILINE), report
+
+
 def test_scheduler_events_of_a_cpu_are_in_order(tmp_path: Path) -> None:
     for number, (name, first) in enumerate((("a", 100), ("b", 101))):
         path = directory(tmp_path / name, f"/{name}", 10 + number)
@@ -178,12 +257,11 @@ def test_recordings_are_joined(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_cut_or_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mono, log = tmp_path / "a.mlpd", tmp_path / "a.log"
+    log = tmp_path / "a.log"
     options: Any = {"size": None, "threads": None, "seed": 0, "progress": lambda done, of: None}
-    mono_synth.synth(mono, "calls", events=100, **options)
     coreprofiler_synth.synth(log, "sampling", events=100, **options)
-    assert main(["slice", str(mono), "-o", str(tmp_path / "b.mlpd"), "--thread", "1"]) == 2
-    assert "convert it to FXT" in capsys.readouterr().err
+    assert main(["slice", str(log), "-o", str(tmp_path / "b.log"), "--name", "x"]) == 2
+    assert "give a range of times or threads" in capsys.readouterr().err
     assert main(["merge", str(log), str(log), "-o", str(tmp_path / "b.log")]) == 2
     assert "several traces cannot be one" in capsys.readouterr().err
 

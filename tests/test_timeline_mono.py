@@ -193,7 +193,8 @@ def test_a_pause_is_within_the_call_that_it_stops(tmp_path: Path) -> None:
     assert slices["name"].to_list() == ["<1>", "GC pause", "garbage collection"]
     assert slices["depth"].tolist() == [0, 1, 2]
     assert slices["self_time"].tolist() == [50, 20, 10]
-    assert [*tables["collections"].rows()] == [{"start": 30, "duration": 10, "thread": 0, "generation": 1}]
+    collection = {"start": 30, "duration": 10, "thread": 0, "generation": 1, "event": slices["event"][2]}
+    assert [*tables["collections"].rows()] == [collection]
 
 
 def test_names_and_classes_may_come_behind_their_use(tmp_path: Path) -> None:

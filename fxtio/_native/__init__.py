@@ -1,10 +1,11 @@
 """The parts in C; they are optional.
 
-The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks, pair calls and nest spans.  Where the
-extension is missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is "python" instead of "c".
-Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that run programs over byte
-streams are used by `fxtio.mono.stream.kernels` only, which has their stand-ins.  All are loaded on first use, since the
-tracer needs only the recorder (`_recorder`), which has no stand-in.
+The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks, pair calls, nest spans, and put strings
+together.  Where the extension is missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is
+"python" instead of "c".  Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that
+run programs over byte streams are used by `fxtio.mono.stream.kernels` only, which has their stand-ins, and the one for
+plain events by `fxtio.fxt.plain`, without which events are read as all records are.  All are loaded on first use, since
+the tracer needs only the recorder (`_recorder`), which has no stand-in.
 `extensions` says which extensions can be imported, and why others cannot.
 """
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
         copy_rows,
         distinct,
         gather,
+        interleave,
         late,
+        list_slices,
         match,
         nest,
         pair,
@@ -41,8 +44,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "copy_rows", "distinct", "gather", "late", "match", "nest", "pair", "sum_rows", "tally", "unroll", "walk",
-    "walk_chunks", "walk_many", "walk_payloads",
+    "copy_rows", "distinct", "gather", "interleave", "late", "list_slices", "match", "nest", "pair", "sum_rows",
+    "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -70,7 +73,9 @@ __all__ = [
     "copy_rows",
     "distinct",
     "gather",
+    "interleave",
     "late",
+    "list_slices",
     "match",
     "nest",
     "pair",

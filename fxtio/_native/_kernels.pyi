@@ -69,6 +69,16 @@ def unroll(
     numbers: _Array, at: _Array, count: _Array, first: _Array, step: int, places: _Array, hits: _Array, /
 ) -> int: ...
 def late(track: _Array, time: _Array, latest: _Array, rows: _Array, /) -> int: ...
+def list_slices(
+    rows: tuple[_Array, ...],
+    ids: _Array,
+    closing: _Array,
+    slices: tuple[_Array, ...],
+    carried: int,
+    next_id: int,
+    latest: int,
+    /,
+) -> tuple[int, int]: ...
 def match(
     step: _Array,
     track: _Array,
@@ -82,7 +92,7 @@ def match(
     closer: _Array,
     inner: _Array,
     state: _Array,
-    kept: _Array,
+    on_stack: _Array,
     carried: int,
     /,
 ) -> tuple[int, int]: ...
@@ -116,6 +126,34 @@ def nest(
     deepest: int,
     /,
 ) -> int: ...
+def read_plain(
+    words: _Array,
+    at: _Array,
+    size: _Array,
+    kind: _Array,
+    header: _Array,
+    rules: _Array,
+    steps: _Array,
+    tails: _Array,
+    strings: _Array,
+    strings_since: _Array,
+    threads: _Array,
+    threads_since: _Array,
+    step: _Array,
+    track: _Array,
+    ticks: _Array,
+    category: _Array,
+    name: _Array,
+    tail: _Array,
+    owner: _Array,
+    argument_name: _Array,
+    argument_kind: _Array,
+    argument_bits: _Array,
+    argument_text: _Array,
+    first: int,
+    /,
+) -> int: ...
+def interleave(out: _Array, ends: _Array, /, *columns: _Array) -> int: ...
 def scan_stream(
     data: _Array,
     begin: _Array,

@@ -55,6 +55,14 @@ enum {
     SPAN_FAULT_MEMBERS = 7
 };
 
+/* PlainValue */
+enum {
+    PLAIN_HEADER = 0,
+    PLAIN_WORD = 1,
+    PLAIN_TEXT = 2,
+    PLAIN_MEMBERS = 3
+};
+
 /* Op */
 enum {
     OP_END = 0,

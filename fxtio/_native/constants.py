@@ -95,6 +95,17 @@ class SpanFault(IntEnum):
     "An arrow behind an instant."
 
 
+class PlainValue(IntEnum):
+    """Where the value of an argument of a plain event lies."""
+
+    HEADER = 0
+    "In a field of the header."
+    WORD = 1
+    "In the word behind the header."
+    TEXT = 2
+    "In the slot of a string, which is in a field of the header."
+
+
 class Op(IntEnum):
     """An operation of a program over a byte stream.
 
@@ -181,6 +192,7 @@ _PREFIXES = {
     "SPAN": SpanStep,
     "SLICE": SliceState,
     "SPAN_FAULT": SpanFault,
+    "PLAIN": PlainValue,
     "OP": Op,
     "FAULT": Fault,
 }

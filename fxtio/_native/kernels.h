@@ -19,10 +19,17 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* plain.c */
+PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 /* spans.c */
 PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *list_slices(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
+/* strings.c */
+PyObject *interleave(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

@@ -1,11 +1,11 @@
 /* Kernels for spans on tracks: whether times grow, how spans nest, and which end belongs to which begin.
  *
- * As in kernels.c, no layout is known here, python.py documents every argument, and every index is checked against its
+ * As in kernels.c, no layout is known here, python_spans.py documents every argument, and every index is checked against its
  * buffer. */
 #include "constants.h"
 #include "kernels.h"
 
-/* List the rows that are earlier than one before them on their track; see python.py. */
+/* List the rows that are earlier than one before them on their track; see python_spans.py. */
 PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"track", 4, 0}, {"time", 8, 0}, {"latest", 8, 1}, {"rows", 8, 1}};
@@ -121,7 +121,7 @@ static inline int64_t add_complete(Nest *nest, int64_t stack, int64_t row) {
     return push(nest, stack, row);
 }
 
-/* Examine how spans nest; see python.py. */
+/* Examine how spans nest; see python_spans.py. */
 PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"step", 1, 0},  {"track", 4, 0},      {"begin", 8, 0},       {"end", 8, 0},
@@ -325,13 +325,13 @@ static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is
     }
 }
 
-/* Pair the begins and ends of spans; see python.py. */
+/* Pair the begins and ends of spans; see python_spans.py. */
 PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"step", 1, 0},   {"track", 4, 0}, {"time", 8, 0},   {"end", 8, 1},
                                       {"key", 8, 0},    {"level", 4, 0}, {"top", 8, 1},    {"parent", 8, 1},
-                                      {"depth", 4, 1},  {"closer", 8, 1}, {"inner", 8, 1}, {"state", 1, 1}, {"kept", 1, 1}};
-    enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, KEPT, COUNT };
+                                      {"depth", 4, 1},  {"closer", 8, 1}, {"inner", 8, 1}, {"state", 1, 1}, {"on_stack", 1, 1}};
+    enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, ON_STACK, COUNT };
     if (nargs != COUNT + 1) {
         PyErr_SetString(PyExc_TypeError, "match takes 14 arguments");
         return NULL;
@@ -350,7 +350,7 @@ PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
                  a[PARENT].view.buf, a[CLOSER].view.buf, a[INNER].view.buf, a[DEPTH].view.buf, a[STATE].view.buf, 0, 0};
     const int32_t *track = a[TRACK].view.buf;
     int64_t *top = a[TOP].view.buf;
-    int8_t *kept = a[KEPT].view.buf;
+    int8_t *on_stack = a[ON_STACK].view.buf;
     for (Py_ssize_t k = 0; valid && k < tracks; k++)
         valid = top[k] == -1;
     Py_BEGIN_ALLOW_THREADS
@@ -363,7 +363,7 @@ PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
             top[track[row]] = enter_row(&all, top[track[row]], row, row < carried);
     for (Py_ssize_t k = 0; valid && k < tracks; k++)
         for (int64_t row = top[k]; row >= 0; row = all.parent[row])
-            kept[row] = 1;
+            on_stack[row] = 1;
     Py_END_ALLOW_THREADS
     arrays_close(a, COUNT);
     if (!valid) {
@@ -371,6 +371,132 @@ PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         return NULL;
     }
     return Py_BuildValue("LL", (long long)all.unmatched, (long long)all.child_first);
+}
+
+/* The rows of `list_slices`. */
+typedef struct {
+    const int8_t *step, *state, *on_stack;
+    const int32_t *track, *category, *name, *depth;
+    const int64_t *time, *event, *end, *parent, *closer, *inner;
+    const uint64_t *ticks;
+    int64_t *ids, *closing;
+    int64_t total, carried;
+} Spans;
+
+/* The columns of slices that `list_slices` fills. */
+typedef struct {
+    int64_t *id, *start, *duration, *self_time, *parent, *event, *end_event;
+    int32_t *depth, *track, *category, *name, *state;
+    uint64_t *ticks;
+    int64_t room, count;
+} Slices;
+
+static inline int is_span(const Spans *spans, int64_t row) {
+    return spans->step[row] == SPAN_BEGIN || spans->step[row] == SPAN_COMPLETE;
+}
+
+/* Number the spans, and note the events that end them.  Returns the latest time. */
+static int64_t number_spans(const Spans *spans, int64_t *next_id, int64_t latest) {
+    for (int64_t row = 0; row < spans->total; row++) {
+        int64_t closer = spans->closer[row];
+        int64_t closing = closer >= 0 && closer < spans->total ? spans->event[closer] : -1;
+        if (row < spans->carried) {
+            spans->closing[row] = Py_MAX(spans->closing[row], closing);
+        } else {
+            spans->closing[row] = Py_MAX(closing, -1);
+            spans->ids[row] = is_span(spans, row) ? (*next_id)++ : -1;
+        }
+        if (spans->track[row] >= 0)
+            latest = Py_MAX(latest, spans->time[row]);
+        if (spans->step[row] == SPAN_COMPLETE)
+            latest = Py_MAX(latest, spans->end[row]);
+    }
+    return latest;
+}
+
+/* Fill a row of the columns of slices. */
+static inline void list_slice(const Spans *spans, int64_t row, int64_t latest, Slices *to) {
+    int64_t at = to->count++, end = spans->end[row], parent = spans->parent[row], state = spans->state[row];
+    if (spans->step[row] == SPAN_BEGIN && spans->closing[row] < 0 && end == INT64_MAX) {
+        end = latest;
+        state = SLICE_OPEN;
+    }
+    uint64_t duration = (uint64_t)end - (uint64_t)spans->time[row];
+    to->id[at] = spans->ids[row];
+    to->start[at] = spans->time[row];
+    to->duration[at] = (int64_t)duration;
+    to->self_time[at] = Py_MAX((int64_t)(duration - (uint64_t)spans->inner[row]), 0);
+    to->depth[at] = spans->depth[row];
+    to->parent[at] = parent >= 0 && parent < spans->total ? spans->ids[parent] : -1;
+    to->track[at] = spans->track[row];
+    to->category[at] = spans->category[row];
+    to->name[at] = spans->name[row];
+    to->state[at] = (int32_t)state;
+    to->event[at] = spans->event[row];
+    to->end_event[at] = spans->closing[row];
+    to->ticks[at] = spans->ticks[row];
+}
+
+/* List the spans that are not on a stack any more; see python_spans.py. */
+PyObject *list_slices(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {
+        {"step", 1, 0},      {"track", 4, 0},    {"time", 8, 0},      {"end", 8, 0},      {"parent", 8, 0},
+        {"depth", 4, 0},     {"closer", 8, 0},   {"inner", 8, 0},     {"state", 1, 0},    {"on_stack", 1, 0},
+        {"category", 4, 0},  {"name", 4, 0},     {"event", 8, 0},     {"ticks", 8, 0},    {"ids", 8, 1},
+        {"closing", 8, 1},   {"id", 8, 1},       {"start", 8, 1},     {"duration", 8, 1}, {"self_time", 8, 1},
+        {"depth", 4, 1},     {"parent", 8, 1},   {"track", 4, 1},     {"category", 4, 1}, {"name", 4, 1},
+        {"state", 4, 1},     {"event", 8, 1},    {"end_event", 8, 1}, {"ticks", 8, 1}};
+    enum {
+        STEP, TRACK, TIME, END, PARENT, DEPTH, CLOSER, INNER, STATE, ON_STACK, CATEGORY, NAME, EVENT, TICKS, IDS,
+        CLOSING, OUT_ID, OUT_START, OUT_DURATION, OUT_SELF_TIME, OUT_DEPTH, OUT_PARENT, OUT_TRACK, OUT_CATEGORY,
+        OUT_NAME, OUT_STATE, OUT_EVENT, OUT_END_EVENT, OUT_TICKS, COUNT
+    };
+    if (nargs != 7 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != IDS || !PyTuple_Check(args[3]) ||
+        PyTuple_GET_SIZE(args[3]) != COUNT - OUT_ID) {
+        PyErr_SetString(PyExc_TypeError, "list_slices takes 14 columns, 2 columns, 13 columns, and 3 numbers");
+        return NULL;
+    }
+    PyObject *objects[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        objects[i] = i < IDS      ? PyTuple_GET_ITEM(args[0], i)
+                     : i < OUT_ID ? args[1 + i - IDS]
+                                  : PyTuple_GET_ITEM(args[3], i - OUT_ID);
+    long long carried = PyLong_AsLongLong(args[4]), next_id = PyLong_AsLongLong(args[5]);
+    long long before = PyLong_AsLongLong(args[6]);
+    if (PyErr_Occurred())
+        return NULL;
+    Array a[COUNT];
+    if (arrays_open(a, objects, specs, COUNT) < 0)
+        return NULL;
+    Spans spans = {a[STEP].view.buf, a[STATE].view.buf, a[ON_STACK].view.buf, a[TRACK].view.buf, a[CATEGORY].view.buf,
+                   a[NAME].view.buf, a[DEPTH].view.buf, a[TIME].view.buf, a[EVENT].view.buf, a[END].view.buf,
+                   a[PARENT].view.buf, a[CLOSER].view.buf, a[INNER].view.buf, a[TICKS].view.buf, a[IDS].view.buf,
+                   a[CLOSING].view.buf, a[STEP].count, carried};
+    Slices to = {a[OUT_ID].view.buf, a[OUT_START].view.buf, a[OUT_DURATION].view.buf, a[OUT_SELF_TIME].view.buf,
+                 a[OUT_PARENT].view.buf, a[OUT_EVENT].view.buf, a[OUT_END_EVENT].view.buf, a[OUT_DEPTH].view.buf,
+                 a[OUT_TRACK].view.buf, a[OUT_CATEGORY].view.buf, a[OUT_NAME].view.buf, a[OUT_STATE].view.buf,
+                 a[OUT_TICKS].view.buf, a[OUT_ID].count, 0};
+    int valid = carried >= 0 && carried <= spans.total;
+    for (int i = 0; i < COUNT; i++)
+        valid = valid && a[i].count == (i < OUT_ID ? spans.total : to.room);
+    int64_t next = next_id, latest = before, listed = 0;
+    for (int64_t row = 0; valid && row < spans.total; row++)
+        listed += is_span(&spans, row) && !spans.on_stack[row];
+    valid = valid && listed == to.room;
+    Py_BEGIN_ALLOW_THREADS
+    if (valid)
+        latest = number_spans(&spans, &next, latest);
+    for (int64_t row = 0; valid && row < spans.total; row++)
+        if (is_span(&spans, row) && !spans.on_stack[row])
+            list_slice(&spans, row, latest, &to);
+    Py_END_ALLOW_THREADS
+    arrays_close(a, COUNT);
+    if (!valid) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ, or the spans are not as many as there is room for");
+        return NULL;
+    }
+    return Py_BuildValue("LL", (long long)next, (long long)latest);
 }
 
 /* The latest end of the spans of a group on a track so far. */
@@ -427,7 +553,7 @@ static inline Cover *cover_of(Covers *covers, int32_t track, int64_t group) {
 /* Add a time to a sum, which ends at the largest number. */
 static inline void add_capped(int64_t *sum, int64_t time) { *sum = time > INT64_MAX - *sum ? INT64_MAX : *sum + time; }
 
-/* Sum up the calls and times of groups of spans; see python.py. */
+/* Sum up the calls and times of groups of spans; see python_spans.py. */
 PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
     static const ArraySpec specs[] = {{"track", 4, 0}, {"group", 8, 0}, {"start", 8, 0}, {"duration", 8, 0}, {"own", 8, 0},

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.common import add_selection, count, findings_json, selection_within
+from fxtio.cli.common import add_selection, count, selection_within, timeline_json
 from fxtio.report import human_size, json_text, printable, short_duration
 
 if TYPE_CHECKING:
@@ -107,9 +107,8 @@ def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 def print_json(content: Mapping[str, Any], timeline: Timeline) -> None:
     """Print a JSON object with what the timeline cannot show, and with the findings of the trace."""
-    findings = findings_json(timeline.trace) if timeline.trace is not None else {"counts": {}, "first": []}
-    rest = {"losses": dict(timeline.losses), "findings": findings}
-    print(json.dumps({"name": json_text(timeline.name), **content, **rest}, indent=2, allow_nan=False))
+    own = timeline_json(timeline)
+    print(json.dumps({"name": own.pop("name"), **content, **own}, indent=2, allow_nan=False))
 
 
 def json_value(value: Any) -> Any:

@@ -26,6 +26,7 @@ class Style:
         single: a bar of one column.
         levels: characters of columns of which a rising share is filled, less than half.
         mark: the character of a mark of the axis.
+        cut: the character in place of what is cut out of a text.
     """
 
     color: bool
@@ -35,13 +36,14 @@ class Style:
     single: str
     levels: str
     mark: str
+    cut: str
 
     @classmethod
     def of(cls, encoding: str | None, *, color: bool) -> Style:
         """Return the style for a terminal with this encoding."""
         if (encoding or "").lower().replace("-", "") == "utf8":
-            return cls(color, "┣", "━", "┫", "┃", "▁▂▃▄", "╷")
-        return cls(color, "[", "=", "]", "|", "..::", "|")
+            return cls(color, "┣", "━", "┫", "┃", "▁▂▃▄", "╷", "…")
+        return cls(color, "[", "=", "]", "|", "..::", "|", "~")
 
 
 def bars(names: Sequence[str | None], fill: Sequence[float], style: Style) -> str:
@@ -84,16 +86,38 @@ def _color(name: str) -> int:
     return _COLORS[zlib.crc32(name.encode("utf-8", "surrogateescape")) % len(_COLORS)]
 
 
+def width_of(text: str) -> int:
+    """Return the number of columns that a text takes; wide characters take two."""
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    return 0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+
+
 def fitted(text: str, width: int, fill: str = " ") -> str:
-    """Cut or fill a text so that it takes this number of columns; wide characters take two."""
-    taken, parts = 0, []
-    for character in text:
-        wide = 0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
-        if taken + wide > width:
-            break
-        taken += wide
-        parts.append(character)
-    return "".join(parts) + fill * (width - taken)
+    """Cut or fill a text so that it takes this number of columns."""
+    start = _start(text, width)
+    return start + fill * (width - width_of(start))
+
+
+def _start(text: str, width: int) -> str:
+    """Return the longest start of a text that takes at most this number of columns."""
+    taken = 0
+    for place, character in enumerate(text):
+        taken += _width(character)
+        if taken > width:
+            return text[:place]
+    return text
+
+
+def shortened(text: str, width: int, style: Style) -> str:
+    """Return a text that takes at most this number of columns: of a longer one, the begin and the end."""
+    if width_of(text) <= width:
+        return text
+    head = _start(text, (width - 1) // 3)
+    tail = _start(text[::-1], width - 1 - width_of(head))[::-1]
+    return f"{head}{style.cut}{tail}"
 
 
 def axis(start: int, end: int, cells: int, style: Style) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -16,11 +17,12 @@ from fxtio.cli.compared import (
     floor,
     json_of,
     print_differences,
-    runs_of,
+    side_of,
 )
-from fxtio.report import printable, short_duration
+from fxtio.report import json_text, printable, short_duration
 
 if TYPE_CHECKING:
+    from fxtio.cli.compared import Side
     from fxtio.timeline.comparison import Blocks, Difference, Floor
 
 NAME = "check"
@@ -95,14 +97,14 @@ def run(options: Namespace) -> int:
     """Print the report and return the exit code."""
     from fxtio.io.sink import whole_file
 
-    (before, code), (after, other) = runs_of(options.baseline, options), runs_of(options.files, options)
-    limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
-    verdicts = [verdict for each in limits for verdict in _verdicts(each, before, after)]
-    failed = [verdict for verdict in verdicts if verdict.failure is not None]
     if options.report == "text" and options.output is not None:
         raise UsageError("-o writes the report of --report json or junit")
+    before, after = side_of(options.baseline, options), side_of(options.files, options)
+    limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
+    verdicts = [verdict for each in limits for verdict in _verdicts(each, before.runs, after.runs)]
+    failed = [verdict for verdict in verdicts if verdict.failure is not None]
     if options.report != "text":
-        text = _json(verdicts) if options.report == "json" else _junit(verdicts)
+        text = (_json if options.report == "json" else _junit)(verdicts, before, after)
         if options.output is None:
             sys.stdout.write(text)
         else:
@@ -110,7 +112,7 @@ def run(options: Namespace) -> int:
                 sink.write(text.encode())
     if options.report == "text" or options.output is not None:
         _print(verdicts, failed)
-    return max(code, other, FOUND if failed else FINE)
+    return max(before.code, after.code, FOUND if failed else FINE)
 
 
 def _verdicts(limit: Limit, before: list[Blocks], after: list[Blocks]) -> list[Verdict]:
@@ -148,21 +150,35 @@ def _print(verdicts: list[Verdict], failed: list[Verdict]) -> None:
     print(f"{len(verdicts):,} checked, {len(failed):,} failed")
 
 
-def _json(verdicts: list[Verdict]) -> str:
+def _properties(noun: str, side: Side) -> Iterator[tuple[str, str]]:
+    """Yield names and values of properties: the traces of a side, what is not shown, and the numbers of findings."""
+    for trace in side.traces:
+        yield noun, trace["name"]
+        for phrase, count in trace["losses"].items():
+            yield f"{noun}.not-shown", f"{trace['name']}: {count:,} {phrase}"
+        for rule, count in trace["findings"]["counts"].items():
+            yield f"{noun}.findings", f"{trace['name']}: {count:,} {rule}"
+
+
+def _json(verdicts: list[Verdict], before: Side, after: Side) -> str:
     def row(verdict: Verdict) -> dict[str, Any]:
         known = {} if verdict.difference is None else difference_json(verdict.difference)
-        return {"name": verdict.name, "limit": verdict.limit.text, "failure": verdict.failure} | known
+        return {"name": json_text(verdict.name), "limit": verdict.limit.text, "failure": verdict.failure} | known
 
     failed = sum(verdict.failure is not None for verdict in verdicts)
-    return json_of({"failed": failed, "checked": [row(verdict) for verdict in verdicts]})
+    traces = {"baseline": before.traces, "traces": after.traces}
+    return json_of({"failed": failed, "checked": [row(verdict) for verdict in verdicts], **traces})
 
 
-def _junit(verdicts: list[Verdict]) -> str:
-    """Return the report as JUnit XML: each name is a case."""
+def _junit(verdicts: list[Verdict], before: Side, after: Side) -> str:
+    """Return the report as JUnit XML: each name is a case; losses and findings of the traces are properties."""
     failures = sum(verdict.failure is not None for verdict in verdicts)
     counts = {"tests": str(len(verdicts)), "failures": str(failures), "errors": "0"}
     suites = ET.Element("testsuites", {"name": "fxtio check", **counts})
     suite = ET.SubElement(suites, "testsuite", {"name": "fxtio check", **counts})
+    properties = ET.SubElement(suite, "properties")
+    for name, value in (*_properties("baseline", before), *_properties("trace", after)):
+        ET.SubElement(properties, "property", name=name, value=printable(value))
     for verdict in verdicts:
         attributes = {"name": printable(verdict.name), "classname": f"limit {verdict.limit.text}"}
         case = ET.SubElement(suite, "testcase", attributes)

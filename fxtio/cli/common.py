@@ -419,6 +419,12 @@ def findings_json(trace: Trace) -> dict[str, Any]:
     return {"counts": dict(trace.findings.counts), "first": first}
 
 
+def timeline_json(timeline: Timeline) -> dict[str, Any]:
+    """Return the name of a timeline, what it cannot show, and the findings of its trace, as JSON."""
+    findings = {"counts": {}, "first": []} if timeline.trace is None else findings_json(timeline.trace)
+    return {"name": json_text(timeline.name), "losses": dict(timeline.losses), "findings": findings}
+
+
 def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
     """Print a report about a trace, as text or as JSON, and its findings on standard error.
 

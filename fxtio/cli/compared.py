@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import duration
-from fxtio.cli.common import opened_timeline, print_table, print_timeline_findings
+from fxtio.cli.common import FINE, opened_timeline, print_table, print_timeline_findings, timeline_json
 from fxtio.report import json_text, short_duration
 
 if TYPE_CHECKING:
@@ -45,17 +46,33 @@ def floor(text: str) -> Floor:
     return Floor(share, time)
 
 
-def runs_of(files: Iterable[str], options: Namespace) -> tuple[list[Blocks], int]:
-    """Read runs; return their durations, and the exit code that their findings demand."""
+@dataclass(slots=True)
+class Side:
+    """The runs of a side of a comparison.
+
+    Attributes:
+        runs: the durations of each run.
+        code: the exit code that the findings of the traces demand.
+        traces: for each run the name, losses and findings of its trace, see `timeline_json`.
+    """
+
+    runs: list[Blocks] = field(default_factory=list)
+    code: int = FINE
+    traces: list[dict[str, Any]] = field(default_factory=list)
+
+
+def side_of(files: Iterable[str], options: Namespace) -> Side:
+    """Read the runs of a side, and print what is wrong with their traces."""
     from fxtio.timeline.comparison import run_of
 
     column = "self_time" if options.self else "duration"
-    runs, code = [], 0
+    side = Side()
     for file in files:
         with opened_timeline(file) as (timeline, _):
-            runs.append(run_of(timeline, column))
-            code = max(code, print_timeline_findings(timeline, timeline.name))
-    return runs, code
+            side.runs.append(run_of(timeline, column))
+            side.code = max(side.code, print_timeline_findings(timeline, timeline.name))
+            side.traces.append(timeline_json(timeline))
+    return side
 
 
 def print_differences(differences: Sequence[Difference]) -> None:

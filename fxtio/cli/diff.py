@@ -13,7 +13,7 @@ from fxtio.cli.compared import (
     floor,
     json_of,
     print_differences,
-    runs_of,
+    side_of,
 )
 
 NAME = "diff"
@@ -42,13 +42,13 @@ def run(options: Namespace) -> int:
     """Print the differences and return the exit code."""
     from fxtio.timeline.comparison import Change, compare
 
-    before, after = _sides(options.files)
-    (before_runs, code), (after_runs, other) = runs_of(before, options), runs_of(after, options)
-    differences = compare(before_runs, after_runs, options.floor)
+    before, after = (side_of(files, options) for files in _sides(options.files))
+    differences = compare(before.runs, after.runs, options.floor)
     changed = [each for each in differences if each.change is not Change.SAME]
     if options.json:
         rows = [difference_json(each) for each in (differences if options.all else changed)]
-        print(json_of({"runs": [len(before_runs), len(after_runs)], "differences": rows}), end="")
+        facts = {"runs": [len(before.runs), len(after.runs)], "before": before.traces, "after": after.traces}
+        print(json_of({**facts, "differences": rows}), end="")
     else:
         shown = differences if options.all else changed
         if shown:
@@ -56,7 +56,7 @@ def run(options: Namespace) -> int:
             print()
         counts = Counter(str(each.change) for each in differences)
         print(", ".join(f"{number:,} {change}" for change, number in counts.items()) or "there are no slices")
-    return max(code, other, FOUND if changed else FINE)
+    return max(before.code, after.code, FOUND if changed else FINE)
 
 
 def _sides(files: list[str]) -> tuple[list[str], list[str]]:

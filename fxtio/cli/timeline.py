@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from fxtio.cli.answers import add_output, print_csv, print_json, selection_in
-from fxtio.cli.bars import Style, axis, bars, fitted
+from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
 from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline, print_timeline_findings
 from fxtio.report import json_text, printable, short_duration
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from fxtio.timeline.answers import Lane, Lanes
 
 NAME = "timeline"
-HELP = "Draw a range of times on the terminal: threads as rows, and what ran when"
+HELP = "Draw a range of times on the terminal: threads as rows, and what ran when, from slices and samples"
 
 _MAX_LABEL = 24
+_MIN_LABEL = 6
 _MIN_CELLS = 10
 
 
@@ -47,19 +48,20 @@ def run(options: Namespace) -> int:
         start = max(origin, origin if selection.start is None else selection.start)
         end = max(start, info.end or 0) + 1 if selection.end is None else max(selection.end, start + 1)
         width = shutil.get_terminal_size((80, 24)).columns - 1
-        cells = max(width - _MAX_LABEL - 1, _MIN_CELLS)
+        label_width = max(min(_MAX_LABEL, width // 3), _MIN_LABEL)
+        cells = max(width - label_width - 1, _MIN_CELLS)
         if info.start is None:
-            drawn = Lanes(start, end, [], 0)
+            drawn = Lanes(start, end, [], [])
         else:
             drawn = lanes(timeline, start, end, cells, depth=options.depth, limit=options.limit, selection=selection)
     if options.json:
-        print_json(
-            {"start": drawn.start, "end": drawn.end, "lanes": [*_lanes_json(drawn)], "more": drawn.more}, timeline
-        )
+        print_json(_json(drawn), timeline)
     elif options.csv:
-        print_csv(("thread", "depth", "start", "end", "name", "fill"), _cells(drawn))
+        print_csv(("content", "thread", "depth", "start", "end", "name", "fill"), _cells(drawn))
+    elif info.start is None:
+        print(printable(f"{timeline.name}: no slices or samples have times; fxtio top shows what has none"))
     else:
-        _print(timeline.name, drawn, origin, cells)
+        _print(timeline.name, drawn, origin, cells, label_width)
     return print_timeline_findings(timeline)
 
 
@@ -70,41 +72,69 @@ def _bounds(drawn: Lanes, lane: Lane) -> list[int]:
 
 def _cells(drawn: Lanes) -> Iterator[tuple[object, ...]]:
     """Yield the cells of all lanes in which something ran."""
-    for lane in drawn.rows:
-        bounds = _bounds(drawn, lane)
-        for cell, (name, fill) in enumerate(zip(lane.names, lane.fill, strict=True)):
-            if name is not None:
-                yield lane.label, lane.depth, bounds[cell], bounds[cell + 1], name, round(fill, 6)
+    for content, rows in (("slices", drawn.rows), ("samples", drawn.samples)):
+        for lane in rows:
+            bounds = _bounds(drawn, lane)
+            for cell, (name, fill) in enumerate(zip(lane.names, lane.fill, strict=True)):
+                if name is not None:
+                    yield content, lane.label, lane.depth, bounds[cell], bounds[cell + 1], name, round(fill, 6)
 
 
-def _lanes_json(drawn: Lanes) -> Iterator[dict[str, object]]:
-    for lane in drawn.rows:
-        bounds = _bounds(drawn, lane)
-        cells = [
-            {"start": bounds[cell], "end": bounds[cell + 1], "name": json_text(name), "fill": round(fill, 6)}
-            for cell, (name, fill) in enumerate(zip(lane.names, lane.fill, strict=True))
-            if name is not None
-        ]
-        facts = {"thread": json_text(lane.label), "depth": lane.depth, "slices": lane.calls, "busy": lane.busy}
-        yield {**facts, "cells": cells}
+def _json(drawn: Lanes) -> dict[str, object]:
+    slices = [
+        {
+            "thread": json_text(lane.label),
+            "depth": lane.depth,
+            "slices": lane.calls,
+            "busy": lane.busy,
+            **_cells_json(drawn, lane),
+        }
+        for lane in drawn.rows
+    ]
+    samples = [
+        {"thread": json_text(lane.label), "samples": lane.calls, "weight": lane.busy, **_cells_json(drawn, lane)}
+        for lane in drawn.samples
+    ]
+    facts = {"start": drawn.start, "end": drawn.end, "lanes": slices, "samples": samples}
+    return {**facts, "unit": json_text(drawn.unit) if samples else None, "more": drawn.more}
 
 
-def _print(name: str, drawn: Lanes, origin: int, cells: int) -> None:
+def _cells_json(drawn: Lanes, lane: Lane) -> dict[str, object]:
+    bounds = _bounds(drawn, lane)
+    cells = [
+        {"start": bounds[cell], "end": bounds[cell + 1], "name": json_text(name), "fill": round(fill, 6)}
+        for cell, (name, fill) in enumerate(zip(lane.names, lane.fill, strict=True))
+        if name is not None
+    ]
+    return {"cells": cells}
+
+
+def _print(name: str, drawn: Lanes, origin: int, cells: int, widest_label: int) -> None:
     style = Style.of(sys.stdout.encoding, color=has_color())
     lasts = drawn.end - drawn.start
     title = f"{name}: {short_duration(lasts)} from {short_duration(drawn.start - origin)} on"
     print(printable(f"{title}, a column is {short_duration(max(lasts // cells, 1))}"))
-    if not drawn.rows:
-        print("no slices here")
+    lanes = [*drawn.rows, *drawn.samples]
+    if not lanes:
+        print("no slices or samples here")
         return
-    label_width = min(_MAX_LABEL, max(len(lane.label) for lane in drawn.rows))
+    label_width = min(widest_label, max(width_of(printable(lane.label)) for lane in lanes))
     print()
     for line in axis(drawn.start - origin, drawn.end - origin, cells, style):
         print(f"{'':{label_width}} {line}".rstrip())
-    before = None
-    for lane in drawn.rows:
-        label = "" if lane.label == before and lane.depth else lane.label
-        before = lane.label
-        print(f"{fitted(printable(label), label_width)} {bars(lane.names, lane.fill, style)}".rstrip())
+    _print_lanes(drawn.rows, label_width, style)
+    if drawn.samples:
+        unit = "" if drawn.unit in ("samples", "ns") else f", in {drawn.unit}"
+        most = "" if drawn.unit == "ns" else f", at most {drawn.most:,} in a column"
+        print(printable(f"samples{unit}{most}:"))
+        _print_lanes(drawn.samples, label_width, style)
     if drawn.more:
         print(f"and {drawn.more:,} more (-n all)")
+
+
+def _print_lanes(lanes: Iterable[Lane], label_width: int, style: Style) -> None:
+    before = None
+    for lane in lanes:
+        label = "" if lane.label == before and lane.depth else shortened(printable(lane.label), label_width, style)
+        before = lane.label
+        print(f"{fitted(label, label_width)} {bars(lane.names, lane.fill, style)}".rstrip())

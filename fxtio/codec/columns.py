@@ -350,10 +350,9 @@ def _header(cls: type[Record], rows: Rows) -> tuple[Columns, list[int]]:
             if field.role == "bits" and field.name != SIZE:
                 header[field.name] = lane(value, field)
         mask, constant = word.pattern("const")
-        if mask:
+        if mask and len(value) and not int(np.bitwise_and.reduce(value)) & mask == unions[-1] & mask == constant:
             unlike = value & mask != constant
-            if unlike.any():
-                rows.bad = unlike if rows.bad is None else rows.bad | unlike
+            rows.bad = unlike if rows.bad is None else rows.bad | unlike
         for name, known in checked.values:
             if not known[header[name]].all():
                 message = f"a value of {name.replace('_', ' ')} that the specification does not define"

@@ -8,8 +8,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from typing import Any
 
+import numpy as np
+
+from fxtio.codec.byte_columns import ByteColumn, joined, sum_of_sizes
 from fxtio.codec.integers import MAX_INT64
+
+Array = np.ndarray[Any, Any]
 
 _MODULUS = 1 << 64
 
@@ -140,3 +146,66 @@ def _varint(data: bytes | bytearray, begin: int, end: int, first: int) -> tuple[
         if byte < 0x80:
             return value % _MODULUS, position + 1
     raise WireError(first)
+
+
+# Columns: a field of each row.
+
+_LAST = np.uint8(0x7F)
+"""The highest byte of a number that is its last one."""
+
+
+def varints(field: int, values: Array, *, with_zero: bool = False) -> ByteColumn:
+    """Return a field with a number for each row (integers; a negative one as the type int64 has it).
+
+    Args:
+        field: the number of the field.
+        values: the numbers.
+        with_zero: 0 is written, too; otherwise the row has no field then, since 0 is the default.
+    """
+    column = _varints(varint(field << 3 | Wire.VARINT), values)
+    if not with_zero:
+        column.size[values == 0] = 0
+    return column
+
+
+def lengths(field: int, sizes: Array) -> ByteColumn:
+    """Return the begin of a field with text or a message for each row: all but its bytes, whose number is given."""
+    return _varints(varint(field << 3 | Wire.BYTES), sizes)
+
+
+def messages(field: int, *columns: ByteColumn) -> ByteColumn:
+    """Return a field with a message for each row, of which the fields are given in columns."""
+    count = len(columns[0])
+    return joined(count, lengths(field, sum_of_sizes(count, *columns)), *columns)
+
+
+def doubles(field: int, values: Array) -> ByteColumn:
+    """Return a field with a double for each row (float64)."""
+    tag = varint(field << 3 | Wire.FIXED64)
+    table = _tagged(tag, len(values), 8)
+    table[:, len(tag) :] = values.astype("<f8").view(np.uint8).reshape(-1, 8)
+    return _rows(table, np.full(len(values), table.shape[1], np.int64))
+
+
+def _varints(tag: bytes, values: Array) -> ByteColumn:
+    """Return the same bytes and a number for each row."""
+    rest = values.astype(np.int64, copy=False).view(np.uint64) if values.dtype != np.uint64 else values
+    width = -(-max(int(rest.max(initial=0)).bit_length(), 1) // 7)
+    table = _tagged(tag, len(rest), width)
+    size = np.full(len(rest), len(tag) + 1)
+    for place in range(len(tag), len(tag) + width):
+        goes_on = rest > _LAST
+        table[:, place] = rest.astype(np.uint8) & _LAST | goes_on.view(np.uint8) << 7
+        size += goes_on
+        rest = rest >> np.uint64(7)
+    return _rows(table, size)
+
+
+def _tagged(tag: bytes, count: int, width: int) -> Array:
+    table = np.empty((count, len(tag) + width), np.uint8)
+    table[:, : len(tag)] = np.frombuffer(tag, np.uint8)
+    return table
+
+
+def _rows(table: Array, size: Array) -> ByteColumn:
+    return ByteColumn(table.reshape(-1), np.arange(len(table)) * table.shape[1], size)

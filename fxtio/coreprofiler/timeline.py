@@ -95,7 +95,7 @@ class _Mapping:
         self._whole = names
         self._stacks = Stacks(registry)
         self._threads: dict[int, _Activations] = {}
-        self._collections: dict[int, tuple[int, int]] = {}
+        self._collections: dict[int, tuple[int, int, int]] = {}
         self._codes: dict[int, tuple[int, int]] = {}  # the codes of the name and of the class of a function
         has_stacks = bool(tables & {"samples", "allocations", "stacks", "frames"})
         self._has_steps = bool(tables & {"slices", "instants", "flow_points"})
@@ -315,14 +315,14 @@ class _Mapping:
             )
         ]
         rows = []
-        for _, thread, time, flags in sorted(events, key=lambda event: event[0]):
+        for offset, thread, time, flags in sorted(events, key=lambda event: event[0]):
             if flags is not None:
-                self._collections[thread] = (time, flags[:3].rfind("t"))
+                self._collections[thread] = (time, flags[:3].rfind("t"), offset)
             elif thread in self._collections:
-                start, generation = self._collections.pop(thread)
-                rows.append((start, max(time - start, 0), thread, generation))
-        columns = zip(*rows, strict=True) if rows else ((),) * 4
-        names = ("start", "duration", "thread", "generation")
+                start, generation, event = self._collections.pop(thread)
+                rows.append((start, max(time - start, 0), thread, generation, event))
+        names = ("start", "duration", "thread", "generation", "event")
+        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
         return self._registry.columns("collections", dict(zip(names, map(list, columns), strict=True)))
 
     def _counters(self, batch: dict[str, Table]) -> dict[str, Column]:

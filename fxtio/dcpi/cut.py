@@ -12,6 +12,6 @@ from fxtio.selection import Selection, SelectionError
 def cut(trace: DcpiTrace, selection: Selection, target: str | PathLike[str]) -> NoReturn:
     """Raise an error, see `fxtio.formats.CutRoom`."""
     raise SelectionError(
-        f"{trace.name} is a DCPI profile, which only counts samples at addresses: "
-        "it has no times, threads, processes or names that could be selected"
+        f"{trace.name} is a DCPI profile, which only counts samples at addresses of one image, for one event: "
+        "it has no times, threads, processes or names of functions of which a part could be selected"
     )

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined, thousandths
 from fxtio.exchange import Exchange
+from fxtio.exchange.formatting import Converter, by_kind, portions, row_ranges
+from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
-from fxtio.timeline import replay, spans
-from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import Texts, count_lost, plain
-from fxtio.timeline.parts import MAX_NAMES, Part, Registry
-from fxtio.timeline.replay import Events, Replay
+from fxtio.timeline.arguments import ArgumentRows
+from fxtio.timeline.losses import plain
+from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
-from fxtio.timeline.spans import Spans, merged
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
@@ -50,17 +50,25 @@ def _sniff(head: bytes) -> bool:
 
 EXCHANGE = Exchange("chrome", "Chrome trace event JSON", __name__, (".json",), _sniff)
 
-_PHASES = {SpanStep.BEGIN: "B", SpanStep.END: "E", SpanStep.COMPLETE: "X", SpanStep.INSTANT: "i"}
-_ASYNC_PHASES = {SpanStep.BEGIN: "b", SpanStep.END: "e", SpanStep.INSTANT: "n"}
-_FLOW_PHASES = {"begin": "s", "step": "t", "end": "f"}
-_SCOPES = ("t", "p", "g")
-_LOST = {
-    "allocations": "allocations",
-    "scheduling": "intervals in which a thread ran on a processor",
-    "wakeups": "wakeups of threads",
+_ASYNC = 8  # added to a `SpanStep` on a track that is not that of a thread
+_FLOW = 16  # added to an index into `FLOW_TYPES`
+_PHASES = {
+    SpanStep.BEGIN: "B",
+    SpanStep.END: "E",
+    SpanStep.COMPLETE: "X",
+    SpanStep.INSTANT: "i",
+    _ASYNC + SpanStep.BEGIN: "b",
+    _ASYNC + SpanStep.END: "e",
+    _ASYNC + SpanStep.INSTANT: "n",
+    **{_FLOW + FLOW_TYPES.index(name): letter for name, letter in (("begin", "s"), ("step", "t"), ("end", "f"))},
 }
+_HEADS = ByteColumn.of([b'{"ph":"%b","ts":' % _PHASES.get(number, "").encode() for number in range(max(_PHASES) + 1)])
+"""The begins of events, by their phases."""
+
+_DURATION, _ID, _SCOPE = 1, 2, 3
+_EXTRAS = ByteColumn.of([b"", b',"dur":', b',"id":"0x', *(b',"s":"%b"' % scope for scope in (b"t", b"p", b"g"))])
+"""The begins of the fields of events behind their times, see `_phases`; the scopes are in the order of `SCOPES`."""
 _KINDS = "types of arguments that are pointers, koids, or not finite"
-_FLOW_NAMES = "names of points of flows, which have that of the first point now"
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
@@ -70,187 +78,197 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
     return read(source, registry, tables)
 
 
-class Exporter:
+class Exporter(TrackEventExporter):
     """Writes trace event JSON, see `fxtio.formats.Exporter`."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (*replay.TABLES, *spans.TABLES, "args", "counters", "logs", *_LOST)
+    LOST: ClassVar[Mapping[str, str]] = {
+        **TrackEventExporter.LOST,
+        "scheduling": "intervals in which a thread ran on a processor",
+        "wakeups": "wakeups of threads",
+    }
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
-        self.losses: Counter[str] = Counter()
-        self._sink = sink
-        self._registry = registry
-        self._replay = Replay(registry)
-        self._spans = Spans(registry)
-        self._arguments = Arguments()
-        self._texts = Texts(registry.names, self._json)
-        self._owners: list[tuple[TrackKind, str]] = []  # of each track: its kind, and the fields of all its events
-        self._flows: dict[tuple[int, int], str] = {}  # name and category of the first point of each flow
-        self._separator = '{"displayTimeUnit":"ns","traceEvents":[\n'
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Write the rows of a batch."""
-        self._arguments.enter(tables)
-        events = merged(self._replay.enter(tables), self._spans.enter(tables))
-        if events is not None:
-            self._write(self._events(events))
-        self._arguments.leave(tables)
-        if "counters" in tables:
-            self._write(self._counters(tables["counters"]))
-        if "logs" in tables:
-            self._write(self._logs(tables["logs"]))
-        count_lost(self.losses, tables, _LOST)
+        super().__init__(sink, registry)
+        values = registry.names.values
+        self._names = ByteTable(lambda code: self._json(values[code]), b'""')
+        self._tracks = ByteTable(self._track_fields)
+        self._threads = ByteTable(self._thread_fields, self._thread_fields(-1))
+        self._counter_tracks = ByteTable(self._counter_fields)
+        self._converters = self._make_converters()
+        self._separator = b'{"displayTimeUnit":"ns","traceEvents":[\n'
 
     def finish(self) -> None:
         """Write the names of processes and threads, and the end of the file."""
-        events = self._spans.finish()
-        if events is not None:
-            self._write(self._events(events))
-        self._write(self._metadata())
-        self._sink.write(b"]}\n" if self._separator == ",\n" else f"{self._separator}]}}\n".encode())
-        self._replay.note_losses(self.losses)
-        self._spans.note_losses(self.losses)
-
-    def _json(self, text: str) -> str:
-        return json.dumps(plain(text, self.losses), ensure_ascii=False)
-
-    def _write(self, lines: Sequence[str]) -> None:
+        super().finish()
+        lines = self._metadata()
         if lines:
-            self._sink.write((self._separator + ",\n".join(lines)).encode())
-            self._separator = ",\n"
+            self._write(ByteColumn.of(lines))
+        self._sink.write(b"]}\n" if self._separator == _SEPARATOR else self._separator + b"]}\n")
 
-    def _events(self, events: Events) -> list[str]:
-        """Return events as JSON."""
-        args = self._arguments_of(events)
-        owner = self._owner
-        labels = self._labels(events)
-        lines = []
-        columns = (events.step, events.track, events.time, events.end, events.detail, events.id)
-        for row, (step, track, time, end, detail, number) in enumerate(
-            zip(*(c.tolist() for c in columns), strict=True)
-        ):
-            kind, fields = owner(track)
-            extra = ""
-            if step == SpanStep.FLOW:
-                flow = FLOW_TYPES[detail]
-                phase = _FLOW_PHASES[flow]
-                label = self._flow_label(track, number, flow, labels[row])
-                extra = f',"id":"{number:#x}","bp":"e"'
-            else:
-                phase, label = (_PHASES if kind == TrackKind.THREAD else _ASYNC_PHASES)[step], labels[row]
-                if step == SpanStep.COMPLETE:
-                    extra = f',"dur":{_micros(end - time)}'
-                elif phase == "i":
-                    extra = f',"s":"{_SCOPES[detail]}"'
-            lines.append(f'{{"ph":"{phase}","ts":{_micros(time)}{extra},{fields},{label}{args.get(row, "")}}}')
-        return lines
+    def _json(self, text: str) -> bytes:
+        return json.dumps(plain(text, self.losses), ensure_ascii=False).encode()
 
-    def _owner(self, track: int) -> tuple[TrackKind, str]:
-        """Return the kind of a track, and the fields that its events have."""
-        while len(self._owners) <= track:
-            info = self._registry.track_info(len(self._owners))
-            fields = f'"pid":{info.pid},"tid":{info.tid}'
-            if info.kind == TrackKind.ASYNC:
-                fields += f',"id":"{info.id:#x}"'
-            elif info.kind != TrackKind.THREAD:
-                fields += f',"id":"track {len(self._owners)}"'
-            self._owners.append((info.kind, fields))
-        return self._owners[track]
+    def _write(self, *lines: ByteColumn | bytes) -> None:
+        """Write events, of which the texts are given in columns."""
+        count = max(len(each) for each in lines if isinstance(each, ByteColumn))
+        data = joined(count, _SEPARATOR, *lines).data
+        self._sink.write(self._separator)
+        self._sink.write(data[len(_SEPARATOR) :].data)
+        self._separator = _SEPARATOR
 
-    def _labels(self, events: Events) -> list[str]:
-        """Return the fields `name` and `cat` of each event."""
-        pairs = events.category.astype(np.int64) * MAX_NAMES + events.name
-        _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
-        text = self._texts.text
-        names, categories = events.name[first].tolist(), events.category[first].tolist()
-        labels = [
-            f'"name":{text(name)}' + (f',"cat":{text(category)}' if category >= 0 else "")
-            for name, category in zip(names, categories, strict=True)
-        ]
-        return [labels[each] for each in place.tolist()]
+    def _write_events(self, events: Events, arguments: ArgumentRows) -> None:
+        for rows, some in portions(events.name, arguments, self._sizes):
+            self._write_some(events.take(np.arange(rows.start, rows.stop)), some)
 
-    def _flow_label(self, track: int, number: int, flow: str, label: str) -> str:
-        """Return the name of a point of a flow: readers connect only points with the same name."""
-        key = (self._registry.track_info(track).process, number)
-        if flow == "begin":
-            self._flows[key] = label
-        first = self._flows.get(key, label)
-        if flow == "end":
-            self._flows.pop(key, None)
-        if first != label:
-            self.losses[_FLOW_NAMES] += 1
-        return first
+    def _sizes(self, names: Array) -> Array:
+        return self._names.rows(names).size
 
-    def _arguments_of(self, events: Events) -> dict[int, str]:
-        """Return the field `args` of the events that have arguments."""
-        rows = self._arguments.of(events.event, events.end_event)
-        text = self._texts.text
-        items: dict[int, list[str]] = {}
-        for row, name, value in zip(rows.row.tolist(), rows.name.tolist(), self._values(rows), strict=True):
-            items.setdefault(row, []).append(f"{text(name)}:{value}")
-        return {row: f',"args":{{{",".join(each)}}}' for row, each in items.items()}
+    def _write_some(self, events: Events, rows: ArgumentRows) -> None:
+        count = len(events)
+        step, name, category = events.step, events.name.astype(np.int64), events.category.astype(np.int64)
+        flows, complete = np.flatnonzero(step == SpanStep.FLOW), np.flatnonzero(step == SpanStep.COMPLETE)
+        if len(flows):
+            name[flows], category[flows] = np.array(self._flow_labels(events.take(flows))).T
+        named = np.flatnonzero(category >= 0)
+        head, extra = self._phases(events)
+        ids = joined(len(flows), hexadecimals(events.id[flows]), b'","bp":"e"')
+        self._write(
+            head,
+            thousandths(events.time),
+            extra,
+            thousandths((events.end - events.time)[complete]).spread(complete, count),
+            ids.spread(flows, count),
+            self._tracks.rows(events.track),
+            b',"name":',
+            self._names.rows(name),
+            joined(len(named), b',"cat":', self._names.rows(category[named])).spread(named, count),
+            self._arguments_of(rows, count),
+            b"}",
+        )
 
-    def _values(self, rows: ArgumentRows) -> list[str]:
-        """Return arguments as JSON."""
-        result = []
-        text = self._texts.text
-        for kind, code, value in zip(
-            rows.kind.tolist(), rows.text.tolist(), rows.values(self._registry.names.values), strict=True
-        ):
-            if kind == ArgumentKind.TEXT:
-                result.append(text(code))
-            elif kind == ArgumentKind.POINTER or (kind == ArgumentKind.NUMBER and not math.isfinite(value)):
-                result.append(f'"{value:#x}"' if kind == ArgumentKind.POINTER else f'"{value}"')
-                self.losses[_KINDS] += 1
-            else:
-                result.append(json.dumps(value))
-                self.losses[_KINDS] += kind == ArgumentKind.KOID
-        return result
+    def _phases(self, events: Events) -> tuple[ByteColumn, ByteColumn]:
+        """Return the begins of events up to their times, and the begins of what is behind the times."""
+        step, detail = events.step.astype(np.int64), events.detail
+        is_thread = self._registry.track_kinds(events.track) == TrackKind.THREAD
+        phase = step + _ASYNC * ~is_thread
+        extra = np.zeros(len(events), np.int64)
+        extra[step == SpanStep.COMPLETE] = _DURATION
+        for kind, column, first in ((SpanStep.FLOW, phase, _FLOW), (SpanStep.INSTANT, extra, _SCOPE)):
+            rows = np.flatnonzero((step == kind) & (is_thread | (kind == SpanStep.FLOW)))
+            column[rows] = first + detail[rows]
+        extra[step == SpanStep.FLOW] = _ID
+        return _HEADS.take(phase), _EXTRAS.take(extra)
 
-    def _counters(self, counters: Table) -> list[str]:
-        lines = []
-        for time, track, value in zip(*(counters[key].tolist() for key in ("time", "track", "value")), strict=True):
-            info = self._registry.track_info(track)
-            number = f',"id":"{info.id:#x}"' if info.id else ""
-            name = self._json(info.name or "")
-            if not math.isfinite(value):
-                self.losses["values of counters that are not finite"] += 1
-                continue
-            lines.append(
-                f'{{"ph":"C","ts":{_micros(time)},"pid":{info.pid},"name":{name}{number},"args":{{"value":{value!r}}}}}'
+    def _track_fields(self, track: int) -> bytes:
+        """Return the fields that the events of a track have."""
+        info = self._registry.track_info(track)
+        fields = b',"pid":%d,"tid":%d' % (info.pid, info.tid)
+        if info.kind == TrackKind.ASYNC:
+            return fields + b',"id":"0x%x"' % info.id
+        return fields if info.kind == TrackKind.THREAD else fields + b',"id":"track %d"' % track
+
+    def _arguments_of(self, rows: ArgumentRows, count: int) -> ByteColumn:
+        """Return the field `args` of so many events."""
+        is_first, is_last = np.ones((2, len(rows)), bool)
+        is_first[1:] = is_last[:-1] = rows.row[1:] != rows.row[:-1]
+        items = joined(
+            len(rows),
+            _ARGUMENT_HEADS.take(is_first.astype(np.int8)),
+            self._names.rows(rows.name),
+            b":",
+            *by_kind(rows, self._converters),
+            _ARGUMENT_ENDS.take(is_last.astype(np.int8)),
+        )
+        return items.grouped(rows.row, count)
+
+    def _make_converters(self) -> dict[ArgumentKind, Converter]:
+        """Return for each type of arguments a function that returns their values as JSON."""
+        return {
+            ArgumentKind.NULL: lambda rows: ByteColumn.of([b"null"]).take(np.zeros(len(rows), np.int8)),
+            ArgumentKind.INTEGER: lambda rows: decimals(rows.bits.view(np.int64)),
+            ArgumentKind.UNSIGNED: lambda rows: decimals(rows.bits),
+            ArgumentKind.NUMBER: self._numbers,
+            ArgumentKind.TEXT: lambda rows: self._names.rows(rows.text),
+            ArgumentKind.POINTER: lambda rows: self._losing(joined(len(rows), b'"0x', hexadecimals(rows.bits), b'"')),
+            ArgumentKind.KOID: lambda rows: self._losing(decimals(rows.bits)),
+            ArgumentKind.BOOLEAN: lambda rows: _BOOLEANS.take((rows.bits != 0).astype(np.int8)),
+        }
+
+    def _losing(self, values: ByteColumn) -> ByteColumn:
+        """Return values, and count that their types are lost."""
+        self.losses[_KINDS] += len(values)
+        return values
+
+    def _numbers(self, rows: ArgumentRows) -> ByteColumn:
+        values = rows.bits.view(np.float64)
+        self.losses[_KINDS] += int((~np.isfinite(values)).sum())
+        return ByteColumn.of(
+            [repr(each).encode() if math.isfinite(each) else b'"%b"' % repr(each).encode() for each in values.tolist()]
+        )
+
+    def _write_counters(self, counters: Table) -> None:
+        is_finite = np.isfinite(counters["value"])
+        self.losses["values of counters that are not finite"] += int((~is_finite).sum())
+        finite = np.flatnonzero(is_finite)
+        for some in row_ranges(len(finite)):
+            time, track, value = (counters[name][finite[some]] for name in ("time", "track", "value"))
+            self._write(
+                b'{"ph":"C","ts":',
+                thousandths(time),
+                self._counter_tracks.rows(track),
+                b',"args":{"value":',
+                ByteColumn.of([repr(each).encode() for each in value.tolist()]),
+                b"}}",
             )
-        return lines
 
-    def _logs(self, logs: Table) -> list[str]:
-        lines = []
-        columns = (logs["time"].tolist(), logs["thread"].tolist(), logs["level"].to_list(), logs["message"].to_list())
-        for time, thread, level, message in zip(*columns, strict=True):
-            info = self._registry.thread_info(thread)
-            args = f',"args":{{"level":{self._json(level)}}}' if level else ""
-            name = self._json(message or "")
-            where = f'"pid":{info.pid},"tid":{info.tid}'
-            lines.append(f'{{"ph":"i","ts":{_micros(time)},"s":"t",{where},"name":{name},"cat":"log"{args}}}')
-        return lines
+    def _counter_fields(self, track: int) -> bytes:
+        """Return the fields that the values of a counter have."""
+        info = self._registry.track_info(track)
+        number = b',"id":"0x%x"' % info.id if info.id else b""
+        return b',"pid":%d,"name":%b%b' % (info.pid, self._json(info.name or ""), number)
 
-    def _metadata(self) -> list[str]:
+    def _write_logs(self, logs: Table) -> None:
+        columns = (logs["time"], logs["thread"], logs["level"].codes, logs["message"].codes)
+        for some in row_ranges(logs.num_rows, self._sizes(logs["message"].codes)):
+            time, thread, level, message = (each[some] for each in columns)
+            levels = self._names.rows(level)
+            named = np.flatnonzero(levels.size > len('""'))
+            self._write(
+                b'{"ph":"i","ts":',
+                thousandths(time),
+                b',"s":"t"',
+                self._threads.rows(thread),
+                b',"name":',
+                self._names.rows(message),
+                b',"cat":"log"',
+                joined(len(named), b',"args":{"level":', levels.take(named), b"}").spread(named, len(time)),
+                b"}",
+            )
+
+    def _thread_fields(self, thread: int) -> bytes:
+        """Return the fields that the messages of a thread have."""
+        info = self._registry.thread_info(thread)
+        return b',"pid":%d,"tid":%d' % (info.pid, info.tid)
+
+    def _metadata(self) -> list[bytes]:
         """Return the names of processes and threads."""
         tables = self._registry.tables()
-        pids, lines = tables["processes"]["pid"].tolist(), []
-        for pid, name in zip(pids, tables["processes"]["name"].codes.tolist(), strict=True):
-            if name >= 0:
-                lines.append(_name_event("process_name", pid, 0, self._texts.text(name)))
-        threads = tables["threads"]
-        columns = (threads["tid"].tolist(), threads["process"].tolist(), threads["name"].codes.tolist())
-        for tid, process, name in zip(*columns, strict=True):
-            if name >= 0:
-                lines.append(_name_event("thread_name", pids[process], tid, self._texts.text(name)))
+        processes, threads = tables["processes"], tables["threads"]
+        pids = processes["pid"]
+        rows = [("process_name", pids, np.zeros(len(pids), np.int64), processes["name"].codes)]
+        rows += [("thread_name", pids[threads["process"]], threads["tid"], threads["name"].codes)]
+        lines = []
+        for kind, pid, tid, code in rows:
+            named = np.flatnonzero(code >= 0)
+            names = self._names.rows(code[named]).strings()
+            for each, number, name in zip(pid[named].tolist(), tid[named].tolist(), names, strict=True):
+                lines.append(
+                    b'{"ph":"M","name":"%b","pid":%d,"tid":%d,"args":{"name":%b}}' % (kind.encode(), each, number, name)
+                )
         return lines
 
 
-def _name_event(kind: str, pid: int, tid: int, name: str) -> str:
-    return f'{{"ph":"M","name":"{kind}","pid":{pid},"tid":{tid},"args":{{"name":{name}}}}}'
-
-
-def _micros(time: int) -> str:
-    """Return nanoseconds as microseconds."""
-    whole, rest = divmod(time, 1000)
-    return f"{whole}.{rest:03d}"
+_SEPARATOR = b",\n"
+_BOOLEANS = ByteColumn.of([b"false", b"true"])
+_ARGUMENT_HEADS = ByteColumn.of([b",", b',"args":{'])
+_ARGUMENT_ENDS = ByteColumn.of([b"", b"}"])

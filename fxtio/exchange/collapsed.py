@@ -29,7 +29,7 @@ NOT_CARRIED = (
     "the addresses and modules of frames; files of frames without a line",
     "semicolons and line breaks in names, which become colons and spaces",
     "samples in more than one unit, and allocations or slices beside samples",
-    "instants, flows, counters, logs, scheduling, garbage collections",
+    "instants, flows, counters, logs, scheduling",
 )
 """The content of a timeline that a file does not have."""
 

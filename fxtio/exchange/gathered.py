@@ -19,7 +19,6 @@ OTHER_TABLES = {
     "logs": "messages",
     "scheduling": "intervals in which a thread ran on a processor",
     "wakeups": "wakeups of threads",
-    "collections": "garbage collections",
 }
 """The tables beside those of stacks, and phrases for their rows."""
 

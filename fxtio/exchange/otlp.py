@@ -7,10 +7,8 @@ https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -18,13 +16,16 @@ import msgspec
 import numpy as np
 
 from fxtio._native.constants import SliceState
+from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined
+from fxtio.codec.integers import MAX_INT64
 from fxtio.exchange import Exchange
+from fxtio.exchange.formatting import Converter, by_kind, portions
 from fxtio.exchange.gathered import OTHER_TABLES
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import Texts, count_lost, plain
+from fxtio.timeline.losses import count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import LABELS, ArgumentKind
 
@@ -33,7 +34,7 @@ __all__ = ["EXCHANGE", "NOT_CARRIED", "Exporter", "parts"]
 Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
-    "samples, allocations, counters, flows, logs, scheduling, garbage collections",
+    "samples, allocations, counters, flows, logs, scheduling",
     "instants that are in no slice",
     "whether an integer is unsigned, a pointer, or a koid",
 )
@@ -75,10 +76,13 @@ class Exporter:
         self._registry = registry
         self._arguments = Arguments(registry)
         self._roots = _Roots(registry)
-        self._texts: Texts[str] = Texts(registry.names, partial(plain, losses=self.losses))
-        self._waiting: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)  # events by the id of their slice
+        self._owners = _Owners(registry)
+        values = registry.names.values
+        self._names = ByteTable(lambda code: msgspec.json.encode(plain(values[code], self.losses)), b'""')
+        self._waiting: defaultdict[int, list[bytes]] = defaultdict(list)  # events by the id of their slice
         self._waiting_count = 0
-        self._seed = b""
+        self._trace_ids: _TraceIds | None = None
+        self._converters = self._make_converters()
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the slices that have ended."""
@@ -87,109 +91,234 @@ class Exporter:
             self._wait(tables["instants"])
         if "slices" in tables:
             slices = tables["slices"]
-            if not self._seed:
-                first = b"".join(slices[name].tobytes() for name in ("start", "duration", "ticks"))
-                self._seed = blake2b(first + str(self._registry.names.values).encode("utf-8", "replace")).digest()
-            self._write(slices)
+            if self._trace_ids is None:
+                self._trace_ids = _TraceIds(slices, self._registry)
+            self._write(slices, self._trace_ids)
         self._arguments.leave(tables)
         count_lost(self.losses, tables, _LOST)
 
     def finish(self) -> None:
         """Count what belongs to no slice."""
-        if self._waiting_count:
-            self.losses["instants that are in no slice"] += self._waiting_count
+        self.losses[_ALONE] += self._waiting_count
+
+    def _sizes(self, names: Array) -> Array:
+        return self._names.rows(names).size
 
     def _wait(self, instants: Table) -> None:
         """Keep instants until the slices end that they are in."""
-        attributes = self._attributes(self._arguments.of(instants["event"]), instants.num_rows)
-        rows = zip(instants["slice"].tolist(), instants["time"].tolist(), instants["name"].codes.tolist(), strict=True)
-        for row, (around, time, name) in enumerate(rows):
-            if around < 0:
-                self.losses["instants that are in no slice"] += 1
-            elif self._waiting_count >= MAX_WAITING:
-                self.losses[f"instants beyond {MAX_WAITING:,} within slices that have not ended"] += 1
-            else:
-                event: dict[str, Any] = {"timeUnixNano": str(time), "name": self._texts.text(name)}
-                if attributes[row]:
-                    event["attributes"] = attributes[row]
-                self._waiting[around].append(event)
-                self._waiting_count += 1
+        inside = np.flatnonzero(instants["slice"] >= 0)
+        fitting = inside[: MAX_WAITING - self._waiting_count]
+        self.losses[_ALONE] += instants.num_rows - len(inside)
+        self.losses[f"instants beyond {MAX_WAITING:,} within slices that have not ended"] += len(inside) - len(fitting)
+        self._waiting_count += len(fitting)
+        around, names = instants["slice"][fitting], instants["name"].codes[fitting]
+        arguments = self._arguments.of(instants["event"][fitting])
+        for rows, some in portions(names, arguments, self._sizes):
+            count = rows.stop - rows.start
+            attributes = self._attributes(some, count, np.zeros(count, bool))
+            present = np.flatnonzero(attributes.size)
+            events = joined(
+                count,
+                b'{"timeUnixNano":"',
+                decimals(instants["time"][fitting[rows]]),
+                b'","name":',
+                self._names.rows(names[rows]),
+                joined(len(present), b',"attributes":[', attributes.take(present), b"]").spread(present, count),
+                b"}",
+            )
+            for number, event in zip(around[rows].tolist(), events.strings(), strict=True):
+                self._waiting[number].append(event)
 
-    def _write(self, slices: Table) -> None:
+    def _write(self, slices: Table, trace_ids: _TraceIds) -> None:
         """Write lines with the spans of slices."""
-        roots = self._roots.enter(slices).tolist()
-        trace_ids = {root: self._trace_id(root) for root in set(roots)}
-        attributes = self._attributes(self._arguments.of(slices["event"], slices["end_event"]), slices.num_rows)
-        owners = _Owners(self._registry)
-        numbers = [slices[name].tolist() for name in ("id", "parent", "start", "duration", "track")]
-        codes = [slices[name].codes.tolist() for name in ("name", "state", "category")]
-        resources: dict[int, dict[int, list[Any]]] = {}
-        for row, (number, parent, start, duration, track, name, state, category) in enumerate(
-            zip(*numbers, *codes, strict=True)
-        ):
-            span: dict[str, Any] = {"traceId": trace_ids[roots[row]], "spanId": f"{number + 1:016x}"}
-            if roots[row] != number:
-                span["parentSpanId"] = f"{parent + 1:016x}"
-            span["name"] = self._texts.text(name)
-            span["kind"] = _INTERNAL
-            span["startTimeUnixNano"], span["endTimeUnixNano"] = str(start), str(start + duration)
-            span["attributes"] = owners.attributes(track) + attributes[row]
-            if state != SliceState.CLOSED:
-                span["attributes"].append(_attribute(STATE, {"stringValue": _STATES[state]}))
-            if state == SliceState.THROWN:
-                span["status"] = {"code": ERROR}
-            if number in self._waiting:
-                span["events"] = self._waiting.pop(number)
-                self._waiting_count -= len(span["events"])
-            resources.setdefault(owners.process(track), {}).setdefault(category, []).append(span)
-            if row % _SPANS == _SPANS - 1:
-                self._write_line(resources, owners)
-                resources = {}
-        if resources:
-            self._write_line(resources, owners)
+        self._owners.update()
+        roots = self._roots.enter(slices)
+        arguments = self._arguments.of(slices["event"], slices["end_event"])
+        for rows, some in portions(slices["name"].codes, arguments, self._sizes):
+            trace_id = trace_ids.of(roots[rows])
+            inner = np.flatnonzero(roots[rows] != slices["id"][rows])
+            spans = self._spans(slices, rows, trace_id, inner, some)
+            process = self._registry.track_processes(slices["track"][rows])
+            self._write_lines(process, slices["category"].codes[rows], spans)
 
-    def _write_line(self, resources: dict[int, dict[int, list[Any]]], owners: _Owners) -> None:
-        """Write the spans of processes and categories."""
-        requests = []
-        for process, scopes in resources.items():
-            named = [({"name": self._texts.text(category)}, spans) for category, spans in scopes.items()]
-            scope_spans = [{"scope": scope, "spans": spans} for scope, spans in named]
-            requests.append({"resource": {"attributes": owners.resource(process)}, "scopeSpans": scope_spans})
-        self._sink.write(msgspec.json.encode({"resourceSpans": requests}) + b"\n")
+    def _spans(
+        self, slices: Table, rows: slice, trace_id: Sequence[ByteColumn | bytes], inner: Array, arguments: ArgumentRows
+    ) -> ByteColumn:
+        """Return slices as JSON.
 
-    def _trace_id(self, root: int) -> str:
-        return blake2b(self._seed + str(root).encode(), digest_size=16).hexdigest()
+        Args:
+            slices: the slices.
+            rows: those to return.
+            trace_id: the ids of their traces.
+            inner: which of them have a parent (int64).
+            arguments: their arguments.
+        """
+        ids, parent, start, duration, track = (
+            slices[name][rows] for name in ("id", "parent", "start", "duration", "track")
+        )
+        name, state = (slices[name].codes[rows] for name in ("name", "state"))
+        count = len(ids)
+        owner = self._owners.attributes.rows(track)
+        attributes = self._attributes(arguments, count, owner.size > 0)
+        not_closed = np.flatnonzero(state != SliceState.CLOSED)
+        is_first = (owner.size + attributes.size)[not_closed] == 0
+        states = joined(
+            len(not_closed), _COMMAS.take(is_first.astype(np.int8)), _STATE_ATTRIBUTES.take(state[not_closed])
+        )
+        thrown = np.flatnonzero(state == SliceState.THROWN)
+        return joined(
+            count,
+            b'{"traceId":"',
+            *trace_id,
+            b'","spanId":"',
+            hexadecimals((ids + 1).view(np.uint64), width=16),
+            joined(
+                len(inner), b'","parentSpanId":"', hexadecimals((parent[inner] + 1).view(np.uint64), width=16)
+            ).spread(inner, count),
+            b'","name":',
+            self._names.rows(name),
+            b',"kind":%d,"startTimeUnixNano":"' % _INTERNAL,
+            decimals(start),
+            b'","endTimeUnixNano":"',
+            decimals(start + duration),
+            b'","attributes":[',
+            owner,
+            attributes,
+            states.spread(not_closed, count),
+            b"]",
+            ByteColumn.of([b',"status":{"code":%d}' % ERROR])
+            .take(np.zeros(len(thrown), np.int8))
+            .spread(thrown, count),
+            self._events_of(ids),
+            b"}",
+        )
 
-    def _attributes(self, arguments: ArgumentRows, count: int) -> list[list[Any]]:
-        """Return the attributes of so many rows."""
-        result: list[list[Any]] = [[] for _ in range(count)]
-        if not len(arguments):
-            return result
-        rows, names, kinds = (column.tolist() for column in (arguments.row, arguments.name, arguments.kind))
-        values = arguments.values(self._registry.names.values)
-        for row, name, kind, value in zip(rows, names, kinds, values, strict=True):
-            result[row].append(_attribute(self._texts.text(name), self._value(kind, value)))
-        return result
+    def _events_of(self, ids: Array) -> ByteColumn:
+        """Return the field `events` of slices, of those that have some."""
+        waiting = self._waiting
+        rows = [row for row, number in enumerate(ids.tolist()) if number in waiting] if waiting else []
+        events = [waiting.pop(number) for number in ids[rows].tolist()] if rows else []
+        self._waiting_count -= sum(map(len, events))
+        fields = ByteColumn.of(b',"events":[%b]' % b",".join(each) for each in events)
+        return fields.spread(np.array(rows, np.int64), len(ids))
 
-    def _value(self, kind: int, value: Any) -> dict[str, Any]:
-        if value is None:
-            return {}
-        if isinstance(value, str):
-            return {"stringValue": self._texts.encode(value)}
-        if isinstance(value, bool):
-            return {"boolValue": value}
-        if isinstance(value, float):
-            return {"doubleValue": value if math.isfinite(value) else _NOT_FINITE[str(value)]}
-        if kind != ArgumentKind.INTEGER:
-            self.losses["types of arguments that are unsigned, pointers, or koids"] += 1
-        return {"intValue": str(value)} if value < 1 << 63 else {"stringValue": str(value)}
+    def _write_lines(self, process: Array, category: Array, spans: ByteColumn) -> None:
+        """Write spans, grouped by processes and categories, up to `_SPANS` in a line."""
+        count = len(spans)
+        line = np.arange(count) // _SPANS
+        resource = _first_of_each(line, process)
+        scope = _first_of_each(resource, category)
+        order = np.lexsort((scope, resource))
+        line, resource, scope = line[order], resource[order], scope[order]
+        begins = [np.concatenate([[True], each[1:] != each[:-1]]) for each in (line, resource, scope)]
+        level = np.sum(begins, axis=0)
+        level[0] = len(_BETWEEN) - 1
+        opened, entered = np.flatnonzero(begins[1]), np.flatnonzero(begins[2])
+        names = joined(len(entered), b'{"scope":{"name":', self._names.rows(category[order[entered]]), b'},"spans":[')
+        self._sink.write(joined(
+            count,
+            _BETWEEN.take(level),
+            self._owners.resources.rows(process[order[opened]]).spread(opened, count),
+            names.spread(entered, count),
+            spans.take(order),
+        ).data.data)  # fmt: skip
+        self._sink.write(_LINE_END)
+
+    def _attributes(self, rows: ArgumentRows, count: int, is_behind: Array) -> ByteColumn:
+        """Return arguments as attributes of so many rows, some of which have others before them (bool)."""
+        is_first = np.ones(len(rows), bool)
+        is_first[1:] = rows.row[1:] != rows.row[:-1]
+        is_first &= ~is_behind[rows.row]
+        items = joined(
+            len(rows),
+            _COMMAS.take(is_first.astype(np.int8)),
+            b'{"key":',
+            self._names.rows(rows.name),
+            b',"value":',
+            *by_kind(rows, self._converters),
+            b"}",
+        )
+        return items.grouped(rows.row, count)
+
+    def _make_converters(self) -> dict[ArgumentKind, Converter]:
+        """Return for each type of arguments a function that returns their values as JSON."""
+        others = dict.fromkeys((ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID), self._unsigned)
+        return {
+            ArgumentKind.NULL: lambda rows: ByteColumn.of([b"{}"]).take(np.zeros(len(rows), np.int8)),
+            ArgumentKind.INTEGER: lambda rows: joined(
+                len(rows), b'{"intValue":"', decimals(rows.bits.view(np.int64)), b'"}'
+            ),
+            ArgumentKind.NUMBER: lambda rows: joined(
+                len(rows), b'{"doubleValue":', _numbers(rows.bits.view(np.float64)), b"}"
+            ),
+            ArgumentKind.TEXT: lambda rows: joined(len(rows), b'{"stringValue":', self._names.rows(rows.text), b"}"),
+            ArgumentKind.BOOLEAN: lambda rows: _BOOLEANS.take((rows.bits != 0).astype(np.int8)),
+            **others,
+        }
+
+    def _unsigned(self, rows: ArgumentRows) -> ByteColumn:
+        self.losses[_KINDS] += len(rows)
+        heads = _UNSIGNED_HEADS.take((rows.bits > MAX_INT64).astype(np.int8))
+        return joined(len(rows), heads, decimals(rows.bits), b'"}')
 
 
-_NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+_ALONE = "instants that are in no slice"
+_KINDS = "types of arguments that are unsigned, pointers, or koids"
+_COMMAS = ByteColumn.of([b",", b""])
+_BOOLEANS = ByteColumn.of([b'{"boolValue":false}', b'{"boolValue":true}'])
+_UNSIGNED_HEADS = ByteColumn.of([b'{"intValue":"', b'{"stringValue":"'])
+_STATE_ATTRIBUTES = ByteColumn.of(
+    b'{"key":"%b","value":{"stringValue":"%b"}}' % (STATE.encode(), state.encode()) for state in _STATES
+)
+_LINE_BEGIN, _LINE_END = b'{"resourceSpans":[', b"]}]}]}\n"
+_BETWEEN = ByteColumn.of([b",", b"]},", b"]}]},", _LINE_END + _LINE_BEGIN, _LINE_BEGIN])
+"""What is before a span: by how many of its scope, its process and its line begin with it; and before the first one."""
 
 
-def _attribute(key: str, value: dict[str, Any]) -> dict[str, Any]:
-    return {"key": key, "value": value}
+def _numbers(values: Array) -> ByteColumn:
+    """Return doubles (float64) as JSON."""
+    texts = msgspec.json.encode(values.tolist())[1:-1].split(b",") if len(values) else []
+    for row in np.flatnonzero(~np.isfinite(values)).tolist():
+        texts[row] = b'"%b"' % _NOT_FINITE[str(values[row])]
+    return ByteColumn.of(texts)
+
+
+_NOT_FINITE = {"inf": b"Infinity", "-inf": b"-Infinity", "nan": b"NaN"}
+
+
+def _first_of_each(group: Array, column: Array) -> Array:
+    """Return for each row the first row with the same numbers in both columns (int64)."""
+    key = group.astype(np.int64) * (int(column.max(initial=0)) + 2) + column
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    result: Array = first[place]
+    return result
+
+
+class _TraceIds:
+    """The ids of traces: for each root 16 bytes, of which the first eight are those of the timeline.
+
+    Args:
+        slices: the first slices.
+        registry: the names.
+    """
+
+    def __init__(self, slices: Table, registry: Registry) -> None:
+        first = b"".join(slices[name].tobytes() for name in ("start", "duration", "ticks"))
+        names = str(registry.names.values).encode("utf-8", "replace")
+        seed = blake2b(first + names, digest_size=16).digest()
+        self._begin = seed[:8].hex().encode()
+        self._seed = np.frombuffer(seed, "<u8")[1]
+
+    def of(self, roots: Array) -> tuple[bytes, ByteColumn]:
+        """Return the ids of the traces of root slices, given by their ids, in hexadecimal."""
+        number = roots.view(np.uint64) + self._seed
+        for shift, factor in _MIXING:
+            number = (number ^ number >> np.uint64(shift)) * np.uint64(factor)
+        return self._begin, hexadecimals(number ^ number >> np.uint64(31), width=16)
+
+
+_MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+"""The steps of splitmix64, which gives different numbers different results, that look random."""
 
 
 class _Roots:
@@ -220,43 +349,47 @@ class _Roots:
 
 
 class _Owners:
-    """The processes and threads of tracks, as attributes."""
+    """The processes and threads of tracks, as JSON.
+
+    Attributes:
+        attributes: the attributes of the spans of each track.
+        resources: the begin of the object of each process.
+    """
 
     def __init__(self, registry: Registry) -> None:
-        tables = registry.tables()
-        self._processes = [*tables["processes"].rows()]
-        self._threads = [*tables["threads"].rows()]
-        self._tracks = [*tables["tracks"].rows()]
-        self._known: dict[int, list[Any]] = {}
+        self._registry = registry
+        self._names: list[list[int]] = []
+        self.update()
 
-    def process(self, track: int) -> int:
-        """Return the row of the process of a track, -1 for none."""
-        process: int = self._tracks[track]["process"]
-        return process
+    def update(self) -> None:
+        """Note the names that came since."""
+        names = [self._registry.thread_names(), self._registry.process_names()]
+        if names != self._names:
+            self._names = [[*each] for each in names]
+            self.attributes = ByteTable(self._attributes)
+            self.resources = ByteTable(self._resource, self._resource(-1))
 
-    def attributes(self, track: int) -> list[Any]:
-        """Return the attributes of the spans of a track, a new list."""
-        known = self._known.get(track)
-        if known is None:
-            known = self._known[track] = []
-            thread = self._tracks[track]["thread"]
-            if thread >= 0:
-                row = self._threads[thread]
-                known.append(_attribute("thread.id", {"intValue": str(row["tid"])}))
-                if row["name"]:
-                    known.append(_attribute("thread.name", {"stringValue": _plain(row["name"])}))
-        return [*known]
+    def _attributes(self, track: int) -> bytes:
+        info = self._registry.track_info(track)
+        if info.thread < 0:
+            return b""
+        name = self._registry.thread_info(info.thread).name
+        return _owner_json("thread.id", info.tid, "thread.name", name)
 
-    def resource(self, process: int) -> list[Any]:
-        """Return the attributes of a process."""
-        if process < 0:
-            return []
-        row = self._processes[process]
-        result = [_attribute("process.pid", {"intValue": str(row["pid"])})]
-        if row["name"]:
-            result.append(_attribute("service.name", {"stringValue": _plain(row["name"])}))
-        return result
+    def _resource(self, process: int) -> bytes:
+        attributes = b""
+        if process >= 0:
+            name = self._registry.process_names()[process]
+            text = self._registry.names.values[name] if name >= 0 else None
+            attributes = _owner_json("process.pid", self._registry.process_id(process), "service.name", text)
+        return b'{"resource":{"attributes":[%b]},"scopeSpans":[' % attributes
 
 
-def _plain(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _owner_json(id_key: str, number: int, name_key: str, name: str | None) -> bytes:
+    """Return the attributes of a process or thread."""
+    number = (number + (1 << 63)) % (1 << 64) - (1 << 63)  # koids from 2**63 on are negative in the type of OTLP
+    attributes: list[Any] = [{"key": id_key, "value": {"intValue": str(number)}}]
+    if name:
+        text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        attributes.append({"key": name_key, "value": {"stringValue": text}})
+    return msgspec.json.encode(attributes)[1:-1]

@@ -8,24 +8,25 @@ https://perfetto.dev/docs/reference/trace-packet-proto
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
-from fxtio.codec.protobuf import bytes_field, double_field, number_field, varint
+from fxtio.codec.byte_columns import ByteColumn, joined, sum_of_sizes
+from fxtio.codec.protobuf import bytes_field, doubles, lengths, messages, number_field, varints
 from fxtio.exchange import Exchange
+from fxtio.exchange.formatting import portions, row_ranges
+from fxtio.exchange.perfetto_scheduling import Scheduler
+from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
-from fxtio.timeline import replay, spans
-from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import Texts, count_lost, plain
+from fxtio.timeline.arguments import ArgumentRows
+from fxtio.timeline.losses import Texts, plain
 from fxtio.timeline.parts import Registry, TrackInfo
-from fxtio.timeline.replay import Events, Replay
+from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
-from fxtio.timeline.spans import Spans, merged
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
@@ -37,7 +38,8 @@ EXCHANGE = Exchange(
 )  # fmt: skip
 
 NOT_CARRIED = (
-    "scheduling and wakeups, allocations, weights and processors of samples",
+    "allocations, weights and processors of samples",
+    "states of threads that stop, and Linux does not have",
     "the difference between koids and other numbers; the levels of log messages, except as arguments",
 )
 """The content of a timeline that a file does not have."""
@@ -46,12 +48,21 @@ NOT_CARRIED = (
 class _Packet(IntEnum):
     """The fields of TracePacket."""
 
+    CLOCK_SNAPSHOT = 6
     TIMESTAMP = 8
     SEQUENCE = 10
     TRACK_EVENT = 11
     INTERNED_DATA = 12
     SEQUENCE_FLAGS = 13
     TRACK_DESCRIPTOR = 60
+
+
+class _Clock(IntEnum):
+    """The fields of ClockSnapshot and of its clocks."""
+
+    CLOCK = 1
+    ID = 1
+    TIMESTAMP = 2
 
 
 class _Descriptor(IntEnum):
@@ -120,62 +131,42 @@ _PACKET = 1  # the field of Trace
 _SEQUENCE = 1
 _FRESH, _NEEDS_NAMES = 1, 2
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
-_TYPES = {SpanStep.BEGIN: _BEGIN, SpanStep.END: _END, SpanStep.INSTANT: _INSTANT}
-_PHASES = {"begin": ord("s"), "step": ord("t"), "end": ord("f")}
+_TYPES = np.zeros(len(SpanStep) + 1, np.int64)
+"""The type of an event by `SpanStep`; that of a point of a flow is in its legacy event."""
+_TYPES[[SpanStep.BEGIN, SpanStep.END, SpanStep.INSTANT]] = _BEGIN, _END, _INSTANT
+_PHASES = np.array([ord({"begin": "s", "step": "t", "end": "f"}[each]) for each in FLOW_TYPES])
 _PROCESS_UUIDS = 1 << 32
 """The number of a track is one more than its row; that of the track of a process is one more than its row and this."""
 
-_LOST = {
-    "allocations": "allocations",
-    "scheduling": "intervals in which a thread ran on a processor",
-    "wakeups": "wakeups of threads",
-}
 _KOIDS = "types of arguments that are koids, which are numbers now"
-_FLOW_NAMES = "names of points of flows, which have that of the first point now"
 _NUMBERS = "numbers of processes and threads over 31 bits, which are cut"
 
 
-class Exporter:
+class Exporter(TrackEventExporter):
     """Writes a Perfetto trace, see `fxtio.formats.Exporter`."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (*replay.TABLES, *spans.TABLES, "args", "counters", "logs", *_LOST)
-
     def __init__(self, sink: Sink, registry: Registry) -> None:
-        self.losses: Counter[str] = Counter()
-        self._sink = sink
-        self._registry = registry
-        self._replay = Replay(registry, pairs=True)
-        self._spans = Spans(registry)
-        self._arguments = Arguments()
+        super().__init__(sink, registry, pairs=True)
         self._texts = Texts(registry.names, self._utf8)
         self._defined: dict[_Names, set[int]] = {kind: set() for kind in _Names}
         self._tracks = 0  # so many are described
         self._processes: dict[int, int] = {}  # the name with which each was described
         self._threads: dict[int, tuple[int, int]] = {}  # the track and the described name of each
-        self._flows: dict[tuple[int, int], tuple[int, int]] = {}  # name and category of the first point of each
+        self._scheduler = Scheduler(registry, self._number, self._texts.text, self.losses)
         self._flags = _FRESH | _NEEDS_NAMES
+        self._has_clock = False
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch."""
-        self._arguments.enter(tables)
-        events = merged(self._replay.enter(tables), self._spans.enter(tables))
-        if events is not None:
-            self._write_events(events)
-        self._arguments.leave(tables)
-        if "counters" in tables:
-            self._write_counters(tables["counters"])
-        if "logs" in tables:
-            self._write_logs(tables["logs"])
-        count_lost(self.losses, tables, _LOST)
+        super().enter(tables)
+        if not tables.keys().isdisjoint(("scheduling", "wakeups")):
+            self._write_scheduling(tables)
 
     def finish(self) -> None:
-        """Write the names that came late."""
-        events = self._spans.finish()
-        if events is not None:
-            self._write_events(events)
+        """Write the spans that are still open, the last switches, and the names that came late."""
+        super().finish()
         self._describe()
-        self._replay.note_losses(self.losses)
-        self._spans.note_losses(self.losses)
+        self._write_bundles(self._scheduler.finish())
 
     def _utf8(self, text: str) -> bytes:
         return plain(text, self.losses).encode()
@@ -186,6 +177,9 @@ class Exporter:
         """Describe the tracks that are new, and those with new names."""
         packets = []
         registry = self._registry
+        if registry.wall_clock is not None and not self._has_clock:
+            self._has_clock = True
+            self._sink.write(self._packet(bytes_field(_Packet.CLOCK_SNAPSHOT, _clocks(registry.wall_clock))))
         for process, name in enumerate(registry.process_names()):
             if self._processes.get(process) != name:
                 self._processes[process] = name
@@ -246,136 +240,148 @@ class Exporter:
 
     # Events.
 
-    def _write_events(self, events: Events) -> None:
-        rows = self._arguments.of(events.event, events.end_event)
+    def _write_events(self, events: Events, arguments: ArgumentRows) -> None:
         self._describe()
-        self._define(CATEGORY=events.category, EVENT=events.name, ANNOTATION=rows.name, TEXT=rows.text)
-        args = self._annotations(rows)
-        columns = (events.step, events.track, events.time, events.name, events.category, events.detail, events.id)
-        lists = [column.tolist() for column in columns]
-        packets = []
-        known: dict[tuple[int, ...], bytes] = {}  # the fields that many events share
-        for row, (step, track, time, name, category, detail, number) in enumerate(zip(*lists, strict=True)):
-            if step == SpanStep.FLOW:
-                event = self._flow(track, number, FLOW_TYPES[detail], name, category)
-            else:
-                key = (step, track) if step == SpanStep.END else (step, track, name, category)
-                if key not in known:
-                    known[key] = _event_fields(*key)
-                event = known[key]
-            packets.append(self._event(time, event + args[row] if row in args else event))
-        self._sink.write(b"".join(packets))
+        self._define(CATEGORY=events.category, EVENT=events.name, ANNOTATION=arguments.name, TEXT=arguments.text)
+        self.losses[_KOIDS] += int((arguments.kind == ArgumentKind.KOID).sum())
+        for rows, some in portions(events.name, arguments):
+            self._write_some(events.take(np.arange(rows.start, rows.stop)), some)
 
-    def _event(self, time: int, fields: bytes) -> bytes:
-        """Return the packet of an event; names were defined before, so it is not the first one."""
-        size = len(fields)
-        head = _TIMESTAMP + varint(time) + _TRACK_EVENT + (_SHORT[size] if size < len(_SHORT) else varint(size))
-        size += len(head) + len(_TAIL)
-        return _PACKET_TAG + (_SHORT[size] if size < len(_SHORT) else varint(size)) + head + fields + _TAIL
+    def _write_some(self, events: Events, rows: ArgumentRows) -> None:
+        is_flow, is_end = events.step == SpanStep.FLOW, events.step == SpanStep.END
+        name = np.where(is_flow | is_end, -1, events.name)
+        category = np.where(is_flow | is_end, -1, events.category)
+        flows = np.flatnonzero(is_flow)
+        legacy, category[flows] = self._flows_of(events.take(flows))
+        self._write_packets(
+            events.time,
+            _track_field(events.track),
+            varints(_Event.TYPE, _TYPES[events.step]),
+            varints(_Event.NAME, name + 1),
+            legacy.spread(flows, len(events)),
+            varints(_Event.CATEGORY, category + 1),
+            _annotations(rows).grouped(rows.row, len(events)),
+        )
 
-    def _flow_names(self, track: int, number: int, flow: str, name: int, category: int) -> tuple[int, int]:
-        """Return the name and the category of the flow: Perfetto connects only points that agree in them."""
-        key = (self._registry.track_info(track).process, number)
-        if flow == "begin":
-            self._flows[key] = (name, category)
-        first = self._flows.get(key, (name, category))
-        if flow == "end":
-            self._flows.pop(key, None)
-        if first != (name, category):
-            self.losses[_FLOW_NAMES] += 1
-        return first
+    def _write_packets(self, time: Array, *event: ByteColumn) -> None:
+        """Write events at some times (int64 ns), of which the fields are given in columns.
 
-    def _flow(self, track: int, number: int, flow: str, name: int, category: int) -> bytes:
-        name, category = self._flow_names(track, number, flow, name, category)
-        fields = number_field(_Legacy.NAME, name + 1) + number_field(_Legacy.PHASE, _PHASES[flow])
-        fields += varint(_ID_TAG) + varint(number) + number_field(_Legacy.TO_ENCLOSING, 1)
-        event = number_field(_Event.TRACK, track + 1) + bytes_field(_Event.LEGACY, fields)
-        return event + number_field(_Event.CATEGORY, category + 1)
+        Names were defined before, so none of them is the first packet.
+        """
+        count = len(time)
+        head = (
+            varints(_Packet.TIMESTAMP, time, with_zero=True),
+            lengths(_Packet.TRACK_EVENT, sum_of_sizes(count, *event)),
+        )
+        size = sum_of_sizes(count, *head, *event) + len(_TAIL)
+        self._sink.write(joined(count, lengths(_PACKET, size), *head, *event, _TAIL).data.data)
 
-    def _annotations(self, rows: ArgumentRows) -> dict[int, bytes]:
-        """Return the arguments of the events that have some."""
-        result: dict[int, bytes] = {}
-        self.losses[_KOIDS] += int((rows.kind == ArgumentKind.KOID).sum())
-        values = rows.values(self._registry.names.values)
-        known: dict[tuple[int, int], bytes] = {}  # annotations with texts
-        columns = (rows.row.tolist(), rows.name.tolist(), rows.kind.tolist(), rows.text.tolist(), values)
-        for row, name, kind, text, value in zip(*columns, strict=True):
-            if kind != ArgumentKind.TEXT:
-                annotation = _annotation(name, kind, value)
-            else:
-                if (name, text) not in known:
-                    known[name, text] = _annotation(name, kind, text + 1)
-                annotation = known[name, text]
-            result[row] = result[row] + annotation if row in result else annotation
-        return result
+    def _flows_of(self, flows: Events) -> tuple[ByteColumn, list[int]]:
+        """Return the legacy events of points of flows, and the codes of their categories."""
+        labels = self._flow_labels(flows)
+        fields = (
+            varints(_Legacy.NAME, np.array([name for name, _ in labels], np.int64) + 1),
+            varints(_Legacy.PHASE, _PHASES[flows.detail]),
+            varints(_Legacy.ID, flows.id, with_zero=True),
+            varints(_Legacy.TO_ENCLOSING, np.ones(len(flows), np.int64)),
+        )
+        return messages(_Event.LEGACY, *fields), [category for _, category in labels]
 
     def _write_counters(self, counters: Table) -> None:
         self._describe()
-        kind = number_field(_Event.TYPE, _COUNTER)
-        columns = [counters[name].tolist() for name in ("time", "track", "value")]
-        self._sink.write(b"".join(
-            self._event(time, number_field(_Event.TRACK, track + 1) + kind + double_field(_Event.DOUBLE, value))
-            for time, track, value in zip(*columns, strict=True)
-        ))  # fmt: skip
+        for rows in row_ranges(counters.num_rows):
+            time, track, value = (counters[name][rows] for name in ("time", "track", "value"))
+            kind = varints(_Event.TYPE, np.full(len(time), _COUNTER))
+            self._write_packets(time, _track_field(track), kind, doubles(_Event.DOUBLE, value))
+
+    def _write_scheduling(self, tables: Mapping[str, Table]) -> None:
+        """Write when threads run and are woken."""
+        registry = self._registry
+        for name, bundles in (("scheduling", self._scheduler.switches), ("wakeups", self._scheduler.wakeups)):
+            if name not in tables:
+                continue
+            table = tables[name]
+            threads = np.concatenate([table[each] for each in ("thread", "waker") if each in table])
+            for thread in np.unique(threads[threads >= 0]).tolist():
+                info = registry.thread_info(thread)
+                registry.thread_track(info.pid, info.tid)  # its description has the name
+            self._describe()
+            for rows in row_ranges(table.num_rows):
+                self._write_bundles(bundles(table.take(np.arange(rows.start, min(rows.stop, table.num_rows)))))
+
+    def _write_bundles(self, bundles: ByteColumn) -> None:
+        if len(bundles):
+            size = lengths(_PACKET, bundles.size + len(_TAIL))
+            self._sink.write(joined(len(bundles), size, bundles, _TAIL).data.data)
 
     def _write_logs(self, logs: Table) -> None:
         """Write messages as instants of their threads."""
         registry = self._registry
         category, level = registry.names.code("log"), registry.names.code("level")
-        tracks = {}
-        for thread in np.unique(logs["thread"]).tolist():
-            info = registry.thread_info(thread)
-            tracks[thread] = registry.thread_track(info.pid, info.tid)
-        messages, levels = logs["message"].codes, logs["level"].codes
+        threads, place = np.unique(logs["thread"], return_inverse=True)
+        infos = map(registry.thread_info, threads.tolist())
+        tracks = np.array([registry.thread_track(info.pid, info.tid) for info in infos], np.int64)[place]
+        texts, levels = logs["message"].codes, logs["level"].codes
         self._describe()
-        self._define(EVENT=messages, CATEGORY=np.array([category]), ANNOTATION=np.array([level]), TEXT=levels)
-        common = number_field(_Event.TYPE, _INSTANT) + number_field(_Event.CATEGORY, category + 1)
-        packets = []
-        columns = (logs["time"].tolist(), logs["thread"].tolist(), messages.tolist(), levels.tolist())
-        for time, thread, message, text in zip(*columns, strict=True):
-            event = number_field(_Event.TRACK, tracks[thread] + 1) + common + number_field(_Event.NAME, message + 1)
-            if text >= 0:
-                fields = number_field(_Annotation.NAME, level + 1) + number_field(_Annotation.TEXT, text + 1)
-                event += bytes_field(_Event.ANNOTATION, fields)
-            packets.append(self._event(time, event))
-        self._sink.write(b"".join(packets))
+        self._define(EVENT=texts, CATEGORY=np.array([category]), ANNOTATION=np.array([level]), TEXT=levels)
+        columns = (logs["time"], tracks, texts, levels)
+        for some in row_ranges(logs.num_rows):
+            time, track, message, text = (each[some] for each in columns)
+            rows = np.flatnonzero(text >= 0)
+            fields = (np.full(len(rows), level + 1), text[rows] + 1)
+            annotation = messages(_Event.ANNOTATION, *map(varints, (_Annotation.NAME, _Annotation.TEXT), fields))
+            self._write_packets(
+                time,
+                _track_field(track),
+                varints(_Event.TYPE, np.full(len(time), _INSTANT)),
+                varints(_Event.CATEGORY, np.full(len(time), category + 1)),
+                varints(_Event.NAME, message + 1),
+                annotation.spread(rows, len(time)),
+            )
 
 
-def _event_fields(step: int, track: int, name: int = -1, category: int = -1) -> bytes:
-    """Return the fields of an event but for its arguments; -1 is no name and no category."""
-    fields = number_field(_Event.TRACK, track + 1) + number_field(_Event.TYPE, _TYPES[SpanStep(step)])
-    return fields + number_field(_Event.NAME, name + 1) + number_field(_Event.CATEGORY, category + 1)
+def _clocks(wall_clock: int) -> bytes:
+    """Return the clock of the trace and the wall clock at one moment: at time 0, or when the wall clock was 0."""
+    times = {_TRACE_CLOCK: max(-wall_clock, 0), _WALL_CLOCK: max(wall_clock, 0)}
+    return b"".join(
+        bytes_field(_Clock.CLOCK, number_field(_Clock.ID, clock) + number_field(_Clock.TIMESTAMP, time))
+        for clock, time in times.items()
+    )
 
 
-def _annotation(name: int, kind: int, value: Any) -> bytes:
-    """Return an argument; the value of a text is its number."""
-    fields = number_field(_Annotation.NAME, name + 1)
-    if kind == ArgumentKind.TEXT:
-        fields += number_field(_Annotation.TEXT, value)
-    elif kind == ArgumentKind.NULL:
-        fields += bytes_field(_NULL, b"null")
-    elif kind == ArgumentKind.NUMBER:
-        fields += double_field(_Annotation.DOUBLE, value)
-    else:
-        fields += _TAG_OF_KIND[kind] + varint(int(value))
-    return bytes_field(_Event.ANNOTATION, fields)
+def _track_field(tracks: Array) -> ByteColumn:
+    return varints(_Event.TRACK, tracks + 1)
 
 
+def _annotations(rows: ArgumentRows) -> ByteColumn:
+    """Return arguments; the value of a text is its number, which is defined before."""
+    count, kind = len(rows), rows.kind
+    values = np.where(kind == ArgumentKind.BOOLEAN, (rows.bits != 0).astype(np.uint64), rows.bits)
+    parts = []
+    for field, kinds in _VALUES.items():
+        chosen = np.flatnonzero(np.isin(kind, kinds))
+        parts.append(varints(field, values[chosen], with_zero=True).spread(chosen, count))
+    texts, numbers, nulls = (
+        np.flatnonzero(kind == each) for each in (ArgumentKind.TEXT, ArgumentKind.NUMBER, ArgumentKind.NULL)
+    )
+    return messages(
+        _Event.ANNOTATION,
+        varints(_Annotation.NAME, rows.name + 1),
+        *parts,
+        varints(_Annotation.TEXT, rows.text[texts] + 1).spread(texts, count),
+        doubles(_Annotation.DOUBLE, rows.bits[numbers].view(np.float64)).spread(numbers, count),
+        ByteColumn.of([bytes_field(_NULL, b"null")]).take(np.zeros(len(nulls), np.int64)).spread(nulls, count),
+    )
+
+
+_WALL_CLOCK, _TRACE_CLOCK = 1, 6  # CLOCK_REALTIME, and CLOCK_BOOTTIME, in which all times are
 _MAX_NUMBER = (1 << 31) - 1
 _NULL = 6  # the field of a DebugAnnotation with a text of its own
-_TIMESTAMP = number_field(_Packet.TIMESTAMP, 1)[:-1]
-_TRACK_EVENT = bytes_field(_Packet.TRACK_EVENT, b"")[:-1]
-_PACKET_TAG = bytes_field(_PACKET, b"")[:-1]
 _TAIL = number_field(_Packet.SEQUENCE, _SEQUENCE) + number_field(_Packet.SEQUENCE_FLAGS, _NEEDS_NAMES)
-_SHORT = [varint(size) for size in range(1 << 12)]
-_ID_TAG = number_field(_Legacy.ID, 1)[0]
-_TAG_OF_KIND = {
-    int(kind): number_field(field, 1)[:-1]
-    for kind, field in {
-        ArgumentKind.INTEGER: _Annotation.INT,
-        ArgumentKind.UNSIGNED: _Annotation.UINT,
-        ArgumentKind.KOID: _Annotation.UINT,
-        ArgumentKind.POINTER: _Annotation.POINTER,
-        ArgumentKind.BOOLEAN: _Annotation.BOOL,
-    }.items()
+_VALUES = {
+    _Annotation.INT: (ArgumentKind.INTEGER,),
+    _Annotation.UINT: (ArgumentKind.UNSIGNED, ArgumentKind.KOID),
+    _Annotation.POINTER: (ArgumentKind.POINTER,),
+    _Annotation.BOOL: (ArgumentKind.BOOLEAN,),
 }
+"""The fields of annotations with a number, and the types of arguments that they are for."""

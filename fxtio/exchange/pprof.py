@@ -37,7 +37,7 @@ from fxtio.timeline.stacks import SliceStacks, Stacks, Sums
 NOT_CARRIED = (
     "times, and the order of samples and allocations; processors of samples",
     "of slices all but their number and own time by stack and track: arguments, states, ids",
-    "instants, flows, counters, logs, scheduling, garbage collections",
+    "instants, flows, counters, logs, scheduling",
 )
 """The content of a timeline that a file does not have."""
 

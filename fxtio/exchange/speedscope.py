@@ -37,7 +37,7 @@ NOT_CARRIED = (
     "processes and threads, except in the titles of profiles",
     "times of samples and allocations, except their order; processors of samples",
     "types and numbers of allocated objects",
-    "instants, flows, counters, logs, scheduling, garbage collections",
+    "instants, flows, counters, logs, scheduling",
 )
 """The content of a timeline that a file does not have."""
 

@@ -356,4 +356,7 @@ BREAKS: dict[str, Break] = {
         order="big",
     ),
 }
-"""What writes, for each rule, a trace that breaks it; the rules of merging are broken when it is merged with itself."""
+"""What writes, for each rule, a trace that breaks it; the rules of merging are broken when it is merged with itself.
+
+:meta hide-value:
+"""

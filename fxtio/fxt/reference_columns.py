@@ -361,6 +361,16 @@ class SlotLookup:
             return 0
         return int(np.argmax(table.values < 0))
 
+    def table(self, provider: int) -> tuple[Array, Array]:
+        """Return the last code of each slot of a provider in the batch, and the row from which it is valid.
+
+        Returns:
+            Arrays by slot: the codes (int32), `UNDEFINED` for a slot that is not defined; and the rows (int64).
+        """
+        after, last = self.after.get(provider, self.initial), self.last_row.get(provider)
+        slots = np.arange(len(after.values) - 1 if after.slots is None else int(after.slots[-1]) + 1)
+        return after.take(slots), np.full(len(slots), -1) if last is None else last.take(slots)
+
     def codes(self, provider: int | Array, slot: Array, row: Array) -> Array:
         """Return the code of each reference (int32), `UNDEFINED` if its slot is not defined before it.
 

@@ -6,18 +6,21 @@ A thread is a pair of koids, whichever provider writes it.  Async events with th
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.codec.record import Record
+from fxtio.fxt import backtraces
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, ObjectType
+from fxtio.fxt.plain import ArgumentColumns, EventColumns, PlainReader
 from fxtio.fxt.state import Batch, first_wall_clock
 from fxtio.fxt.tables import BatchCollector, BatchTables
 from fxtio.table import Categories, Column
-from fxtio.timeline.parts import Part, Registry, Steps, pair_keys
+from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
 
@@ -29,7 +32,7 @@ Array = np.ndarray[Any, Any]
 NOT_CARRIED = (
     "blobs and the bytes of blob arguments",
     "userspace objects, which name the values of pointers",
-    "modules and memory maps of profilers, except as addresses of frames",
+    "the build ids of modules, and the flags of memory maps and backtraces",
     "which provider wrote a record, and in which slot a string or thread was",
 )
 """The content of a trace that its timeline does not have."""
@@ -94,6 +97,8 @@ class _Mapping:
         self._tables = tables
         self._names = registry.names
         self._processors = Processors(registry)
+        self._backtraces = backtraces.Backtraces(registry)
+        self._plain = PlainReader({cls: _STEPS.get(cls, SpanStep.NONE) for cls in _OWNERS}, _ARGUMENT_KINDS)
         self._process_of: dict[int, int] = {}  # the process koid of each thread koid, as objects and events have it
         self._threads: Any = None  # the threads of the reading to which `_track_of` belongs
         self._track_of = np.empty(0, np.int32)
@@ -109,30 +114,49 @@ class _Mapping:
         present = set(batch.classes())
         if r.KernelObject in present:
             self._name_objects(batch)
-        if self._tables & {"slices", "instants", "flow_points"} and not present.isdisjoint(_STEPS):
-            part.steps = self._steps(batch, [cls for cls in _STEPS if cls in present])
+        if not present.isdisjoint(_OWNERS):
+            self._enter_events(tables, part)
         if "counters" in self._tables and r.Counter in present:
             part.tables["counters"] = self._counters(tables)
-        if "args" in self._tables:
-            part.tables["args"] = self._args(tables, [cls for cls in _OWNERS if cls in present])
         if "logs" in self._tables and r.Log in present:
             part.tables["logs"] = self._logs(tables)
         if self._tables & {"scheduling", "wakeups"} and not present.isdisjoint(_SCHEDULING):
             self._schedule(batch, part)
+        if self._tables & {"samples", "stacks", "frames"} and not present.isdisjoint(backtraces.CLASSES):
+            part.tables |= self._backtraces.tables(batch)
         self._first_event += len(batch)
         return part
+
+    def _enter_events(self, tables: BatchTables, part: Part) -> None:
+        """Add the events of a batch, and their arguments."""
+        batch = tables.batch
+        classes = [cls for cls in _OWNERS if cls in batch.classes()]
+        needs_steps = not self._tables.isdisjoint(_PAIRED) and classes != [r.Counter]
+        needs_args = "args" in self._tables
+        if not needs_steps and not needs_args:
+            return
+        plain = self._plain.read(
+            batch, partial(self._texts_of, batch), partial(self._tracks_of, batch), self._first_event,
+            with_arguments=needs_args,
+        )  # fmt: skip
+        if needs_steps:
+            stepping = [cls for cls in classes if cls is not r.Counter]
+            part.steps = self._steps(batch, stepping, plain[0] if plain else self._events(batch, stepping))
+        if needs_args:
+            args = plain[1] if plain else self._args(tables, classes)
+            columns = dict(zip(_ARGS, args, strict=True))
+            part.tables["args"] = self._registry.columns("args", columns)
 
     def finish(self) -> Part:
         """Return the rows that only the end of the trace completes."""
         return Part(tables={"scheduling": self._processors.finish(self._end)})
 
-    def _codes(self, batch: Batch, column: Any, rows: Array) -> Array:
-        """Return the codes of a column of strings."""
-        return self._names.codes(Categories(batch.string_codes(column, rows), batch.strings.values))
+    def _texts_of(self, batch: Batch, codes: Array) -> Array:
+        """Return the codes of strings of a batch as those of names."""
+        return self._names.codes(Categories(codes, batch.strings.values))
 
-    def _tracks(self, batch: Batch, column: Any, rows: Array) -> Array:
-        """Return the track of each thread of a column; -1 for a thread that is not defined."""
-        codes = batch.thread_codes(column, rows)
+    def _tracks_of(self, batch: Batch, codes: Array) -> Array:
+        """Return the track of each thread of a batch; -1 for a thread that is not defined."""
         threads = batch.threads
         if self._threads is not threads:
             self._threads, self._track_of = threads, np.array([-1], np.int32)
@@ -143,32 +167,61 @@ class _Mapping:
             self._process_of |= {each.thread: each.process for each in threads.values[count:] if each.thread}
         return self._track_of[codes]
 
-    def _steps(self, batch: Batch, classes: list[type[Record]]) -> Steps:
-        steps = Steps.blank(len(batch), self._first_event)
+    def _codes(self, batch: Batch, column: Any, rows: Array) -> Array:
+        """Return the codes of a column of strings."""
+        return self._texts_of(batch, batch.string_codes(column, rows))
+
+    def _tracks(self, batch: Batch, column: Any, rows: Array) -> Array:
+        """Return the track of each thread of a column; -1 for a thread that is not defined."""
+        return self._tracks_of(batch, batch.thread_codes(column, rows))
+
+    def _events(self, batch: Batch, classes: list[type[Record]]) -> EventColumns:
+        """Return the events of a batch, however they are."""
+        events = EventColumns.blank(len(batch))
         for cls in classes:
             rows, columns = batch.columns(cls)
-            track = self._tracks(batch, columns["thread"], rows)
             at: Any = slice(None) if len(rows) == len(batch) else rows
-            steps.step[at] = np.where(track >= 0, np.int8(_STEPS[cls]), np.int8(SpanStep.NONE))
-            steps.track[at], steps.ticks[at] = track, columns["timestamp"]
-            steps.time[at] = time = batch.times(columns["timestamp"], rows)
-            steps.name[at] = name = self._codes(batch, columns["name"], rows)
-            steps.category[at] = category = self._codes(batch, columns["category"], rows)
+            track = self._tracks(batch, columns["thread"], rows)
+            events.step[at] = np.where(track >= 0, np.int8(_STEPS[cls]), np.int8(SpanStep.NONE))
+            events.track[at], events.ticks[at] = track, columns["timestamp"]
+            events.name[at] = self._codes(batch, columns["name"], rows)
+            events.category[at] = self._codes(batch, columns["category"], rows)
+            tail = columns["scope"].values if cls is r.Instant else columns.get("end", columns.get("id"))
+            if tail is not None:
+                events.tail[at] = tail
+        return events
+
+    def _steps(self, batch: Batch, classes: list[type[Record]], events: EventColumns) -> Steps:
+        """Return the events of a batch as steps."""
+        step, time = events.step, batch.times(events.ticks, np.arange(len(batch)))
+        details: dict[str, Array] = {}
+        asynchronous = []
+        for cls in classes:
+            if cls in (r.DurationBegin, r.DurationEnd):
+                continue
+            rows = batch.rows(cls)
+            rows = rows[step[rows] != SpanStep.NONE]
+            tail = events.tail[rows]
             if cls is r.DurationComplete:
-                steps.end[at] = self._ends(batch, columns, rows, time)
-            elif cls in _FLOW_TYPES:
-                steps.id[at], steps.detail[at] = columns["id"], _FLOW_TYPES[cls]
+                _column(details, "end", step)[rows] = self._ends(batch, tail, rows, time[rows])
             elif cls is r.Instant:
-                steps.detail[at] = np.minimum(columns["scope"].values, len(SCOPES) - 1)
+                _column(details, "detail", step)[rows] = np.minimum(tail, len(SCOPES) - 1)
+            else:
+                _column(details, "id", step)[rows] = tail
+            if cls in _FLOW_TYPES:
+                _column(details, "detail", step)[rows] = _FLOW_TYPES[cls]
             elif cls in _ASYNC:
-                steps.id[at] = columns["id"]
-                steps.key[at] = pair_keys(category, name)
-        self._to_async_tracks(steps, [batch.columns(cls)[0] for cls in classes if cls in _ASYNC])
-        self._end = max(self._end, int(steps.time.max()), int(steps.end.max()))
+                _column(details, "key", step)[rows] = pair_keys(events.category[rows], events.name[rows])
+                asynchronous.append(rows)
+        columns = events._asdict()
+        del columns["tail"]
+        steps = Steps.of(self._first_event, time=time, **columns, **details)
+        self._to_async_tracks(steps, asynchronous)
+        self._end = max(self._end, int(time.max()), int(steps.end.max()))
         return steps
 
-    def _ends(self, batch: Batch, columns: Any, rows: Array, time: Array) -> Array:
-        end = batch.times(columns["end"], rows)
+    def _ends(self, batch: Batch, ticks: Array, rows: Array, time: Array) -> Array:
+        end = batch.times(ticks, rows)
         backwards = int((end < time).sum())
         if backwards:
             self._registry.losses["complete events that end before they begin, which last 0 ns now"] += backwards
@@ -241,34 +294,29 @@ class _Mapping:
             tracks.append(self._registry.track(TrackKind.COUNTER, key, name=code, process=process, id=number % 2**64))
         return np.array(tracks, np.int32)[place.reshape(-1)]
 
-    def _args(self, tables: BatchTables, classes: list[type[Record]]) -> dict[str, Column]:
-        """Return the arguments of events, in the order of the file."""
-        found = [tables.arguments_of(cls) for cls in classes]
-        found = [(owners, args) for owners, args in found if len(owners)]
-        if not found:
-            return self._registry.columns("args", {name: np.empty(0, np.int64) for name in _ARGS})
+    def _args(self, tables: BatchTables, classes: list[type[Record]]) -> ArgumentColumns:
+        """Return the arguments of events, however they are, in the order of the file."""
+        parts = [tables.arguments_of(cls) for cls in classes]
+        parts = [(owners, args) for owners, args in parts if len(owners)]
+        if not parts:
+            return ArgumentColumns.blank()
         owners, types, bits = (
-            _joined([(owners, _plain(args["type"]), args["bits"])[place] for owners, args in found])
+            _joined([(owners, _plain(args["type"]), args["bits"])[place] for owners, args in parts])
             for place in range(3)
         )
-        names = _joined([self._names.codes(args["name"]) for _, args in found])
+        names = _joined([self._names.codes(args["name"]) for _, args in parts])
         is_text = types == ArgumentType.STRING
-        strings = Categories(np.where(is_text, bits.view(np.int64), -1), tables.batch.strings.values)
+        texts = self._texts_of(tables.batch, np.where(is_text, bits.view(np.int64), -1))
         kinds = _KINDS[types]
         lost = int(np.count_nonzero((kinds == ArgumentKind.NULL) & (types != ArgumentType.NULL)))
         if lost:
             self._registry.losses["arguments that are bytes, or whose type is not defined"] += lost
-        columns = {
-            "event": owners + self._first_event,
-            "name": names,
-            "type": kinds,
-            "bits": np.where(is_text, np.uint64(0), bits),
-            "text": self._names.codes(strings),
-        }
-        if len(found) > 1:
+        bits = np.where(is_text, np.uint64(0), bits)
+        columns = ArgumentColumns(owners + self._first_event, names, kinds, bits, texts)
+        if len(parts) > 1:
             order = np.argsort(owners, kind="stable")
-            columns = {name: column[order] for name, column in columns.items()}
-        return self._registry.columns("args", columns)
+            columns = ArgumentColumns(*(column[order] for column in columns))
+        return columns
 
     def _logs(self, tables: BatchTables) -> dict[str, Column]:
         batch = tables.batch
@@ -306,7 +354,7 @@ class _Mapping:
             priority=np.where(priority.present, priority.values, 0).astype(np.int64),
             state=self._names.codes(switches["outgoing_state"]),
         )
-        self._end = max(self._end, int(table["time"].max()))
+        self._end = max(self._end, int(table["time"].max(initial=0)))
         wakeups = table.take(np.flatnonzero(wakes))
         waker = np.full(wakeups.num_rows, -1, np.int32)
         waker[wakeups["waker"].present] = self._scheduled(wakeups["waker"].values[wakeups["waker"].present])
@@ -328,7 +376,16 @@ class _Mapping:
 
 
 _SCHEDULING = (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup)
-_ARGS = ("event", "name", "type", "bits", "text")
+_ARGS = ("event", "name", "type", "bits", "text")  # in the order of `ArgumentColumns`
+_PAIRED = {"slices", "instants", "flow_points"}
+
+
+def _column(columns: dict[str, Array], name: str, like: Array) -> Array:
+    """Return a column of steps, a new one for as many rows as another array has."""
+    if name not in columns:
+        dtype, default = STEP_COLUMNS[name]
+        columns[name] = np.full(len(like), default, dtype)
+    return columns[name]
 
 
 def _joined(arrays: list[Array]) -> Array:

@@ -341,4 +341,7 @@ BREAKS: dict[str, Break] = {
     for group in (_READERS, _FILE, _METADATA, _MEMORY, _EXECUTION, _MEASUREMENTS)
     for name, write in group.items()
 }
-"""For each rule a function that writes a recording which breaks it."""
+"""For each rule a function that writes a recording which breaks it.
+
+:meta hide-value:
+"""

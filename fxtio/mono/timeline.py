@@ -14,7 +14,7 @@ import numpy as np
 from fxtio._native.constants import UNWIND, SliceState, SpanStep
 from fxtio.codec.integers import MAX_INT32, MAX_INT64
 from fxtio.mono.columns import Batch
-from fxtio.mono.enums import CounterSection
+from fxtio.mono.enums import CounterSection, GcEventType
 from fxtio.mono.frames import Recording
 from fxtio.mono.state import numbered
 from fxtio.mono.tables import EventCollector
@@ -41,12 +41,20 @@ NOT_CARRIED = (
 """The content of a recording that its timeline does not have."""
 
 _CALL_STEPS = {"enter": SpanStep.BEGIN, "leave": SpanStep.END, "exception_leave": SpanStep.END}
-_GC_STEPS = {
-    "pre_stop_world": (SpanStep.BEGIN, "GC pause"),
-    "post_start_world": (SpanStep.END, "GC pause"),
-    "start": (SpanStep.BEGIN, "garbage collection"),
-    "end": (SpanStep.END, "garbage collection"),
+GC_STEPS = {
+    GcEventType.PRE_STOP_WORLD: (SpanStep.BEGIN, "GC pause"),
+    GcEventType.POST_START_WORLD: (SpanStep.END, "GC pause"),
+    GcEventType.START: (SpanStep.BEGIN, "garbage collection"),
+    GcEventType.END: (SpanStep.END, "garbage collection"),
 }
+"""The steps of a garbage collection that begin and end a slice, and the name of the slice."""
+
+GC_CATEGORY = "gc"
+"""The category of these slices."""
+
+GENERATION = "generation"
+"""The argument of these slices."""
+
 _FINALIZER_STEPS = {
     "finalize_starts": (SpanStep.BEGIN, "finalizers"),
     "finalize_ends": (SpanStep.END, "finalizers"),
@@ -102,7 +110,7 @@ class _Mapping:
         self._class_of: dict[int, int] = {}  # the code of the class by the code of the method
         self._latest = np.empty(0, np.int64)  # the time of the last event of each track
         self._waits: set[tuple[int, int]] = set()
-        self._collections: dict[int, tuple[int, int]] = {}
+        self._collections: dict[int, tuple[int, int, int]] = {}
 
     def _needed(self) -> tuple[str, ...]:
         """Return the tables of the recording that are needed."""
@@ -194,9 +202,9 @@ class _Mapping:
 
     def _steps(self, tables: dict[str, Table], args: Arguments) -> Steps:
         """Return the steps of a batch, in the order of the file."""
-        steps_by_kind = [self._calls(tables["calls"]), self._collections_steps(tables["gc_events"])]
+        steps_by_kind = [self._calls(tables["calls"]), self._collections_steps(tables["gc_events"], args)]
         for name, (step, label) in _FINALIZER_STEPS.items():
-            steps_by_kind.append(self._spans(tables[name], step, label, "gc"))
+            steps_by_kind.append(self._spans(tables[name], step, label, GC_CATEGORY))
             if name == "finalize_object_starts":
                 args.add(tables[name]["offset"], "object", ArgumentKind.POINTER, tables[name]["object"])
         steps_by_kind += [self._monitors(tables["monitors"], args), *self._instants(tables, args)]
@@ -240,13 +248,14 @@ class _Mapping:
         steps.category[:], steps.level[:] = self._names.code(category), UNWIND if step == SpanStep.END else -1
         return steps
 
-    def _collections_steps(self, table: Table) -> Steps:
+    def _collections_steps(self, table: Table, args: Arguments) -> Steps:
         """Return the spans of pauses and garbage collections."""
         steps_by_kind = []
-        for event, (step, label) in _GC_STEPS.items():
-            steps_by_kind.append(
-                self._spans(table.take(np.flatnonzero(table["event"].is_in(event))), step, label, "gc")
-            )
+        for event, (step, label) in GC_STEPS.items():
+            rows = table.take(np.flatnonzero(table["event"].is_in(event.name.lower())))
+            steps_by_kind.append(self._spans(rows, step, label, GC_CATEGORY))
+            if step == SpanStep.BEGIN:
+                args.add(rows["offset"], GENERATION, ArgumentKind.UNSIGNED, rows["generation"].astype(np.uint64))
         return Steps.joined(steps_by_kind)
 
     def _monitors(self, table: Table, args: Arguments) -> Steps:
@@ -303,17 +312,16 @@ class _Mapping:
         threads = self._threads(events, events["thread"]).tolist()
         begins = events["event"].is_in("start").tolist()
         rows = []
-        for thread, begin, time, generation in zip(
-            threads, begins, events["time"].tolist(), events["generation"].tolist(), strict=True
-        ):
+        columns = (events[name].tolist() for name in ("time", "generation", "offset"))
+        for thread, begin, time, generation, offset in zip(threads, begins, *columns, strict=True):
             if begin:
-                self._collections[thread] = (time, min(generation, MAX_INT32))
+                self._collections[thread] = (time, min(generation, MAX_INT32), offset)
             elif thread in self._collections:
-                start, oldest = self._collections.pop(thread)
-                rows.append((start, max(time - start, 0), thread, oldest))
-        columns = zip(*rows, strict=True) if rows else ((),) * 4
-        names = ("start", "duration", "thread", "generation")
-        return self._registry.columns("collections", dict(zip(names, map(list, columns), strict=True)))
+                start, oldest, event = self._collections.pop(thread)
+                rows.append((start, max(time - start, 0), thread, oldest, event))
+        names = ("start", "duration", "thread", "generation", "event")
+        values = zip(*rows, strict=True) if rows else ((),) * len(names)
+        return self._registry.columns("collections", dict(zip(names, map(list, values), strict=True)))
 
     def _samples(self, tables: dict[str, Table]) -> dict[str, Column]:
         """Return samples; the thread is the one that was interrupted, before data version 11 the one that wrote."""

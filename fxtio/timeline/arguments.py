@@ -36,8 +36,8 @@ class ArgumentRows:
     bits: Array
     text: Array
 
-    def take(self, rows: Array) -> ArgumentRows:
-        """Return the arguments with these indices, or those where a mask is true."""
+    def take(self, rows: Array | slice) -> ArgumentRows:
+        """Return the arguments with these indices, those where a mask is true, or those of a slice."""
         return ArgumentRows(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     def __len__(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +18,13 @@ from fxtio.timeline.schema import TrackKind
 
 Array = np.ndarray[Any, Any]
 
-TABLES = (*replay.TABLES, "args", "counters", "samples", "allocations", "scheduling", "wakeups")
+TABLES = (*replay.TABLES, "counters", "scheduling", "wakeups")
 """The tables that calls are made of, and those of which they have nothing."""
 
 _LOST = {
     "instants": "instants",
     "flow_points": "points of flows",
-    "args": "arguments",
     "counters": "values of counters",
-    "samples": "samples",
-    "allocations": "allocations",
     "scheduling": "intervals in which a thread ran on a processor",
     "wakeups": "wakeups of threads",
 }
@@ -44,6 +41,8 @@ class ThreadCalls(NamedTuple):
         is_exit: whether it is an exit (bool).
         depth: the number of calls around it (int64).
         name: the code of the name of the function (int32).
+        category: the code of the category, -1 for none (int32).
+        event: the number of the event that has the arguments, -1 for none (int64).
         state: how the slice ended, see `SliceState`; of an exit (int8).
     """
 
@@ -52,7 +51,13 @@ class ThreadCalls(NamedTuple):
     is_exit: Array
     depth: Array
     name: Array
+    category: Array
+    event: Array
     state: Array
+
+    def part(self, rows: slice) -> ThreadCalls:
+        """Return some of the rows."""
+        return ThreadCalls(self.track, *(column[rows] for column in self[1:]))
 
 
 class Calls:
@@ -62,12 +67,14 @@ class Calls:
         registry: the tracks.
         losses: counts what no call shows.
         deepest: the greatest depth of a call; deeper ones are left out.
+        shown: the categories that the format shows.
     """
 
-    def __init__(self, registry: Registry, losses: Counter[str], deepest: int) -> None:
+    def __init__(self, registry: Registry, losses: Counter[str], deepest: int, *, shown: Collection[str] = ()) -> None:
         self._registry = registry
         self._losses = losses
         self._deepest = deepest
+        self._shown = [-1, *map(registry.names.code, shown)]
         self._replay = Replay(registry, pairs=True)
         self._depth: dict[int, int] = {}  # of each track
         self._latest: dict[int, int] = {}
@@ -82,7 +89,7 @@ class Calls:
         is_thread = self._registry.track_kinds(events.track) == TrackKind.THREAD
         begins = is_span & (events.step == SpanStep.BEGIN)
         self._losses[_OTHERS] += int((begins & ~is_thread).sum())
-        self._losses[_CATEGORIES] += int((begins & is_thread & (events.category >= 0)).sum())
+        self._losses[_CATEGORIES] += int((begins & is_thread & ~np.isin(events.category, self._shown)).sum())
         events = events.take(is_span & is_thread)
         order = np.argsort(events.track, kind="stable")
         bounds = np.flatnonzero(np.diff(events.track[order])) + 1
@@ -102,7 +109,7 @@ class Calls:
         fits = depth <= self._deepest
         if not fits.all():
             self._losses[f"calls that are more than {self._deepest:,} deep"] += int((~fits & ~is_exit).sum())
-        columns = (time, is_exit, depth, events.name, events.detail)
+        columns = (time, is_exit, depth, events.name, events.category, events.event, events.detail)
         return ThreadCalls(track, *(column[fits] for column in columns))
 
     def finish(self) -> None:

@@ -1,11 +1,12 @@
 """Slices from steps: pairs begins and ends, finds the slice around each row, batch by batch, in bounded memory.
 
-A kernel examines each batch, see `fxtio._native.python.match`.  Slices that are still on a stack at the end of a batch
-go before the rows of the next one.
+Kernels examine each batch, see `match` and `list_slices` in `fxtio._native.python_spans`.  Slices that are still on a
+stack at the end of a batch go before the rows of the next one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fxtio import _native
 from fxtio._native.constants import SliceState, SpanStep
 from fxtio.table import MAX_TIME, Column, Table
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
+from fxtio.timeline.schema import SLICES, TEXT
 
 Array = np.ndarray[Any, Any]
 
@@ -38,9 +40,9 @@ class Nesting:
         self._is_sorted = is_sorted
         registry.open_slices = self.open_slices
         self._latest = np.empty(0, np.uint64)
-        self._rows = Steps.blank(0)  # of the slices on the stacks, the outer ones first
-        self._kept: dict[str, Array] = {name: np.empty(0, dtype) for name, dtype in _KEPT}
-        self._next = 0
+        self._carried = Steps.blank(0)  # the slices on the stacks, the outer ones first
+        self._progress: dict[str, Array] = {name: np.empty(0, dtype) for name, dtype in _PROGRESS}  # of the same
+        self._next_id = 0
         self.end = 0
         """The latest time so far."""
 
@@ -55,82 +57,58 @@ class Nesting:
                 together with a shorter one of an earlier batch.
         """
         steps = self._ordered(steps)
-        carried = len(self._rows)
-        rows = Steps.joined([self._rows, steps]) if carried else steps
-        result = self._match(rows, carried)
-        if result["child_first"]:
-            rows = Steps.joined([self._rows, steps.take(longest_first(steps))])
-            result = self._match(rows, carried)
-            if result["child_first"] and carried and not self._is_sorted:
+        carried = len(self._carried)
+        rows = Steps.joined([self._carried, steps]) if carried else steps
+        matched = self._match(rows)
+        if matched.child_first:
+            rows = Steps.joined([self._carried, steps.take(longest_first(steps))])
+            matched = self._match(rows)
+            if matched.child_first and carried and not self._is_sorted:
                 raise DisorderedError
-        self._registry.losses["ends of spans that have not begun"] += result["unmatched"]
-        begins = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))
-        ids = np.full(len(rows), -1, np.int64)
-        fresh = begins[carried:]
-        ids[:carried] = self._kept["id"]
-        ids[fresh] = np.arange(self._next, self._next + len(fresh))
-        self._next += len(fresh)
-        around = np.where(result["parent"] >= 0, ids[result["parent"]], -1)
-        self._note_end(rows, begins)
-        kept = self._on_stacks(result)
-        opened = kept[kept >= carried]
-        finished = np.ones(len(rows), bool)
-        finished[kept] = False
-        finished = begins[finished[begins]]
-        closers = self._closing_events(rows, result, carried)
-        tables = {
-            "slices": self._slices(rows, finished, ids, around, result, closers),
-            "opened": self._opened(rows, opened, ids, around, result, closers),
-            **self._points(rows, around),
-        }
-        self._keep(rows, kept, ids, result, closers)
+        self._registry.losses["ends of spans that have not begun"] += matched.unmatched
+        waiting = self._on_stacks(matched)
+        slices = self._list(rows, matched, len(waiting))
+        opened = waiting[waiting >= carried]
+        tables = {"slices": slices, "opened": self._opened(rows, opened, matched), **self._points(rows, matched)}
+        self._carry(rows, waiting, matched)
         return tables
-
-    def _opened(
-        self, rows: Steps, opened: Array, ids: Array, around: Array, result: dict[str, Any], closers: Array
-    ) -> dict[str, Column]:
-        """Return the table `opened`."""
-        begun = rows.take(opened)
-        is_closed = (begun.step == SpanStep.COMPLETE) | (closers[opened] >= 0)
-        values = {
-            **_begins(begun, opened, ids, around, result),
-            "duration": np.where(is_closed, result["end"][opened] - begun.time, -1),
-            "state": result["state"][opened],
-            "end_event": closers[opened],
-        }
-        return self._registry.columns("opened", values)
 
     def finish(self) -> dict[str, dict[str, Column]]:
         """Return the rows of `slices` that are still on stacks, and of `unended` those of them without an end.
 
         These last until the end of the trace.
         """
-        rows, kept = self._rows, self._kept
-        count = len(rows)
+        rows, progress = self._carried, self._progress
         is_open = rows.step == SpanStep.BEGIN
-        end, inner, state = np.where(is_open, self.end, rows.end), kept["inner"].copy(), kept["state"].copy()
+        end, inner, state = np.where(is_open, self.end, rows.end), progress["inner"].copy(), progress["state"].copy()
         state[is_open] = SliceState.OPEN
-        for row in range(count - 1, -1, -1):
-            outer = int(kept["parent_row"][row])
+        for row in range(len(rows) - 1, -1, -1):
+            outer = int(progress["parent_row"][row])
             if is_open[row] and outer >= 0:
                 inner[outer] += max(min(int(end[row]), int(end[outer])) - int(rows.time[row]), 0)
-        every = np.arange(count)
-        result = {"depth": kept["depth"], "inner": inner, "state": state, "end": end}
-        around = kept["parent"]
-        self._rows, self._kept = rows.take(every[:0]), {name: kept[name][:0] for name, _ in _KEPT}
-        slices = self._slices(rows, every, kept["id"], around, result, kept["closer"])
-        return {"slices": slices, "unended": self._registry.columns("unended", {"id": kept["id"][is_open]})}
+        duration = end - rows.time
+        slices = {
+            **_begins(rows, progress["id"], progress["depth"], progress["parent"]),
+            "duration": duration,
+            "self_time": np.maximum(duration - inner, 0),
+            "state": state,
+            "end_event": progress["closing"],
+        }
+        self._carried, self._progress = rows.take(slice(0)), {name: progress[name][:0] for name, _ in _PROGRESS}
+        unended = {"id": progress["id"][is_open]}
+        columns = self._registry.columns
+        return {"slices": columns("slices", slices), "unended": columns("unended", unended)}
 
     def open_slices(self) -> Table:
         """Return the slices that later batches may finish, in the order of their ids, see `Registry.open_slices`."""
-        order = np.argsort(self._kept["id"], kind="stable")
-        rows, kept, names = self._rows, self._kept, self._registry.names
+        order = np.argsort(self._progress["id"], kind="stable")
+        rows, progress, names = self._carried, self._progress, self._registry.names
         columns: dict[str, Column] = {
-            **{name: kept[name] for name in ("id", "depth", "parent")},
+            **{name: progress[name] for name in ("id", "depth", "parent")},
             **{name: getattr(rows, name) for name in ("track", "event")},
             **{name: names.column(getattr(rows, name)) for name in ("category", "name")},
             "start": rows.time,
-            "end_event": kept["closer"],
+            "end_event": progress["closing"],
         }
         return Table({name: columns[name] for name in OPEN_COLUMNS}).take(order)
 
@@ -149,86 +127,87 @@ class Nesting:
             raise DisorderedError
         return steps
 
-    def _match(self, rows: Steps, carried: int) -> dict[str, Any]:
-        count = len(rows)
+    def _match(self, rows: Steps) -> _Matched:
+        """Pair the spans of a batch, behind those that are carried over."""
+        count, carried = len(rows), len(self._carried)
         end = np.where(rows.step == SpanStep.COMPLETE, rows.end, MAX_TIME)
         top = np.full(self._registry.track_count, -1, np.int64)
-        parent, closer = np.empty(count, np.int64), np.empty(count, np.int64)
+        parent, closer, ids, closing = (np.empty(count, np.int64) for _ in range(4))
         depth, inner, state = np.empty(count, np.int32), np.zeros(count, np.int64), rows.detail.copy()
-        inner[:carried], state[:carried] = self._kept["inner"], self._kept["state"]
-        kept = np.zeros(count, np.int8)
+        on_stack = np.zeros(count, np.int8)
+        for column, name in ((inner, "inner"), (state, "state"), (ids, "id"), (closing, "closing")):
+            column[:carried] = self._progress[name]
         columns = (rows.step, rows.track, rows.time, end, rows.key, rows.level)
-        unmatched, child_first = _native.match(*columns, top, parent, depth, closer, inner, state, kept, carried)
-        return {
-            "end": end, "top": top, "parent": parent, "depth": depth, "closer": closer, "inner": inner,
-            "state": state, "kept": kept, "unmatched": unmatched, "child_first": child_first,
-        }  # fmt: skip
+        numbers = _native.match(*columns, top, parent, depth, closer, inner, state, on_stack, carried)
+        return _Matched(end, parent, depth, closer, inner, state, on_stack, ids, closing, *numbers)
 
-    def _note_end(self, rows: Steps, begins: Array) -> None:
-        used = rows.track >= 0
-        last = int(rows.time.max(where=used, initial=0))
-        ends = rows.end[begins[rows.step[begins] == SpanStep.COMPLETE]]
-        self.end = max(self.end, last, int(ends.max(initial=0)))
-
-    def _on_stacks(self, result: dict[str, Any]) -> Array:
+    def _on_stacks(self, matched: _Matched) -> Array:
         """Return the rows that are on stacks, in order; at most `MAX_OPEN`."""
-        rows = np.flatnonzero(result["kept"])
+        rows = np.flatnonzero(matched.on_stack)
         if len(rows) > MAX_OPEN:
             self._registry.losses[f"open spans beyond {MAX_OPEN:,}, which end too early"] += len(rows) - MAX_OPEN
+            matched.on_stack[rows[:-MAX_OPEN]] = 0
             rows = rows[-MAX_OPEN:]
         return rows
 
-    def _closing_events(self, rows: Steps, result: dict[str, Any], carried: int) -> Array:
-        """Return the number of the event that ends each row, -1 for those without one."""
-        closers = np.where(result["closer"] >= 0, rows.event[result["closer"]], -1)
-        closers[:carried] = np.maximum(closers[:carried], self._kept["closer"])
-        return closers
+    def _list(self, rows: Steps, matched: _Matched, waiting: int) -> dict[str, Column]:
+        """Return the finished slices of a batch, all but those that wait on stacks; number all of them."""
+        spans = np.count_nonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))
+        dtypes = {name: "int32" if spec.dtype == TEXT else spec.dtype for name, spec in SLICES.items()}
+        columns = {name: np.empty(spans - waiting, dtype) for name, dtype in dtypes.items()}
+        inputs = (
+            rows.step, rows.track, rows.time, matched.end, matched.parent, matched.depth, matched.closer, matched.inner,
+            matched.state, matched.on_stack, rows.category, rows.name, rows.event, rows.ticks,
+        )  # fmt: skip
+        outputs, carried = tuple(columns.values()), len(self._carried)
+        self._next_id, self.end = _native.list_slices(
+            inputs, matched.ids, matched.closing, outputs, carried, self._next_id, self.end
+        )
+        return self._registry.columns("slices", columns)
 
-    def _keep(self, rows: Steps, kept: Array, ids: Array, result: dict[str, Any], closers: Array) -> None:
-        """Keep the rows that are on stacks for the next batch."""
-        self._rows = rows.take(kept)
-        self._rows.step[closers[kept] >= 0] = SpanStep.COMPLETE
-        self._rows.end[:] = result["end"][kept]
-        parent = result["parent"][kept]
-        place = np.minimum(np.searchsorted(kept, parent), len(kept) - 1)
-        self._kept = {
-            "id": ids[kept],
-            "parent": np.where(parent >= 0, ids[parent], -1),
-            "parent_row": np.where((parent >= 0) & (kept[place] == parent), place, -1) if len(kept) else parent,
-            "depth": result["depth"][kept],
-            "closer": closers[kept],
-            "inner": result["inner"][kept],
-            "state": result["state"][kept],
+    def _opened(self, rows: Steps, places: Array, matched: _Matched) -> dict[str, Column]:
+        """Return the table `opened` of some rows of a batch."""
+        begins = rows.take(places)
+        closing, ids, depth = matched.closing[places], matched.ids[places], matched.depth[places]
+        is_closed = (begins.step == SpanStep.COMPLETE) | (closing >= 0)
+        values = {
+            **_begins(begins, ids, depth, matched.ids_around(places)),
+            "duration": np.where(is_closed, matched.end[places] - begins.time, -1),
+            "state": matched.state[places],
+            "end_event": closing,
+        }
+        return self._registry.columns("opened", values)
+
+    def _carry(self, rows: Steps, waiting: Array, matched: _Matched) -> None:
+        """Carry the rows on stacks over to the next batch."""
+        self._carried = rows.take(waiting)
+        self._carried.step[matched.closing[waiting] >= 0] = SpanStep.COMPLETE
+        self._carried.end[:] = matched.end[waiting]
+        parent = matched.parent[waiting]
+        place = np.minimum(np.searchsorted(waiting, parent), len(waiting) - 1)
+        is_waiting = (parent >= 0) & (waiting[place] == parent) if len(waiting) else parent >= 0
+        self._progress = {
+            "id": matched.ids[waiting],
+            "parent": matched.ids_around(waiting),
+            "parent_row": np.where(is_waiting, place, -1),
+            "depth": matched.depth[waiting],
+            "closing": matched.closing[waiting],
+            "inner": matched.inner[waiting],
+            "state": matched.state[waiting],
         }
 
-    def _slices(
-        self, rows: Steps, finished: Array, ids: Array, around: Array, result: dict[str, Any], closers: Array
-    ) -> dict[str, Column]:
-        end, state = result["end"][finished], result["state"][finished]
-        endless = (rows.step[finished] == SpanStep.BEGIN) & (closers[finished] < 0) & (end == MAX_TIME)
-        if endless.any():
-            end[endless], state[endless] = self.end, SliceState.OPEN
-        duration = end - rows.time[finished]
-        return self._registry.columns(
-            "slices",
-            {
-                **_begins(rows.take(finished), finished, ids, around, result),
-                "duration": duration,
-                "self_time": np.maximum(duration - result["inner"][finished], 0),
-                "state": state,
-                "end_event": closers[finished],
-            },
-        )
-
-    def _points(self, rows: Steps, around: Array) -> dict[str, dict[str, Column]]:
+    def _points(self, rows: Steps, matched: _Matched) -> dict[str, dict[str, Column]]:
         """Return the tables of instants and of points of flows."""
         tables = {}
         for table, step, detail in (("instants", SpanStep.INSTANT, "scope"), ("flow_points", SpanStep.FLOW, "type")):
-            points = np.flatnonzero((rows.step == step) & (rows.track >= 0))
+            points = np.flatnonzero(rows.step == step)
+            points = points[rows.track[points] >= 0]
+            if not len(points):
+                continue
             values = {
                 "time": rows.time[points],
                 "track": rows.track[points],
-                "slice": around[points],
+                "slice": matched.ids_around(points),
                 "category": rows.category[points],
                 "name": rows.name[points],
                 "event": rows.event[points],
@@ -240,13 +219,35 @@ class Nesting:
         return tables
 
 
-def _begins(rows: Steps, places: Array, ids: Array, around: Array, result: dict[str, Any]) -> dict[str, Array]:
-    """Return the columns of slices that are known when they begin: `rows`, which are at these places of a batch."""
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """What the kernel says about the rows of a batch, see `fxtio._native.python_spans.match` and `list_slices`."""
+
+    end: Array
+    parent: Array
+    depth: Array
+    closer: Array
+    inner: Array
+    state: Array
+    on_stack: Array
+    ids: Array
+    closing: Array
+    unmatched: int
+    child_first: int
+
+    def ids_around(self, places: Array) -> Array:
+        """Return the ids of the slices around some rows, -1 for none."""
+        parent = self.parent[places]
+        return np.where(parent >= 0, self.ids[parent], -1)
+
+
+def _begins(rows: Steps, ids: Array, depth: Array, parent: Array) -> dict[str, Array]:
+    """Return the columns of slices that are known when they begin."""
     return {
-        "id": ids[places],
+        "id": ids,
         "start": rows.time,
-        "depth": result["depth"][places],
-        "parent": around[places],
+        "depth": depth,
+        "parent": parent,
         "track": rows.track,
         "category": rows.category,
         "name": rows.name,
@@ -255,11 +256,11 @@ def _begins(rows: Steps, places: Array, ids: Array, around: Array, result: dict[
     }
 
 
-_KEPT = (
-    ("id", "int64"), ("parent", "int64"), ("parent_row", "int64"), ("depth", "int32"), ("closer", "int64"),
+_PROGRESS = (
+    ("id", "int64"), ("parent", "int64"), ("parent_row", "int64"), ("depth", "int32"), ("closing", "int64"),
     ("inner", "int64"), ("state", "int8"),
 )  # fmt: skip
-"""The columns of slices on stacks beside their rows; `parent_row` is an index into these rows."""
+"""What is known of the slices on stacks so far: `parent_row` is an index into them, `closing` an event or -1."""
 
 
 def longest_first(steps: Steps) -> Array:

@@ -368,6 +368,14 @@ class Steps:
         return cls(**columns)
 
     @classmethod
+    def of(cls, first_event: int, **columns: Array) -> Steps:
+        """Return rows with some columns, numbered from the given event on; the others must not be changed."""
+        count = len(columns["step"])
+        columns["event"] = np.arange(first_event, first_event + count)
+        missing = {name: _defaults(name, count) for name in STEP_COLUMNS if name not in columns}
+        return cls(**columns, **missing)
+
+    @classmethod
     def joined(cls, parts: Sequence[Steps]) -> Steps:
         """Concatenate rows."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
@@ -395,6 +403,18 @@ STEP_COLUMNS: dict[str, tuple[str, int]] = {
     "level": ("int32", -1),
 }
 """The type of each column of `Steps`, and the value in a row without an effect."""
+
+
+_DEFAULTS: dict[str, Array] = {}
+
+
+def _defaults(name: str, count: int) -> Array:
+    """Return the value of a column of steps in rows without an effect, so many times: an array that all users share."""
+    if len(_DEFAULTS.get(name, ())) < count:
+        dtype, value = STEP_COLUMNS[name]
+        _DEFAULTS[name] = np.full(count, value, dtype)
+        _DEFAULTS[name].flags.writeable = False
+    return _DEFAULTS[name][:count]
 
 
 def pair_keys(first: Array, second: Array) -> Array:

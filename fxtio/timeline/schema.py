@@ -180,6 +180,7 @@ COLLECTIONS = {
     "duration": ColumnSpec("int64", "its length"),
     "thread": ColumnSpec("int32", "the row of the thread, or -1"),
     "generation": ColumnSpec("int32", "the oldest generation that was collected, or -1"),
+    "event": ColumnSpec("int64", "the number of the event that begins it, which is that of its slice in `slices`"),
 }
 ARGS = {
     "event": ColumnSpec("int64", "the number of the event that has it, see `event` and `end_event` of the others"),

@@ -1,7 +1,7 @@
-"""Samples and garbage collections as spans, for formats that show nothing but events on tracks.
+"""Samples as spans, for formats that show nothing but events on tracks.
 
 The samples of a thread become spans on a track of their own: a function spans all consecutive samples that have it, up
-to the next sample without it.  Garbage collections of a process are spans on a track of their own.
+to the next sample without it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from fxtio.timeline.schema import TrackKind
 
 Array = np.ndarray[Any, Any]
 
-TABLES = ("samples", "stacks", "frames", "collections")
+TABLES = ("samples", "stacks", "frames")
 """The tables that spans are made of."""
 
 _WEIGHTS = "weights and processors of samples, which are spans from one sample to the next now"
 _UNTIMED = "samples without a time"
+
+_MAX_CHAINS = 100_000
 
 _FIRST_ID = 1 << 31
 """Ids of tracks of spans, which should differ from those of async operations."""
@@ -46,47 +48,23 @@ class _Stack:
     latest: int
 
 
-class Spans:
-    """Turns samples and collections into events, batch by batch.
+class Chains:
+    """The names of the functions of each stack.
 
     Args:
-        registry: the names, threads and tracks; gets a track for each thread with samples.
+        registry: has the names.
     """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._stacks: dict[int, _Stack] = {}
         self._chains: dict[int, list[int]] = {-1: []}
         self._parents: list[int] = []
         self._frames: list[int] = []
         self._frame_names: list[int] = []
         self._unknown = registry.names.code("(unknown)")
-        self._weights = 0
-        self._untimed = 0
 
-    def enter(self, tables: Mapping[str, Table]) -> Events | None:
-        """Return the events of a batch, None if there are none."""
-        rows: list[tuple[int, int, int, int, int]] = []
-        self._define(tables)
-        if "samples" in tables:
-            self._sample(tables["samples"], rows)
-        if "collections" in tables:
-            self._collect(tables["collections"], rows)
-        return _events(rows) if rows else None
-
-    def finish(self) -> Events | None:
-        """Return the ends of all functions that are still open."""
-        rows: list[tuple[int, int, int, int, int]] = []
-        for stack in self._stacks.values():
-            self._leave(stack, 0, stack.latest, rows)
-        return _events(rows) if rows else None
-
-    def note_losses(self, losses: Counter[str]) -> None:
-        """Add what the spans do not show."""
-        losses[_WEIGHTS] += self._weights
-        losses[_UNTIMED] += self._untimed
-
-    def _define(self, tables: Mapping[str, Table]) -> None:
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the frames and stacks of a batch."""
         if "frames" in tables:
             frames = tables["frames"]
             for name, address in zip(frames["name"].codes.tolist(), frames["address"].tolist(), strict=True):
@@ -97,8 +75,11 @@ class Spans:
             self._parents += stacks["parent"].tolist()
             self._frames += stacks["frame"].tolist()
 
-    def _chain(self, stack: int) -> list[int]:
-        """Return the codes of the names of the functions of a stack, the outermost first."""
+    def names(self, stack: int) -> list[int]:
+        """Return the codes of the names of the functions of a stack, the outermost first.
+
+        A function without a name has its address as name.
+        """
         chain = self._chains.get(stack)
         if chain is None:
             missing = []
@@ -114,6 +95,41 @@ class Spans:
         assert chain is not None
         return chain
 
+
+class Spans:
+    """Turns samples into events, batch by batch.
+
+    Args:
+        registry: the names, threads and tracks; gets a track for each thread with samples.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._stacks: dict[int, _Stack] = {}
+        self._chains = Chains(registry)
+        self._weights = 0
+        self._untimed = 0
+
+    def enter(self, tables: Mapping[str, Table]) -> Events | None:
+        """Return the events of a batch, None if there are none."""
+        rows: list[tuple[int, int, int, int, int]] = []
+        self._chains.enter(tables)
+        if "samples" in tables:
+            self._sample(tables["samples"], rows)
+        return _events(rows) if rows else None
+
+    def finish(self) -> Events | None:
+        """Return the ends of all functions that are still open."""
+        rows: list[tuple[int, int, int, int, int]] = []
+        for stack in self._stacks.values():
+            self._leave(stack, 0, stack.latest, rows)
+        return _events(rows) if rows else None
+
+    def note_losses(self, losses: Counter[str]) -> None:
+        """Add what the spans do not show."""
+        losses[_WEIGHTS] += self._weights
+        losses[_UNTIMED] += self._untimed
+
     def _sample(self, samples: Table, rows: list[tuple[int, int, int, int, int]]) -> None:
         self._weights += int(((samples["count"] != 1) | (samples["cpu"] >= 0)).sum())
         for time, thread, stack in zip(*(samples[name].tolist() for name in ("time", "thread", "stack")), strict=True):
@@ -124,7 +140,7 @@ class Spans:
             if spans is None:
                 spans = self._stacks[thread] = _Stack(self._track(thread), [], time)
             time = max(time, spans.latest)
-            chain = self._chain(stack)
+            chain = self._chains.names(stack)
             common = 0
             for old, new in zip(spans.functions, chain, strict=False):
                 if old != new:
@@ -142,20 +158,6 @@ class Spans:
         label = self._registry.names.code(f"samples of {info.name}" if info.name else "samples")
         number = _FIRST_ID + thread + 1
         return self._registry.track(TrackKind.ASYNC, ("samples", thread), name=label, process=info.process, id=number)
-
-    def _collect(self, collections: Table, rows: list[tuple[int, int, int, int, int]]) -> None:
-        columns = (collections[name].tolist() for name in ("start", "duration", "thread", "generation"))
-        for start, duration, thread, generation in zip(*columns, strict=True):
-            process = self._registry.thread_info(thread).process
-            label = self._registry.names.code("garbage collection")
-            number = _FIRST_ID - process - 2
-            track = self._registry.track(TrackKind.ASYNC, ("gc", process), name=label, process=process, id=number)
-            name = label if generation < 0 else self._registry.names.code(f"generation {generation}")
-            end = start + duration
-            rows += [(SpanStep.BEGIN, track, start, start, name), (SpanStep.END, track, end, end, name)]
-
-
-_MAX_CHAINS = 100_000
 
 
 def _events(rows: list[tuple[int, int, int, int, int]]) -> Events:

@@ -553,4 +553,6 @@ BREAKS: dict[str, Break] = {f"uftrace.{name}": write for name, write in _TABLE.i
 
 `uftrace.source.cut` is broken if less than the whole trace may be read (`max_bytes`), `uftrace.argspec.no-demangler` if
 the extra `demangle` is not installed.
+
+:meta hide-value:
 """

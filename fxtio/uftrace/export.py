@@ -26,14 +26,14 @@ from fxtio.uftrace.writer import UftraceWriter
 NOT_CARRIED = (
     "arguments, categories and states of slices; all tracks but those of threads",
     "names of processes and threads; numbers of threads that are not unique",
-    "instants, flows, counters, samples, allocations, scheduling, garbage collections",
+    "instants, flows, counters, samples, allocations, scheduling",
     "calls that are more than 1,023 deep; fractions of a second of the wall-clock time",
 )
 """The content of a timeline that a directory does not have."""
 
 _DEEPEST = RecordWord.fields["depth"].limits[1]
 _MAX_MESSAGE = 1000
-_LOST = {"collections": "garbage collections"}
+_LOST = {"args": "arguments", "samples": "samples", "allocations": "allocations"}
 _NUMBERS = "numbers of threads that another thread has, or that are not positive or over 31 bits"
 _TEXTS = "names and messages with tabs or line ends, or that are empty or too long, which are changed"
 _NAMES = "names of processes and threads"
@@ -75,6 +75,7 @@ class Exporter:
             table = tables["logs"]
             self.losses[_LEVELS] += table.num_rows
             self._messages += zip(table["time"].tolist(), map(str, table["message"].to_list()), strict=True)
+
         count_lost(self.losses, tables, _LOST)
 
     def finish(self) -> None:

@@ -46,6 +46,7 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
         for name in trace.directory.names:
             owners.setdefault(maps.get(name, name), []).append(StoredFile(trace.directory, name))
     _check(owners, traces)
+    _merged_descriptions(readings, owners.get(kernel.HEADER_FILE, []))
     with new_directory(target) as path:
         for name, sources in owners.items():
             with open(path / name, "wb") as file:
@@ -60,6 +61,10 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
                     file.write(ExternFile.of(list(messages)).to_bytes())
                 elif perf.is_name(name) and len(sources) > 1:
                     file.writelines(_merged_events(readings, traces, name))
+                elif name == kernel.HEADER_FILE and len(sources) > 1:
+                    file.write(_merged_descriptions(readings, sources).to_bytes())
+                elif kernel.is_name(name) and len(sources) > 1:
+                    file.write(_merged_kernel_events(readings, sources, name))
                 else:
                     file.writelines(sources[0].blocks())
     tasks = len(info.tids)
@@ -102,15 +107,13 @@ def _merged_info(traces: Sequence[UftraceTrace]) -> InfoFile:
 def _check(owners: dict[str, list[StoredFile]], traces: Sequence[UftraceTrace]) -> None:
     """Check that what several traces have is the same, or can be combined."""
     tasks = {f"{tid}.dat" for trace in traces for tid in trace.tids}
-    combined = {INFO_FILE, TEXT, BINARY, NAMES_FILE, EXTERN_FILE, *_NOTES}
+    combined = {INFO_FILE, TEXT, BINARY, NAMES_FILE, EXTERN_FILE, kernel.HEADER_FILE, *_NOTES}
     for name, sources in owners.items():
-        if len(sources) == 1 or name in combined or perf.is_name(name):
+        if len(sources) == 1 or name in combined or perf.is_name(name) or kernel.is_name(name):
             continue
         where = f"{sources[0].directory.path} and {sources[1].directory.path}"
         if name in tasks:
             raise MergeError(f"{where} both have records of the task {name.removesuffix('.dat')}")
-        if kernel.is_name(name):
-            raise MergeError(f"{where} both have kernel events, which cannot be combined")
         if any(not _is_same(sources[0], other) for other in sources[1:]):
             raise MergeError(f"{where} have different files {name}")
 
@@ -158,6 +161,52 @@ def _merged_names(readings: Sequence[Reading]) -> EventsFile:
             if names.setdefault(number, name) != name:
                 raise MergeError(f"the event {number} is {names[number]!r} in one trace and {name!r} in another one")
     return EventsFile.of(names)
+
+
+def _merged_descriptions(readings: Sequence[Reading], sources: Sequence[StoredFile]) -> kernel.KernelHeader:
+    """Return the descriptions of kernel events of all traces that have some.
+
+    Raises:
+        MergeError: they contradict each other.
+    """
+    names = {source.directory.path for source in sources}
+    headers = [(each.directory.path, each.kernel_header) for each in readings if each.directory.path in names]
+    result = kernel.KernelHeader()
+    contents: dict[str, bytes] = {}
+    for number, (path, header) in enumerate(headers):
+        if not number:
+            result = replace(header, blocks=list(header.blocks), formats=dict(header.formats))
+            contents = dict(header.blocks)
+            continue
+        where = f"the kernel events in {headers[0][0]} and {path} cannot be combined"
+        sizes = [(each.page_size, each.long_size, each.order, each.headless) for each in (result, header)]
+        if sizes[0] != sizes[1]:
+            raise MergeError(f"{where}: the pages of their ring buffers have different sizes or byte orders")
+        for name, content in header.blocks:
+            if contents.setdefault(name, content) != content:
+                raise MergeError(f"{where}: they describe {name} in two ways")
+        for number_of_event, layout in header.formats.items():
+            if result.formats.setdefault(number_of_event, layout) != layout:
+                raise MergeError(f"{where}: the event number {number_of_event} means {layout.name} in one of them only")
+    return replace(result, blocks=list(contents.items()))
+
+
+def _merged_kernel_events(readings: Sequence[Reading], sources: Sequence[StoredFile], name: str) -> bytes:
+    """Return the kernel events of a CPU in the order of time; an event that several traces have is written once."""
+    names = {source.directory.path for source in sources}
+    own = [each for each in readings if each.directory.path in names]
+    events: list[tuple[int, bytes]] = []
+    missed: set[int] = set()
+    at_time: set[bytes] = set()  # the data of the events at the last time
+    for entry in heapq.merge(*(each.ring_entries(name) for each in own), key=lambda entry: entry.time):
+        if not events or events[-1][0] != entry.time:
+            at_time.clear()
+        if entry.data not in at_time:
+            at_time.add(entry.data)
+            if entry.missed:
+                missed.add(len(events))
+            events.append((entry.time, entry.data))
+    return kernel.build_pages(events, own[0].kernel_header, missed)
 
 
 def _merged_events(readings: Sequence[Reading], traces: Sequence[UftraceTrace], name: str) -> Iterator[bytes]:

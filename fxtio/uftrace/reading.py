@@ -99,10 +99,11 @@ class Reading:
             for event in kernel.parse_pages(pages, self.kernel_header, name, self.findings):
                 yield name, event
 
-    def ring_entries(self) -> Iterator[kernel.RingEntry]:
-        """Yield the kernel events without their values, file by file."""
+    def ring_entries(self, file: str | None = None) -> Iterator[kernel.RingEntry]:
+        """Yield the kernel events without their values, file by file, or those of one file."""
         for name, pages in self._kernel_pages():
-            yield from kernel.parse_entries(pages, self.kernel_header, name, self.findings)
+            if file is None or name == file:
+                yield from kernel.parse_entries(pages, self.kernel_header, name, self.findings)
 
     def _kernel_pages(self) -> Iterator[tuple[str, Iterator[bytes]]]:
         """Yield the names and the pages of the files of kernel events."""

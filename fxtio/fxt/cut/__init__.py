@@ -137,6 +137,7 @@ class _Cutter:
         self._mark(marked)
         self._flows.mark(marked)
         marked.taken &= ~broken(batch)
+        self._flows.settle(marked)
         places = self._body.write(marked)
         self._flows.enter(marked, places)
 

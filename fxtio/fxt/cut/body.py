@@ -329,8 +329,8 @@ def _uses(
     is_used = np.zeros(_SLOTS, bool)  # by slot, if there is one provider
     within: list[tuple[Array, Array]] = []
     outside: list[Array] = []
-    for slots, rows in _references(batch, cls, taken):
-        if isinstance(batch.provider, int) and not len(own):
+    for slots, rows in _references(batch, cls, taken, with_rows=not isinstance(batch.provider, int) or len(own) > 0):
+        if rows is None:
             is_used[slots] = True
             continue
         pairs = np.broadcast_to(batch.provider, len(batch))[rows].astype(np.int64) * _SLOTS + slots
@@ -349,12 +349,15 @@ def _uses(
 _SLOTS = 1 << 16  # more slots than a provider has
 
 
-def _references(batch: Batch, cls: type[Record], taken: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield slots that records which are taken over refer to, and the numbers of these records.
+def _references(
+    batch: Batch, cls: type[Record], taken: Array, *, with_rows: bool
+) -> Iterator[tuple[Array, Array | None]]:
+    """Yield slots that records which are taken over refer to, and on request the numbers of these records.
 
     A slot 0 is not a reference.
     """
     column_type: type[StringColumn | ThreadColumn] = StringColumn if cls is String else ThreadColumn
+    arguments: list[tuple[Array, ...]] = []
     for record in batch.classes():
         rows, columns = batch.columns(record)
         is_taken = taken[rows]
@@ -363,26 +366,22 @@ def _references(batch: Batch, cls: type[Record], taken: Array) -> Iterator[tuple
         which = slice(None) if is_taken.all() else np.flatnonzero(is_taken)
         for column in columns.values():
             if isinstance(column, column_type):
-                yield column.slot[which], rows[which]
-        if cls is String and "args" in columns:
-            yield from _references_of_arguments(batch, columns["args"], is_taken, rows)
-
-
-def _references_of_arguments(
-    batch: Batch, many: ManyColumn, is_taken: Array, rows: Array
-) -> Iterator[tuple[Array, Array]]:
-    """Yield slots that arguments of records refer to, as `_references`."""
-    of_taken = np.repeat(is_taken, many.count)
-    if not of_taken.any():
-        return
-    count = np.where(is_taken, many.count, 0)
-    some = ManyColumn(count, many.at[of_taken], many.size[of_taken], many.kind[of_taken], many.broken[:0])
-    members = members_of(ARGUMENTS, batch.frame.block, some)
-    owners = np.repeat(rows, members.many.count)
-    for _, indices, fields in members.groups:
-        for column in fields.values():
-            if isinstance(column, StringColumn):
-                yield column.slot, owners[indices]
+                yield column.slot[which], rows[which] if with_rows else None
+        if cls is String and "args" in columns and len(columns["args"].at):
+            many: ManyColumn = columns["args"]
+            of_taken = np.flatnonzero(np.repeat(is_taken, many.count))
+            owners = np.repeat(rows, many.count)[of_taken] if with_rows else of_taken[:0]
+            arguments.append((many.at[of_taken], many.size[of_taken], many.kind[of_taken], owners))
+    if arguments:
+        at, size, kind, owners = (np.concatenate(column) for column in zip(*arguments, strict=True))
+        together = ManyColumn(np.ones(len(at), np.int64), at, size, kind, at[:0])
+        members = members_of(ARGUMENTS, batch.frame.block, together)
+        if with_rows:
+            owners = np.repeat(owners, members.many.count)
+        for _, indices, fields in members.groups:
+            for column in fields.values():
+                if isinstance(column, StringColumn):
+                    yield column.slot, owners[indices] if with_rows else None
 
 
 def _last_before(own: Array, own_rows: Array, pairs: Array, rows: Array) -> tuple[Array, Array]:

@@ -42,10 +42,12 @@ class _Fate(IntEnum):
     DONE = 0
     """Nothing: its flow has ended, and stays as it is."""
     DIVIDED = 1
-    """Its flow has ended, and changes."""
-    WAITS = 2
+    """Its flow has ended, and has points that are not in the new trace."""
+    ALONE = 2
+    """Its flow has ended, and no other point of it is in the new trace."""
+    WAITS = 3
     """Its flow has not ended."""
-    FOLLOWED = 3
+    FOLLOWED = 4
     """Its flow is odd, and is followed point by point."""
 
 
@@ -93,6 +95,21 @@ class _Points:
         return _Points(*(column[rows] for column in self.columns()))
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The points of a batch before it is written.
+
+    Attributes:
+        row: the numbers of their records.
+        columns: the ids of their flows, their event types, and whether they are taken over.
+        fates: what happens to each, see `_Fate`, behind those of the points that wait (int8).
+    """
+
+    row: Array
+    columns: tuple[Array, Array, Array]
+    fates: Array
+
+
 class Flows:
     """The flows of a trace.
 
@@ -108,6 +125,7 @@ class Flows:
         self._waiting: _Points | None = None  # of flows that have not ended
         self._open: dict[int, dict[int, _Flow]] = {}  # by id and process
         self._count = 0  # points of open flows
+        self._batch: _Settled | None = None  # until it is written
 
     @property
     def is_live(self) -> bool:
@@ -121,13 +139,8 @@ class Flows:
                 if cls in marked.batch.classes():
                     marked.take(marked.times(cls).rows[marked.points(cls) & marked.chosen(cls)])
 
-    def enter(self, marked: Marked, places: Places) -> None:
-        """Follow the flows of a batch.
-
-        Args:
-            marked: the batch.
-            places: where its records are in the body.
-        """
+    def settle(self, marked: Marked) -> None:
+        """Look at the flows of a batch before it is written; a point that is alone in the range is not taken over."""
         present = [cls for cls in _STEPS if cls in marked.batch.classes()]
         if not present:
             return
@@ -135,18 +148,37 @@ class Flows:
         number, step = np.empty(len(row), np.uint64), np.empty(len(row), np.int8)
         for cls, index in zip(present, indices, strict=True):
             number[index], step[index] = marked.batch.columns(cls)[1]["id"], _STEPS[cls]
-        columns = number, step, marked.taken[row]
-        if self._waiting is None:
-            fates = self._fates(*columns, is_last=False)
-            self._follow(_points(marked, places, row, columns, np.flatnonzero(fates)), fates[fates > 0])
+        is_written = marked.taken[row]
+        columns = number, step, is_written
+        waiting = self._waiting
+        before = 0 if waiting is None else len(waiting.id)
+        if waiting is not None and before:
+            number = np.concatenate([waiting.id, number])
+            step = np.concatenate([waiting.step, step])
+            is_written = np.concatenate([waiting.is_written, is_written])
+        fates = self._fates(number, step, is_written, is_last=False)
+        alone = np.flatnonzero(fates[before:] == _Fate.ALONE)
+        if len(alone):
+            marked.taken[row[alone]] = False
+            fates[before + alone] = _Fate.DONE
+        self._batch = _Settled(row, columns, fates)
+
+    def enter(self, marked: Marked, places: Places) -> None:
+        """Follow the flows of a batch that is written.
+
+        Args:
+            marked: the batch.
+            places: where its records are in the body.
+        """
+        settled, self._batch = self._batch, None
+        if settled is None:
             return
-        old = self._waiting
-        before = old.id, old.step, old.is_written
-        fates = self._fates(*(np.concatenate(pair) for pair in zip(before, columns, strict=True)), is_last=False)
-        count = len(old.id)
-        fresh = _points(marked, places, row, columns, np.flatnonzero(fates[count:]))
-        parts = old.take(np.flatnonzero(fates[:count])), fresh
-        points = _Points(*(np.concatenate(pair) for pair in zip(*(part.columns() for part in parts), strict=True)))
+        fates, old = settled.fates, self._waiting
+        before = len(fates) - len(settled.row)
+        points = _points(marked, places, settled, np.flatnonzero(fates[before:]))
+        if old is not None and before:
+            parts = old.take(np.flatnonzero(fates[:before])), points
+            points = _Points(*(np.concatenate(pair) for pair in zip(*(part.columns() for part in parts), strict=True)))
         self._follow(points, fates[fates > 0])
 
     def _fates(self, number: Array, step: Array, is_written: Array, *, is_last: bool) -> Array:
@@ -163,21 +195,26 @@ class Flows:
         index, count = codes.astype(np.intp), len(first)
         last = np.empty(count, np.int64)
         last[index] = np.arange(len(number))
-        groups = (index * 2 + is_written) * len(_STEPS) + (step - np.int8(EventType.FLOW_BEGIN))
-        counts = np.bincount(groups, minlength=count * 2 * len(_STEPS)).reshape(count, 2, len(_STEPS))
-        totals, written = counts.sum(axis=1), counts[:, 1].sum(axis=1)
-        begins, ends, total = totals[:, 0], totals[:, -1], totals.sum(axis=1)
+        counts = np.bincount(index * 4 + (step - np.int8(EventType.FLOW_BEGIN)), minlength=count * 4)
+        begins, steps, ends = counts[0::4], counts[1::4], counts[2::4]
+        total = begins + steps + ends
+        written = total if is_written.all() else np.bincount(index[is_written], minlength=count)
         is_plain = (begins == 1) & (step[first] == EventType.FLOW_BEGIN)
         is_plain &= (ends == 0) | ((ends == 1) & (step[last] == EventType.FLOW_END))
         if self._open:
             is_plain &= ~np.isin(number[first], np.fromiter(self._open, np.uint64))
         of_flow = np.full(count, _Fate.FOLLOWED, np.int8)
-        of_flow[is_plain & (ends == 1)] = _Fate.DONE
-        of_flow[is_plain & (ends == 1) & (written > 0) & (written < total)] = _Fate.DIVIDED
+        has_ended = is_plain & (ends == 1)
+        of_flow[has_ended] = _Fate.DONE
+        if written is not total:
+            is_divided = has_ended & (written < total)
+            of_flow[is_divided & (written > 1)] = _Fate.DIVIDED
+            of_flow[is_divided & (written == 1)] = _Fate.ALONE
         if not is_last:
             of_flow[is_plain & (ends == 0)] = _Fate.WAITS
         fates: Array = of_flow.take(index)
-        fates[(fates == _Fate.DIVIDED) & ~is_written] = _Fate.DONE
+        if written is not total:
+            fates[((fates == _Fate.DIVIDED) | (fates == _Fate.ALONE)) & ~is_written] = _Fate.DONE
         return fates
 
     def _follow(self, points: _Points, fates: Array) -> None:
@@ -187,6 +224,8 @@ class Flows:
             points: the points with which something happens.
             fates: what happens to each, see `_Fate` (int8).
         """
+        alone = np.flatnonzero(fates == _Fate.ALONE)
+        self._splices.drop(points.at[alone], points.size[alone])
         if (fates == _Fate.DIVIDED).any():
             self._divide(points.take(np.flatnonzero(fates == _Fate.DIVIDED)))
         if (fates == _Fate.FOLLOWED).any():
@@ -198,14 +237,12 @@ class Flows:
         self._waiting = points.take(np.flatnonzero(fates == _Fate.WAITS)[-MAX_KEPT:])
 
     def _divide(self, points: _Points) -> None:
-        """Note what must change of flows with points that were not written; `points` are those that were."""
+        """Note what must change of flows with points that were not written; `points` are those that were, several."""
         order = np.argsort(points.id, kind="stable")
         changes = np.diff(points.id[order]) != 0
         is_first, is_last = np.append(True, changes), np.append(changes, True)
-        alone = order[is_first & is_last]
-        self._splices.drop(points.at[alone], points.size[alone])
         for which, step in ((is_first, EventType.FLOW_BEGIN), (is_last, EventType.FLOW_END)):
-            ends = order[which & ~(is_first & is_last)]
+            ends = order[which]
             self._splices.replace(points.at[ends], _as_type(points.header[ends], step))
 
     def _add(self, number: int, process: int, step: EventType, point: _Point | None) -> None:
@@ -256,26 +293,24 @@ class Flows:
         self._open = {}
 
 
-def _points(marked: Marked, places: Places, row: Array, columns: tuple[Array, Array, Array], which: Array) -> _Points:
+def _points(marked: Marked, places: Places, settled: _Settled, which: Array) -> _Points:
     """Return some points of a batch with all columns.
 
     Args:
         marked: the batch.
         places: where its records are in the body.
-        row: the numbers of the records of all points.
-        columns: ids, steps, and which were written.
-        which: the indices of the points to return.
+        settled: the points.
+        which: the indices of those to return.
     """
-    frame, row = marked.batch.frame, row[which]
-    number, step, is_written = (column[which] for column in columns)
+    frame, row = marked.batch.frame, settled.row[which]
+    number, step, is_written = (column[which] for column in settled.columns)
     process = np.zeros(len(row), np.uint64)
     for cls, event_type in _STEPS.items():
         mine = np.flatnonzero(step == event_type)
         if len(mine):
             process[mine] = marked.processes(cls)[np.searchsorted(marked.batch.columns(cls)[0], row[mine])]
-    return _Points(
-        number, process, step, is_written, places.of(row), frame.size[row] * 8, frame.block.words[frame.at[row]]
-    )
+    size, header = frame.size[row] * 8, frame.block.words[frame.at[row]]
+    return _Points(number, process, step, is_written, places.of(row), size, header)
 
 
 def _point(at: int, size: int, header: int) -> _Point:

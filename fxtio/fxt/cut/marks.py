@@ -235,7 +235,8 @@ class Marked:
         Those at its first tick are not, since what they belong to may end there.
         """
         times = self.times(cls)
-        return times.within & (times.ticks > times.first) if self.has_start else times.within
+        points: Array = times.within & (times.ticks > times.first) if self.has_start else times.within
+        return points
 
     def chosen(self, cls: type[Record], *, by_name: bool = True) -> Any:
         """Return which records of a class are selected by thread, and on request by category and name (bool).

@@ -47,7 +47,7 @@ class _Rows:
 
     Attributes:
         step: see `SpanStep` (int8).
-        track: stands for the thread or operation (uint64).
+        track: the number of the thread or operation in this batch (int32).
         time: the time in nanoseconds (uint64).
         end: the end of a complete event in nanoseconds (uint64).
         state: see `_State` (int8); of an end or a point, whether it is selected itself.
@@ -84,6 +84,7 @@ class Pairs:
         self._begin, self._end, self._point = begin, end, point
         self._head = head
         self._open: _Rows | None = None
+        self._open_keys = np.empty(0, np.uint64)  # what stands for the tracks of these rows
         self._waiting: list[EarlyRecord | None] = []  # of the open rows
 
     @property
@@ -104,22 +105,24 @@ class Pairs:
         present = [cls for cls in steps if cls in marked.batch.classes()]
         if not present:
             return
-        rows = self._rows(marked, steps, present)
-        track, tracks = _codes(rows.track)
-        if _native.late(track, rows.time, np.zeros(tracks, np.uint64), np.empty(0, np.int64)):
-            order = np.lexsort((rows.time, track))
-            rows, track = rows.take(order), track[order]
-        partner, top = _nest(rows, track, tracks)
+        rows, keys = self._rows(marked, steps, present)
+        if _native.late(rows.track, rows.time, np.zeros(len(keys), np.uint64), np.empty(0, np.int64)):
+            rows = rows.take(np.lexsort((rows.time, rows.track)))
+        partner, top = _nest(rows, len(keys))
         self._mark(marked, rows, partner)
         self._pass_on_open(marked, rows, partner, top)
+        assert self._open is not None
+        self._open_keys = keys[self._open.track]
 
-    def _rows(self, marked: Marked, steps: dict[type[Record], SpanStep], present: list[type[Record]]) -> _Rows:
-        """Return the rows of a batch behind those that are open."""
+    def _rows(
+        self, marked: Marked, steps: dict[type[Record], SpanStep], present: list[type[Record]]
+    ) -> tuple[_Rows, Array]:
+        """Return the rows of a batch behind those that are open, and for each track the key that stands for it."""
         row, places = marked.in_order(present)
         count = 0 if self._open is None else len(self._open.row)
         total = count + len(row)
         rows = _Rows(
-            np.empty(total, np.int8), np.empty(total, np.uint64), np.empty(total, np.uint64),
+            np.empty(total, np.int8), np.empty(total, np.int32), np.empty(total, np.uint64),
             np.zeros(total, np.uint64), np.empty(total, np.int8), np.empty(total, np.int64),
         )  # fmt: skip
         if self._open is not None:
@@ -129,12 +132,12 @@ class Pairs:
         for cls, place in zip(present, places, strict=True):
             times, place = marked.times(cls), place + count
             rows.step[place] = steps[cls]
-            rows.track[place] = self._tracks(marked, cls)
             rows.time[place] = marked.nanoseconds(cls, times.ticks)
             rows.state[place] = self._states(marked, cls, steps[cls])
             if cls is r.DurationComplete:
                 rows.end[place] = marked.nanoseconds(cls, marked.batch.columns(cls)[1]["end"])
-        return rows
+        rows.track[:], keys = self._tracks(marked, present, places, len(row))
+        return rows, keys
 
     def _states(self, marked: Marked, cls: type[Record], step: SpanStep) -> Array:
         """Return the state of each record of a class, see `_State` (int8)."""
@@ -150,19 +153,42 @@ class Pairs:
                 state[chosen & times.before] = _State.WAITING
         return state
 
-    def _tracks(self, marked: Marked, cls: type[Record]) -> Array:
-        """Return a number for each record of a class that stands for its thread or operation (uint64)."""
-        batch = marked.batch
-        rows, columns = batch.columns(cls)
+    def _tracks(
+        self, marked: Marked, present: list[type[Record]], places: list[Array], count: int
+    ) -> tuple[Array, Array]:
+        """Return the tracks of the open rows and of those of a batch, threads or operations.
+
+        Args:
+            marked: the batch.
+            present: the classes of the records.
+            places: the indices of the records of each class among those of the batch.
+            count: the number of records.
+
+        Returns:
+            The number of the track of each row (int32), and a key that stands for each track (uint64).
+        """
+        batch, provider = marked.batch, marked.batch.provider
+        if self._point is not None or not isinstance(provider, int):
+            tracks = np.empty(count, np.uint64)
+            for cls, place in zip(present, places, strict=True):
+                tracks[place] = self._keys(marked, cls)
+            return _numbered(np.concatenate([self._open_keys, tracks]))
+        codes_of = [marked.view.threads(cls, "thread") for cls in present]  # some threads are new
+        numbers, keys = _numbered(_of_provider(_thread_keys(batch.threads.koids()), provider))
+        fresh = np.empty(count, np.int32)
+        for place, codes in zip(places, codes_of, strict=True):
+            fresh[place] = numbers[codes]
+        opened, keys = _numbers(self._open_keys, keys)
+        return np.concatenate([opened, fresh]), keys
+
+    def _keys(self, marked: Marked, cls: type[Record]) -> Array:
+        """Return for each record of a class a key that stands for its track (uint64)."""
+        rows, columns = marked.batch.columns(cls)
         if self._point is not None:
             ids: Array = columns["id"]
             return ids
         codes = marked.view.threads(cls, "thread")  # some threads are new
-        koids, provider = batch.threads.koids(), batch.provider_of(rows)
-        tracks: Array = (koids[:, 0] * _FACTOR ^ koids[:, 1]) * _FACTOR
-        if isinstance(provider, int):
-            return ((tracks ^ np.uint64(provider)) * _FACTOR).take(codes)
-        return (tracks.take(codes) ^ provider.astype(np.uint64)) * _FACTOR
+        return _of_provider(_thread_keys(marked.batch.threads.koids())[codes], marked.batch.provider_of(rows))
 
     def _mark(self, marked: Marked, rows: _Rows, partner: Array) -> None:
         """Decide which records are written."""
@@ -252,13 +278,38 @@ class Pairs:
                 self._head.add(early)
 
 
-def _codes(track: Array) -> tuple[Array, int]:
-    """Return a small number for each track (int32), and how many there are."""
-    codes, first = np.empty(len(track), np.int32), np.empty(len(track), np.int64)
-    return codes, _native.distinct(track, codes, first, _SEED)
+def _thread_keys(koids: Array) -> Array:
+    """Return a key for each pair of koids (uint64)."""
+    keys: Array = (koids[:, 0] * _FACTOR ^ koids[:, 1]) * _FACTOR
+    return keys
 
 
-def _nest(rows: _Rows, track: Array, tracks: int) -> tuple[Array, Array]:
+def _of_provider(keys: Array, provider: int | Array) -> Array:
+    """Return keys of threads that are others for each provider (uint64)."""
+    tracks: Array = (keys ^ np.asarray(provider).astype(np.uint64)) * _FACTOR
+    return tracks
+
+
+def _numbered(keys: Array) -> tuple[Array, Array]:
+    """Return the number of each key among the distinct keys (int32), and these (uint64)."""
+    numbers, first = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
+    first = first[: _native.distinct(keys, numbers, first, _SEED)]
+    return numbers, keys[first]
+
+
+def _numbers(wanted: Array, keys: Array) -> tuple[Array, Array]:
+    """Return the index of each key in a list of distinct keys (int32), and the list with new ones at the end."""
+    order = np.argsort(keys)
+    index = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    is_new = keys[index] != wanted
+    if is_new.any():
+        fresh, inverse = np.unique(wanted[is_new], return_inverse=True)
+        index[is_new] = len(keys) + inverse
+        keys = np.concatenate([keys, fresh])
+    return index.astype(np.int32), keys
+
+
+def _nest(rows: _Rows, tracks: int) -> tuple[Array, Array]:
     """Return the partner of each row, and the innermost open row of each track, -1 for none (int64).
 
     The partner of an end is its begin, that of a point is what encloses it, that of an open row the next outer one.
@@ -267,7 +318,7 @@ def _nest(rows: _Rows, track: Array, tracks: int) -> tuple[Array, Array]:
     top, marked = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8)
     partner, depth = np.full(count, -1, np.int64), np.empty(count, np.int64)
     faults = np.empty(0, np.int8), np.empty(0, np.int64), np.empty(0, np.int64)
-    counts = np.zeros(len(SpanFault), np.int64)
-    key = np.zeros(count, np.uint64)
-    _native.nest(rows.step, track, rows.time, rows.end, key, top, marked, partner, depth, *faults, counts, count)
+    counts, key = np.zeros(len(SpanFault), np.int64), np.zeros(count, np.uint64)
+    columns = rows.step, rows.track, rows.time, rows.end, key
+    _native.nest(*columns, top, marked, partner, depth, *faults, counts, count)
     return partner, top

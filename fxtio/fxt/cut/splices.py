@@ -61,9 +61,9 @@ class Splices:
             chunk[places[low:high] - first] = words[low:high]
             edges = np.clip(np.stack([begins[left:right], ends[left:right]], axis=1) - first, 0, len(chunk))
             at = np.append(0, edges[:, 1])  # what stays is from the end of each part to the begin of the next one
-            size = np.append(edges[:, 0], len(chunk)) - at
+            lengths = np.append(edges[:, 0], len(chunk)) - at
             out = np.empty(len(chunk), np.uint64)
-            count = _native.copy_rows(chunk, at, size, np.ones(len(at), bool), out)
+            count = _native.copy_rows(chunk, at, lengths, np.ones(len(at), bool), out)
             yield out[:count].tobytes()
 
 

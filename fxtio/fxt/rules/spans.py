@@ -1,8 +1,9 @@
 """Rules of spans on threads: begins and ends in pairs, nesting, the order of times, arrows within spans.
 
-A kernel examines each batch, see `fxtio._native.python.nest`.  Spans that are open at the end of a batch, and arrows
-without a span, go before the rows of the next batch.  So do the last complete events that have ended, if complete
-events of the next batch begin before them: many producers write these when they end, children before their parents.
+A kernel examines each batch, see `fxtio._native.python_spans.nest`.  Spans that are open at the end of a batch, and
+arrows without a span, go before the rows of the next batch.  So do the last complete events that have ended, if
+complete events of the next batch begin before them: many producers write these when they end, children before their
+parents.
 """
 
 from __future__ import annotations

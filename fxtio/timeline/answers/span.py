@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
 
 _TIMED = tuple(name for name, columns in TABLES.items() if "time" in columns or "start" in columns)
+_MAY_BE_UNTIMED = frozenset({"samples", "allocations"})
 
 
 def summary(timeline: Timeline) -> TraceInfo:
@@ -28,8 +29,10 @@ def summary(timeline: Timeline) -> TraceInfo:
         info: TraceInfo = trace.info
         return info
     times, registry = timeline.fold(_Times, *_TIMED)
-    info = TraceInfo(timeline.name, timeline.format, start=times.start, end=times.end)
-    info.set_started_at(registry.wall_clock)
+    info = TraceInfo(timeline.name, timeline.format)
+    if times.are_known:
+        info.start, info.end = times.start, times.end
+        info.set_started_at(registry.wall_clock)
     return info
 
 
@@ -37,12 +40,14 @@ class _Times:
     def __init__(self, registry: Registry) -> None:
         self.start: int | None = None
         self.end: int | None = None
+        self.are_known = False  # samples of profiles without times are all at 0
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Look at the times of a batch."""
-        for table in tables.values():
+        for name, table in tables.items():
             begin = table["time" if "time" in table else "start"]
             end: Any = begin + table["duration"] if "duration" in table else begin
             first, last = int(np.min(begin)), int(np.max(end))
+            self.are_known = self.are_known or name not in _MAY_BE_UNTIMED or (first, last) != (0, 0)
             self.start = first if self.start is None else min(self.start, first)
             self.end = last if self.end is None else max(self.end, last)

@@ -1,0 +1,116 @@
+"""The common part of the exporters of formats that have events on tracks, counters, and little else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fxtio.table import Table
+from fxtio.timeline import replay, spans
+from fxtio.timeline.arguments import ArgumentRows, Arguments
+from fxtio.timeline.losses import count_lost
+from fxtio.timeline.parts import Registry
+from fxtio.timeline.replay import Events, Replay
+from fxtio.timeline.schema import FLOW_TYPES
+from fxtio.timeline.spans import Spans, merged
+
+if TYPE_CHECKING:
+    from fxtio.io.sink import Sink
+
+Array = np.ndarray[Any, Any]
+
+_FLOW_NAMES = "names of points of flows, which have that of the first point now"
+
+
+class TrackEventExporter(ABC):
+    """The base of exporters that write the rows of a timeline as events in the order of time.
+
+    See `fxtio.formats.Exporter`.
+
+    Args:
+        sink: where the exporter writes.
+        registry: the names and tracks.
+        pairs: all slices are pairs of a begin and an end, see `fxtio.timeline.replay.Replay`.
+    """
+
+    LOST: ClassVar[Mapping[str, str]] = {"allocations": "allocations"}
+    """Tables that the format does not have, and phrases for their rows."""
+
+    TABLES: ClassVar[tuple[str, ...]] = (
+        *replay.TABLES,
+        *spans.TABLES,
+        "args",
+        "counters",
+        "logs",
+        "scheduling",
+        "wakeups",
+        "allocations",
+    )
+
+    def __init__(self, sink: Sink, registry: Registry, *, pairs: bool = False) -> None:
+        self.losses: Counter[str] = Counter()
+        self._sink = sink
+        self._registry = registry
+        self._replay = Replay(registry, pairs=pairs)
+        self._spans = Spans(registry)
+        self._arguments = Arguments()
+        self._flows: dict[tuple[int, int], tuple[int, int]] = {}  # name and category of the first point of each
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Write the rows of a batch."""
+        self._arguments.enter(tables)
+        events = merged(self._replay.enter(tables), self._spans.enter(tables))
+        if events is not None:
+            self._write_events(events, self._arguments.of(events.event, events.end_event))
+        self._arguments.leave(tables)
+        if "counters" in tables:
+            self._write_counters(tables["counters"])
+        if "logs" in tables:
+            self._write_logs(tables["logs"])
+        count_lost(self.losses, tables, self.LOST)
+
+    def finish(self) -> None:
+        """Write the ends of spans that are still open, and count what the events do not show."""
+        events = self._spans.finish()
+        if events is not None:
+            self._write_events(events, self._arguments.of(events.event))
+        self._replay.note_losses(self.losses)
+        self._spans.note_losses(self.losses)
+
+    @abstractmethod
+    def _write_events(self, events: Events, arguments: ArgumentRows) -> None:
+        """Write events and their arguments."""
+
+    @abstractmethod
+    def _write_counters(self, counters: Table) -> None:
+        """Write values of counters."""
+
+    @abstractmethod
+    def _write_logs(self, logs: Table) -> None:
+        """Write messages."""
+
+    def _flow_labels(self, flows: Events) -> list[tuple[int, int]]:
+        """Return the codes of name and category for each point of a flow.
+
+        They are those of the first point of the flow, since readers connect only points that agree in them.
+        """
+        labels = []
+        processes = self._registry.track_processes(flows.track)
+        columns = (processes, flows.id, flows.detail, flows.name, flows.category)
+        for process, number, detail, *own in zip(*(each.tolist() for each in columns), strict=True):
+            label = (own[0], own[1])
+            if detail == _FLOW_BEGIN:
+                self._flows[process, number] = label
+            first = self._flows.get((process, number), label)
+            if detail == _FLOW_END:
+                self._flows.pop((process, number), None)
+            self.losses[_FLOW_NAMES] += first != label
+            labels.append(first)
+        return labels
+
+
+_FLOW_BEGIN, _FLOW_END = FLOW_TYPES.index("begin"), FLOW_TYPES.index("end")

@@ -1,0 +1,55 @@
+"""Exporters of events on tracks work on some rows at a time, so that long names cannot fill the memory."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.exchange import formatting
+from fxtio.exchange.convert import exporters
+from fxtio.exchange.formatting import row_ranges
+from fxtio.io.sink import Sink
+
+
+@given(st.lists(st.integers(0, 40)), st.integers(1, 5), st.integers(1, 50))
+def test_ranges_of_rows(sizes: list[int], most_rows: int, most_bytes: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formatting, "MAX_ROWS", most_rows)
+        patch.setattr(formatting, "MAX_BYTES", most_bytes)
+        ranges = list(row_ranges(len(sizes), np.array(sizes, np.float64)))
+    rows = [row for each in ranges for row in range(each.start, each.stop)]
+    assert rows == [*range(len(sizes))]
+    for each in ranges:
+        assert 0 < each.stop - each.start <= most_rows
+        assert sum(sizes[each]) <= most_bytes or each.stop - each.start == 1
+
+
+class Largest(io.BytesIO):
+    """Takes bytes, and notes the most that came at once."""
+
+    most = 0
+
+    def write(self, data: Any) -> int:
+        self.most = max(self.most, len(data))
+        return len(data)
+
+
+@pytest.mark.parametrize("format", ["chrome", "otlp"])
+def test_long_names_and_texts_are_written_in_portions(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formatting, "MAX_BYTES", 1 << 18)
+    trace, out = io.BytesIO(), Largest()
+    with fxtio.create(trace, format="fxt") as writer:
+        thread = writer.thread(1, 2, "main")
+        for number in range(100):
+            thread.complete("n" * 10_000, 10 * number, 10 * number + 5, args={"key": "v" * 10_000})
+    with fxtio.open_timeline(trace.getvalue()) as timeline:
+        cls = exporters()[format]
+        exporter, _ = timeline.fold(lambda registry: cls(Sink(out, owned=False), registry), *cls.TABLES)
+        exporter.finish()
+    assert 1 << 17 < out.most < 1 << 19
