@@ -302,7 +302,7 @@ class Batch:
             return np.flatnonzero(kinds == KINDS[cls])
         if self._order is None:
             self._order = np.argsort(kinds, kind="stable")
-            self._bounds = kinds.take(self._order).searchsorted(np.arange(len(RECORDS.classes) + 1, dtype=np.int8)).tolist()
+            self._bounds = kinds[self._order].searchsorted(np.arange(len(RECORDS.classes) + 1, dtype=np.int8)).tolist()
         begin, end = self._bounds[KINDS[cls]], self._bounds[KINDS[cls] + 1]
         return self._order[begin:end]
 
