@@ -272,6 +272,11 @@ class Registry:
         """The number of tracks so far."""
         return len(self._track_rows)
 
+    def tracks_from(self, first: int) -> dict[str, Array]:
+        """Return the kinds, codes of names, processes and threads of the tracks from this row on (int32)."""
+        rows = np.array([row[:4] for row in self._track_rows[first:]], np.int32).reshape(-1, 4)
+        return dict(zip(("kind", "name", "process", "thread"), rows.T, strict=True))
+
     def track_kinds(self, tracks: Array) -> Array:
         """Return the kind of each track, see `TrackKind` (int32), -1 for none."""
         return self._of_tracks(tracks, 0)
