@@ -123,16 +123,21 @@ def convert(
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
     if table is not None:
         exporter, is_directory = _of_table(exporter, name, table), False
-    attempt = _Attempt(target, exporter, is_directory=is_directory)
+    return _export(timeline, _Attempt(target, exporter, is_directory=is_directory), what, strict=strict)
+
+
+def _export(timeline: Timeline, attempt: _Attempt, what: Simplification, *, strict: bool) -> Losses:
+    """Write a timeline with an exporter, and return what was lost and left out."""
     with attempt:
         short = what.short_opened(timeline)
         written, registry = timeline.fold(
-            lambda registry: Simplified(attempt.begin(registry), registry, what, short), *what.tables(exporter.TABLES)
+            lambda registry: Simplified(attempt.begin(registry), registry, what, short),
+            *what.tables(attempt.exporter.TABLES),
         )
         written.finish()
         losses: Losses = +(registry.losses + written.exporter.losses)
         if strict and losses:
-            raise LossError(str(target), losses)
+            raise LossError(str(attempt.target), losses)
     return losses + written.left_out
 
 
@@ -154,11 +159,16 @@ def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]
 
 
 class _Attempt:
-    """An exporter and its target, which a second call of `begin` replaces by new ones."""
+    """An exporter and its target, which a second call of `begin` replaces by new ones.
+
+    Attributes:
+        target: where it writes.
+        exporter: the class of the exporter.
+    """
 
     def __init__(self, target: str | Path, exporter: type[Exporter], *, is_directory: bool) -> None:
-        self._target = target
-        self._exporter = exporter
+        self.target = target
+        self.exporter = exporter
         self._open: Callable[[str | Path], AbstractContextManager[Any]] = _whole_directory if is_directory else _whole
         self._place: AbstractContextManager[Any] | None = None
 
@@ -174,9 +184,9 @@ class _Attempt:
         if self._place is not None:
             again = FxtioError("written again")
             self._place.__exit__(FxtioError, again, None)
-        self._place = self._open(self._target)
+        self._place = self._open(self.target)
         place: Any = self._place.__enter__()
-        return self._exporter(place, registry)
+        return self.exporter(place, registry)
 
 
 @contextmanager
