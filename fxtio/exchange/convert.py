@@ -127,7 +127,11 @@ def convert(
 
 
 def _export(timeline: Timeline, attempt: _Attempt, what: Simplification, *, strict: bool) -> Losses:
-    """Write a timeline with an exporter, and return what was lost and left out."""
+    """Write a timeline by way of its tables, and return what was lost, and what was left out.
+
+    Raises:
+        LossError: something would be lost, and `strict` is set.
+    """
     with attempt:
         short = what.short_opened(timeline)
         written, registry = timeline.fold(
@@ -159,12 +163,7 @@ def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]
 
 
 class _Attempt:
-    """An exporter and its target, which a second call of `begin` replaces by new ones.
-
-    Attributes:
-        target: where it writes.
-        exporter: the class of the exporter.
-    """
+    """An exporter and its target, which a second call of `begin` replaces by new ones."""
 
     def __init__(self, target: str | Path, exporter: type[Exporter], *, is_directory: bool) -> None:
         self.target = target
