@@ -79,6 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["diff"]:  # argparse leaves out what divides the two sides
             arguments = [SEPARATOR if argument == "--" else argument for argument in arguments]
         options = _parse(_parser(), with_joined_times(arguments))
+        _use_unfinished(options)
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -119,6 +120,13 @@ def _parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
         owner = parser if arguments[0] == unknown[0] else options.parser
         owner.error(f"unrecognized arguments: {' '.join(unknown)}")
     return options
+
+
+def _use_unfinished(options: argparse.Namespace) -> None:
+    """Let commands read recordings that have not ended; `recover` finishes them."""
+    from fxtio.cli.unfinished import use_unfinished
+
+    use_unfinished(options)
 
 
 def _refuse(message: str) -> int:
