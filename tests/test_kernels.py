@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native import python_copying, python_spans
 from fxtio._native.constants import SpanStep, c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
@@ -72,8 +71,8 @@ NO_STAND_IN = {"scan_stream", "fill_stream", "encode_stream", "read_plain"}
 def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
     stub = parameters_of(Path(_native.__file__).with_name("_kernels.pyi"))
     assert stub.keys() == {name for name in vars(kernels) if not name.startswith("_")}
-    modules = (stand_in, python_copying, python_spans)
-    in_python = dict(item for module in modules for item in parameters_of(Path(module.__file__)).items())
+    files = [Path(_native.__file__).with_name(f"{name}.py") for name in ("python", "python_copying", "python_spans")]
+    in_python = dict(item for file in files for item in parameters_of(file).items())
     assert in_python.keys() == set(stand_in.__all__) == stub.keys() - NO_STAND_IN
     assert in_python == {name: stub[name] for name in in_python}
 

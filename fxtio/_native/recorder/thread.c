@@ -52,19 +52,28 @@ static void in_child(void) {
     session.active = 0;
 }
 
-/* Forget the spans that are open within functions. */
-void thread_drop_open_spans(State *state) {
-    while (state->open_span_count)
-        Py_DECREF(state->open_spans[--state->open_span_count].site);
-    state->open_span_depth = 0;
+/* Forget what is open, and keep the memory. */
+void open_set_forget(OpenSet *open) {
+    while (open->span_count)
+        Py_DECREF(open->spans[--open->span_count].site);
+    open->span_depth = 0;
+    open->depth = 0;
+}
+
+/* Free what is open on a track. */
+void open_set_free(OpenSet *open) {
+    open_set_forget(open);
+    PyMem_RawFree(open->frames);
+    PyMem_RawFree(open->spans);
+    PyMem_RawFree(open->calls);
+    *open = (OpenSet){0};
 }
 
 /* Free a state and what it holds. */
 static void free_state(State *state) {
     Py_CLEAR(state->flow_ids);
-    thread_drop_open_spans(state);
-    PyMem_RawFree(state->open_spans);
-    PyMem_RawFree(state->open_calls);
+    Py_CLEAR(state->strands);
+    open_set_free(&state->open);
     free(state);
 }
 
@@ -104,14 +113,14 @@ void threads_stop(void) {
     while ((state = *link)) {
         session.lost += state->lost;
         state->lost = 0;
-        state->depth = 0;
         close_state(state);
         if (state->chunk)
             munmap(state->chunk, CHUNK_BYTES);
         state->chunk = NULL;
         state->context_version = state->track = state->await_version = 0;
         Py_CLEAR(state->flow_ids);
-        thread_drop_open_spans(state);
+        Py_CLEAR(state->strands);
+        open_set_forget(&state->open);
         state->generation = 0;
         if (__atomic_load_n(&state->ended, __ATOMIC_ACQUIRE)) {
             *link = state->next;
@@ -339,17 +348,16 @@ int thread_resume(State *state, Pause *pause) {
     return goes_on;
 }
 
-/* Call the thread hook, which records the name of the thread and returns whether Python started it. */
-static void call_thread_hook(State *state) {
-    if (!session.objects.thread_hook)
-        return;
+/* Call the thread hook, which records the name of the thread.  Returns whether Python started it. */
+static int call_thread_hook(State *state) {
     Pause pause = thread_pause(state);
     PyObject *id = PyLong_FromUnsignedLongLong(state->identity.thread);
     PyObject *is_python = id ? session_call_hook(session.objects.thread_hook, id) : NULL;
     Py_XDECREF(id);
-    state->python_thread = is_python == Py_True ? PyThreadState_Get() : NULL;
+    int result = is_python == Py_True;
     Py_XDECREF(is_python);
     thread_resume(state, &pause);
+    return result;
 }
 
 /* Return the state of the calling thread, whether it has joined the session or not; NULL without memory. */
@@ -383,6 +391,14 @@ static void define_thread(State *state) {
     set_room(state, state->cursor, state->page_end);
 }
 
+/* Let the thread record to a track with an id of its own, which is defined and gets a name. */
+void thread_define_track(State *state, uint64_t id) {
+    state->identity = (Identity){.process = state->identity.process, .thread = id, .inline_words = 2};
+    set_room(state, state->cursor, state->page_end);
+    define_thread(state);
+    call_thread_hook(state);
+}
+
 /* Let the calling thread take part in the session.  Returns NULL if there is no room; other threads may still have
  * some. */
 static State *join_session(void) {
@@ -394,14 +410,14 @@ static State *join_session(void) {
     state->identity.thread = (uint64_t)syscall(SYS_gettid);
     state->identity.thread_ref = 0;
     state->identity.inline_words = 2;
-    state->depth = 0;
+    open_set_forget(&state->open);
     state->earliest_tick = 0;
     if (open_chunk(state)) {
         note_loss();
         return NULL;
     }
     define_thread(state);
-    call_thread_hook(state);
+    state->python_thread = call_thread_hook(state) ? PyThreadState_Get() : NULL;
     return state;
 }
 
