@@ -202,9 +202,18 @@ class Recording:
         parts, running = self._parts() if is_first_process and self.options.children else ([], ())
         tally = self._file.finish(self.clock.rate, parts, in_order=is_in_order)
         duration = counts["ticks"] * NS_PER_SECOND // self.clock.rate
-        reported = {name: counts[name] for name in ("lost", "cut", "dropped", "inlined")}
-        contents = self._file.path, tally.events, tally.is_estimate, duration
-        summary = Summary(*contents, **reported, parts=len(parts), left=running)
+        summary = Summary(
+            self._file.path,
+            tally.events,
+            tally.is_estimate,
+            duration,
+            counts["lost"],
+            counts["cut"],
+            counts["dropped"],
+            counts["inlined"],
+            parts=len(parts),
+            left=running,
+        )
         if summary.lost:
             message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
             warnings.warn(message, RecordingWarning, stacklevel=3)
