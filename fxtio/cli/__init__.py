@@ -82,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["diff"]:  # argparse leaves out what divides the two sides
             arguments = [SEPARATOR if argument == "--" else argument for argument in arguments]
         options = _parse(with_joined_times(arguments))
+        _use_unfinished(options)
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -143,6 +144,13 @@ def _describe(command: argparse.ArgumentParser, module: Any) -> None:
     """Declare the arguments of a command, and what runs it."""
     module.add_arguments(command)
     command.set_defaults(run=module.run, parser=command)
+
+
+def _use_unfinished(options: argparse.Namespace) -> None:
+    """Let commands read recordings that have not ended; `recover` finishes them."""
+    from fxtio.cli.unfinished import use_unfinished
+
+    use_unfinished(options)
 
 
 def _refuse(message: str) -> int:
