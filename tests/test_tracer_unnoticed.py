@@ -176,8 +176,12 @@ def test_interrupts_of_values_reach_the_program(install: str, act: str, out: Pat
         def __call__(self, number, frame): raise Mine
     def asynchronous():
         main = ctypes.c_ulong(threading.get_ident())
-        set_it = lambda: ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(Mine))
-        threading.Timer(0.001, set_it).start()
+        is_looping = []
+        def set_it():
+            while not is_looping: time.sleep(0.0001)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(Mine))
+        threading.Thread(target=set_it).start()
+        is_looping += [1]
         while True: pass
     def act(): {act}
     for name, call in WAYS.items():

@@ -13,7 +13,7 @@ from fxtio.codec.generate import encode
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ObjectType, ProviderEventId
 from fxtio.fxt.records import KoidArgument, Thread, Uint64Argument
-from fxtio.tracer import archive, decorate, environment, flight, functions, plain, sources
+from fxtio.tracer import archive, decorate, environment, flight, functions, greenlets, plain, sources
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
@@ -34,6 +34,9 @@ class Summary:
 
     Attributes:
         path: the trace.
+        events: the number of events; of a large recording an estimate.
+        is_estimate: whether it is one.
+        duration_ns: how long was recorded, in nanoseconds.
         lost: the number of events that were lost because there was no room.
         cut: the number of texts that were shortened because they were too long.
         dropped: the number of arguments that were left out because they were too many or too large.
@@ -43,6 +46,9 @@ class Summary:
     """
 
     path: Path
+    events: int
+    is_estimate: bool
+    duration_ns: int
     lost: int
     cut: int
     dropped: int
@@ -155,6 +161,10 @@ class Recording:
         Returns:
             Whether Python started the thread.
         """
+        if name := greenlets.track_name(thread):
+            self._name_thread(thread, name)
+            return False
+        greenlets.follow()
         # Not current_thread(): for a thread that Python did not start it would add an entry to the table.
         threads = list(threading._active.values())  # type: ignore[attr-defined]
         for entry in threads:
@@ -177,6 +187,11 @@ class Recording:
             if native_id in self._thread_names:
                 self._name_thread(native_id, name)
 
+    @property
+    def live(self) -> Path:
+        """The file that is recorded to."""
+        return self._file.live
+
     def stop(self) -> Summary:
         """End the recording, and make the file a finished trace.
 
@@ -185,13 +200,24 @@ class Recording:
         """
         with self._lock:
             self._has_ended = True
-            counts = self._end()
+            counts, is_in_order = self._end()
         self._dumps.wait()
         is_first_process = self.trace == self._file.path
         parts, running = self._parts() if is_first_process and self.options.children else ([], ())
-        self._file.finish(self.clock.rate, parts)
-        reported = {name: counts[name] for name in ("lost", "cut", "dropped", "inlined")}
-        summary = Summary(self._file.path, **reported, parts=len(parts), left=running)
+        tally = self._file.finish(self.clock.rate, parts, in_order=is_in_order)
+        duration = counts["ticks"] * NS_PER_SECOND // self.clock.rate
+        summary = Summary(
+            self._file.path,
+            tally.events,
+            tally.is_estimate,
+            duration,
+            counts["lost"],
+            counts["cut"],
+            counts["dropped"],
+            counts["inlined"],
+            parts=len(parts),
+            left=running,
+        )
         if summary.lost:
             message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
             warnings.warn(message, RecordingWarning, stacklevel=3)
@@ -203,8 +229,12 @@ class Recording:
         running = tuple(part for part, fault in candidates if fault == archive.RUNNING)
         return [part for part, fault in candidates if not fault], running
 
-    def _end(self) -> dict[str, int]:
-        """Stop everything that records, and write what is known only at the end; return the recorder's counts."""
+    def _end(self) -> tuple[dict[str, int], bool]:
+        """Stop everything that records, and write what is known only at the end.
+
+        Returns:
+            The recorder's counts and the last tick, and whether each thread's events are in order in the file.
+        """
         recorder.unrecorded(self.triggers.remove)
         self._stop_sources()
         recorder.seal()  # before functions are no longer monitored, or their ends would be missing
@@ -213,9 +243,11 @@ class Recording:
         self._name_threads()
         self.clock.measure()
         self._file.set_rate(self.clock.rate)
+        ticks = recorder.now()
         if lost := recorder.lost():
-            recorder.define(self._loss(recorder.now(), *lost))
-        return recorder.stop()
+            recorder.define(self._loss(ticks, *lost))
+        is_in_order = self._file.is_large and recorder.settle()
+        return {**recorder.stop(), "ticks": ticks}, is_in_order
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):

@@ -91,7 +91,7 @@ static inline int is_of(const CFunction *entry, const PyMethodDef *definition) {
 
 /* Record the begin or end of a call if both the calling code and the callable are cached: then no limit applies.
  * Returns whether it was recorded. */
-static inline int record_fast(PyObject *code, PyObject *callable, enum EventKind kind) {
+static inline int record_fast(PyObject *code, PyObject *callable, enum EventKind kind, const void *key) {
     const PyMethodDef *definition = definition_of(callable);
     if (UNLIKELY(!definition || code_cache_entry(code)->code != code))
         return 0;
@@ -99,7 +99,7 @@ static inline int record_fast(PyObject *code, PyObject *callable, enum EventKind
     const Site *site = entry->site;
     if (UNLIKELY(!is_of(entry, definition) || !site || site->generation != session.generation || !site->is_fast))
         return 0;
-    return call_record_fast(site, kind);
+    return call_record_fast(site, kind, key);
 }
 
 /* Return the site of a C function, NULL if it is not recorded. */
@@ -127,28 +127,35 @@ static inline enum Answer is_recorded(PyObject *code) {
     return !info ? UNKNOWN_NOW : info->site || info->is_decorated ? YES : NO;
 }
 
-/* Record that this code calls a C function.  Returns 0 if the code is not recorded at all. */
-int c_call_begin(PyObject *code, PyObject *callable) {
-    if (LIKELY(PyFunction_Check(callable) || record_fast(code, callable, EVENT_BEGIN)))
+/* Return the key of the call that a frame makes: of C functions it makes one at a time. */
+static inline const void *key_of(const void *frame) {
+    return (const char *)frame + 1;
+}
+
+/* Record that this code, in a frame, calls a C function.  Returns 0 if the code is not recorded at all. */
+int c_call_begin(PyObject *code, PyObject *callable, const void *frame) {
+    const void *key = key_of(frame);
+    if (LIKELY(PyFunction_Check(callable) || record_fast(code, callable, EVENT_BEGIN, key)))
         return 1;
     enum Answer answer = is_recorded(code);
     Site *site = answer == YES ? site_of_callable(callable) : NULL;
     if (site) {
         Py_INCREF((PyObject *)site);
-        call_begin(site);
+        call_begin(site, key);
         Py_DECREF((PyObject *)site);
     }
     return answer != NO;
 }
 
-/* Record that a C function has returned to this code or has raised. */
-void c_call_end(PyObject *code, PyObject *callable) {
-    if (LIKELY(record_fast(code, callable, EVENT_END)))
+/* Record that a C function has returned to this code, in a frame, or has raised. */
+void c_call_end(PyObject *code, PyObject *callable, const void *frame) {
+    const void *key = key_of(frame);
+    if (LIKELY(record_fast(code, callable, EVENT_END, key)))
         return;
     Site *site = is_recorded(code) == YES ? site_of_callable(callable) : NULL;
     if (site) {
         Py_INCREF((PyObject *)site);
-        call_end(site);
+        call_end(site, key);
         Py_DECREF((PyObject *)site);
     }
 }

@@ -6,7 +6,7 @@
 
 HIDDEN void c_call_set_hook(PyObject *hook);
 HIDDEN void c_call_clear(void);
-HIDDEN int c_call_begin(PyObject *code, PyObject *callable);
-HIDDEN void c_call_end(PyObject *code, PyObject *callable);
+HIDDEN int c_call_begin(PyObject *code, PyObject *callable, const void *frame);
+HIDDEN void c_call_end(PyObject *code, PyObject *callable, const void *frame);
 
 #endif

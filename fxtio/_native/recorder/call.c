@@ -1,7 +1,9 @@
 /* The begin and the end of a call.
  *
- * Begins and ends balance: an end whose begin was not seen, as of functions that already ran at the start of the
- * recording, is left out. */
+ * Begins and ends balance: each end is compared with what is open.  One whose begin was not seen is left out: that of
+ * a function that already ran at the start of the recording, that was interrupted at its first instruction, or into
+ * which an exception was thrown in a way that the interpreter does not report.  An end that is missing is written when
+ * the call around it ends. */
 #include "call.h"
 #include "open_span.h"
 
@@ -11,18 +13,18 @@ CallLimits call_limits;
 void call_note_begin(State *state) {
     if (!call_limits.min_ticks)
         return;
-    if (!state->open_calls)
-        state->open_calls = PyMem_RawCalloc(MAX_OPEN_CALLS, sizeof *state->open_calls);
-    if (state->open_calls && state->depth < MAX_OPEN_CALLS && state->page_end && !state->identity.inline_words)
-        state->open_calls[state->depth] = (OpenCall){state->cursor - 2, state->cursor[-1]};
+    if (!state->open.calls)
+        state->open.calls = PyMem_RawCalloc(MAX_OPEN_CALLS, sizeof *state->open.calls);
+    if (state->open.calls && state->open.depth < MAX_OPEN_CALLS && state->page_end && !state->identity.inline_words)
+        state->open.calls[state->open.depth] = (OpenCall){state->cursor - 2, state->cursor[-1]};
 }
 
 /* Take back the begin of a call if the call was short and nothing was recorded since.  Returns whether that was
  * done. */
 int call_take_back(State *state, const Site *site) {
-    if (!call_limits.min_ticks || !state->open_calls || state->depth >= MAX_OPEN_CALLS || site->inline_words)
+    if (!call_limits.min_ticks || !state->open.calls || state->open.depth >= MAX_OPEN_CALLS || site->inline_words)
         return 0;
-    const OpenCall *begin = &state->open_calls[state->depth];
+    const OpenCall *begin = &state->open.calls[state->open.depth];
     if (state->cursor != begin->record + 2 || begin->record[1] != begin->tick)
         return 0;
     if (session_ticks() - begin->tick >= call_limits.min_ticks)
@@ -32,21 +34,53 @@ int call_take_back(State *state, const Site *site) {
     return 1;
 }
 
+/* Make room for one more open call.  Returns -1 without memory. */
+int call_make_room(State *state) {
+    enum { FIRST_ROOM = 256 };
+    OpenSet *open = &state->open;
+    unsigned room = open->frame_room ? 2 * open->frame_room : FIRST_ROOM;
+    OpenFrame *frames = PyMem_RawRealloc(open->frames, room * sizeof *frames);
+    if (!frames)
+        return -1;
+    open->frames = frames;
+    open->frame_room = room;
+    return 0;
+}
+
+/* End the calls within an open one, whose ends are missing.  Returns 0 if the call is not open. */
+int call_end_missing(State *state, const void *key) {
+    OpenSet *open = &state->open;
+    unsigned depth = open->depth;
+    while (depth && open->frames[depth - 1].key != key)
+        depth--;
+    if (!depth)
+        return 0;
+    while (open->depth > depth) {
+        unsigned suspended = open_spans_suspend(state);
+        uint64_t refs = open->frames[--open->depth].refs;
+        if (refs != NOT_RECORDED && call_is_within_depth(state))
+            record_missing_end(refs);
+        open_spans_resume(state, suspended);
+    }
+    return 1;
+}
+
 /* Record the begin of a call that has no arguments. */
-void call_begin(Site *site) {
-    if (call_is_within_depth(current) && record_bare(site, EVENT_BEGIN))
+void call_begin(Site *site, const void *key) {
+    int is_recorded = call_is_within_depth(current) && record_bare(site, EVENT_BEGIN);
+    if (is_recorded)
         call_note_begin(current);
     if (current->generation == session.generation)
-        current->depth++;
+        call_push_site(current, key, site, is_recorded);
 }
 
 /* Record the end of a call that has no result. */
-void call_end(Site *site) {
+void call_end(Site *site, const void *key) {
     State *state = current;
-    if (!state->depth || state->generation != session.generation)
+    if (state->generation != session.generation || !call_is_open(state, key))
         return;
     unsigned suspended = open_spans_suspend(state);
-    state->depth--;
+    state->open.depth--;
     if (call_is_within_depth(state) && !call_take_back(state, site))
         record_bare(site, EVENT_END);
     open_spans_resume(state, suspended);

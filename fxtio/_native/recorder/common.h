@@ -13,6 +13,7 @@
  *   file         the file of the recording: where its chunks lie, and how they get there
  *   definition   the region of strings and threads in front of the file
  *   thread       the state of each thread, and room for its records
+ *   strand       greenlets: each records to a track of its own
  *   site         texts, and call sites: the common part of all events of one place in the program
  *   event        events and log records
  *   task         tasks of asyncio: tracks, and flows from a task to those that it waits for
@@ -27,6 +28,7 @@
  *   snapshot     copies of the running recording, and spans that are slow enough to ask for one
  *   span         span objects
  *   mark         instants, counters, and other events that a program or the tracer asks for
+ *   order        records of finished files: without fillers, in the order of time
  *   module       the module object, begin and end of a recording
  *
  * All functions need the interpreter lock, which is what keeps threads apart; there is no other lock. */

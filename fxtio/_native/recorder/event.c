@@ -375,6 +375,17 @@ void record_end_raised(Site *site, PyObject *type) {
     Py_XDECREF(name);
 }
 
+/* Record the end of a call whose own end is missing, by the names in the header of an event. */
+void record_missing_end(uint64_t refs) {
+    State *state = current;
+    uint64_t *record = thread_room(&state, 4);
+    if (!record)
+        return;
+    size_t words = (size_t)(write_identity(record + 2, state) - record);
+    record[1] = next_tick(state);
+    commit(state, record, words, EVENT_HEADERS[EVENT_END] + words * SIZE_UNIT + state->identity.thread_ref + refs);
+}
+
 /* Record a log message. */
 int record_log(PyObject *message) {
     State *state = current;

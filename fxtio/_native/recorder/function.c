@@ -35,17 +35,18 @@ static void get_locals(PyObject *names, unsigned count, PyObject **values) {
     (void)frame, (void)names;
 }
 
-/* Record a begin with local variables as arguments. */
-static void record_begin_with_locals(Site *site, PyObject *names) {
+/* Record a begin with local variables as arguments.  Returns whether it was recorded. */
+static int record_begin_with_locals(Site *site, PyObject *names) {
     PyObject *values[MAX_ARGUMENTS];
     SavedError error = error_save();
     Py_INCREF(names);
     get_locals(names, site->count, values);
-    record_event(site, EVENT_BEGIN, values, NULL);
+    int is_recorded = record_event(site, EVENT_BEGIN, values, NULL);
     for (unsigned index = 0; index < site->count; index++)
         Py_DECREF(values[index]);
     Py_DECREF(names);
     error_restore_unless_escaped(error);
+    return is_recorded;
 }
 
 /* Put code in the cache of the fast path if it can be recorded in the simplest way. */
@@ -60,47 +61,49 @@ static void cache_code(const CodeInfo *info) {
 }
 
 /* Record the begin of a call or slice, within the limits, and the flows that end there. */
-static void record_begin(const CodeInfo *info, Site *site, int is_first) {
+static void record_begin(const CodeInfo *info, Site *site, int is_first, const void *frame) {
+    int is_recorded = 0;
     if (info->is_coroutine) {
         uint64_t track = task_track();
-        if (track && is_first)
-            record_bare_with_id(site, EVENT_ASYNC_BEGIN, &track);
+        if (track && is_first && !task_begin_operation(frame, track) &&
+            !record_bare_with_id(site, EVENT_ASYNC_BEGIN, &track))
+            task_end_operation(frame);
     }
-    if (!call_is_within_depth(current))
-        return;
-    if (info->names && is_first)
-        record_begin_with_locals(site, info->names);
-    else if (record_bare(site, EVENT_BEGIN))
-        call_note_begin(current);
-    if (UNLIKELY(current->flow_ids != NULL))
-        task_end_flows(current);
+    if (call_is_within_depth(current)) {
+        if (info->names && is_first)
+            is_recorded = record_begin_with_locals(site, info->names);
+        else if ((is_recorded = record_bare(site, EVENT_BEGIN)))
+            call_note_begin(current);
+        if (UNLIKELY(current->flow_ids != NULL))
+            task_end_flows(current);
+    }
+    if (current->generation == session.generation) /* otherwise this thread could not join */
+        call_push_site(current, frame, site, is_recorded);
 }
 
 /* Python code of the tracer, and other threads meanwhile, may run in this and in end_slow(): the site is kept alive. */
-static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first) {
+static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first, const void *frame) {
     CodeInfo *info = code_info_or_ask(code);
     if (!info || !session.active || current->paused)
         return 1;
     if (!info->site)
         return 0;
     Site *site = (Site *)Py_NewRef(info->site);
-    record_begin(info, site, is_first);
+    record_begin(info, site, is_first, frame);
     cache_code(info);
-    if (current->generation == session.generation) /* otherwise this thread could not join */
-        current->depth++;
     Py_DECREF(site);
     return 1;
 }
 
 /* Record the begin or end of a call of cached code.  Returns whether it was recorded. */
-static inline int record_fast(PyObject *code, enum EventKind kind) {
+static inline int record_fast(PyObject *code, enum EventKind kind, const void *frame) {
     const CachedCode *entry = code_cache_entry(code);
-    return LIKELY(entry->code == code) && call_record_fast(entry->site, kind);
+    return LIKELY(entry->code == code) && call_record_fast(entry->site, kind, frame);
 }
 
 /* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded. */
-static inline int begin(PyObject *code, int is_first) {
-    return LIKELY(record_fast(code, EVENT_BEGIN)) || begin_slow(code, is_first);
+static inline int begin(PyObject *code, int is_first, const void *frame) {
+    return LIKELY(record_fast(code, EVENT_BEGIN, frame)) || begin_slow(code, is_first, frame);
 }
 
 /* ---- End. ---- */
@@ -115,41 +118,57 @@ static void record_end(Site *site, int with_result, PyObject *result, PyObject *
         record_bare(site, EVENT_END);
 }
 
+/* What the interpreter reports of the end of a call or slice. */
+typedef struct {
+    const void *frame;
+    int is_last; /* whether the call ends, and not only a slice of it */
+    PyObject *result, *exception;
+} Ending;
+
+/* Record the end of the operation of a coroutine on the track of its task, if it is open. */
+static void record_operation_end(Site *site, const void *frame) {
+    uint64_t track = task_end_operation(frame);
+    if (track)
+        record_bare_with_id(site, EVENT_ASYNC_END, &track);
+}
+
 /* Record the end of a call or slice, within the limits, and the flows that begin there. */
-static void record_slice_end(const CodeInfo *info, Site *site, int is_last, PyObject *result, PyObject *exception) {
+static void record_slice_end(const CodeInfo *info, Site *site, const Ending *ending) {
     State *state = current;
-    if (UNLIKELY(info->is_coroutine && !is_last && result))
-        task_begin_flows(result);
-    if (UNLIKELY(!session.active || !state->depth || state->generation != session.generation))
+    if (UNLIKELY(info->is_coroutine && !ending->is_last && ending->result))
+        task_begin_flows(ending->result);
+    if (UNLIKELY(!session.active || state->generation != session.generation))
         return;
-    unsigned suspended = open_spans_suspend(state);
-    state->depth--;
-    if (LIKELY(call_is_within_depth(state) && !call_take_back(state, site)))
-        record_end(site, info->with_result && is_last, result, exception);
-    open_spans_resume(state, suspended);
-    if (UNLIKELY(info->is_coroutine && is_last)) {
-        uint64_t track = task_track();
-        if (track)
-            record_bare_with_id(site, EVENT_ASYNC_END, &track);
+    if (LIKELY(call_is_open(state, ending->frame))) {
+        unsigned suspended = open_spans_suspend(state);
+        state->open.depth--;
+        if (LIKELY(call_is_within_depth(state) && !call_take_back(state, site)))
+            record_end(site, info->with_result && ending->is_last, ending->result, ending->exception);
+        open_spans_resume(state, suspended);
     }
+    if (UNLIKELY(info->is_coroutine && ending->is_last))
+        record_operation_end(site, ending->frame);
 }
 
 /* Record the end of a call or slice of code that is not cached.  Returns 0 if the code is not recorded. */
-static __attribute__((noinline)) int end_slow(PyObject *code, int is_last, PyObject *result, PyObject *exception) {
+static __attribute__((noinline)) int end_slow(PyObject *code, const Ending *ending) {
     CodeInfo *info = code_info(code);
     if (UNLIKELY(!info || !session.active || current->paused))
         return 1;
     if (!info->site)
         return 0;
     Site *site = (Site *)Py_NewRef(info->site);
-    record_slice_end(info, site, is_last, result, exception);
+    record_slice_end(info, site, ending);
     Py_DECREF(site);
     return 1;
 }
 
 /* Record the end of a call, or of a slice of it that is not the last.  Returns 0 if the code is not recorded. */
-static inline int end(PyObject *code, int is_last, PyObject *result, PyObject *exception) {
-    return LIKELY(!exception && record_fast(code, EVENT_END)) || end_slow(code, is_last, result, exception);
+static inline int end(PyObject *code, int is_last, PyObject *result, PyObject *exception, const void *frame) {
+    if (LIKELY(!exception && record_fast(code, EVENT_END, frame)))
+        return 1;
+    const Ending ending = {frame, is_last, result, exception};
+    return end_slow(code, &ending);
 }
 
 /* ---- From CPython 3.12 on: callbacks of sys.monitoring. ---- */
@@ -175,17 +194,18 @@ static inline PyObject *none_or_disable(int is_recorded) {
 
 #define CALLBACK(name, expression)                                                               \
     static PyObject *name(PyObject *self, PyObject *const *args, size_t flags, PyObject *keys) { \
+        const void *frame = call_running_frame(current);                                         \
         (void)self, (void)flags, (void)keys;                                                     \
         return unless_escaped(expression);                                                       \
     }
-CALLBACK(on_start, none_or_disable(begin(args[0], 1)))
-CALLBACK(on_resume, none_or_disable(begin(args[0], 0)))
-CALLBACK(on_throw, (begin(args[0], 0), Py_NewRef(Py_None)))
-CALLBACK(on_return, none_or_disable(end(args[0], 1, args[2], NULL)))
-CALLBACK(on_yield, none_or_disable(end(args[0], 0, args[2], NULL)))
-CALLBACK(on_unwind, (end(args[0], 1, NULL, args[2]), Py_NewRef(Py_None)))
-CALLBACK(on_call, none_or_disable(c_call_begin(args[0], args[2])))
-CALLBACK(on_call_over, (c_call_end(args[0], args[2]), Py_NewRef(Py_None)))
+CALLBACK(on_start, none_or_disable(begin(args[0], 1, frame)))
+CALLBACK(on_resume, none_or_disable(begin(args[0], 0, frame)))
+CALLBACK(on_throw, (begin(args[0], 0, frame), Py_NewRef(Py_None)))
+CALLBACK(on_return, none_or_disable(end(args[0], 1, args[2], NULL, frame)))
+CALLBACK(on_yield, none_or_disable(end(args[0], 0, args[2], NULL, frame)))
+CALLBACK(on_unwind, (end(args[0], 1, NULL, args[2], frame), Py_NewRef(Py_None)))
+CALLBACK(on_call, none_or_disable(c_call_begin(args[0], args[2], frame)))
+CALLBACK(on_call_over, (c_call_end(args[0], args[2], frame), Py_NewRef(Py_None)))
 
 /* Add a callback to the module.  Returns -1 with an exception set on failure. */
 static int add_callback(PyObject *module, const char *name, vectorcallfunc call) {
@@ -211,13 +231,13 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
     /* Of a generator or coroutine each slice is reported, but not whether it is the first or the last one. */
     int is_whole = !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
     if (what == PyTrace_CALL)
-        begin((PyObject *)code, is_whole);
+        begin((PyObject *)code, is_whole, frame);
     else if (what == PyTrace_RETURN)
-        end((PyObject *)code, is_whole, is_whole ? arg : NULL, NULL);
+        end((PyObject *)code, is_whole, is_whole ? arg : NULL, NULL, frame);
     else if (what == PyTrace_C_CALL)
-        c_call_begin((PyObject *)code, arg);
+        c_call_begin((PyObject *)code, arg, frame);
     else
-        c_call_end((PyObject *)code, arg);
+        c_call_end((PyObject *)code, arg, frame);
     Py_DECREF(code);
     if (LIKELY(!current->escaped))
         return 0;
@@ -304,6 +324,7 @@ PyMethodDef function_methods[] = {
 void function_clear(void) {
     code_cache_clear();
     c_call_clear();
+    task_forget_operations();
 }
 
 /* Make the callbacks.  Returns -1 with an exception set on failure. */

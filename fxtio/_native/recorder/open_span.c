@@ -7,30 +7,32 @@
 enum { MAX_OPEN_SPANS = 64 };
 
 /* Set the depth of the innermost open span. */
-static void update_depth(State *state) {
-    state->open_span_depth = state->open_span_count ? state->open_spans[state->open_span_count - 1].depth : 0;
+static void update_depth(OpenSet *open) {
+    open->span_depth = open->span_count ? open->spans[open->span_count - 1].depth : 0;
 }
 
 /* Note a span that has begun within functions. */
 void open_span_add(State *state, const void *span, Site *site) {
-    if (!state->open_spans && !(state->open_spans = PyMem_RawCalloc(MAX_OPEN_SPANS, sizeof *state->open_spans)))
+    OpenSet *open = &state->open;
+    if (!open->spans && !(open->spans = PyMem_RawCalloc(MAX_OPEN_SPANS, sizeof *open->spans)))
         return;
-    if (state->open_span_count == MAX_OPEN_SPANS)
+    if (open->span_count == MAX_OPEN_SPANS)
         return;
-    state->open_spans[state->open_span_count++] = (OpenSpan){span, Py_NewRef((PyObject *)site), state->depth};
-    update_depth(state);
+    open->spans[open->span_count++] = (OpenSpan){span, Py_NewRef((PyObject *)site), open->depth};
+    update_depth(open);
 }
 
 /* Forget a span that has ended. */
 void open_span_remove(State *state, const void *span) {
-    for (unsigned index = state->open_span_count; index-- > 0;) {
-        OpenSpan *entry = &state->open_spans[index];
+    OpenSet *open = &state->open;
+    for (unsigned index = open->span_count; index-- > 0;) {
+        OpenSpan *entry = &open->spans[index];
         if (entry->span != span)
             continue;
         PyObject *site = entry->site;
-        state->open_span_count--;
-        memmove(entry, entry + 1, (state->open_span_count - index) * sizeof *entry);
-        update_depth(state);
+        open->span_count--;
+        memmove(entry, entry + 1, (open->span_count - index) * sizeof *entry);
+        update_depth(open);
         Py_DECREF(site);
         return;
     }
@@ -45,20 +47,21 @@ void open_span_remove_from(uint64_t thread, const void *span) {
 
 /* End the spans that were opened at this depth or deeper.  Returns how many. */
 unsigned open_spans_end(State *state) {
+    OpenSet *open = &state->open;
     unsigned count = 0;
-    while (count < state->open_span_count &&
-           state->open_spans[state->open_span_count - 1 - count].depth >= state->depth)
-        record_bare((Site *)state->open_spans[state->open_span_count - 1 - count++].site, EVENT_END);
+    while (count < open->span_count && open->spans[open->span_count - 1 - count].depth >= open->depth)
+        record_bare((Site *)open->spans[open->span_count - 1 - count++].site, EVENT_END);
     return count;
 }
 
 /* Begin the innermost `count` spans again, unless the recording has ended meanwhile. */
 void open_spans_begin(State *state, unsigned count) {
-    if (count > state->open_span_count)
+    OpenSet *open = &state->open;
+    if (count > open->span_count)
         return;
-    for (unsigned index = state->open_span_count - count; index < state->open_span_count; index++) {
-        record_bare((Site *)state->open_spans[index].site, EVENT_BEGIN);
-        state->open_spans[index].depth = state->depth;
+    for (unsigned index = open->span_count - count; index < open->span_count; index++) {
+        record_bare((Site *)open->spans[index].site, EVENT_BEGIN);
+        open->spans[index].depth = open->depth;
     }
-    update_depth(state);
+    update_depth(open);
 }

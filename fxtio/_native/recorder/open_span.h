@@ -14,7 +14,7 @@ HIDDEN void open_spans_begin(State *state, unsigned count);
 /* End the spans that were opened in the function that is about to end.  Returns how many: open_spans_resume() takes
  * it. */
 static inline unsigned open_spans_suspend(State *state) {
-    return UNLIKELY(state->depth <= state->open_span_depth) ? open_spans_end(state) : 0;
+    return UNLIKELY(state->open.depth <= state->open.span_depth) ? open_spans_end(state) : 0;
 }
 
 /* Begin the innermost `count` spans again, outside of the function that has ended. */

@@ -157,7 +157,7 @@ static void enter(Span *span) {
     span->track = track;
     span->begin_tick = current->earliest_tick;
     span->identity = current->identity;
-    if (UNLIKELY(current->depth && !track))
+    if (UNLIKELY(current->open.depth && !track))
         open_span_add(current, span, span->site);
 }
 
@@ -211,7 +211,7 @@ static void record_end_where_begun(Span *span, PyObject *exception) {
     State *state = current;
     if (LIKELY(state->identity.thread == span->identity.thread || span->is_shared)) {
         record_end(span, exception);
-        if (UNLIKELY(state->open_span_count && !span->track))
+        if (UNLIKELY(state->open.span_count && !span->track))
             open_span_remove(state, span);
         return;
     }

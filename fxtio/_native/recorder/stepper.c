@@ -5,7 +5,7 @@
  * program may do with one it may not do with another.  A stepper reports the class of the object that it stands for,
  * and takes from that object every attribute that it does not have itself. */
 #include "stepper.h"
-#include "event.h"
+#include "call.h"
 #include "open_span.h"
 #include "stack.h"
 #include "task.h"
@@ -51,7 +51,7 @@ static Slice begin(Stepper *stepper) {
                             ? record_event(stepper->site, EVENT_BEGIN, &PyTuple_GET_ITEM(stepper->values, 0), NULL)
                             : record_bare(stepper->site, EVENT_BEGIN);
     if (LIKELY(slice.is_recorded))
-        current->depth++;
+        call_push_site(current, stepper, stepper->site, 1);
     if (UNLIKELY(current->flow_ids != NULL))
         task_end_flows(current);
     return slice;
@@ -81,10 +81,10 @@ static void record_failure(const Stepper *stepper) {
 /* Record the end of a slice on the track of the thread. */
 static void end_slice(Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
     State *state = current;
-    if (UNLIKELY(!slice.is_recorded || slice.generation != session.generation || !state->depth))
+    if (UNLIKELY(!slice.is_recorded || slice.generation != session.generation || !call_is_open(state, stepper)))
         return;
     unsigned suspended = open_spans_suspend(state);
-    state->depth--;
+    state->open.depth--;
     if (UNLIKELY(status == PYGEN_ERROR))
         record_failure(stepper);
     else if (UNLIKELY(status == PYGEN_RETURN && stepper->with_result && stepper->kind != STEP_OF_ASYNC_GENERATOR))

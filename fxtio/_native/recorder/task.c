@@ -50,6 +50,90 @@ void task_end_flows(State *state) {
     Py_DECREF(ids);
 }
 
+/* ---- Operations: whole calls of coroutines on the tracks of tasks. ---- */
+
+/* The track on which the operation of a coroutine, known by its frame, is open. */
+typedef struct {
+    const void *frame; /* NULL for an entry that is free */
+    uint64_t track;
+} Operation;
+
+/* Entries lie at the place that the frame gives or behind it, without a free one between. */
+static struct {
+    Operation *entries;
+    size_t mask, count; /* a power of two less 1; of the entries that are used */
+} operations;
+
+static size_t place_of(const void *frame) {
+    return ((uintptr_t)frame >> 4) * 0x9E3779B97F4A7C15u >> 20 & operations.mask;
+}
+
+/* Return the entry of a frame, or the free one where it would be. */
+static Operation *find_operation(const void *frame) {
+    size_t place = place_of(frame);
+    while (operations.entries[place].frame && operations.entries[place].frame != frame)
+        place = (place + 1) & operations.mask;
+    return &operations.entries[place];
+}
+
+/* Make room for one more.  Returns -1 without memory. */
+static int grow_operations(void) {
+    enum { FIRST_ROOM = 64 };
+    Operation *old = operations.entries;
+    size_t old_room = old ? operations.mask + 1 : 0, room = old ? 2 * old_room : FIRST_ROOM;
+    Operation *entries = PyMem_RawCalloc(room, sizeof *entries);
+    if (!entries)
+        return -1;
+    operations.entries = entries;
+    operations.mask = room - 1;
+    for (size_t index = 0; index < old_room; index++)
+        if (old[index].frame)
+            *find_operation(old[index].frame) = old[index];
+    PyMem_RawFree(old);
+    return 0;
+}
+
+/* Forget all operations. */
+void task_forget_operations(void) {
+    PyMem_RawFree(operations.entries);
+    memset(&operations, 0, sizeof operations);
+}
+
+/* Note that the operation of the coroutine in a frame has begun on a track.  Returns -1 without memory. */
+int task_begin_operation(const void *frame, uint64_t track) {
+    if (2 * operations.count >= operations.mask && grow_operations())
+        return -1;
+    Operation *entry = find_operation(frame);
+    operations.count += !entry->frame;
+    *entry = (Operation){frame, track};
+    return 0;
+}
+
+/* Return the track on which the operation of the coroutine in a frame is open, and forget it; 0 if it is not open. */
+uint64_t task_end_operation(const void *frame) {
+    if (!operations.count)
+        return 0;
+    Operation *entry = find_operation(frame);
+    uint64_t track = entry->track;
+    if (!entry->frame)
+        return 0;
+    size_t hole = (size_t)(entry - operations.entries), place = hole;
+    operations.count--;
+    for (;;) { /* move those behind to the hole that may lie there */
+        operations.entries[hole] = (Operation){NULL, 0};
+        do {
+            place = (place + 1) & operations.mask;
+            if (!operations.entries[place].frame)
+                return track;
+        } while (((place - place_of(operations.entries[place].frame)) & operations.mask) <
+                 ((place - hole) & operations.mask));
+        operations.entries[hole] = operations.entries[place];
+        hole = place;
+    }
+}
+
+/* ---- Flows to tasks. ---- */
+
 /* Begin a flow to each task that the running task is about to wait for, once per step. */
 void task_begin_flows(PyObject *awaited) {
     State *state = current;

@@ -5,6 +5,9 @@
 #include "event.h"
 
 HIDDEN int task_init(void);
+HIDDEN void task_forget_operations(void);
+HIDDEN int task_begin_operation(const void *frame, uint64_t track);
+HIDDEN uint64_t task_end_operation(const void *frame);
 HIDDEN void task_end_flows(State *state);
 HIDDEN void task_begin_flows(PyObject *awaited);
 HIDDEN uint64_t task_find_track(State *state, PyThreadState *thread);

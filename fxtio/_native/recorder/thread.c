@@ -23,6 +23,7 @@ static struct {
     uint64_t used_slots; /* of the thread table */
     uint64_t *blank;     /* the pages of an empty chunk, hidden */
     int is_full;         /* no chunk could be written: nothing is recorded any more */
+    uint64_t settled;    /* up to this size of the file, hardly any thread has records in its chunk */
     State *states;       /* of all threads that were ever seen and have not ended; outlives a recording */
 } threads;
 
@@ -51,19 +52,28 @@ static void in_child(void) {
     session.active = 0;
 }
 
-/* Forget the spans that are open within functions. */
-void thread_drop_open_spans(State *state) {
-    while (state->open_span_count)
-        Py_DECREF(state->open_spans[--state->open_span_count].site);
-    state->open_span_depth = 0;
+/* Forget what is open, and keep the memory. */
+void open_set_forget(OpenSet *open) {
+    while (open->span_count)
+        Py_DECREF(open->spans[--open->span_count].site);
+    open->span_depth = 0;
+    open->depth = 0;
+}
+
+/* Free what is open on a track. */
+void open_set_free(OpenSet *open) {
+    open_set_forget(open);
+    PyMem_RawFree(open->frames);
+    PyMem_RawFree(open->spans);
+    PyMem_RawFree(open->calls);
+    *open = (OpenSet){0};
 }
 
 /* Free a state and what it holds. */
 static void free_state(State *state) {
     Py_CLEAR(state->flow_ids);
-    thread_drop_open_spans(state);
-    PyMem_RawFree(state->open_spans);
-    PyMem_RawFree(state->open_calls);
+    Py_CLEAR(state->strands);
+    open_set_free(&state->open);
     free(state);
 }
 
@@ -103,14 +113,14 @@ void threads_stop(void) {
     while ((state = *link)) {
         session.lost += state->lost;
         state->lost = 0;
-        state->depth = 0;
         close_state(state);
         if (state->chunk)
             munmap(state->chunk, CHUNK_BYTES);
         state->chunk = NULL;
         state->context_version = state->track = state->await_version = 0;
         Py_CLEAR(state->flow_ids);
-        thread_drop_open_spans(state);
+        Py_CLEAR(state->strands);
+        open_set_forget(&state->open);
         state->generation = 0;
         if (__atomic_load_n(&state->ended, __ATOMIC_ACQUIRE)) {
             *link = state->next;
@@ -158,6 +168,7 @@ static int inherit_chunk(State *state) {
             continue;
         }
         state->chunk = other->chunk;
+        state->chunk_since = other->chunk_since;
         set_room(state, other->cursor, other->page_end);
         session.lost += other->lost;
         *link = other->next;
@@ -170,26 +181,68 @@ static int inherit_chunk(State *state) {
 static int open_chunk(State *state) {
     if (!inherit_chunk(state))
         return 0;
-    uint64_t offset = file_append(threads.blank, 0), *chunk = offset ? file_map(offset) : NULL;
+    uint64_t offset = file_append(threads.blank, CHUNK_PAGES, LIVE_CHUNK), *chunk = offset ? file_map(offset) : NULL;
     if (!chunk)
         return -1;
     chunk_show(chunk, 1);
     state->chunk = chunk;
+    state->chunk_since = file_end();
     use_page(state, chunk);
     return 0;
 }
 
-/* Copy a full chunk to where it stays, and make it empty.  Returns -1 if there is no room for the copy. */
-static int flush_chunk(State *state) {
-    uint64_t *chunk = state->chunk, offset = file_append(chunk, 1), *copy = offset ? file_word(offset) : NULL;
+/* Copy the records of a chunk to where they stay, and make it empty.  Returns -1 if there is no room for the copy. */
+static int move_records(State *state, unsigned pages, enum ChunkRole role) {
+    uint64_t *chunk = state->chunk, offset = file_append(chunk, pages, role), *copy = offset ? file_word(offset) : NULL;
     if (!copy)
         return -1;
     chunk_show(copy, 1);
     chunk_show(chunk, 0);
     chunk_clear(chunk);
     chunk_show(chunk, 1);
-    use_page(state, chunk);
+    state->chunk_since = file_end();
     session.flushed_chunks++;
+    return 0;
+}
+
+/* Move the records of threads that seldom record, if the file has grown much since they began to fill their chunks: so
+ * the events of all threads stand in the file in the order of time, but for a bounded part of it. */
+static void move_late_records(void) {
+    enum { LEAST_CHUNKS = 32 };
+    uint64_t chunks = 0, grown = (file_end() - threads.settled) / CHUNK_BYTES;
+    if (grown < LEAST_CHUNKS || file_is_ring())
+        return;
+    for (State *state = threads.states; state; state = state->next)
+        chunks += state->chunk != NULL;
+    if (grown < chunks) /* each of them may cost a page that is hardly used */
+        return;
+    for (State *state = threads.states; state; state = state->next) {
+        unsigned pages = state->chunk && state->cursor ? chunk_used_pages(state->chunk) : 0;
+        if (pages && state->chunk_since <= threads.settled && !move_records(state, pages, FULL_CHUNK))
+            use_page(state, state->chunk);
+    }
+    threads.settled = file_end();
+}
+
+/* Move the records of a full chunk.  Returns -1 if there is no room for them. */
+static int flush_chunk(State *state) {
+    if (move_records(state, CHUNK_PAGES, FULL_CHUNK))
+        return -1;
+    use_page(state, state->chunk);
+    move_late_records();
+    return 0;
+}
+
+/* When nothing is recorded any more, move the records of all threads behind those that they recorded before.  Returns
+ * -1 if there is no room for all of them, or the file is a ring. */
+int threads_settle(void) {
+    if (file_is_ring())
+        return -1;
+    for (State *state = threads.states; state; state = state->next) {
+        unsigned pages = state->chunk ? chunk_used_pages(state->chunk) : 0;
+        if (pages && move_records(state, pages, LAST_CHUNK))
+            return -1;
+    }
     return 0;
 }
 
@@ -295,17 +348,16 @@ int thread_resume(State *state, Pause *pause) {
     return goes_on;
 }
 
-/* Call the thread hook, which records the name of the thread and returns whether Python started it. */
-static void call_thread_hook(State *state) {
-    if (!session.objects.thread_hook)
-        return;
+/* Call the thread hook, which records the name of the thread.  Returns whether Python started it. */
+static int call_thread_hook(State *state) {
     Pause pause = thread_pause(state);
     PyObject *id = PyLong_FromUnsignedLongLong(state->identity.thread);
     PyObject *is_python = id ? session_call_hook(session.objects.thread_hook, id) : NULL;
     Py_XDECREF(id);
-    state->python_thread = is_python == Py_True ? PyThreadState_Get() : NULL;
+    int result = is_python == Py_True;
     Py_XDECREF(is_python);
     thread_resume(state, &pause);
+    return result;
 }
 
 /* Return the state of the calling thread, whether it has joined the session or not; NULL without memory. */
@@ -339,6 +391,14 @@ static void define_thread(State *state) {
     set_room(state, state->cursor, state->page_end);
 }
 
+/* Let the thread record to a track with an id of its own, which is defined and gets a name. */
+void thread_define_track(State *state, uint64_t id) {
+    state->identity = (Identity){.process = state->identity.process, .thread = id, .inline_words = 2};
+    set_room(state, state->cursor, state->page_end);
+    define_thread(state);
+    call_thread_hook(state);
+}
+
 /* Let the calling thread take part in the session.  Returns NULL if there is no room; other threads may still have
  * some. */
 static State *join_session(void) {
@@ -350,14 +410,14 @@ static State *join_session(void) {
     state->identity.thread = (uint64_t)syscall(SYS_gettid);
     state->identity.thread_ref = 0;
     state->identity.inline_words = 2;
-    state->depth = 0;
+    open_set_forget(&state->open);
     state->earliest_tick = 0;
     if (open_chunk(state)) {
         note_loss();
         return NULL;
     }
     define_thread(state);
-    call_thread_hook(state);
+    state->python_thread = call_thread_hook(state) ? PyThreadState_Get() : NULL;
     return state;
 }
 

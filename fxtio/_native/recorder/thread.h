@@ -19,12 +19,31 @@ typedef struct {
     uint64_t *record, tick;
 } OpenCall;
 
+/* A call that has begun and has not ended. */
+typedef struct {
+    const void *key; /* tells it from all others that are open: the frame of a function, or something in its place */
+    uint64_t refs;   /* the names in the header of its end; NOT_RECORDED if its begin is not recorded */
+} OpenFrame;
+
+#define NOT_RECORDED UINT64_MAX
+
 /* A span that was opened within a function and is open.  `span` serves to recognize it, and may be freed already. */
 typedef struct {
     const void *span;
     PyObject *site;
     unsigned depth;
 } OpenSpan;
+
+/* What is open on a track, of a thread or of a greenlet. */
+typedef struct {
+    unsigned depth;      /* calls that have begun and have not ended */
+    unsigned frame_room; /* how many of them `frames` can hold */
+    unsigned span_count;
+    unsigned span_depth; /* `depth` where the innermost was opened */
+    OpenFrame *frames;   /* the innermost last */
+    OpenSpan *spans;     /* the innermost last */
+    OpenCall *calls;     /* by depth; NULL unless short calls are taken back */
+} OpenSet;
 
 typedef struct State {
     uint64_t *cursor;   /* where the next record goes; NULL if nothing can be recorded */
@@ -34,18 +53,16 @@ typedef struct State {
     uint64_t earliest_tick;       /* of the next record */
     Identity identity;
     unsigned paused;          /* whether code of the tracer runs, how deeply nested: then nothing is recorded */
-    unsigned depth;           /* calls that have begun and have not ended */
+    OpenSet open;             /* what is open on the present track */
+    PyObject *strands;        /* dict: identity of a greenlet to what it has open; NULL without greenlets */
     uint64_t *chunk;
+    uint64_t chunk_since;     /* the size of the file when the chunk was last empty */
     uint64_t generation;      /* of the session that the thread has joined */
     uint64_t lost;            /* events for which there was no room */
     uint64_t context_version; /* of the thread's context when `track` was determined: each step of a task changes it */
     uint64_t track;           /* the id of the running task's track, 0 for none */
     PyObject *flow_ids;       /* tuple of ids of flows that end at the next begin in this task, or NULL */
     uint64_t await_version;   /* of the context when flows to awaited tasks were last recorded */
-    OpenSpan *open_spans;     /* the innermost last */
-    unsigned open_span_count;
-    unsigned open_span_depth; /* `depth` where the innermost was opened */
-    OpenCall *open_calls;     /* by depth; NULL unless short calls are taken back */
     int ended;                /* whether the thread has ended */
     int escaped;              /* whether an exception interrupted code of the tracer that is the program's; it is set */
     struct State *next;
@@ -57,6 +74,7 @@ HIDDEN int threads_init(void);
 HIDDEN int threads_start(void);
 HIDDEN void threads_stop(void);
 HIDDEN void threads_seal(void);
+HIDDEN int threads_settle(void);
 HIDDEN uint64_t threads_lost(void);
 HIDDEN State *threads_first(void);
 
@@ -64,7 +82,9 @@ HIDDEN State *thread_state(void);
 HIDDEN uint64_t *thread_room(State **state, unsigned words);
 HIDDEN uint64_t *thread_next_page(State *state);
 HIDDEN void thread_set_identity(State *state, Identity identity);
-HIDDEN void thread_drop_open_spans(State *state);
+HIDDEN void thread_define_track(State *state, uint64_t id);
+HIDDEN void open_set_forget(OpenSet *open);
+HIDDEN void open_set_free(OpenSet *open);
 
 /* Code of the tracer runs between these two: it is not recorded, and the program's exception is kept. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* Callables that stand for others and record their calls: for callables without a code object, and before CPython
  * 3.12 for functions. */
 #include "traced.h"
-#include "event.h"
+#include "call.h"
 #include "open_span.h"
 #include "stack.h"
 #include "stepper.h"
@@ -141,17 +141,18 @@ static inline PyObject *call_wrapped(Traced *traced, PyObject *const *args, size
 /* Call what returns a plain value, and record that as a span. */
 static PyObject *call_as_span(Traced *traced, PyObject *const *args, size_t flags, PyObject *keys) {
     uint64_t generation = session.generation;
+    const void *key = __builtin_frame_address(0);
     if (UNLIKELY(!stack_has_room()))
         return NULL;
     int is_recorded = record_begin(traced, args, PyVectorcall_NARGS(flags), keys);
     if (LIKELY(is_recorded))
-        current->depth++;
+        call_push_site(current, key, traced->site, 1);
     PyObject *result = LIKELY(!current->escaped) ? call_wrapped(traced, args, flags, keys) : unless_escaped(NULL);
     State *state = current;
-    if (UNLIKELY(!is_recorded || generation != session.generation || !state->depth))
+    if (UNLIKELY(!is_recorded || generation != session.generation || !call_is_open(state, key)))
         return result;
     unsigned suspended = open_spans_suspend(state);
-    state->depth--;
+    state->open.depth--;
     if (UNLIKELY(!result))
         record_failure(traced);
     else if (UNLIKELY(traced->with_result))
@@ -304,7 +305,15 @@ static PyMemberDef traced_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+/* Return the class that this callable reports: that of a function for which it stands, as tools look at functions. */
+static PyObject *traced_class(PyObject *self, void *closure) {
+    PyObject *wrapped = ((Traced *)self)->wrapped;
+    (void)closure;
+    return Py_NewRef(PyFunction_Check(wrapped) ? Py_TYPE(wrapped) : Py_TYPE(self));
+}
+
 static PyGetSetDef traced_getset[] = {
+    {"__class__", traced_class, NULL, NULL, NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
