@@ -19,9 +19,18 @@ RUN = [sys.executable, "-m", "fxtio", "run", "-q", "-o", "out.fxt"]
 
 
 def printed(folder: Path, *command: str) -> str:
+    main = folder / "main.py"
+    standard_input = main.read_text("utf-8") if main.exists() else ""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     child = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+        input=standard_input,
     )
     assert child.returncode == 0, child.stderr
     return child.stdout
@@ -40,6 +49,19 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("script", ["sub/real.py", "./sub/real.py", "link.py", "sub/../link.py"])
 def test_script_has_the_environment_of_python(script: str, folder: Path) -> None:
     assert printed(folder, *RUN, script, "--its", "own") == printed(folder, sys.executable, script, "--its", "own")
+
+
+@pytest.mark.parametrize("program", [["main.py"], ["-"], ["-c", "import main"], ["-m", "main"]])
+def test_the_main_module_is_that_of_python(program: list[str], folder: Path) -> None:
+    """`__loader__`, by which `inspect` and `linecache` find the source, is one of its attributes."""
+    source = (
+        "import __main__ as main, sys\n"
+        "loader = main.__loader__\n"
+        "print(loader if isinstance(loader, type) else (type(loader), loader.name, loader.path))\n"
+        "print(sorted(set(vars(main)) - {'main', 'loader', 'sys'}), getattr(main, '__file__', None))\n"
+    )
+    (folder / "main.py").write_text(source, encoding="utf-8")
+    assert printed(folder, *RUN, *program) == printed(folder, sys.executable, *program)
 
 
 @pytest.mark.parametrize("script", ["app.py", "./app.py", "sub/../app.py"])

@@ -10,8 +10,9 @@ import pickle
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -254,3 +255,30 @@ def test_whole_programs(out: Path) -> None:
         assert (parent.name or "").endswith("Tree.grow")
     if sys.version_info >= (3, 12):
         assert view.named("fails")[0].args == {"exception": "ValueError"}
+
+
+def test_tools_that_look_at_functions() -> None:
+    """They see a traced function as the function that it was, also where another object stands for it."""
+    added = 3
+
+    def plain(a: int, b: int = 1) -> int:
+        return a + b + added
+
+    traced = fxtio.trace(plain)
+    assert isinstance(traced, FunctionType) and inspect.isfunction(traced)
+    assert inspect.getsourcefile(traced) == __file__
+    assert inspect.getclosurevars(traced).nonlocals == {"added": 3}
+    spec = mock.create_autospec(traced)
+    with pytest.raises(TypeError):
+        spec(1, 2, 3)
+    assert fxtio.trace(traced)(1) == 5
+
+
+def test_a_traced_local_function_is_pickled_by_value() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    @fxtio.trace
+    def local(number: int) -> int:
+        return number + 1
+
+    assert pickle.loads(cloudpickle.dumps(local))(1) == 2

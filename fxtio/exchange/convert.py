@@ -123,16 +123,25 @@ def convert(
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
     if table is not None:
         exporter, is_directory = _of_table(exporter, name, table), False
-    attempt = _Attempt(target, exporter, is_directory=is_directory)
+    return _export(timeline, _Attempt(target, exporter, is_directory=is_directory), what, strict=strict)
+
+
+def _export(timeline: Timeline, attempt: _Attempt, what: Simplification, *, strict: bool) -> Losses:
+    """Write a timeline by way of its tables, and return what was lost, and what was left out.
+
+    Raises:
+        LossError: something would be lost, and `strict` is set.
+    """
     with attempt:
         short = what.short_opened(timeline)
         written, registry = timeline.fold(
-            lambda registry: Simplified(attempt.begin(registry), registry, what, short), *what.tables(exporter.TABLES)
+            lambda registry: Simplified(attempt.begin(registry), registry, what, short),
+            *what.tables(attempt.exporter.TABLES),
         )
         written.finish()
         losses: Losses = +(registry.losses + written.exporter.losses)
         if strict and losses:
-            raise LossError(str(target), losses)
+            raise LossError(str(attempt.target), losses)
     return losses + written.left_out
 
 
@@ -157,8 +166,8 @@ class _Attempt:
     """An exporter and its target, which a second call of `begin` replaces by new ones."""
 
     def __init__(self, target: str | Path, exporter: type[Exporter], *, is_directory: bool) -> None:
-        self._target = target
-        self._exporter = exporter
+        self.target = target
+        self.exporter = exporter
         self._open: Callable[[str | Path], AbstractContextManager[Any]] = _whole_directory if is_directory else _whole
         self._place: AbstractContextManager[Any] | None = None
 
@@ -174,9 +183,9 @@ class _Attempt:
         if self._place is not None:
             again = FxtioError("written again")
             self._place.__exit__(FxtioError, again, None)
-        self._place = self._open(self._target)
+        self._place = self._open(self.target)
         place: Any = self._place.__enter__()
-        return self._exporter(place, registry)
+        return self.exporter(place, registry)
 
 
 @contextmanager

@@ -83,13 +83,13 @@ def _traced(target: Any, **settings: Any) -> Any:
         return target if traced is function else type(target)(traced)
     if not callable(target):
         raise TypeError(f"{target!r} cannot be called")
-    return _traced_function(target, **settings) if isinstance(target, FunctionType) else _wrapper(target, **settings)
+    return _traced_function(target, **settings) if type(target) is FunctionType else _wrapper(target, **settings)
 
 
 def _traced_class(target: type, name: str | None, skip: frozenset[str], **settings: Any) -> type:
     """Trace the methods that the class itself defines."""
     for attribute, value in list(vars(target).items()):
-        if attribute not in skip and isinstance(value, FunctionType | staticmethod | classmethod):
+        if attribute not in skip and issubclass(type(value), FunctionType | staticmethod | classmethod):
             traced = _traced(value, name=f"{name}.{attribute}" if name else None, skip=skip, **settings)
             if traced is not value:
                 setattr(target, attribute, traced)

@@ -16,7 +16,7 @@ from functools import cache
 from types import CodeType, MethodDescriptorType, ModuleType
 from typing import Any
 
-from fxtio.tracer import monitor, plain
+from fxtio.tracer import greenlets, monitor, plain
 from fxtio.tracer.backend import recorder
 
 CATEGORY = "function"
@@ -140,6 +140,7 @@ def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks:
     """
 
     def hook(code: CodeType) -> Any:
+        greenlets.follow()  # which the program may have imported since
         return site_of(code) if accepted is not None and accepted.accepts(code) else None
 
     c_functions = c_functions and accepted is not None

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.machinery import PathFinder
+from importlib.machinery import BuiltinImporter, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
@@ -66,6 +66,7 @@ def of_script(path: str, arguments: Sequence[str]) -> Program:
         raise ProgramError(f"{path}: {error.strerror}") from None
     if path == "-":
         name, main, first = "<stdin>", _main_module(None), ""
+        vars(main).update(__file__=name, __cached__=None)
     else:
         name = os.path.join(os.getcwd(), path)
         main, first = _main_module(name), os.path.dirname(os.path.realpath(path))
@@ -129,6 +130,7 @@ def _main_module(path: str | None) -> ModuleType:
     if path is not None:
         main.__file__ = path
         main.__dict__["__cached__"] = None
+    main.__loader__ = BuiltinImporter if path is None else SourceFileLoader("__main__", path)
     return main
 
 

@@ -13,7 +13,7 @@ from fxtio.codec.generate import encode
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ObjectType, ProviderEventId
 from fxtio.fxt.records import KoidArgument, Thread, Uint64Argument
-from fxtio.tracer import archive, decorate, environment, flight, functions, plain, sources
+from fxtio.tracer import archive, decorate, environment, flight, functions, greenlets, plain, sources
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
@@ -161,6 +161,10 @@ class Recording:
         Returns:
             Whether Python started the thread.
         """
+        if name := greenlets.track_name(thread):
+            self._name_thread(thread, name)
+            return False
+        greenlets.follow()
         # Not current_thread(): for a thread that Python did not start it would add an entry to the table.
         threads = list(threading._active.values())  # type: ignore[attr-defined]
         for entry in threads:

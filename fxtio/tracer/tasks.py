@@ -10,6 +10,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from fxtio.tracer import greenlets
+
 _MAX_ARROWS = 100
 """Arrows from one task to the tasks that it gathers."""
 
@@ -43,6 +45,7 @@ def _current_task() -> Any:
 
 def running_task() -> tuple[int, tuple[int, ...]]:
     """Return the id of the running task's track (0 outside of tasks), and the ids of arrows that end in it now."""
+    greenlets.follow()  # here, as it may have been imported since; and each greenlet has a context of its own
     task = _current_task()
     if task is None:
         return 0, ()

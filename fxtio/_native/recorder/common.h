@@ -13,6 +13,7 @@
  *   file         the file of the recording: where its chunks lie, and how they get there
  *   definition   the region of strings and threads in front of the file
  *   thread       the state of each thread, and room for its records
+ *   strand       greenlets: each records to a track of its own
  *   site         texts, and call sites: the common part of all events of one place in the program
  *   event        events and log records
  *   task         tasks of asyncio: tracks, and flows from a task to those that it waits for

@@ -9,6 +9,7 @@
 #include "site.h"
 #include "snapshot.h"
 #include "span.h"
+#include "strand.h"
 #include "task.h"
 #include "thread.h"
 #include "traced.h"
@@ -235,7 +236,8 @@ static int add_constants(PyObject *module) {
 #endif
     return PyModule_AddIntConstant(module, "TSC", has_tsc) ||
            PyModule_AddIntConstant(module, "PAGE_BYTES", PAGE_BYTES) ||
-           PyModule_AddIntConstant(module, "CHUNK_BYTES", CHUNK_BYTES);
+           PyModule_AddIntConstant(module, "CHUNK_BYTES", CHUNK_BYTES) ||
+           PyModule_AddIntConstant(module, "FIRST_GREENLET_TRACK", FIRST_GREENLET_TRACK);
 }
 
 /* Make the content of the module.  Returns nonzero with an exception set on failure. */
@@ -243,8 +245,9 @@ static int init(PyObject *module) {
     return threads_init() || sites_init() || PyModule_AddObjectRef(module, "Site", (PyObject *)&SiteType) ||
            event_init() || task_init() || function_init(module) || traced_init(module) || span_init(module) ||
            mark_init() || PyModule_AddFunctions(module, function_methods) ||
-           PyModule_AddFunctions(module, snapshot_methods) || PyModule_AddFunctions(module, span_methods) ||
-           PyModule_AddFunctions(module, mark_methods) || PyModule_AddFunctions(module, order_methods) || add_constants(module);
+           PyModule_AddFunctions(module, snapshot_methods) || PyModule_AddFunctions(module, strand_methods) ||
+           PyModule_AddFunctions(module, span_methods) || PyModule_AddFunctions(module, mark_methods) ||
+           PyModule_AddFunctions(module, order_methods) || add_constants(module);
 }
 
 PyMODINIT_FUNC PyInit__recorder(void) {

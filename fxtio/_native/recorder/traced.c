@@ -305,7 +305,15 @@ static PyMemberDef traced_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+/* Return the class that this callable reports: that of a function for which it stands, as tools look at functions. */
+static PyObject *traced_class(PyObject *self, void *closure) {
+    PyObject *wrapped = ((Traced *)self)->wrapped;
+    (void)closure;
+    return Py_NewRef(PyFunction_Check(wrapped) ? Py_TYPE(wrapped) : Py_TYPE(self));
+}
+
 static PyGetSetDef traced_getset[] = {
+    {"__class__", traced_class, NULL, NULL, NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -97,7 +97,7 @@ def disguised(replacement: Function, original: Function) -> Function:
 
     Libraries recognize their own calls by the file, and leave them out of the stacks that they show.
     """
-    if isinstance(replacement, FunctionType) and isinstance(original, FunctionType):
+    if type(replacement) is FunctionType and type(original) is FunctionType:
         place = {name: getattr(original.__code__, name) for name in ("co_filename", "co_name", "co_firstlineno")}
         replacement.__code__ = replacement.__code__.replace(co_qualname=DISGUISE + original.__name__, **place)
     return update_wrapper(replacement, original)
