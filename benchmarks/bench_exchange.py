@@ -3,8 +3,8 @@
     python benchmarks/bench_exchange.py                 # about two minutes
     python benchmarks/bench_exchange.py --markdown
 
-The workload is that of `bench_fxt.py`: 2,000,000 spans with two arguments on 8 threads.  Text formats, which are far
-slower, have a tenth of it.  Every figure is the best of several rounds.
+The workload is that of `bench_fxt.py`: 2,000,000 spans with two arguments on 8 threads.  OTLP, which is far slower to
+read, has a tenth of it.  Every figure is the best of several rounds.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ FORMATS = {
     "collapsed": EVENTS,
     "pprof": EVENTS,
     "speedscope": EVENTS,
+    "chrome": EVENTS,
+    "perfetto": EVENTS,
     "otlp": SOME,
 }
 ROUNDS = 3

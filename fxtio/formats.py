@@ -451,10 +451,23 @@ class BreaksRoom(Protocol):
     BREAKS: Mapping[str, Callable[[Path], None]]
 
 
+@dataclass(frozen=True)
+class CutResult:
+    """The result of a cut.
+
+    Attributes:
+        text: what was written, for people.
+        is_empty: nothing is selected; the part has at most definitions, and values that are repeated at its start.
+    """
+
+    text: str
+    is_empty: bool
+
+
 class CutRoom(Protocol):
     """The room `cut`: a part of a trace as a trace of its own, of the same format."""
 
-    def cut(self, trace: Any, selection: Selection, target: str | PathLike[str]) -> str:
+    def cut(self, trace: Any, selection: Selection, target: str | PathLike[str]) -> CutResult:
         """Write a part of a trace, and the definitions that it needs, such that what is cut at its borders stays whole.
 
         The trace is read once in bounded memory, or twice; its faults are in `trace.findings` afterwards.  The target
@@ -464,9 +477,6 @@ class CutRoom(Protocol):
             trace: the trace.
             selection: what to keep.
             target: a path, or `-` for standard output where traces are files.
-
-        Returns:
-            What was written, as text for people.
 
         Raises:
             SelectionError: the format has nothing of the kind that is selected; the message tells why.
@@ -503,7 +513,7 @@ class _NoCut:
 
     format: Format
 
-    def cut(self, trace: Trace, selection: Selection, target: str | PathLike[str]) -> str:
+    def cut(self, trace: Trace, selection: Selection, target: str | PathLike[str]) -> CutResult:
         """Raise an error."""
         raise FormatError(f"{trace.name} is a {self.format.title}; no part of it can be cut out")
 

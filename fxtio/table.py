@@ -186,13 +186,13 @@ class Growing:
         self._last: Column | None = None
         self._bytes = Bytes()
 
-    def append(self, block: Column, share: float = 0.0, places: Array | None = None) -> None:
+    def append(self, block: Column, share: float = 0.0, runs: Sequence[tuple[slice, Any]] | None = None) -> None:
         """Add rows.
 
         Args:
             block: the rows; the values of a `Categories` must begin with those of the rows before.
             share: the share of all rows that has arrived with these (0 to 1), or 0 if it is not known.
-            places: the indices of the rows, ascending, if they are not the next ones.  In the end, each row must have
+            runs: the places of the rows if they are not the next ones, see `runs_of`.  In the end, each row must have
                 been added once.
         """
         self._last = block
@@ -201,13 +201,9 @@ class Growing:
             return
         assert not isinstance(block, Lists)  # its items and counts grow as columns of their own
         parts = _arrays(block)
-        if places is None:
-            at: Any = slice(self._rows, self._rows + len(block))
-            rows = at.stop
-        else:
-            first, stop = (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
-            rows = max(self._rows, stop)
-            at = slice(first, stop) if stop - first == len(places) else places
+        if runs is None:
+            runs = [(slice(None), slice(self._rows, self._rows + len(block)))]
+        rows = max(self._rows, *(at.stop if isinstance(at, slice) else int(at[-1]) + 1 for _, at in runs))
         if not self._arrays:
             self._arrays = [np.empty(0, part.dtype) for part in parts]
         for number, part in enumerate(parts):
@@ -217,7 +213,8 @@ class Growing:
                 array = _allocate(max(rows, guess, 0 if guess else 2 * len(array)), array.dtype)
                 array[: self._rows] = self._arrays[number][: self._rows]
                 self._arrays[number] = array
-            array[at] = part
+            for rows_of_part, at in runs:
+                array[at] = part[rows_of_part]
         self._rows = rows
 
     def column(self) -> Column:
@@ -230,6 +227,26 @@ class Growing:
         return arrays[0] if arrays else self._bytes
 
 
+_MEAN_RUN = 64  # runs that are shorter on average are not copied one by one
+
+
+def runs_of(places: Array) -> list[tuple[slice, Any]]:
+    """Return runs of rows that stay together: the rows, and their places, as a slice or as indices.
+
+    Args:
+        places: the place of each row (int64, ascending, not empty).
+    """
+    first, count = int(places[0]), len(places)
+    if int(places[-1]) - first == count - 1:
+        return [(slice(None), slice(first, first + count))]
+    breaks = np.flatnonzero(places[1:] - places[:-1] > 1) + 1
+    if len(breaks) * _MEAN_RUN > count:
+        return [(slice(None), places)]
+    bounds = [0, *breaks.tolist(), count]
+    starts = places[bounds[:-1]].tolist()
+    return [(slice(a, b), slice(at, at + b - a)) for a, b, at in zip(bounds[:-1], bounds[1:], starts, strict=True)]
+
+
 class GrowingTable:
     """The columns of a table that grows by whole batches of rows."""
 
@@ -237,11 +254,18 @@ class GrowingTable:
         self._columns: dict[str, Growing] = {}
 
     def append(self, columns: Mapping[str, Column], share: float = 0.0, places: Array | None = None) -> None:
-        """Add rows: all columns of the table, see `Growing.append`."""
+        """Add rows: all columns of the table, see `Growing.append`.
+
+        Args:
+            columns: the columns by name.
+            share: the share of all rows that has arrived with these (0 to 1), or 0 if it is not known.
+            places: the indices of the rows, ascending, if they are not the next ones.
+        """
+        runs = None if places is None else runs_of(places)
         for name, column in columns.items():
             if name not in self._columns:
                 self._columns[name] = Growing()
-            self._columns[name].append(column, share, places)
+            self._columns[name].append(column, share, runs)
 
     def columns(self) -> dict[str, Column]:
         """Return all rows, as columns by name."""

@@ -6,7 +6,6 @@ without a duration there, so that slices without a duration are left out of both
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,9 @@ from fxtio.timeline import Timeline
 from fxtio.timeline.answers import find, top, tree
 from judges import perfetto
 from judges.perfetto import Perfetto
-from support.checkout import CORPUS, run_python
+from support.checkout import CORPUS
 from support.fxt_nested import STEPS, write
+from support.recorded_programs import PROGRAMS, recorded
 
 pytestmark = pytest.mark.once
 
@@ -132,56 +132,10 @@ def test_generated(steps: list[tuple[str, int, int, int, str]]) -> None:
         assert ours(timeline) == theirs(p, end_of(timeline))
 
 
-PROGRAMS = {
-    "recursion": """
-        def fib(n):
-            return n if n < 2 else fib(n - 1) + fib(n - 2)
-
-        def even(n):
-            return n == 0 or odd(n - 1)
-
-        def odd(n):
-            return n > 0 and even(n - 1)
-
-        for n in range(8):
-            fib(n), even(n)
-    """,
-    "threads": """
-        import threading
-
-        def work(n):
-            return sum(square(i) for i in range(n))
-
-        def square(i):
-            return i * i
-
-        threads = [threading.Thread(target=work, args=(n * 10,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    """,
-    "exceptions": """
-        def fails(n):
-            if not n:
-                raise ValueError
-            fails(n - 1)
-
-        for n in range(10):
-            try:
-                fails(n)
-            except ValueError:
-                pass
-    """,
-}
-
-
 @pytest.mark.recorder
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_recordings(program: str, tmp_path: Path) -> None:
-    script, path = tmp_path / "program.py", tmp_path / "out.fxt"
-    script.write_text(textwrap.dedent(PROGRAMS[program]), encoding="utf-8")
-    run_python("-m", "fxtio", "run", "-o", str(path), str(script))
+    path = recorded(program, tmp_path)
     with fxtio.open_timeline(path) as timeline, perfetto.load(path) as p:
         mine, other = ours(timeline), theirs(p, end_of(timeline))
     assert mine == other

@@ -53,6 +53,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "fxt.layout",
         "fxt.records",
         "fxt.enums",
+        "fxt.unfinished",
         "io.sink",
     ),
 }

@@ -52,6 +52,25 @@ def test_random_p_values_are_like_those_of_scipy(shift: float) -> None:
     assert permutation_test(first, second) == pytest.approx(expected, rel=0.15, abs=0.006)
 
 
+@given(values=st.lists(st.integers(0, 9).map(float), min_size=2, max_size=12), size=st.integers(1, 11))
+def test_ranks_are_those_of_scipy(values: list[float], size: int) -> None:
+    size = min(size, len(values) - 1)
+    ranks = comparison._ranks(np.array(values[:size]), np.array(values[size:]))
+    assert [len(each) for each in ranks] == [size, len(values) - size]
+    assert np.concatenate(ranks).tolist() == stats.rankdata(values).tolist()
+
+
+def test_a_disturbed_run_hides_no_difference() -> None:
+    random = np.random.default_rng(7)
+
+    def run(mean: float) -> dict[str, tuple[Any, Any]]:
+        return {"f": (random.normal(mean, mean / 50, 100), np.ones(100))}
+
+    before, after = [run(1e6) for _ in range(9)], [run(1.1e6) for _ in range(10)]
+    (difference,) = compare([*before, run(2e6)], after)
+    assert difference.change is Change.SLOWER
+
+
 NAMES = 6
 MEANS = np.random.default_rng(1).lognormal(11.5, 1, NAMES)
 CALLS = np.random.default_rng(2).integers(1000, 3000, NAMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio.exchange import otlp, otlp_reader
 from fxtio.timeline import Timeline
+from fxtio.timeline.parts import Part, Registry
 from support import exchange
 from support.checkout import CORPUS
 from support.exchange import Content, exported, imported
@@ -80,6 +82,42 @@ def test_what_is_written(trace: Path) -> None:
         "instants that are in no slice": 1,
         "types of arguments that are unsigned, pointers, or koids": 1,
     }
+
+
+@pytest.mark.parametrize("wall_clock", [0, 7, 1_700_000_000_000_000_000, 2**63 - 1, -110, -(2**63) + 1])
+def test_times_are_wall_clock_times(wall_clock: int) -> None:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+        registry.note_wall_clock(wall_clock)
+        yield from Content(spans=[(0, 100, 50, "a"), (0, 200, 50, "b")]).parts(registry, tables)
+
+    timeline = Timeline("test", "test", parts)
+    found = {(int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])) for span in spans_of(timeline)}
+    before = [(100, 150), (200, 250)]
+    assert found == {(max(start + wall_clock, 0), max(end + wall_clock, 0)) for start, end in before}
+    early = sum(time + wall_clock < 0 for span in before for time in span)
+    assert exported(timeline, "otlp")[1] == ({"times before 1970, which are 1970 now": early} if early else {})
+
+
+def test_a_wall_clock_behind_the_events_is_a_loss() -> None:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+        spans = [(0, 100 * number, 50, "a") for number in range(1, 9)]
+        yield from Content(spans=spans, size=1).parts(registry, tables)
+        registry.note_wall_clock(7)
+
+    timeline = Timeline("test", "test", parts)
+    assert {span["startTimeUnixNano"] for span in spans_of(timeline)} == {str(100 * number) for number in range(1, 9)}
+    assert exported(timeline, "otlp")[1] == {"the wall clock, which the source has behind its first events": 1}
+
+
+def test_recordings_keep_their_wall_clock(tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "in.fxt", wall_clock=1_700_000_000_000_000_000, base_ticks=50) as writer:
+        writer.thread(1, 2).complete("a", 100, 150)
+    timeline = fxtio.open_timeline(tmp_path / "in.fxt")
+    for _ in range(2):
+        data, losses = exported(timeline, "otlp")
+        assert losses == {}
+        timeline = imported(data)
+        assert timeline.table("slices")["start"].tolist() == [1_700_000_000_000_000_050]
 
 
 def content_of(timeline: Timeline) -> tuple[Counter[Any], Counter[Any], Counter[Any]]:

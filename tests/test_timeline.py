@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.exchange.convert import convert, exporters
+from fxtio.table import GrowingTable, Table
 from fxtio.timeline import Timeline, sorting
+from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Part, Registry, Steps
-from fxtio.timeline.schema import TABLES, TrackKind
+from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
 
 pytestmark = pytest.mark.native
 
@@ -136,3 +140,89 @@ def test_names_of_a_growing_list_are_looked_up_once() -> None:
     assert registry.names.values == ["a", "b", "other", "c"]
     again = registry.track(TrackKind.COUNTER, "x", name=1)
     assert registry.track(TrackKind.COUNTER, "x") == again
+
+
+@given(gaps=st.lists(st.integers(1, 4), min_size=1, max_size=400), few=st.booleans())
+def test_rows_go_to_their_places(gaps: list[int], few: bool) -> None:
+    """Few gaps are copied run by run, many row by row."""
+    gaps = [gap if number % 90 == 0 or not few else 1 for number, gap in enumerate(gaps)]
+    places = np.cumsum(gaps)
+    others = np.setdiff1d(np.arange(places[-1]), places)
+    growing = GrowingTable()
+    for rows in (places, others):
+        if len(rows):
+            growing.append({"number": rows * 10}, 0.0, rows)
+    numbers: Any = growing.columns()["number"]
+    assert np.array_equal(numbers, np.arange(places[-1] + 1) * 10)
+
+
+class Waiting:
+    """Keeps the arguments of open slices, as consumers do; counts those of slices that have come."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.arguments = Arguments(registry)
+        self.count = 0
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        self.arguments.enter(tables)
+        if "slices" in tables:
+            self.count += len(self.arguments.of(tables["slices"]["event"], tables["slices"]["end_event"]))
+        self.arguments.leave(tables)
+
+
+def test_memory_is_bounded_where_a_trace_is_sorted() -> None:
+    """The last of many parts is earlier than all others; each has slices with two arguments at both ends."""
+    count, parts_count = 500, 50
+
+    def parts(registry: Registry, _: Any) -> Any:
+        track, name = registry.thread_track(1, 1), registry.names.code("name")
+        for number in range(parts_count):
+            steps = Steps.blank(2 * count, number * 2 * count)
+            steps.step[0::2], steps.step[1::2] = SpanStep.BEGIN, SpanStep.END
+            steps.track[:], steps.name[:] = track, name
+            steps.time[:] = np.arange(2 * count) + (number + 1) % parts_count * 2 * count
+            columns = {"event": np.repeat(steps.event, 2), "name": np.tile([name, -1], 2 * count)}
+            args = registry.columns("args", {**columns, "type": ArgumentKind.INTEGER, "bits": 5, "text": -1})
+            yield Part(steps, {"args": args})
+
+    timeline = Timeline("test", "test", parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "MAX_ROWS", 20 * count)
+        tracemalloc.start()
+        try:
+            waiting, _ = timeline.fold(Waiting, "slices", "args")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert waiting.count == 2 * count * parts_count
+    assert peak < 4_000_000  # all arguments need 3 MB, twice that to join them
+
+
+@given(
+    parts=st.lists(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(0, 3)), max_size=8), max_size=6),
+    most=st.integers(1, 30),
+)
+def test_arguments_come_with_their_steps(parts: list[list[tuple[int, bool, int]]], most: int) -> None:
+    """Each part has steps with a time, an effect or none, and a number of arguments."""
+    first, expected, left = 0, [], []
+    with pytest.MonkeyPatch.context() as patch, sorting.Sorter() as sorter:
+        patch.setattr(sorting, "MAX_ROWS", most)
+        for rows in parts:
+            steps = Steps.blank(len(rows), first)
+            steps.time[:], steps.step[:] = [row[0] for row in rows], [row[1] for row in rows]
+            events = np.repeat(steps.event, [row[2] for row in rows])
+            bits = np.arange(len(events)).astype(np.uint64)
+            codes = np.zeros(len(events), np.int32)
+            is_taken = sorter.add(steps, {"event": events, "name": codes, "type": codes, "bits": bits, "text": codes})
+            left += events[~is_taken].tolist()
+            for number, (time, has_effect, count) in enumerate(rows):
+                expected += [(time, first + number)] * count if has_effect else []
+            first += len(rows)
+        windows = list(sorter.windows())
+    args = [event for window in windows for event in window.args["event"].tolist()]
+    assert args == [event for _, event in sorted(expected, key=lambda row: row[0])]
+    assert not {event for _, event in expected} & {*left}
+    assert len(args) + len(left) == sum(count for rows in parts for _, _, count in rows)
+    for window in windows:
+        assert {*window.args["event"].tolist()} <= {*window.steps.event.tolist()}
+        assert (np.diff(window.steps.time) >= 0).all()

@@ -98,8 +98,8 @@ def has_counted(shared: Path) -> bool:
 
 
 def is_full(path: Path) -> bool:
-    """Return whether a recording of at most `FULL` bytes cannot grow any more."""
-    return path.exists() and path.stat().st_size + recorder.CHUNK_BYTES > FULL
+    """Return whether a recording of at most `FULL` bytes cannot grow any more: room is kept for the end."""
+    return path.exists() and path.stat().st_size + (child.THREADS + 1) * recorder.CHUNK_BYTES > FULL
 
 
 def has_stopped(victim: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from fxtio.exchange import formatting
 from fxtio.exchange.convert import exporters
 from fxtio.exchange.formatting import row_ranges
 from fxtio.io.sink import Sink
+from fxtio.table import Table
+from fxtio.timeline import replay
+from fxtio.timeline.parts import Registry
+from fxtio.timeline.replay import Replay
+from support.costs import operations
 
 
 @given(st.lists(st.integers(0, 40)), st.integers(1, 5), st.integers(1, 50))
@@ -53,3 +59,38 @@ def test_long_names_and_texts_are_written_in_portions(format: str, monkeypatch: 
         exporter, _ = timeline.fold(lambda registry: cls(Sink(out, owned=False), registry), *cls.TABLES)
         exporter.finish()
     assert 1 << 17 < out.most < 1 << 19
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9))),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 10))),
+)
+def test_places_of_points_among_slices(rows: list[tuple[int, int]], points: list[tuple[int, int]]) -> None:
+    rows.sort()
+    tracks, starts = np.array(rows, np.int64).reshape(-1, 2).T
+    track, time = np.array(points, np.int64).reshape(-1, 2).T
+    places = replay.places_among(tracks, starts, track, time)
+    assert places.tolist() == [sum(row < point for row in rows) for point in points]
+
+
+def test_points_on_many_tracks_are_not_placed_track_by_track() -> None:
+    """A search for each track would take the square of the time, since each one looks at all points."""
+
+    class Counting:
+        def __init__(self, registry: Registry) -> None:
+            self.replay, self.lines = Replay(registry), 0
+
+        def enter(self, tables: Mapping[str, Table]) -> None:
+            self.lines += operations(lambda: self.replay.enter(tables))
+
+    lines = []
+    for tracks in (100, 500):
+        trace = io.BytesIO()
+        with fxtio.create(trace, format="fxt") as writer:
+            for number in range(tracks):
+                thread = writer.thread(1, 2 + number)
+                thread.complete("span", 10, 20)
+                thread.instant("point", 15)
+        with fxtio.open_timeline(trace.getvalue()) as timeline:
+            lines.append(timeline.fold(Counting, *replay.TABLES)[0].lines)
+    assert lines[1] - lines[0] < 6 * (500 - 100)  # a few lines look up the kind of each track

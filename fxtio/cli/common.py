@@ -184,6 +184,30 @@ def selection_within(options: Namespace, summary: Callable[[], TraceInfo]) -> Se
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
 
 
+def print_nothing_selected(name: str, selection: Selection, summary: TraceInfo | None) -> None:
+    """Print on standard error that nothing of a trace is selected, and what range of times it has.
+
+    Args:
+        name: the name of the trace.
+        selection: what was selected.
+        summary: the summary of the trace; needed only if the selection has a range of times.
+    """
+    patterns = [
+        f"--{option} {pattern}"
+        for option, attribute, _ in _PATTERN_OPTIONS
+        for pattern in getattr(selection, attribute)
+    ]
+    text = f"fxtio: nothing of {name} is selected"
+    if patterns:
+        text += f" by {' '.join(patterns)}"
+    if selection.has_range and summary is not None and summary.start is not None and summary.end is not None:
+        origin, lasts = summary.start, (summary.end - summary.start) / 10**9
+        begin = (0 if selection.start is None else selection.start - origin) / 10**9
+        end = lasts if selection.end is None else (selection.end - origin) / 10**9
+        text += f" in the range from {begin:.9g} s to {end:.9g} s; the trace is from 0 s to {lasts:.9g} s"
+    print(printable(text), file=sys.stderr)
+
+
 def with_joined_times(arguments: Sequence[str]) -> list[str]:
     """Return arguments such that argparse takes `--from -1s`, a time before the end, as it takes `--from=-1s`."""
     joined: list[str] = []

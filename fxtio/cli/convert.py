@@ -7,8 +7,17 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from fxtio.cli.answers import selection_in
-from fxtio.cli.common import FINE, UsageError, add_examples, add_selection, opened_timeline, print_findings, print_table
+from fxtio.cli.answers import duration, selection_in
+from fxtio.cli.common import (
+    FINE,
+    UsageError,
+    add_examples,
+    add_selection,
+    count,
+    opened_timeline,
+    print_findings,
+    print_table,
+)
 from fxtio.report import printable
 
 NAME = "convert"
@@ -27,6 +36,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
     parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
     add_selection(parser, "--until")
+    group = parser.add_argument_group("simplification", "What is left out is counted, and is no loss for --strict.")
+    group.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help="leave out shorter slices")
+    depth_help = "leave out slices with N or more slices around them"
+    group.add_argument("--max-depth", type=count, default=None, metavar="N", help=depth_help)
+    group.add_argument("--drop-args", action="store_true", help="leave out all arguments")
     parser.set_defaults(refuse=parser.error)
     add_examples(
         parser,
@@ -34,6 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio convert result.json trace.fxt.zst",
         "fxtio convert --strict trace.fxt trace.json.gz",
         "fxtio convert big.fxt part.json --from 1.2s --until 1.4s --thread main",
+        "fxtio convert --min-duration 10us --max-depth 20 --drop-args uftrace.data small.fxt",
         "fxtio convert app.mlpd - --to chrome | gzip > app.json.gz",
         "fxtio convert trace.fxt tables.parquet",
         "fxtio convert --table slices trace.fxt slices.csv",
@@ -44,6 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Convert the trace or list the formats, and return the exit code."""
     from fxtio.exchange.convert import convert, format_of
+    from fxtio.exchange.simplification import Simplification
 
     if options.list:
         return _print_formats(as_json=options.json)
@@ -60,17 +76,20 @@ def run(options: Namespace) -> int:
     to = options.to or format_of(options.output)
     with opened_timeline(options.file, format=options.format) as (timeline, progress):
         selection = selection_in(options, timeline)
+        simplification = Simplification(options.min_duration, options.max_depth, options.drop_args)
         losses = convert(
-            timeline, options.output, to=to, strict=options.strict, selection=selection, table=options.table
-        )
+            timeline, options.output, to=to, strict=options.strict, selection=selection, table=options.table,
+            simplification=simplification,
+        )  # fmt: skip
         progress.clear()
         if options.json:
             result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}
             print(json.dumps(result, indent=2))
         elif losses:
-            print(f"fxtio: {to} cannot express everything in {printable(timeline.name)}:", file=sys.stderr)
-            for phrase, count in losses.most_common():
-                print(f"  {count:,}: {printable(phrase)}", file=sys.stderr)
+            reason = f"{to} cannot express everything in" if simplification.is_nothing else "not written of"
+            print(f"fxtio: {reason} {printable(timeline.name)}:", file=sys.stderr)
+            for phrase, number in losses.most_common():
+                print(f"  {number:,}: {printable(phrase)}", file=sys.stderr)
         return FINE if timeline.trace is None else print_findings(timeline.trace)
 
 

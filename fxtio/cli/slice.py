@@ -15,6 +15,7 @@ from fxtio.cli.common import (
     format_of,
     open_trace,
     print_findings,
+    print_nothing_selected,
     selection_of,
 )
 from fxtio.report import printable
@@ -44,8 +45,10 @@ def run(options: Namespace) -> int:
         selection = selection_of(options, trace)
         if selection.is_everything:
             raise UsageError("nothing is selected: give --from, --to, --thread, --process, --category or --name")
-        written = format_of(trace).cut.cut(trace, selection, options.output)
+        result = format_of(trace).cut.cut(trace, selection, options.output)
         code = print_findings(trace)
-    target = "standard output" if options.output == "-" else printable(options.output)
-    print(f"fxtio: wrote {written} to {target}", file=sys.stderr)
+        target = "standard output" if options.output == "-" else printable(options.output)
+        print(f"fxtio: wrote {result.text} to {target}", file=sys.stderr)
+        if result.is_empty:
+            print_nothing_selected(trace.name, selection, trace.info if selection.has_range else None)
     return code

@@ -19,6 +19,7 @@ from fxtio.coreprofiler.lines import encode
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.state import Stacks
 from fxtio.finding import Findings
+from fxtio.formats import CutResult
 from fxtio.io.sink import whole_file
 from fxtio.report import human_size
 from fxtio.selection import Selection, SelectionError
@@ -36,14 +37,14 @@ _BEGINS: dict[type[Any], type[Any]] = {
 _ENDS = {end: begin for begin, end in _BEGINS.items()}
 
 
-def cut(trace: CoreProfilerTrace, selection: Selection, target: str | PathLike[str]) -> str:
+def cut(trace: CoreProfilerTrace, selection: Selection, target: str | PathLike[str]) -> CutResult:
     """Write a part of a trace as a new file, see `fxtio.formats.CutRoom`."""
     if selection.names or selection.categories or selection.processes:
         raise SelectionError(
             "a sample of a CoreProfiler trace is a whole stack of one process, so neither functions nor processes can "
             "be selected; give a range of times or threads"
         )
-    written = 0
+    written = timed = 0
     with whole_file(target) as sink:
         cutter = _Cutter(selection)
         for entry in trace.entries(resolve=False):
@@ -51,11 +52,11 @@ def cut(trace: CoreProfilerTrace, selection: Selection, target: str | PathLike[s
                 sink.write(BYTE_ORDER_MARK)
             for record in cutter.enter(entry.offset, entry.time, entry.record):
                 sink.write(encode(record, trace.style))
-                written += 1
+                written, timed = written + 1, timed + (entry.time is not None)
         for record in cutter.finish():
             sink.write(encode(record, trace.style))
-            written += 1
-    return f"{written:,} records ({human_size(sink.position)})"
+            written, timed = written + 1, timed + 1
+    return CutResult(f"{written:,} records ({human_size(sink.position)})", is_empty=not timed)
 
 
 class _Cutter:

@@ -19,6 +19,7 @@ from fxtio.errors import FormatError, FxtioError
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
 from fxtio.exchange.opening import open_timeline
+from fxtio.exchange.simplification import Simplification, Simplified
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, whole_file
@@ -74,11 +75,12 @@ def convert(
     strict: bool = False,
     selection: Selection | None = None,
     table: str | None = None,
+    simplification: Simplification | None = None,
 ) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
-    A trace that already is of the format is copied byte for byte.  A part of a trace is first written to a temporary
-    trace: of its own format if parts can be cut out of it, or else of FXT.
+    A trace that already is of the format is copied byte for byte, unless it is simplified.  A part of a trace is first
+    written to a temporary trace: of its own format if parts can be cut out of it, or else of FXT.
 
     Args:
         timeline: what to write.
@@ -87,12 +89,13 @@ def convert(
         strict: refuse to lose anything.
         selection: the part to write; everything by default.
         table: the name of the only table to write, for formats of tables, whose target is a file then.
+        simplification: what is left out; nothing by default.
 
     Returns:
-        What was lost.
+        What was lost, and what was left out.
 
     Raises:
-        LossError: something would be lost, and `strict` is set.
+        LossError: something would be lost, and `strict` is set; what is left out does not count.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
         SelectionError: the format of the trace has nothing of the kind that is selected.
         DecodeError: the trace was opened with `strict`, and has a fault.
@@ -105,10 +108,12 @@ def convert(
             if strict and before:
                 raise LossError(str(target), before)
             with open_timeline(Path(folder, _PART)) as part:
-                return before + convert(part, target, to=name, strict=strict, table=table)
+                options: dict[str, Any] = {"strict": strict, "table": table, "simplification": simplification}
+                return before + convert(part, target, to=name, **options)
+    what = simplification or Simplification()
     chosen = formats().get(name) or exchanges().get(name)
     is_directory = chosen is not None and chosen.directory
-    if timeline.trace is not None and timeline.format == name:
+    if timeline.trace is not None and timeline.format == name and what.is_nothing:
         new = _whole_directory(target) if is_directory else _whole(target)
         with new as place, by_name(name).create(place) as writer:
             writer.copy(timeline.trace)
@@ -118,14 +123,26 @@ def convert(
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
     if table is not None:
         exporter, is_directory = _of_table(exporter, name, table), False
-    attempt = _Attempt(target, exporter, is_directory=is_directory)
+    return _export(timeline, _Attempt(target, exporter, is_directory=is_directory), what, strict=strict)
+
+
+def _export(timeline: Timeline, attempt: _Attempt, what: Simplification, *, strict: bool) -> Losses:
+    """Write a timeline by way of its tables, and return what was lost, and what was left out.
+
+    Raises:
+        LossError: something would be lost, and `strict` is set.
+    """
     with attempt:
-        written, registry = timeline.fold(attempt.begin, *exporter.TABLES)
+        short = what.short_opened(timeline)
+        written, registry = timeline.fold(
+            lambda registry: Simplified(attempt.begin(registry), registry, what, short),
+            *what.tables(attempt.exporter.TABLES),
+        )
         written.finish()
-        losses: Losses = +(registry.losses + written.losses)
+        losses: Losses = +(registry.losses + written.exporter.losses)
         if strict and losses:
-            raise LossError(str(target), losses)
-    return losses
+            raise LossError(str(attempt.target), losses)
+    return losses + written.left_out
 
 
 def _cut(timeline: Timeline, selection: Selection, folder: Path) -> Losses:
@@ -149,8 +166,8 @@ class _Attempt:
     """An exporter and its target, which a second call of `begin` replaces by new ones."""
 
     def __init__(self, target: str | Path, exporter: type[Exporter], *, is_directory: bool) -> None:
-        self._target = target
-        self._exporter = exporter
+        self.target = target
+        self.exporter = exporter
         self._open: Callable[[str | Path], AbstractContextManager[Any]] = _whole_directory if is_directory else _whole
         self._place: AbstractContextManager[Any] | None = None
 
@@ -166,9 +183,9 @@ class _Attempt:
         if self._place is not None:
             again = FxtioError("written again")
             self._place.__exit__(FxtioError, again, None)
-        self._place = self._open(self._target)
+        self._place = self._open(self.target)
         place: Any = self._place.__enter__()
-        return self._exporter(place, registry)
+        return self.exporter(place, registry)
 
 
 @contextmanager

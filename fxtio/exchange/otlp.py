@@ -1,6 +1,7 @@
 """OTLP JSON lines: spans of OpenTelemetry as the file exporter of its collector writes them, a request in each line.
 
-Processes are resources, categories are scopes, and the outermost slices are the roots of traces.
+Processes are resources, categories are scopes, and the outermost slices are the roots of traces.  Times are wall-clock
+times, or those of the trace's clock where it has no wall clock.
 
 https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
 """
@@ -82,10 +83,13 @@ class Exporter:
         self._waiting: defaultdict[int, list[bytes]] = defaultdict(list)  # events by the id of their slice
         self._waiting_count = 0
         self._trace_ids: _TraceIds | None = None
+        self._wall_clock: int | None = None
         self._converters = self._make_converters()
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the slices that have ended."""
+        if self._wall_clock is None:  # the first batch decides
+            self._wall_clock = self._registry.wall_clock or 0
         self._arguments.enter(tables)
         if "instants" in tables:
             self._wait(tables["instants"])
@@ -100,6 +104,8 @@ class Exporter:
     def finish(self) -> None:
         """Count what belongs to no slice."""
         self.losses[_ALONE] += self._waiting_count
+        if self._registry.wall_clock not in (None, self._wall_clock):
+            self.losses[_LATE_CLOCK] += 1
 
     def _sizes(self, names: Array) -> Array:
         return self._names.rows(names).size
@@ -120,7 +126,7 @@ class Exporter:
             events = joined(
                 count,
                 b'{"timeUnixNano":"',
-                decimals(instants["time"][fitting[rows]]),
+                self._times(instants["time"][fitting[rows]]),
                 b'","name":',
                 self._names.rows(names[rows]),
                 joined(len(present), b',"attributes":[', attributes.take(present), b"]").spread(present, count),
@@ -178,9 +184,9 @@ class Exporter:
             b'","name":',
             self._names.rows(name),
             b',"kind":%d,"startTimeUnixNano":"' % _INTERNAL,
-            decimals(start),
+            self._times(start),
             b'","endTimeUnixNano":"',
-            decimals(start + duration),
+            self._times(start + duration),
             b'","attributes":[',
             owner,
             attributes,
@@ -192,6 +198,14 @@ class Exporter:
             self._events_of(ids),
             b"}",
         )
+
+    def _times(self, times: Array) -> ByteColumn:
+        """Return times as text, as nanoseconds since 1970 if the trace has a wall clock."""
+        wall_clock = self._wall_clock or 0
+        if wall_clock >= 0:
+            return decimals(times.view(np.uint64) + np.uint64(wall_clock))
+        self.losses[_BEFORE] += int((times < -wall_clock).sum())
+        return decimals(np.maximum(times, -wall_clock) + wall_clock)
 
     def _events_of(self, ids: Array) -> ByteColumn:
         """Return the field `events` of slices, of those that have some."""
@@ -262,6 +276,8 @@ class Exporter:
         return joined(len(rows), heads, decimals(rows.bits), b'"}')
 
 
+_BEFORE = "times before 1970, which are 1970 now"
+_LATE_CLOCK = "the wall clock, which the source has behind its first events"
 _ALONE = "instants that are in no slice"
 _KINDS = "types of arguments that are unsigned, pointers, or koids"
 _COMMAS = ByteColumn.of([b",", b""])
@@ -304,7 +320,7 @@ class _TraceIds:
 
     def __init__(self, slices: Table, registry: Registry) -> None:
         first = b"".join(slices[name].tobytes() for name in ("start", "duration", "ticks"))
-        names = str(registry.names.values).encode("utf-8", "replace")
+        names = str((registry.wall_clock, registry.names.values)).encode("utf-8", "replace")
         seed = blake2b(first + names, digest_size=16).digest()
         self._begin = seed[:8].hex().encode()
         self._seed = np.frombuffer(seed, "<u8")[1]
@@ -358,14 +374,16 @@ class _Owners:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._names: list[list[int]] = []
-        self.update()
+        self._names: list[list[int]] = [[], []]  # of threads and processes, by which all JSON so far was made
+        self.attributes = ByteTable(self._attributes)
+        self.resources = ByteTable(self._resource, self._resource(-1))
 
     def update(self) -> None:
         """Note the names that came since."""
-        names = [self._registry.thread_names(), self._registry.process_names()]
-        if names != self._names:
-            self._names = [[*each] for each in names]
+        names = [[*self._registry.thread_names()], [*self._registry.process_names()]]
+        has_changed = any(new[: len(old)] != old for new, old in zip(names, self._names, strict=True))
+        self._names = names
+        if has_changed:
             self.attributes = ByteTable(self._attributes)
             self.resources = ByteTable(self._resource, self._resource(-1))
 

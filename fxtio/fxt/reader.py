@@ -20,6 +20,7 @@ from fxtio.codec.columns import (
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.fxt.arranged import arranged
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
 from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadReference
@@ -27,6 +28,7 @@ from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock
 from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
 from fxtio.io.reading import TraceInfo
+from fxtio.io.source import Source
 from fxtio.readers import FileReader
 from fxtio.table import Table
 
@@ -116,8 +118,12 @@ class FxtTrace(FileReader[Info]):
         self._tail = b""  # the bytes at the end of the last reading that are not a whole word
         self._last_provider = 0  # the id of the provider that they come from
 
+    def _open(self) -> Source:
+        source = super()._open()
+        return arranged(source) if self._again else source
+
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
-        """Yield the records as typed objects, in the order of the file.
+        """Yield the records as typed objects, in the order of the file; chunks of an unfinished recording by time.
 
         Args:
             resolve: replace slots of the tables by the strings and threads that they refer to; a slot that is not

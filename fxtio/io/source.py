@@ -53,6 +53,7 @@ class Source:
         position: the number of decompressed bytes read so far.
         fault: the reason why the data ended early, or None.
         limit: the greatest number of decompressed bytes to read, or None.
+        owned: closing the source closes the stream.
     """
 
     def __init__(self, stream: BinaryIO, name: str, *, limit: int | None = None, owned: bool = True) -> None:
@@ -60,7 +61,7 @@ class Source:
         self.limit = limit
         self.fault: str | None = None
         self.position = 0
-        self._owned = owned
+        self.owned = owned
         self._outer = stream
         self.total = self.size = _size_of(stream)
         peeked = _read_up_to(stream, HEAD)
@@ -80,6 +81,15 @@ class Source:
     def remaining(self) -> int | None:
         """The number of decompressed bytes that are left, or None if it is not known."""
         return None if self.size is None else max(self.size - self.position, 0)
+
+    @property
+    def seekable(self) -> BinaryIO | None:
+        """The stream itself if it can be read at any offset, where nothing is to be decompressed; else None."""
+        try:
+            is_seekable = self.compression is None and self._outer.seekable()
+        except (OSError, ValueError, AttributeError):
+            is_seekable = False
+        return self._outer if is_seekable and hasattr(self._outer, "readinto") else None
 
     @property
     def consumed(self) -> int | None:
@@ -116,7 +126,7 @@ class Source:
 
     def close(self) -> None:
         """Close the stream, unless it was given as a file object."""
-        if self._owned:
+        if self.owned:
             self._outer.close()
 
 

@@ -99,6 +99,7 @@ class SpooledSource(Source):
         source = spool.source
         self.name = source.name
         self.limit = source.limit
+        self.owned = False
         self.compression = source.compression
         self.head = source.head
         self.fault = None

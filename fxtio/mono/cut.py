@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fxtio.codec.record import Opaque
+from fxtio.formats import CutResult
 from fxtio.io.sink import Sink, whole_file
 from fxtio.mono import records as r
 from fxtio.mono.buffers import decode_events, untimed_events
@@ -50,7 +51,7 @@ _BEHIND = np.array([cls in _ALWAYS or cls in STATEFUL or cls in _HEAP for cls in
 """Whether events of each class that are behind the range may matter (bool)."""
 
 
-def cut(trace: MonoTrace, selection: Selection, target: str | PathLike[str]) -> str:
+def cut(trace: MonoTrace, selection: Selection, target: str | PathLike[str]) -> CutResult:
     """Write a part of a recording as a new file, see `fxtio.formats.CutRoom`."""
     if selection.processes or selection.categories:
         what = "processes" if selection.processes else "categories"
@@ -64,7 +65,8 @@ def cut(trace: MonoTrace, selection: Selection, target: str | PathLike[str]) -> 
         for batch in trace._batches():
             cutter.enter(batch)
         cutter.finish()
-    return f"{cutter.events:,} events ({human_size(sink.position)})"
+    text = f"{cutter.events:,} events ({human_size(sink.position)})"
+    return CutResult(text, is_empty=cutter.events == cutter.definitions)
 
 
 class _Choice:
@@ -118,6 +120,7 @@ class _Cutter:
 
     Attributes:
         events: the number of events that were written.
+        definitions: the number of those that are in every part, and values of counters at its start.
     """
 
     def __init__(self, selection: Selection, choice: _Choice, sink: Sink) -> None:
@@ -130,7 +133,7 @@ class _Cutter:
         self._begin()
         self._header, self._goes_on = BufferHeader(), False  # of the present buffer; whether it is the last one written
         self._events: list[Any] = []  # of this buffer, not written yet
-        self.events = 0
+        self.events = self.definitions = 0
 
     def _begin(self) -> None:
         """Begin a recording."""
@@ -197,7 +200,9 @@ class _Cutter:
     def _open_thread(self, thread: int) -> None:
         """Write what is open in a thread at the start of the range, and the values of its counters."""
         self._has_begun.add(thread)
-        events = [*self._open.write(thread), *self._counters.write(thread)]
+        counters = list(self._counters.write(thread))
+        self.definitions += len(counters)
+        events = [*self._open.write(thread), *counters]
         if events:
             assert self._output is not None
             self._write()
@@ -214,6 +219,7 @@ class _Cutter:
         """Yield what is written for an event."""
         kind = type(event)
         if kind in _ALWAYS:
+            self.definitions += 1
             if kind is r.CounterDescriptions:
                 self._counters.describe(event)
             if event.time >= self._start and thread not in self._has_begun:

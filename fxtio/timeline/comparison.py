@@ -5,7 +5,7 @@ joined to blocks, and a permutation test compares the means of the blocks of bot
 slower than nine tenths of each side count as if they were no slower than that.  A difference counts if it is larger
 than a floor in percent and in time, also in the median of the blocks, so that a disturbance or a few slow calls do not
 alarm, and if it is unlikely by chance among all names that are compared (Holm's correction).  With several runs on a
-side, their means must differ as well.
+side, the ranks of their means must differ as well: by its rank, a run that was disturbed hides no difference.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHANCE = 0.002
 """The probability of an alarm about any name if nothing has changed but the noise within runs."""
 
 CHANCE_OF_RUNS = 0.05
-"""The largest p-value of the means of several runs, unless their number allows only larger ones."""
+"""The largest p-value of the ranks of several runs, unless their number allows only larger ones."""
 
 
 class Change(StrEnum):
@@ -258,9 +258,17 @@ def _chance(before: _Side, after: _Side, tested: int) -> float:
     p = permutation_test(before.means, after.means, resamples)
     if min(len(before.of_runs), len(after.of_runs)) < 2:
         return p
-    runs = permutation_test(before.of_runs, after.of_runs)
+    runs = permutation_test(*_ranks(before.of_runs, after.of_runs))
     least = permutation_test(np.zeros(len(before.of_runs)), np.ones(len(after.of_runs)))
     return max(p, runs) if runs > max(CHANCE_OF_RUNS, least) else p
+
+
+def _ranks(before: Array, after: Array) -> tuple[Array, Array]:
+    """Return the ranks of values among those of both sides; equal values have the mean of their ranks."""
+    values = np.concatenate([before, after])
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks[: len(before)], ranks[len(before) :]
 
 
 def _holm(chances: Mapping[str, float], tested: int) -> set[str]:

@@ -15,7 +15,7 @@ from fxtio import _native
 from fxtio._native.constants import SliceState, SpanStep
 from fxtio.table import MAX_TIME, Column, Table
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
-from fxtio.timeline.schema import SLICES, TEXT
+from fxtio.timeline.schema import number_types
 
 Array = np.ndarray[Any, Any]
 
@@ -153,8 +153,7 @@ class Nesting:
     def _list(self, rows: Steps, matched: _Matched, waiting: int) -> dict[str, Column]:
         """Return the finished slices of a batch, all but those that wait on stacks; number all of them."""
         spans = np.count_nonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))
-        dtypes = {name: "int32" if spec.dtype == TEXT else spec.dtype for name, spec in SLICES.items()}
-        columns = {name: np.empty(spans - waiting, dtype) for name, dtype in dtypes.items()}
+        columns = {name: np.empty(spans - waiting, dtype) for name, dtype in number_types("slices").items()}
         inputs = (
             rows.step, rows.track, rows.time, matched.end, matched.parent, matched.depth, matched.closer, matched.inner,
             matched.state, matched.on_stack, rows.category, rows.name, rows.event, rows.ticks,

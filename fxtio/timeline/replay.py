@@ -172,12 +172,7 @@ class Replay:
         rank = np.searchsorted(tracks, points.track)
         if not len(nodes):
             return 2 * rank, np.zeros(len(points), np.int64)
-        bounds = np.searchsorted(nodes.track, np.append(tracks, np.iinfo(np.int64).max))
-        place = np.empty(len(points), np.int64)
-        for number in np.unique(rank).tolist():
-            low, high = bounds[number], bounds[number + 1]
-            here = rank == number
-            place[here] = low + np.searchsorted(nodes.start[low:high], points.time[here])
+        place = places_among(nodes.track, nodes.start, points.track, points.time)
         order = np.argsort(nodes.id)
         around = order[np.minimum(np.searchsorted(nodes.id[order], points.slice), len(order) - 1)]
         is_here = nodes.id[around] == points.slice
@@ -346,6 +341,22 @@ def _points(table: Table) -> Events:
         table["time"], table["name"].codes, table["category"].codes, table["event"], np.full(count, -1),
         table["id"] if is_flow else np.zeros(count, np.uint64), detail.codes.astype(np.int8), table["slice"],
     )  # fmt: skip
+
+
+def places_among(tracks: Array, starts: Array, track: Array, time: Array) -> Array:
+    """Return for each point how many rows are before it: those of lower tracks, and those that start before its time.
+
+    Args:
+        tracks: the tracks of the rows, ascending.
+        starts: when they start (int64 ns), ascending in each track.
+        track: the track of each point.
+        time: its time (int64 ns).
+    """
+    is_row = np.repeat([False, True], [len(track), len(tracks)])
+    order = np.lexsort((is_row, np.concatenate([time, starts]), np.concatenate([track, tracks])))
+    before = np.empty(len(order), np.int64)
+    before[order] = np.cumsum(is_row[order])
+    return before[: len(track)]
 
 
 def _in_order(parts: list[Events], keys: list[Array]) -> Events:

@@ -243,13 +243,18 @@ LABELS: dict[tuple[str, str], list[str]] = {
 """The texts of the columns of text whose codes are fixed."""
 
 
+def number_types(table: str) -> dict[str, str]:
+    """Return the numpy type of the numbers of each column of a table; those of names are codes."""
+    return {name: "int32" if spec.dtype == TEXT else spec.dtype for name, spec in TABLES[table].items()}
+
+
 def empty_columns(table: str) -> dict[str, Column]:
     """Return the columns of a table without rows."""
     return {
-        name: Categories(np.empty(0, np.int32), LABELS.get((table, name), []))
-        if spec.dtype == TEXT
-        else np.empty(0, spec.dtype)
-        for name, spec in TABLES[table].items()
+        name: Categories(np.empty(0, dtype), LABELS.get((table, name), []))
+        if TABLES[table][name].dtype == TEXT
+        else np.empty(0, dtype)
+        for name, dtype in number_types(table).items()
     }
 
 

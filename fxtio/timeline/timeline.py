@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from fxtio.table import Column, GrowingTable, Table
+import numpy as np
+
+from fxtio.table import Categories, Column, Derived, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.schema import TABLES, empty_columns
@@ -164,7 +166,7 @@ class Timeline:
         consumer = make(registry)
         nesting = Nesting(registry, is_sorted=is_sorted)
         parts = self._parts(registry, names)
-        for part in _sorted(parts) if is_sorted else parts:
+        for part in _sorted(parts, registry) if is_sorted else parts:
             registry.share = part.share
             columns = part.tables
             if part.steps is not None:
@@ -181,15 +183,23 @@ def _pass_on(consumer: Consumer, columns: Mapping[str, Mapping[str, Column]], na
         consumer.enter(tables)
 
 
-def _sorted(parts: Iterator[Part]) -> Iterator[Part]:
-    """Yield the tables of all parts, then all steps in the order of time."""
+def _sorted(parts: Iterator[Part], registry: Registry) -> Iterator[Part]:
+    """Yield the tables of all parts, then all steps in the order of time with their arguments."""
     with Sorter() as sorter:
         for part in parts:
+            tables = part.tables
             if part.steps is not None:
-                sorter.add(part.steps)
-            yield Part(None, part.tables, part.share)
-        for steps in sorter.windows():
-            yield Part(steps, share=1.0)
+                args = Table(tables.get("args") or empty_columns("args"))
+                is_sorted = sorter.add(part.steps, {name: _numbers(column) for name, column in args.items()})
+                tables = {**tables, "args": dict(args.take(~is_sorted).items())}
+            yield Part(None, tables, part.share)
+        for window in sorter.windows():
+            yield Part(window.steps, {"args": registry.columns("args", window.args)}, share=1.0)
+
+
+def _numbers(column: Any) -> Any:
+    """Return the codes of a column of names, or the numbers of another one."""
+    return column.codes if isinstance(column, Categories) else column
 
 
 class _Collector:
@@ -202,11 +212,16 @@ class _Collector:
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Append the rows; slices go to the rows of their ids."""
         for name, table in tables.items():
-            rows = table["id"] if name == "slices" else None
-            self._growing.setdefault(name, GrowingTable()).append(dict(table.items()), self._registry.share, rows)
+            columns: dict[str, Any] = dict(table.items())
+            rows = columns.pop("id") if name == "slices" else None
+            self._growing.setdefault(name, GrowingTable()).append(columns, self._registry.share, rows)
 
     def tables(self, registry: Registry) -> dict[str, Table]:
         """Return the whole tables."""
         result = {name: Table(empty_columns(name)) for name in TABLES if name not in _NAMED}
         result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
+        if "slices" in self._growing:
+            columns = self._growing["slices"].columns()
+            ids = Derived(lambda: np.arange(len(columns["start"])))
+            result["slices"] = Table({"id": ids, **columns})
         return result | registry.tables()

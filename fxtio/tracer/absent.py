@@ -1,16 +1,20 @@
-"""Stand-ins for the recorder where the C extension is missing: marks do nothing, and `squeeze` is slower.
+"""Stand-ins for the recorder where the C extension is missing: marks do nothing, and `squeeze` and `merge` are slower.
 
 The marks take the same arguments as the recorder's and allocate nothing.
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heapreplace
 from typing import Any
 
-from fxtio.fxt.layout import RecordWord, StringWord
+from fxtio.fxt.enums import RecordType
+from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
 
-_SIZE = RecordWord.fields["size"]
+_SIZE, _TYPE = RecordWord.fields["size"], RecordWord.fields["type"]
+_SIZE_BITS = _SIZE.mask << _SIZE.lo
 _FILLER = StringWord.pattern("tag", "const")[1]  # slot 0.  spec: String record
+_TIMED = (RecordType.EVENT, RecordType.LOG)
 
 
 class Site:
@@ -71,16 +75,15 @@ def squeeze(buffer: Any, /) -> tuple[int, int]:
         The number of words examined and the number of words left.  The examination ends before a record that does not
         end in the buffer, and before a word that is no header.
     """
-    words = memoryview(buffer).cast("B")
-    words = words[: len(words) // 8 * 8].cast("Q")
-    lowest, mask, in_place = _SIZE.lo, _SIZE.mask, _SIZE.mask << _SIZE.lo
+    words = _words(buffer)
+    lowest, mask = _SIZE.lo, _SIZE.mask
     position = target = run_start = 0  # the records from run_start to position have still to be moved
     while position < len(words):
         header = words[position]
         size = header >> lowest & mask
         if not size or position + size > len(words):
             break
-        if header & ~in_place == _FILLER:
+        if _is_filler(header):
             run = position - run_start
             words[target : target + run] = words[run_start:position]
             target += run
@@ -89,3 +92,67 @@ def squeeze(buffer: Any, /) -> tuple[int, int]:
     run = position - run_start
     words[target : target + run] = words[run_start:position]
     return position, target + run
+
+
+def merge(buffers: tuple[Any, ...], positions: Any, limit: int, output: Any, /) -> tuple[int, int]:
+    """Merge the records of buffers in the order of time, those of equal times in the order of the buffers.
+
+    A record without a time follows the one before it.  Fillers are left out.
+
+    Args:
+        buffers: the records.
+        positions: the word in each buffer where its next record begins (uint64); they are moved on, at most to the
+            first word that begins no whole record.
+        limit: the latest tick that is merged.
+        output: a writable buffer, which is filled as far as whole records fit; it has room for the largest one.
+
+    Returns:
+        The number of words and of events written.
+    """
+    out = _words(output)
+    if len(out) < MAX_RECORD_WORDS or len(positions) < len(buffers):
+        raise ValueError("the output holds a record, and each buffer has a position")
+    words = [_words(buffer) for buffer in buffers]
+    written = events = 0
+    heap = [entry for index in range(len(words)) if (entry := _next(words[index], positions, index, 0))]
+    heapify(heap)
+    while heap and heap[0][0] <= limit:
+        tick, index, size = heap[0]
+        if written + size > len(out):
+            break
+        at = positions[index]
+        out[written : written + size] = words[index][at : at + size]
+        written += size
+        events += _TYPE.get(words[index][at]) == RecordType.EVENT
+        positions[index] = at + size
+        following = _next(words[index], positions, index, tick)
+        if following:
+            heapreplace(heap, following)
+        else:
+            heappop(heap)
+    return written, events
+
+
+def _words(buffer: Any) -> memoryview[int]:
+    """Return the whole words of a buffer."""
+    data = memoryview(buffer).cast("B")
+    return data[: len(data) // 8 * 8].cast("Q")
+
+
+def _next(words: memoryview[int], positions: Any, index: int, tick: int) -> tuple[int, int, int] | None:
+    """Return the time of the next record of a buffer, the number of the buffer, and the record's size in words."""
+    while positions[index] < len(words):
+        at = positions[index]
+        size = _SIZE.get(words[at])
+        if not size or at + size > len(words):
+            break
+        if not _is_filler(words[at]):
+            is_timed = size > 1 and _TYPE.get(words[at]) in _TIMED
+            return words[at + 1] if is_timed else tick, index, size
+        positions[index] += size
+    return None
+
+
+def _is_filler(header: int) -> bool:
+    """Return whether a record is one that every reader skips."""
+    return header & ~_SIZE_BITS == _FILLER

@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import sys
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from fxtio.codec.record import Record
 from fxtio.errors import DecodeError
 from fxtio.fxt.layout import RecordWord
 from fxtio.fxt.records import Initialization, Magic, ProviderInfo
+from fxtio.fxt.unfinished import Chunk, Chunks, in_order
 from fxtio.tracer.backend import recorder
 
 R = TypeVar("R", bound=Record)
@@ -25,6 +27,9 @@ RUNNING = "its process still runs"
 _SUFFIX = ".part"
 _BLOCK_BYTES = 4 * 1024 * 1024
 _MAX_FRONT_BYTES = 512
+_CHUNKS_AT_ONCE = 8
+_MAX_LOADED_BYTES = 256 * 1024 * 1024
+_LATEST_TICK = 2**64 - 1
 _SIZE = RecordWord.fields["size"]
 _MAGIC = encode(Magic())
 
@@ -143,12 +148,26 @@ class DamagedError(OSError):
     """A file has something else than records before its end."""
 
 
-def squeezed(fd: int, *, name: str = "") -> Iterator[memoryview]:
-    """Read the records of a file without the fillers, block by block.  An incomplete last record is left out.
+@dataclass
+class Tally:
+    """What was copied.
+
+    Attributes:
+        events: the number of events; those in files that had ended before are not counted.
+    """
+
+    events: int = 0
+
+
+def squeezed(fd: int, *, name: str = "", tally: Tally | None = None) -> Iterator[memoryview]:
+    """Read the records of a file without the fillers, block by block, and events in the order of time.
+
+    An incomplete last record is left out.  The records of a file that had ended before stay in their order.
 
     Args:
         fd: the file.
-        name: the name of the file for the message when it is damaged; without it, the records end at the damage.
+        name: the name of the file for the message when it is damaged; without it, damaged parts are left out.
+        tally: counts what is read.
 
     Yields:
         Blocks of whole records; each is valid until the next one.
@@ -157,26 +176,122 @@ def squeezed(fd: int, *, name: str = "") -> Iterator[memoryview]:
         DamagedError: something else than a record follows.
         OSError: the file cannot be read.
     """
+    chunks = Chunks.of(os.pread(fd, _MAX_FRONT_BYTES, 0))
+    yield from _in_file_order(fd, name, chunks.begin if chunks else None)
+    if chunks is not None:
+        yield from _in_time_order(fd, name, chunks, tally or Tally())
+
+
+def _in_file_order(fd: int, name: str, end: int | None) -> Iterator[memoryview]:
+    """Read the records of a file without the fillers, up to an offset in bytes, see `squeezed`."""
     buffer = bytearray(_BLOCK_BYTES)
     offset = 0
-    while size := os.preadv(fd, [buffer], offset):
+    while size := os.preadv(fd, [memoryview(buffer)[: end and end - offset]], offset):
         with memoryview(buffer) as view, view[:size] as block:
             examined, left = recorder.squeeze(block)
             yield block[: left * 8]
         if not examined:
-            if name and size >= 8 and not _SIZE.get(int.from_bytes(buffer[:8], sys.byteorder)):
-                raise DamagedError(errno.EILSEQ, f"damaged at byte {offset:,}", name)
+            if name and _is_damage(buffer[:size]):
+                raise _damaged(name, offset)
             return
         offset += examined * 8
 
 
-def part_records(path: Path, rate: int, *, checked: bool = False) -> Iterator[memoryview]:
+def _in_time_order(fd: int, name: str, chunks: Chunks, tally: Tally) -> Iterator[memoryview]:
+    """Read the events in the chunks of a recording, see `squeezed`.
+
+    Chunks are loaded in the order of their first events.  What is loaded is merged up to the first event of the next
+    chunk.
+    """
+    waiting = in_order(chunks, lambda offset, target: os.preadv(fd, [target], offset))
+    following = next(waiting, None)
+    loaded: list[_Loaded] = []
+    output = bytearray(_BLOCK_BYTES)
+    while loaded or following:
+        for _ in range(_CHUNKS_AT_ONCE):
+            if following is not None:
+                loaded.append(_Loaded.read(fd, following))
+                following = next(waiting, None)
+        limit = _LATEST_TICK if following is None else max(following.tick - 1, 0)
+        if sum(len(chunk.data) for chunk in loaded) > _MAX_LOADED_BYTES:  # only where times are wrong
+            limit = _LATEST_TICK
+        yield from _merged(loaded, limit, output, tally)
+        for chunk in loaded:
+            if name and chunk.is_damaged(os.fstat(fd).st_size):
+                raise _damaged(name, chunk.offset + chunk.position * 8)
+        loaded = [chunk for chunk in loaded if chunk.has_records]
+
+
+@dataclass
+class _Loaded:
+    """A chunk in memory.
+
+    Attributes:
+        offset: its byte offset in the file.
+        data: its bytes.
+        position: the index of the word where its next record begins.
+    """
+
+    offset: int
+    data: bytearray
+    position: int = 0
+
+    @classmethod
+    def read(cls, fd: int, chunk: Chunk) -> _Loaded:
+        """Read a chunk; it has fewer bytes if the file became shorter."""
+        data = bytearray(chunk.size)
+        del data[os.preadv(fd, [data], chunk.offset) :]
+        return cls(chunk.offset, data)
+
+    @property
+    def _next_size(self) -> int:
+        """Return the bytes of the next record."""
+        begin = self.position * 8
+        words: int = _SIZE.get(int.from_bytes(self.data[begin : begin + 8], sys.byteorder))
+        return words * 8
+
+    @property
+    def has_records(self) -> bool:
+        """Whether a whole record follows."""
+        return 0 < self._next_size <= len(self.data) - self.position * 8
+
+    def is_damaged(self, file_size: int) -> bool:
+        """Return whether something else than a record follows, in a file of this size in bytes."""
+        left = len(self.data) - self.position * 8
+        is_cut = self._next_size > 0 and self.offset + len(self.data) == file_size
+        return left >= 8 and not self.has_records and not is_cut
+
+
+def _merged(loaded: list[_Loaded], limit: int, output: bytearray, tally: Tally) -> Iterator[memoryview]:
+    """Merge the records of chunks up to a tick, block by block."""
+    buffers, positions = tuple(chunk.data for chunk in loaded), array("Q", [chunk.position for chunk in loaded])
+    words = 1
+    while words:
+        words, events = recorder.merge(buffers, positions, limit, output)
+        tally.events += events
+        with memoryview(output) as view:
+            yield view[: words * 8]
+    for chunk, position in zip(loaded, positions, strict=True):
+        chunk.position = position
+
+
+def _is_damage(rest: bytes | bytearray) -> bool:
+    """Return whether what is left of a file is not even the begin of a record."""
+    return len(rest) >= 8 and not _SIZE.get(int.from_bytes(rest[:8], sys.byteorder))
+
+
+def _damaged(name: str, offset: int) -> DamagedError:
+    return DamagedError(errno.EILSEQ, f"damaged at byte {offset:,}", name)
+
+
+def part_records(path: Path, rate: int, *, checked: bool = False, tally: Tally | None = None) -> Iterator[memoryview]:
     """Read the records of a child process, which shares the clock of its parent, with the rate measured since.
 
     Args:
         path: the part.
         rate: ticks per second.
         checked: refuse a part that is damaged.
+        tally: counts what is read.
 
     Yields:
         Blocks of whole records; each is valid until the next one.
@@ -187,7 +302,7 @@ def part_records(path: Path, rate: int, *, checked: bool = False) -> Iterator[me
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for number, block in enumerate(squeezed(fd, name=str(path) if checked else "")):
+        for number, block in enumerate(squeezed(fd, name=str(path) if checked else "", tally=tally)):
             if number == 0 and (front := Front.parse(bytes(block[:_MAX_FRONT_BYTES]))) is not None:
                 clock = front.encode_clock(rate)
                 block[front.clock_offset : front.clock_offset + len(clock)] = clock

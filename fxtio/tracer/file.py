@@ -15,7 +15,9 @@ from typing import Any
 
 from fxtio.fxt.layout import StringWord
 from fxtio.fxt.records import Initialization, ProviderInfo
-from fxtio.tracer.archive import Front, part_records, remove, squeezed
+from fxtio.fxt.unfinished import Chunks, filler_header
+from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed
+from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
 
 _MIB = 1024 * 1024
@@ -75,18 +77,20 @@ class RecordingFile:
         self._open = opener(self.path)  # imports what it needs: when the interpreter ends, imports may fail
         self._front = Front(ProviderInfo(*provider), Initialization(clock.rate, 0, clock.wall_ns))
         front = self._front.encode()
-        self.definitions = len(front)
         capacity = min(DEFINITION_BYTES, limit // 4) if limit else DEFINITION_BYTES
         self.end = -(-(len(front) + capacity) // PAGE_BYTES) * PAGE_BYTES
+        self._mark_offset, mark = len(front), Chunks(self.end, recorder.PAGE_BYTES).mark()
+        self._mark_words = len(mark) // 8
+        self.definitions = len(front) + len(mark)
         unfinished = self.live.with_name(f".{self.live.name}.{os.getpid()}")
         self.fd = high_descriptor(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
         status = os.fstat(self.fd)
         self._identity = status.st_dev, status.st_ino
         try:
             os.ftruncate(self.fd, self.end)
-            os.pwrite(self.fd, front, 0)
-            for offset in range(len(front), self.end, _MAX_FILLER_BYTES):
-                os.pwrite(self.fd, _filler_header(min(_MAX_FILLER_BYTES, self.end - offset)), offset)
+            os.pwrite(self.fd, front + mark, 0)
+            for offset in range(self.definitions, self.end, _MAX_FILLER_BYTES):
+                os.pwrite(self.fd, _filler(min(_MAX_FILLER_BYTES, self.end - offset) // 8), offset)
             unfinished.replace(self.live)
         except BaseException:
             os.close(self.fd)
@@ -116,31 +120,54 @@ class RecordingFile:
         if self._is_ours():
             os.close(self.fd)
 
-    def finish(self, rate: int, parts: list[Path]) -> None:
-        """Remove the fillers, append the parts of child processes, compress if the name asks for it, and close.
+    @property
+    def is_large(self) -> bool:
+        """Whether the finished file keeps its fillers, since rewriting it would take long."""
+        is_plain = self.live == self.path and not self._keep
+        return is_plain and self._is_ours() and os.fstat(self.fd).st_size > _SQUEEZED_UP_TO
+
+    def finish(self, rate: int, parts: list[Path], *, in_order: bool = False) -> int:
+        """Make the file a finished trace, and close it.
+
+        Events are put in order, fillers are removed, parts of child processes are appended, and the file is compressed
+        if its name asks for it.
 
         Args:
             rate: ticks per second, as measured in the end.
             parts: the parts of child processes; they are removed.
+            in_order: each thread's events are in order already, so the file can stay as it is.
+
+        Returns:
+            The number of events in the trace.
 
         Raises:
             OSError: the file cannot be written; then all files stay as they are, which are complete and valid.
         """
         if not self._is_ours():
             raise OSError(errno.EBADF, "the program has closed the recording; it stays as it was", str(self.live))
+        tally = Tally()
         try:
             if not self._keep:
-                self._join(itertools.chain.from_iterable(part_records(part, rate) for part in parts))
+                part_blocks = itertools.chain.from_iterable(part_records(part, rate, tally=tally) for part in parts)
+                if in_order:
+                    self._append(part_blocks)
+                else:
+                    self._rewrite(part_blocks, tally)
                 remove(parts)
         finally:
             os.close(self.fd)
+        return tally.events
 
-    def _join(self, part_blocks: Iterable[memoryview]) -> None:
-        if self.live != self.path or os.fstat(self.fd).st_size <= _SQUEEZED_UP_TO:
-            replace(self.path, itertools.chain(squeezed(self.fd), part_blocks), self._open)
-            if self.live != self.path:
-                self.live.unlink(missing_ok=True)
-            return
+    def _rewrite(self, part_blocks: Iterable[memoryview], tally: Tally) -> None:
+        """Replace the file by one without fillers, in the order of time."""
+        replace(self.path, itertools.chain(squeezed(self.fd, tally=tally), part_blocks), self._open)
+        if self.live != self.path:
+            self.live.unlink(missing_ok=True)
+
+    def _append(self, part_blocks: Iterable[memoryview]) -> None:
+        """Keep the file, in which the events are in order, and write the records of child processes behind it."""
+        unmarked = _filler(self._mark_words).ljust(self._mark_words * 8, b"\0")
+        os.pwrite(self.fd, unmarked, self._mark_offset)  # readers need not put it in order any more
         with open(os.dup(self.fd), "r+b") as file:
             file.seek(0, os.SEEK_END)
             file.writelines(part_blocks)
@@ -207,7 +234,6 @@ def high_descriptor(fd: int) -> int:
     return moved
 
 
-def _filler_header(size: int) -> bytes:
-    """Return the header of a record of this many bytes that every reader skips: slot 0.  spec: String record"""
-    header: int = StringWord.pattern("tag", "const")[1] | StringWord.fields["size"].put(size // 8)
-    return header.to_bytes(8, "little")
+def _filler(words: int) -> bytes:
+    """Return the header of a record of so many words that every reader skips."""
+    return filler_header(words).to_bytes(8, "little")

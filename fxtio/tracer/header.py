@@ -80,8 +80,11 @@ def _headers(name: str, prefix: str, count: str, words: Mapping[str, type[Word]]
 def _records() -> list[str]:
     return [
         *_words(
-            "All records and arguments: their size in words.",
-            {"SIZE_UNIT": unit("size", w.RecordWord, w.ArgumentWord)},
+            "All records and arguments: their size in words.  The types of records.",
+            {
+                "SIZE_UNIT": unit("size", w.RecordWord, w.ArgumentWord),
+                "TYPE_MASK": w.RecordWord.fields["type"].mask << w.RecordWord.fields["type"].lo,
+            },
         ),
         *_limits({"MAX_RECORD_WORDS": w.MAX_RECORD_WORDS}),
         *_words(
@@ -117,6 +120,7 @@ def _events() -> list[str]:
         *_words(
             "Event records.",
             {
+                "EVENT_HEADER": header_word(w.EventWord),
                 "EVENT_ARGUMENTS_UNIT": unit("arg_count", w.EventWord),
                 "EVENT_THREAD_UNIT": unit("thread", w.EventWord),
                 "EVENT_CATEGORY_UNIT": unit("category", w.EventWord),

@@ -189,11 +189,11 @@ class Recording:
         """
         with self._lock:
             self._has_ended = True
-            counts = self._end()
+            counts, is_in_order = self._end()
         self._dumps.wait()
         is_first_process = self.trace == self._file.path
         parts, running = self._parts() if is_first_process and self.options.children else ([], ())
-        self._file.finish(self.clock.rate, parts)
+        self._file.finish(self.clock.rate, parts, in_order=is_in_order)
         reported = {name: counts[name] for name in ("lost", "cut", "dropped", "inlined")}
         summary = Summary(self._file.path, **reported, parts=len(parts), left=running)
         if summary.lost:
@@ -207,8 +207,12 @@ class Recording:
         running = tuple(part for part, fault in candidates if fault == archive.RUNNING)
         return [part for part, fault in candidates if not fault], running
 
-    def _end(self) -> dict[str, int]:
-        """Stop everything that records, and write what is known only at the end; return the recorder's counts."""
+    def _end(self) -> tuple[dict[str, int], bool]:
+        """Stop everything that records, and write what is known only at the end.
+
+        Returns:
+            The recorder's counts, and whether each thread's events are in order in the file.
+        """
         recorder.unrecorded(self.triggers.remove)
         self._stop_sources()
         recorder.seal()  # before functions are no longer monitored, or their ends would be missing
@@ -219,7 +223,8 @@ class Recording:
         self._file.set_rate(self.clock.rate)
         if lost := recorder.lost():
             recorder.define(self._loss(recorder.now(), *lost))
-        return recorder.stop()
+        is_in_order = self._file.is_large and recorder.settle()
+        return recorder.stop(), is_in_order
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):

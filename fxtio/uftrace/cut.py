@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.finding import Findings
+from fxtio.formats import CutResult
 from fxtio.selection import Selection, SelectionError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import kernel, perf
@@ -49,7 +50,7 @@ class _Range:
         return self.start <= time < self.end
 
 
-def cut(trace: UftraceTrace, selection: Selection, target: str | PathLike[str]) -> str:
+def cut(trace: UftraceTrace, selection: Selection, target: str | PathLike[str]) -> CutResult:
     """Write a part of a trace as a new directory, see `fxtio.formats.CutRoom`."""
     if selection.names or selection.categories:
         what = "names" if selection.names else "categories"
@@ -71,7 +72,14 @@ def cut(trace: UftraceTrace, selection: Selection, target: str | PathLike[str]) 
         _cut_others(trace, reading, bounds, path)
         info = _with_tasks(trace.info_file, tids)
         (path / INFO_FILE).write_bytes(info.to_bytes())
-    return f"{records:,} records of {len(tids):,} tasks"
+        others = any((path / name).stat().st_size for name in _files_of_events(path))
+    return CutResult(f"{records:,} records of {len(tids):,} tasks", is_empty=not (records or others))
+
+
+def _files_of_events(path: Path) -> list[str]:
+    """Return the names of the files in a directory that have events, but those of tasks."""
+    names = (file.name for file in path.iterdir())
+    return [name for name in names if name == EXTERN_FILE or perf.is_name(name) or kernel.is_name(name)]
 
 
 def _cut_task(trace: UftraceTrace, reading: Reading, tid: int, bounds: _Range, path: Path) -> int:

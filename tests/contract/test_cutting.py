@@ -53,7 +53,7 @@ def test_a_part_is_a_trace_of_the_format(sample: Sample, tmp_path: Path) -> None
     path, target = sample.make(tmp_path), tmp_path / f"part{sample.format.suffixes[0]}"
     with sample.format.open(path) as trace:
         selection = middle(trace) or Selection(threads=("1",))
-        text = outcome(lambda: sample.format.cut.cut(trace, selection, target))
+        text = outcome(lambda: sample.format.cut.cut(trace, selection, target).text)
     if not target.exists():
         assert len(text) > MIN_REASON
         return

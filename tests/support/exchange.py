@@ -43,9 +43,10 @@ class Content:
 
     def timeline(self) -> Timeline:
         """Return the content as a timeline."""
-        return Timeline("test", "test", self._parts)
+        return Timeline("test", "test", self.parts)
 
-    def _parts(self, registry: Registry, _: Set[str]) -> Iterator[Part]:
+    def parts(self, registry: Registry, _: Set[str]) -> Iterator[Part]:
+        """Yield the content as the parts of a timeline."""
         stacks = Stacks(registry)
         threads = [registry.thread(1, 10 + number, name) for number, name in enumerate(self.threads)]
         threads.append(-1)

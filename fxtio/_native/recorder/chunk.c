@@ -11,3 +11,11 @@ void chunk_clear(uint64_t *chunk) {
             words[0] = filler(PAGE_WORDS);
     }
 }
+
+/* Return how many pages of a chunk, from the first one on, have records or stand before one that has. */
+unsigned chunk_used_pages(const uint64_t *chunk) {
+    unsigned pages = CHUNK_PAGES;
+    while (pages && chunk[(pages - 1) * PAGE_WORDS + 1] == filler(PAGE_WORDS - 2))
+        pages--;
+    return pages;
+}

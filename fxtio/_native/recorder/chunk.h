@@ -18,6 +18,7 @@ enum {
     CHUNK_PAGES = 32,
     CHUNK_WORDS = PAGE_WORDS * CHUNK_PAGES,
     CHUNK_BYTES = CHUNK_WORDS * 8,
+    PAGE_BYTES = PAGE_WORDS * 8,
 };
 _Static_assert(PAGE_WORDS <= MAX_RECORD_WORDS, "one filler can cover a page");
 
@@ -32,5 +33,6 @@ static inline void chunk_show(uint64_t *first_word, int visible) {
 }
 
 HIDDEN void chunk_clear(uint64_t *chunk);
+HIDDEN unsigned chunk_used_pages(const uint64_t *chunk);
 
 #endif

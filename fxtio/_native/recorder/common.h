@@ -28,6 +28,7 @@
  *   snapshot     copies of the running recording, and spans that are slow enough to ask for one
  *   span         span objects
  *   mark         instants, counters, and other events that a program or the tracer asks for
+ *   order        records of finished files: without fillers, in the order of time
  *   module       the module object, begin and end of a recording
  *
  * All functions need the interpreter lock, which is what keeps threads apart; there is no other lock. */

@@ -25,6 +25,7 @@ static struct {
     uint64_t end;           /* of the file */
     uint64_t reserved;      /* up to where the file system has been asked for room; UINT64_MAX: it is not asked again */
     uint64_t limit;         /* the file does not grow beyond */
+    uint64_t live_bytes;    /* of all live chunks */
     char *window;           /* a mapped part of the file, for the first words of chunks */
     uint64_t window_offset;
     uint64_t *ring;         /* offsets of chunks that may be overwritten */
@@ -144,38 +145,67 @@ static void reserve(void) {
 #endif
 }
 
-/* Write a chunk, hidden, behind the end of the file or over the oldest one of the ring.  Returns its offset, or 0 if
- * there is no room. */
-uint64_t file_append(const uint64_t *chunk, int may_overwrite) {
-    uint64_t hidden = filler(PAGE_WORDS), offset = file.end;
-    int is_full = file.ring_count == file.ring_capacity || offset + CHUNK_BYTES > file.limit;
-    int overwrites = may_overwrite && file.ring_count && is_full;
-    if (!is_ours())
-        return 0;
-    if (overwrites) {
-        offset = file.ring[file.ring_next++ % file.ring_count];
-        uint64_t *first_word = file_word(offset);
-        if (!first_word)
-            return 0;
-        chunk_show(first_word, 0);
-    } else if (offset + CHUNK_BYTES > file.limit)
-        return 0;
-    if (!overwrites && offset + CHUNK_BYTES > file.reserved)
-        reserve();
-    struct iovec parts[2] = {{&hidden, 8}, {(void *)(chunk + 1), CHUNK_BYTES - 8}};
+/* Return a number of pages, rounded up so that what follows can be mapped into memory. */
+static unsigned mappable_pages(unsigned pages) {
+    unsigned unit = (unsigned)(sysconf(_SC_PAGESIZE) / PAGE_BYTES);
+    return unit > 1 ? (pages + unit - 1) / unit * unit : pages;
+}
+
+/* Write pages, hidden.  The last word of the last page does not step over the word behind it.  Returns -1 if there is
+ * no room. */
+static int write_hidden(const uint64_t *chunk, size_t size, uint64_t offset) {
+    uint64_t hidden = filler(PAGE_WORDS), last = filler(1);
+    struct iovec parts[3] = {{&hidden, 8}, {(void *)(chunk + 1), size - 16}, {&last, 8}};
     ssize_t written;
     do
-        written = pwritev(file.fd, parts, 2, (off_t)offset);
+        written = pwritev(file.fd, parts, 3, (off_t)offset);
     while (written < 0 && errno == EINTR);
-    if (written != CHUNK_BYTES) {
-        /* If the file cannot be cut either, readers still find whole pages, and see that the last one is cut. */
-        if (!overwrites && written > 0 && ftruncate(file.fd, (off_t)offset)) {
-        }
+    if (written == (ssize_t)size)
         return 0;
+    /* If the file cannot be cut either, readers still find whole pages, and see that the last one is cut. */
+    if (offset == file.end && written > 0 && ftruncate(file.fd, (off_t)offset)) {
     }
-    if (!overwrites)
-        file.end += CHUNK_BYTES;
-    if (!overwrites && may_overwrite && file.ring_capacity)
+    return -1;
+}
+
+/* Hide the oldest chunk of the ring, which will be overwritten.  Returns its offset, or 0 on failure. */
+static uint64_t hide_oldest(void) {
+    uint64_t offset = file.ring[file.ring_next++ % file.ring_count], *first_word = file_word(offset);
+    if (!first_word)
+        return 0;
+    chunk_show(first_word, 0);
+    return offset;
+}
+
+/* Return whether full chunks overwrite old ones. */
+int file_is_ring(void) {
+    return file.ring_capacity != 0;
+}
+
+/* Write the first pages of a chunk, hidden, behind the end of the file or over the oldest one of the ring.  Returns
+ * their offset, or 0 if there is no room.
+ *
+ * As long as there is no ring, room is kept for the last copies of all live chunks. */
+uint64_t file_append(const uint64_t *chunk, unsigned pages, enum ChunkRole role) {
+    uint64_t size = (uint64_t)mappable_pages(pages) * PAGE_BYTES, offset = file.end;
+    uint64_t kept = role == FULL_CHUNK && !file.ring_capacity ? file.live_bytes : 0;
+    int is_full = offset + size + kept > file.limit;
+    if (!is_ours())
+        return 0;
+    if (role == FULL_CHUNK && file.ring_count && (is_full || file.ring_count == file.ring_capacity)) {
+        offset = hide_oldest();
+        return offset && !write_hidden(chunk, size, offset) ? offset : 0;
+    }
+    if (is_full)
+        return 0;
+    if (offset + size > file.reserved)
+        reserve();
+    if (write_hidden(chunk, size, offset))
+        return 0;
+    file.end += size;
+    if (role == LIVE_CHUNK)
+        file.live_bytes += CHUNK_BYTES;
+    else if (role == FULL_CHUNK && file.ring_capacity)
         file.ring[file.ring_count++] = offset;
     return offset;
 }

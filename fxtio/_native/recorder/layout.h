@@ -10,8 +10,9 @@
 
 #include <stdint.h>
 
-/* All records and arguments: their size in words. */
+/* All records and arguments: their size in words.  The types of records. */
 #define SIZE_UNIT UINT64_C(0x10)
+#define TYPE_MASK UINT64_C(0xf)
 #define MAX_RECORD_WORDS 4095
 
 /* String records, and references to strings.  A string record in slot 0 is filler: every reader skips it. */
@@ -34,6 +35,7 @@
 #define LOG_THREAD_UNIT UINT64_C(0x100000000)
 
 /* Event records. */
+#define EVENT_HEADER UINT64_C(0x4)
 #define EVENT_ARGUMENTS_UNIT UINT64_C(0x100000)
 #define EVENT_THREAD_UNIT UINT64_C(0x1000000)
 #define EVENT_CATEGORY_UNIT UINT64_C(0x100000000)

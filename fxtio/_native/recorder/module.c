@@ -4,6 +4,7 @@
 #include "file.h"
 #include "function.h"
 #include "mark.h"
+#include "order.h"
 #include "session.h"
 #include "site.h"
 #include "snapshot.h"
@@ -137,6 +138,13 @@ static PyObject *seal(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* settle(): after seal(), put the records of each thread in order: the latest behind the earlier ones.  Returns False if
+ * there is no room for that, or the file is a ring. */
+static PyObject *settle(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(!session.active && !threads_settle());
+}
+
 /* ---- The state of the recording. ---- */
 
 /* active(): return whether the recorder runs. */
@@ -196,36 +204,13 @@ static PyObject *now(PyObject *module, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(session_ticks());
 }
 
-/* ---- Finished files. ---- */
-
-/* squeeze(words): move the records in a buffer of words together, over the fillers.  Returns how many words were looked
- * at and how many are left.  A record that goes beyond the end of the buffer is not looked at. */
-static PyObject *squeeze(PyObject *module, PyObject *buffer) {
-    const uint64_t size_mask = MAX_RECORD_WORDS * SIZE_UNIT;
-    Py_buffer view;
-    (void)module;
-    if (PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE))
-        return NULL;
-    uint64_t *words = view.buf, count = (uint64_t)view.len / 8, index = 0, left = 0;
-    while (index < count) {
-        uint64_t size = (words[index] & size_mask) / SIZE_UNIT;
-        if (!size || index + size > count)
-            break;
-        if ((words[index] & ~size_mask) != FILLER_HEADER) {
-            memmove(words + left, words + index, size * 8);
-            left += size;
-        }
-        index += size;
-    }
-    PyBuffer_Release(&view);
-    return Py_BuildValue("KK", (unsigned long long)index, (unsigned long long)left);
-}
-
 /* ---- The module. ---- */
 
 static PyMethodDef methods[] = {
     {"start", (PyCFunction)(void (*)(void))start, METH_VARARGS | METH_KEYWORDS, "Begin to record to a file."},
     {"seal", seal, METH_NOARGS, "Record no more events; definitions can still be written."},
+    {"settle", settle, METH_NOARGS,
+     "After seal(), put the records of each thread in order; return False if there is no room for that."},
     {"stop", stop, METH_NOARGS, "End the recording; return a dict of counters."},
     {"active", active, METH_NOARGS, "Return whether the recorder runs."},
     {"lost", lost, METH_NOARGS, "Return how many events found no room and the tick of the first, or None."},
@@ -234,8 +219,6 @@ static PyMethodDef methods[] = {
     {"reference", reference, METH_O, "reference(text): return the slot of a text, 0 if it has none."},
     {"clocks", clocks, METH_O, "clocks(tsc): return what the clock and CLOCK_MONOTONIC show at the same moment."},
     {"now", now, METH_NOARGS, "Return the present tick."},
-    {"squeeze", squeeze, METH_O,
-     "squeeze(words): remove fillers in place; return how many words were looked at, and how many are left."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -252,6 +235,7 @@ static int add_constants(PyObject *module) {
     const int has_tsc = 0;
 #endif
     return PyModule_AddIntConstant(module, "TSC", has_tsc) ||
+           PyModule_AddIntConstant(module, "PAGE_BYTES", PAGE_BYTES) ||
            PyModule_AddIntConstant(module, "CHUNK_BYTES", CHUNK_BYTES) ||
            PyModule_AddIntConstant(module, "FIRST_GREENLET_TRACK", FIRST_GREENLET_TRACK);
 }
@@ -262,8 +246,8 @@ static int init(PyObject *module) {
            event_init() || task_init() || function_init(module) || traced_init(module) || span_init(module) ||
            mark_init() || PyModule_AddFunctions(module, function_methods) ||
            PyModule_AddFunctions(module, snapshot_methods) || PyModule_AddFunctions(module, strand_methods) ||
-           PyModule_AddFunctions(module, span_methods) ||
-           PyModule_AddFunctions(module, mark_methods) || add_constants(module);
+           PyModule_AddFunctions(module, span_methods) || PyModule_AddFunctions(module, mark_methods) ||
+           PyModule_AddFunctions(module, order_methods) || add_constants(module);
 }
 
 PyMODINIT_FUNC PyInit__recorder(void) {

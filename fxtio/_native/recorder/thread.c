@@ -23,6 +23,7 @@ static struct {
     uint64_t used_slots; /* of the thread table */
     uint64_t *blank;     /* the pages of an empty chunk, hidden */
     int is_full;         /* no chunk could be written: nothing is recorded any more */
+    uint64_t settled;    /* up to this size of the file, hardly any thread has records in its chunk */
     State *states;       /* of all threads that were ever seen and have not ended; outlives a recording */
 } threads;
 
@@ -167,6 +168,7 @@ static int inherit_chunk(State *state) {
             continue;
         }
         state->chunk = other->chunk;
+        state->chunk_since = other->chunk_since;
         set_room(state, other->cursor, other->page_end);
         session.lost += other->lost;
         *link = other->next;
@@ -179,26 +181,68 @@ static int inherit_chunk(State *state) {
 static int open_chunk(State *state) {
     if (!inherit_chunk(state))
         return 0;
-    uint64_t offset = file_append(threads.blank, 0), *chunk = offset ? file_map(offset) : NULL;
+    uint64_t offset = file_append(threads.blank, CHUNK_PAGES, LIVE_CHUNK), *chunk = offset ? file_map(offset) : NULL;
     if (!chunk)
         return -1;
     chunk_show(chunk, 1);
     state->chunk = chunk;
+    state->chunk_since = file_end();
     use_page(state, chunk);
     return 0;
 }
 
-/* Copy a full chunk to where it stays, and make it empty.  Returns -1 if there is no room for the copy. */
-static int flush_chunk(State *state) {
-    uint64_t *chunk = state->chunk, offset = file_append(chunk, 1), *copy = offset ? file_word(offset) : NULL;
+/* Copy the records of a chunk to where they stay, and make it empty.  Returns -1 if there is no room for the copy. */
+static int move_records(State *state, unsigned pages, enum ChunkRole role) {
+    uint64_t *chunk = state->chunk, offset = file_append(chunk, pages, role), *copy = offset ? file_word(offset) : NULL;
     if (!copy)
         return -1;
     chunk_show(copy, 1);
     chunk_show(chunk, 0);
     chunk_clear(chunk);
     chunk_show(chunk, 1);
-    use_page(state, chunk);
+    state->chunk_since = file_end();
     session.flushed_chunks++;
+    return 0;
+}
+
+/* Move the records of threads that seldom record, if the file has grown much since they began to fill their chunks: so
+ * the events of all threads stand in the file in the order of time, but for a bounded part of it. */
+static void move_late_records(void) {
+    enum { LEAST_CHUNKS = 32 };
+    uint64_t chunks = 0, grown = (file_end() - threads.settled) / CHUNK_BYTES;
+    if (grown < LEAST_CHUNKS || file_is_ring())
+        return;
+    for (State *state = threads.states; state; state = state->next)
+        chunks += state->chunk != NULL;
+    if (grown < chunks) /* each of them may cost a page that is hardly used */
+        return;
+    for (State *state = threads.states; state; state = state->next) {
+        unsigned pages = state->chunk && state->cursor ? chunk_used_pages(state->chunk) : 0;
+        if (pages && state->chunk_since <= threads.settled && !move_records(state, pages, FULL_CHUNK))
+            use_page(state, state->chunk);
+    }
+    threads.settled = file_end();
+}
+
+/* Move the records of a full chunk.  Returns -1 if there is no room for them. */
+static int flush_chunk(State *state) {
+    if (move_records(state, CHUNK_PAGES, FULL_CHUNK))
+        return -1;
+    use_page(state, state->chunk);
+    move_late_records();
+    return 0;
+}
+
+/* When nothing is recorded any more, move the records of all threads behind those that they recorded before.  Returns
+ * -1 if there is no room for all of them, or the file is a ring. */
+int threads_settle(void) {
+    if (file_is_ring())
+        return -1;
+    for (State *state = threads.states; state; state = state->next) {
+        unsigned pages = state->chunk ? chunk_used_pages(state->chunk) : 0;
+        if (pages && move_records(state, pages, LAST_CHUNK))
+            return -1;
+    }
     return 0;
 }
 

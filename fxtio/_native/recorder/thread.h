@@ -56,6 +56,7 @@ typedef struct State {
     OpenSet open;             /* what is open on the present track */
     PyObject *strands;        /* dict: identity of a greenlet to what it has open; NULL without greenlets */
     uint64_t *chunk;
+    uint64_t chunk_since;     /* the size of the file when the chunk was last empty */
     uint64_t generation;      /* of the session that the thread has joined */
     uint64_t lost;            /* events for which there was no room */
     uint64_t context_version; /* of the thread's context when `track` was determined: each step of a task changes it */
@@ -73,6 +74,7 @@ HIDDEN int threads_init(void);
 HIDDEN int threads_start(void);
 HIDDEN void threads_stop(void);
 HIDDEN void threads_seal(void);
+HIDDEN int threads_settle(void);
 HIDDEN uint64_t threads_lost(void);
 HIDDEN State *threads_first(void);
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
+from fxtio.formats import CutResult
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Body
 from fxtio.fxt.cut.early import Head, Tables, early_records
@@ -63,24 +64,35 @@ _MODULES: tuple[type[Record], ...] = (r.ProfilerModule, r.ProfilerMmap)
 """The records that explain the addresses of later ones: those before the range are moved to its start."""
 
 
+def _events(marked: Marked) -> int:
+    """Return how many of the records that are taken over are events in the range."""
+    batch, taken = marked.batch, marked.taken
+    others = [batch.rows(cls) for cls in batch.classes() if cls in _ALWAYS or cls in _MODULES]
+    others.append(np.flatnonzero(batch.frame.kind == UNKNOWN))
+    return int(np.count_nonzero(taken)) - sum(int(np.count_nonzero(taken[rows])) for rows in others)
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The result of a cut.
 
     Attributes:
         records: the number of records that were taken over, definitions not counted.
+        events: the number of those with a time, without the values that are repeated at the start.
         reopened: the number of those from before the range, which were written again at its start.
     """
 
     records: int
+    events: int
     reopened: int
 
 
-def cut(trace: FxtTrace, selection: Selection, target: str | PathLike[str]) -> str:
+def cut(trace: FxtTrace, selection: Selection, target: str | PathLike[str]) -> CutResult:
     """Write a part of a trace as a new file, see `fxtio.formats.CutRoom`."""
     with whole_file(target) as sink:
         done = cut_to(trace, selection, sink)
-    return f"{done.records:,} records, {done.reopened:,} of them from before the range ({human_size(sink.position)})"
+    text = f"{done.records:,} records, {done.reopened:,} of them from before the range ({human_size(sink.position)})"
+    return CutResult(text, is_empty=not done.events)
 
 
 def cut_to(trace: FxtTrace, selection: Selection, sink: Sink) -> Cut:
@@ -122,6 +134,7 @@ class _Cutter:
         self._latest, self._flows = Latest(), Flows(self._splices)
         self._body = Body(file)
         self._reading: Reading | None = None
+        self._events = 0
 
     def enter(self, batch: Batch) -> None:
         """Take the next batch."""
@@ -138,6 +151,7 @@ class _Cutter:
         self._flows.mark(marked)
         marked.taken &= ~broken(batch)
         self._flows.settle(marked)
+        self._events += _events(marked)
         places = self._body.write(marked)
         self._flows.enter(marked, places)
 
@@ -187,6 +201,7 @@ class _Cutter:
         """Write the new trace."""
         for pairs in self._pairs:
             pairs.finish()
+        events = self._events + len(self._head.records)
         self._latest.finish(self._head)
         self._flows.finish()
         sink.write(MAGIC)
@@ -199,7 +214,7 @@ class _Cutter:
         for part in self._splices.copy(self._file, self._body.size):
             sink.write(part)
         early = len(self._head.records)
-        return Cut(self._body.records + early, early)
+        return Cut(self._body.records + early, events, early)
 
     def _introductions(self, reading: Reading) -> Iterator[bytes]:
         """Yield all providers with what belongs to them before the body; the body loses what it repeats of this."""

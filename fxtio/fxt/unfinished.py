@@ -1,0 +1,195 @@
+"""The file of a recording that has not ended, or was killed: how it is recognized, and the order of its events.
+
+Each thread records to a *live chunk* of the file, and full chunks follow behind it, so the latest events of a thread
+stand before its earlier ones.  A mark at the front of the file says so, and where the chunks lie; it is the text in a
+filler, a record that every reader skips.  A chunk consists of pages.  Its first word is a filler of one word; the first
+word of each of its other pages, and of every page that is not in use, is a filler of a page.  So the chunks can be
+found, and they are read in the order of their first events.  `fxtio/_native/recorder/chunk.h` has the details.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from operator import sub
+
+from fxtio.fxt.enums import RecordType
+from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
+
+_TEXT = "fxtio: unfinished recording, pages of {} bytes from byte {}"
+_PATTERN = re.compile(re.escape(_TEXT).replace(r"\{\}", r"(\d{1,18})").encode())
+_MIN_PAGE_BYTES = 4096
+_MAX_RECORDS_BEFORE = 8
+_SCAN_BYTES = 1 << 20
+_TIMED = (RecordType.EVENT, RecordType.LOG)
+_LATEST = 2**64 - 1
+
+_SIZE, _TYPE = RecordWord.fields["size"], RecordWord.fields["type"]
+_INDEX = StringWord.fields["index"]
+
+Read = Callable[[int, memoryview], int]
+"""Reads bytes from an offset of the file on; returns how many, which are fewer only at its end."""
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Where the chunks of an unfinished recording lie.
+
+    Attributes:
+        begin: the byte offset of the first page; everything before it is read first.
+        page: bytes of a page.
+    """
+
+    begin: int
+    page: int
+
+    def mark(self) -> bytes:
+        """Return the record that says this in the file."""
+        text = _TEXT.format(self.page, self.begin).encode()
+        words = 1 + -(-len(text) // 8)
+        return filler_header(words).to_bytes(8, "little") + text.ljust((words - 1) * 8, b"\0")
+
+    @classmethod
+    def of(cls, head: bytes) -> Chunks | None:
+        """Return the chunks of a file that begins with these bytes; None if it is no unfinished recording."""
+        words = memoryview(head)[: len(head) // 8 * 8].cast("Q")
+        offset = 0
+        for _ in range(_MAX_RECORDS_BEFORE):
+            if offset >= len(words) or not (size := _SIZE.get(words[offset])):
+                break
+            if _TYPE.get(words[offset]) == RecordType.STRING and not _INDEX.get(words[offset]):
+                match = _PATTERN.match(head, (offset + 1) * 8, (offset + size) * 8)
+                return cls._checked(int(match[2]), int(match[1])) if match else None
+            offset += size
+        return None
+
+    @classmethod
+    def _checked(cls, begin: int, page: int) -> Chunks | None:
+        """Return the chunks, or None if no recording has such pages."""
+        is_possible = _MIN_PAGE_BYTES <= page <= MAX_RECORD_WORDS * 8 and page % 8 == 0 and begin % page == 0
+        return cls(begin, page) if is_possible and begin else None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk, with the pages without events that follow it.
+
+    Attributes:
+        offset: its byte offset.
+        size: its bytes.
+        tick: the time of its first event in ticks; the largest number if it has none.
+        is_cut: the file ends within it, where there may be an incomplete record.
+    """
+
+    offset: int
+    size: int
+    tick: int
+    is_cut: bool = False
+
+
+def filler_header(words: int) -> int:
+    """Return the header of a record of so many words that every reader skips: slot 0.  spec: String record"""
+    header: int = StringWord.pattern("tag", "const")[1] | _SIZE.put(words)
+    return header
+
+
+def in_order(chunks: Chunks, read: Read) -> Iterator[Chunk]:
+    """Find the chunks of a recording.
+
+    A program that is killed while it copies a full chunk may leave both copies; only one of them is returned.
+
+    Args:
+        chunks: where they lie.
+        read: reads the file.
+
+    Yields:
+        The chunks by the time of their first event, those without events last.
+    """
+    offsets, sizes, ticks = _found(chunks, read)
+    excess = sizes[-1] % chunks.page if sizes else 0
+    is_cut = excess > 0 and _is_shown(offsets[-1], sizes[-1], chunks.page, read)
+    if excess and not is_cut:  # the copy of a full chunk was not complete
+        sizes[-1] -= excess
+    before: Chunk | None = None
+    for index in sorted(range(len(offsets)), key=lambda index: (ticks[index], offsets[index])):
+        chunk = Chunk(offsets[index], sizes[index], ticks[index], is_cut and index == len(offsets) - 1)
+        if before is not None and not _are_copies(before, chunk, chunks.page, read):
+            yield before
+        before = chunk
+    if before is not None:
+        yield before
+
+
+def _found(chunks: Chunks, read: Read) -> tuple[array[int], array[int], array[int]]:
+    """Return offsets, sizes and first ticks of all chunks, as they follow in the file."""
+    offsets, ticks = array("Q"), array("Q")
+    step = chunks.page // 8
+    buffer = bytearray(_SCAN_BYTES // chunks.page * chunks.page)
+    offset = chunks.begin
+    while size := read(offset, memoryview(buffer)):
+        words = memoryview(buffer)[: size // 8 * 8].cast("Q")
+        begins = _begins(words[::step].tolist() if words else [], is_first=not offsets)
+        if ticks and ticks[-1] == _LATEST:
+            ticks[-1] = _first_tick(words, 0, begins[0] * step if begins else len(words), step)
+        for page, following in zip_longest(begins, begins[1:]):
+            stop = len(words) if following is None else following * step
+            offsets.append(offset + page * chunks.page)
+            ticks.append(_first_tick(words, page * step, stop, step))
+        offset += size
+    ends = offsets[1:] + array("Q", [offset])
+    return offsets, array("Q", map(sub, ends, offsets)), ticks
+
+
+def _begins(first_words: list[int], *, is_first: bool) -> list[int]:
+    """Return the pages on which chunks begin.
+
+    Args:
+        first_words: the first word of each page.
+        is_first: the first page begins a chunk in any case.
+    """
+    shown = filler_header(1)
+    begins = [0] if is_first and first_words else []
+    page = len(begins) - 1
+    for _ in range(first_words.count(shown) - (bool(begins) and first_words[0] == shown)):
+        page = first_words.index(shown, page + 1)
+        begins.append(page)
+    return begins
+
+
+def _first_tick(words: memoryview[int], begin: int, stop: int, step: int) -> int:
+    """Return the time of the first event of the pages between two words; the largest number if they have none."""
+    for page in range(begin, min(stop, len(words) - 2), step):
+        if _TYPE.get(words[page + 1]) in _TIMED:
+            return words[page + 2]
+    return _LATEST
+
+
+def _is_shown(offset: int, size: int, page: int, read: Read) -> bool:
+    """Return whether readers see the last page of a chunk, and not only the filler with which it begins.
+
+    They see each page from the first one on, up to one whose last word does not step over the first word behind it.
+    """
+    last = bytearray(8)
+    for end in range(offset + page, offset + size, page):
+        read(end - 8, memoryview(last))
+        if int.from_bytes(last, sys.byteorder) != filler_header(2):
+            return False
+    return True
+
+
+def _are_copies(first: Chunk, second: Chunk, page: int, read: Read) -> bool:
+    """Return whether two chunks hold the same events."""
+    if first.tick != second.tick or first.tick == _LATEST:
+        return False
+    size = min(first.size, second.size)
+    data = []
+    for chunk in (first, second):
+        buffer = bytearray(size)
+        del buffer[read(chunk.offset, memoryview(buffer)) :]
+        data.append(buffer)
+    bounds = [(begin + 8, begin + page - 8) for begin in range(0, size, page)]  # without the words that join pages
+    return all(data[0][begin:end] == data[1][begin:end] for begin, end in bounds)

@@ -1,0 +1,73 @@
+"""What `fxtio slice` says if nothing is selected: in which range the trace has events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fxtio
+from fxtio.cli import main
+from fxtio.coreprofiler import synth as coreprofiler_synth
+from fxtio.mono.writer import MonoWriter
+
+
+def fxt(path: Path) -> Path:
+    with fxtio.create(path, format="fxt") as writer:
+        thread = writer.thread(1, 11, "main", "app")
+        for time in (1_000_000_000, 5_000_000_000):
+            thread.complete("work", time, time + 1_000)
+        thread.counter("load", 1_000_000_000, {"value": 1})
+    return path
+
+
+def uftrace(path: Path) -> Path:
+    with fxtio.create(path, format="uftrace", program="/app") as writer:
+        task = writer.task(11)
+        for time in (1_000_000_000, 5_000_000_000):
+            task.enter("work", time)
+            task.leave(time + 1_000)
+    return path
+
+
+def mono(path: Path) -> Path:
+    with MonoWriter(path) as writer:
+        writer.thread(11, "main", time=1_000_000_000)
+        method = writer.method("A:b ()", time=1_000_000_000, thread=11)
+        number = writer.counter("load", 1, time=1_000_000_000, thread=11)
+        writer.counters({number: 1}, time=1_000_000_000, thread=11)
+        for time in (1_000_000_000, 5_000_000_000):
+            writer.enter(method, time=time, thread=11)
+            writer.leave(method, time=time + 1_000, thread=11)
+    return path
+
+
+MAKERS = {"fxt": fxt, "uftrace": uftrace, "mono": mono}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_range_without_events(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = MAKERS[name](tmp_path / f"whole.{name}")
+    assert main(["slice", str(path), "-o", str(tmp_path / "part"), "--from", "1s", "--to", "2s"]) == 0
+    errors = capsys.readouterr().err
+    assert f"nothing of {path} is selected in the range from 1 s to 2 s; the trace is from 0 s to 4.000001 s" in errors
+    assert main(["slice", str(path), "-o", str(tmp_path / "other"), "--from", "1s"]) == 0
+    assert "nothing" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_thread_that_is_not_there(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = MAKERS[name](tmp_path / f"whole.{name}")
+    assert main(["slice", str(path), "-o", str(tmp_path / "part"), "--thread", "nobody"]) == 0
+    assert f"nothing of {path} is selected by --thread nobody\n" in capsys.readouterr().err
+    assert main(["slice", str(path), "-o", str(tmp_path / "other"), "--thread", "11"]) == 0
+    assert "is selected" not in capsys.readouterr().err
+
+
+def test_threads_of_coreprofiler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "whole.log"
+    options: Any = {"size": None, "threads": None, "seed": 0, "progress": lambda done, of: None}
+    coreprofiler_synth.synth(path, "sampling", events=100, **options)
+    main(["slice", str(path), "-o", str(tmp_path / "part.log"), "--thread", "77777"])
+    assert "is selected by --thread 77777" in capsys.readouterr().err
