@@ -48,7 +48,7 @@ def make(path: Path, shape: str, size: int = SIZE) -> Path:
 
 
 def parts(path: Path) -> dict[str, Selection]:
-    """Return what is cut out of a trace: a tenth in the middle, nearly everything, one thread of eight."""
+    """Return what is cut out of a trace: a tenth in the middle, nearly everything, one thread of eight, some names."""
     info = fxtio.open(path).info
     assert info.start is not None and info.end is not None
     tenth = (info.end - info.start) // 10
@@ -56,6 +56,7 @@ def parts(path: Path) -> dict[str, Selection]:
         "a tenth": Selection(info.start + 4 * tenth, info.start + 5 * tenth),
         "nine tenths": Selection(info.start + tenth // 2, info.end - tenth // 2),
         "one thread": Selection(threads=(str(min(info.threads)),)) if info.threads else Selection(threads=("*1",)),
+        "by name": Selection(names=("*1*",)),
     }
 
 

@@ -55,7 +55,7 @@ def test_calls_stay_the_same(shape: str, to: str, tmp_path: Path) -> None:
         synth._FUNCTIONS[shape](writer, events=10_000)
     before, after, losses = exported(tmp_path / "in.fxt", to, tmp_path / "out")
     assert after == before
-    assert losses["arguments"] > 0
+    assert losses["arguments"] > 0 or to == "uftrace"
     if shape == "mixed":
         assert losses["points of flows"] > 0
         assert losses["slices on tracks that are not those of threads"] > 0

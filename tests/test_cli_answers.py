@@ -206,6 +206,48 @@ def test_timeline_as_json_and_csv(capsys: Capture, trace: str) -> None:
     assert {row["name"] for row in rows} == {"job"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["top", "--by", "arg:"], "'arg:' names no argument; write arg:NAME"),
+        (["top", "--unit", "cycles"], "there are no samples in the unit 'cycles'"),
+        (["top", "--unit", "ns", "--what", "slices"], "slices have no units; only samples are ranked by one"),
+        (["diff", "-", "-"], "only one of the traces can come from standard input"),
+        (["check", "-", "--baseline", "-"], "only one of the traces can come from standard input"),
+        (["check", "--baseline", "no.fxt", "-o", "x.json"], "-o writes the report of --report json or junit"),
+        (["query", "-o", "x.txt", "select 1"], "x.txt: the ending must be .parquet, .csv or .json"),
+    ],
+)
+def test_refusals(capsys: Capture, trace: str, arguments: list[str], message: str) -> None:
+    command, *rest = arguments
+    assert main([command, *([] if "-" in rest else [trace]), *rest]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"fxtio: {message}\n")
+
+
+def test_options_between_other_arguments(capsys: Capture, trace: str) -> None:
+    whole = printed(capsys, "find", trace, "query*", "--longer", "5ms")
+    assert printed(capsys, "find", trace, "--longer", "5ms", "query*") == whole
+    assert printed(capsys, "find", "--longer", "5ms", trace, "--sort", "time", "query*") == whole
+    assert printed(capsys, "diff", trace, "--all", "--self", trace).endswith("3 same\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["find", trace, "--longer", "5ms", "query", "--nosuch"])
+    assert "fxtio find: error: unrecognized arguments: --nosuch" in capsys.readouterr().err
+
+
+def test_a_wrong_number_of_rows(capsys: Capture, trace: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["top", trace, "-n", "some"])
+    assert "'some' is not a positive number, nor is it `all`" in capsys.readouterr().err
+
+
+def test_nothing_there_or_nothing_selected(capsys: Capture, trace: str) -> None:
+    for command in ("top", "tree"):
+        assert "the trace has no samples\n" in printed(capsys, command, trace, "--what", "samples")
+        text = printed(capsys, command, trace, "--thread", "nobody")
+        assert "the trace has no slices that are selected\n" in text
+
+
 PY_SPY = CORPUS / "py-spy"
 
 
@@ -423,7 +465,9 @@ def test_long_names_are_cut_in_tables(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_an_argument_that_nothing_has(capsys: Capture, trace: str) -> None:
-    assert "none has the argument 'color'" in printed(capsys, "top", "--by", "arg:color", trace)
+    assert "the trace has no slices, or none with the argument 'color'\n" in printed(
+        capsys, "top", "--by", "arg:color", trace
+    )
 
 
 def test_rounded_percentiles_are_told(capsys: Capture, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:

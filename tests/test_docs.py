@@ -1,9 +1,10 @@
 """Tests that run the documents: every ```python and ```console block of README.md and docs/, in order, page by page.
 
 The blocks of a page share a namespace and a working directory, which is empty except for `tests/corpus`.  In a console
-block, a line that begins with `$ ` is a command; one of fxtio that needs no shell runs in this process.  If output
-follows, the command must print it; `...` matches anything, and runs of blanks are equal.  A block is not run if the
-line before it is `<!-- not run -->`, and is saved as a file instead if that line is `<!-- file: name.py -->`.
+block, a line that begins with `$ ` is a command.  A line that begins with a command of fxtio runs it in this process,
+unless it records.  If output follows, the command must print it; `...` matches anything, and runs of blanks are equal.
+A block is not run if the line before it is `<!-- not run -->`, and is saved as a file instead if that line is
+`<!-- file: name.py -->`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ NOT_RUN = "<!-- not run -->"
 SAVED = re.compile(r"<!-- file: (\S+) -->")
 BUILT = {"_build", "_generated"}
 RECORDS = re.compile(r"fxtio run|fxtio\.(start|tracing|dump)")
-IN_PROCESS = re.compile(r"(fxtio (?!run )(?:[\w./=:, -]|'[^']*')+?)(?: \| (head|tail) -n (\d+))?")
-"""Commands that need neither a shell nor a process: no pipes but for a few lines, no patterns, no recorded program."""
+IN_PROCESS = re.compile(r"""(fxtio (?!run |.* -o - )(?:[\w./=:,+% -]|'[^']*'|"[^"$`\\]*")+?)(\s*(?:2?>|[|;&]).*)?""")
+"""A command of fxtio that needs no process of its own, and what a shell does with its output and its exit status.
+
+A command that writes a trace to its standard output is not among them: only text is passed on.
+"""
 
 COMMAND_PAGES = CHECKOUT / "docs" / "reference" / "commands"
 
@@ -59,28 +63,30 @@ def pages() -> list[Path]:
     return [path for path in (CHECKOUT / "README.md", *docs) if any(blocks(path.read_text(encoding="utf-8")))]
 
 
-def run_simple(command: str, end: str | None, count: str | None) -> subprocess.CompletedProcess[str]:
-    """Run a command of fxtio in this process; of what it prints, keep the first or the last lines, as a shell would."""
-    done = run_fxtio(*shlex.split(command)[1:])
-    if end is not None and count is not None:
-        lines = done.stdout.splitlines(keepends=True)
-        done.stdout = "".join(lines[: int(count)] if end == "head" else lines[-int(count) :])
-        done.returncode = 0  # that of `head` and `tail`
-    return done
+def run_in_process(command: str, rest: str | None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command of fxtio in this process, and let a shell do the rest of the line with what it gave."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", options["env"]["PATH"])
+        done = run_fxtio(*shlex.split(command)[1:])
+    if rest is None:
+        return done
+    replay = f"(cat; printf %s {shlex.quote(done.stderr)} >&2; exit {done.returncode})"
+    return subprocess.run(replay + rest, input=done.stdout, check=False, **options)
 
 
 def run_console(body: str, where: str) -> None:
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "PYTEST_ADDOPTS": ""}  # the options of this run are not those of a user
+    shell: dict[str, Any] = {
+        "shell": True, "capture_output": True, "text": True, "env": environment, "timeout": 120,
+    }  # fmt: skip
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        if simple := IN_PROCESS.fullmatch(command):
-            child = run_simple(*simple.groups())
+        if begin := IN_PROCESS.fullmatch(command):
+            child = run_in_process(*begin.groups(), **shell)
         else:
-            child = subprocess.run(
-                command, shell=True, capture_output=True, text=True, env=environment, timeout=120, check=False
-            )
+            child = subprocess.run(command, check=False, **shell)
         assert child.returncode == 0, f"{where}: {command}: exit status {child.returncode}\n{child.stderr}"
         if expected.strip():
             is_equal = doctest.OutputChecker().check_output(expected, child.stdout, options)
@@ -155,3 +161,4 @@ def test_console_output_is_compared() -> None:
         run_console("$ echo a\nb\n", "here")
     with pytest.raises(AssertionError, match="exit status 1"):
         run_console("$ false\n", "here")
+    run_console("$ fxtio info no.fxt 2>&1 || echo $?\n...no.fxt...\n2\n$ fxtio --help | grep -c '^usage'\n1\n", "here")

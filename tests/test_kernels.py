@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
+from fxtio._native import python_copying
 from fxtio._native.constants import SpanStep, c_header
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
@@ -328,14 +329,16 @@ def string_columns(draw: st.DrawFn) -> tuple[int, list[Array]]:
     return rows, columns
 
 
-@given(string_columns(), st.sampled_from([1000, 1000, 10, 0]))
-def test_interleave(case: tuple[int, list[Array]], room: int) -> None:
+@given(string_columns(), st.sampled_from([1000, 1000, 10, 0]), st.integers(1, 3))
+def test_interleave(case: tuple[int, list[Array]], room: int, portion: int) -> None:
     rows, columns = case
     results: list[Any] = []
     for kernel in (kernels.interleave, stand_in.interleave):
         out, ends = np.full(room, 7, np.uint8), np.full(rows, -7, np.int64)
         try:
-            count = kernel(out, ends, *columns)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(python_copying, "_ROWS", portion)
+                count = kernel(out, ends, *columns)
         except ValueError as error:
             results.append(str(error))
         else:

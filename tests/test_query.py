@@ -182,7 +182,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     ("arguments", "message"),
     [
         ([str(DEMO)], "give a trace and a query, or --list"),
-        ([str(DEMO), "from slice", "-o", "x.txt"], "x.txt: the ending must be .parquet, .csv, .json"),
+        ([str(DEMO), "from slice", "-o", "x.txt"], "x.txt: the ending must be .parquet, .csv or .json"),
         (["-", "-"], "the trace and the query cannot both come from standard input"),
         ([str(DEMO), "from nothing"], "nothing does not exist"),
         ([str(DEMO), "select cast(name as int) from slice"], "Could not convert string"),

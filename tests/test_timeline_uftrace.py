@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -275,6 +276,55 @@ def test_arguments_and_return_values(tmp_path: Path) -> None:
         ]
         assert values == {"arg1": 2**64 - 3, "arg2": "text", "arg3": "q", "arg4": 5, "arg5": 65535, "arg6": None}
         assert [row["time"] for row in timeline.table("instants").rows() if row["name"] == "game:tick"] == [2]
+
+
+def counters_of(timeline: Timeline) -> dict[tuple[str, bool], list[tuple[int, float]]]:
+    """Return the values of each counter, by its name and whether it is one of a thread."""
+    tables = timeline.tables("counters", "tracks")
+    tracks = [*tables["tracks"].rows()]
+    result: dict[tuple[str, bool], list[tuple[int, float]]] = {}
+    for row in tables["counters"].rows():
+        track = tracks[row["track"]]
+        assert track["kind"] == "counter"
+        result.setdefault((track["name"], track["thread"] >= 0), []).append((row["time"], row["value"]))
+    return result
+
+
+def test_values_that_are_read_are_counters(tmp_path: Path) -> None:
+    with UftraceWriter(tmp_path / "t") as writer:
+        for tid in (10, 11):
+            task = writer.task(tid, 10)
+            task.enter("f", 1)
+            task.event("read:proc/statm", 2 + tid, vmsize=15452, vmrss=7856, shared=tid)
+            task.event("diff:proc/statm", 3 + tid, vmsize=-1, vmrss=0, shared=0)
+            task.event("read:pmu-cycle", 4 + tid, cycles=2**63, instructions=7)
+            task.event("read:page-fault", 5 + tid, data=b"cut")
+            task.leave(30)
+    with fxtio.open_timeline(tmp_path / "t") as timeline:
+        assert counters_of(timeline) == {
+            ("read:proc/statm:vmsize", False): [(12, 15452), (13, 15452)],
+            ("read:proc/statm:vmrss", False): [(12, 7856), (13, 7856)],
+            ("read:proc/statm:shared", False): [(12, 10), (13, 11)],
+            ("read:pmu-cycle:cycles", True): [(14, 2.0**63), (15, 2.0**63)],
+            ("read:pmu-cycle:instructions", True): [(14, 7), (15, 7)],
+        }
+        tables = timeline.tables("counters", "instants", "tracks")
+    kinds = Counter(tables["tracks"]["kind"].to_list())
+    assert kinds["counter"] == 3 + 2 * 2  # of the process, and of two threads
+    assert set(tables["counters"]["event"].tolist()) <= set(tables["instants"]["event"].tolist())
+
+
+@pytest.mark.once
+@needs_uftrace
+def test_counters_are_what_replay_prints() -> None:
+    text = run("replay", UFTRACE / "read-args-v013").decode()
+    shown = [dict(each.split("=") for each in line.split()) for line in re.findall(r"read:proc/statm \((.*?)\)", text)]
+    with opened("read-args-v013") as timeline:
+        counters = counters_of(timeline)
+    assert shown
+    for name in ("vmsize", "vmrss", "shared"):
+        values = [value for _, value in counters[f"read:proc/statm:{name}", False]]
+        assert values == [float(row[name].removesuffix("KB")) for row in shown]
 
 
 def test_values_of_events_and_names_of_enumerations_and_addresses() -> None:

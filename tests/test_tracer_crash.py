@@ -5,6 +5,7 @@ The environment variable FXTIO_KILLS says how often it is killed; the default is
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import random
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 
 from fxtio.tracer.backend import recorder
+from fxtio.tracer.recovery import RecoveryError, recover
 from judges import perfetto
 from support import tracer_crash_child as child
 from support.tracer_check import Seen, check_trace
@@ -156,6 +158,12 @@ def check_numbers(seen: Seen, rows: np.ndarray[Any, Any], count: int, ring: bool
     assert first + len(numbers) - count in (0, 1)
 
 
+def recover_if_unfinished(path: Path) -> None:
+    """Finish a recording unless it has ended."""
+    with contextlib.suppress(RecoveryError):
+        recover(path)
+
+
 def check_with_perfetto(path: Path) -> None:
     if perfetto.available() is None:
         with perfetto.load(path) as p:
@@ -228,10 +236,38 @@ def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path:
                 seen = check_trace(live)
                 numbers = seen.numbers(seen.rows(name="step")).tolist()
                 assert numbers == list(range(len(numbers)))
+        if last.exists() or last.with_name(f"{last.name}.part").exists():
+            recover_if_unfinished(last)
+            assert not [path for path in folder.iterdir() if path.name.startswith(f".{head}-{count}.")]
         names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
         allowed = {f"{head}-{number}{dot}{tail}" for number in range(count + 1)} | {f"{last.name}.part"}
         assert names <= allowed
     assert finished
+
+
+def test_killed_while_events_are_put_in_order(victims: Victims, tmp_path: Path, shared: Path) -> None:
+    """At the end of a large file the last events of each thread are moved: always all of them are there, once."""
+    chance = random.Random(f"endings {KILLS}")
+    for attempt in range(max(KILLS // 6, 1)):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        shared.write_bytes(bytes(mmap.PAGESIZE))
+        counts = np.memmap(shared, np.uint64, "r")
+        victim = victims.begin("endings", folder / "out.fxt", shared, {})
+        deadline = time.monotonic() + 60
+        while counts[0] == counts[1]:
+            assert time.monotonic() < deadline, "the program did not get there"
+        moment = time.perf_counter() + 0.0015 * chance.random()
+        while time.perf_counter() < moment:
+            pass
+        os.kill(victim, signal.SIGKILL)
+        assert victims.wait() == -signal.SIGKILL
+        last = folder / f"out-{int(counts[0]) - 1}.fxt"
+        for path in (last, recover(last).path):
+            seen = check_trace(path)
+            for thread in range(child.ENDING_THREADS):
+                numbers = seen.numbers(seen.rows(name="step", category=f"t{thread}"))
+                assert numbers.tolist() == list(range(child.ENDING_EVENTS))
 
 
 @pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst"])

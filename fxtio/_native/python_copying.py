@@ -51,10 +51,16 @@ def interleave(out: Array, ends: Array, /, *columns: Array) -> int:
     stop = np.cumsum(size.ravel()).reshape(size.shape)
     if size.size and int(stop[-1, -1]) > len(out):
         raise ValueError("a string is not within its buffer, or there is no room for it")
-    for place in range(count):
-        length = size[:, place]
-        within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-        source = np.repeat(start[:, place], length) + within
-        out[np.repeat(stop[:, place] - length, length) + within] = np.asarray(columns[3 * place])[source]
+    for begin in range(0, rows, _ROWS):
+        some = slice(begin, begin + _ROWS)
+        for place in range(count):
+            length = size[some, place]
+            within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+            source = np.repeat(start[some, place], length) + within
+            out[np.repeat(stop[some, place] - length, length) + within] = np.asarray(columns[3 * place])[source]
     ends[:] = stop[:, -1] if count else 0
     return int(ends[-1]) if rows else 0
+
+
+_ROWS = 1024
+"""So many rows are put together at once, since indices of all their bytes are needed."""

@@ -42,6 +42,9 @@ COMMANDS = (
 RUN = "run"
 """The command that runs a user's program; exceptions of that program are not errors of fxtio."""
 
+_IN_ORDER = frozenset({RUN, "conformance"})
+"""Commands whose arguments are those of a program or of a further command, so that their order matters."""
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
 
@@ -78,7 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments[:1] == ["diff"]:  # argparse leaves out what divides the two sides
             arguments = [SEPARATOR if argument == "--" else argument for argument in arguments]
-        options = _parse(_parser(), with_joined_times(arguments))
+        options = _parse(with_joined_times(arguments))
+        _use_unfinished(options)
         code: int = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -101,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_program(arguments: list[str]) -> int:
     """Run `fxtio run`.  Once the user's program has started, its exceptions are not caught here."""
-    options = _parse(_parser(RUN), arguments)
+    options = _parse(arguments)
     try:
         start = options.run(options)
     except FxtioError as error:
@@ -112,13 +116,41 @@ def _run_program(arguments: list[str]) -> int:
     return 0
 
 
-def _parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    """Parse arguments; an unknown one is an error with the usage of its command, or of `fxtio` if it comes before."""
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """Parse arguments; an unknown one is an error with the usage of its command, or of `fxtio` if it comes before.
+
+    Options may stand between the other arguments, as in `fxtio query app.fxt --csv 'select 1'`.
+    """
+    name = arguments[0] if arguments else ""
+    if name in COMMANDS and name not in _IN_ORDER:
+        module = import_module(f"fxtio.cli.{name}")
+        command = argparse.ArgumentParser(
+            prog=f"fxtio {module.NAME}", description=f"{module.HELP}.", allow_abbrev=False
+        )
+        _describe(command, module)
+        options, unknown = command.parse_known_intermixed_args(arguments[1:])
+        if unknown:
+            command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
+    parser = _parser(*{RUN} & {name})
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         owner = parser if arguments[0] == unknown[0] else options.parser
         owner.error(f"unrecognized arguments: {' '.join(unknown)}")
     return options
+
+
+def _describe(command: argparse.ArgumentParser, module: Any) -> None:
+    """Declare the arguments of a command, and what runs it."""
+    module.add_arguments(command)
+    command.set_defaults(run=module.run, parser=command)
+
+
+def _use_unfinished(options: argparse.Namespace) -> None:
+    """Let commands read recordings that have not ended; `recover` finishes them."""
+    from fxtio.cli.unfinished import use_unfinished
+
+    use_unfinished(options)
 
 
 def _refuse(message: str) -> int:
@@ -148,8 +180,7 @@ def _parser(*only: str) -> argparse.ArgumentParser:
     for name in only or COMMANDS:
         module = import_module(f"fxtio.cli.{name}")
         command = commands.add_parser(module.NAME, help=module.HELP, description=f"{module.HELP}.", allow_abbrev=False)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run, parser=command)
+        _describe(command, module)
     return parser
 
 

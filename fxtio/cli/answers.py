@@ -30,7 +30,7 @@ def add_output(parser: ArgumentParser, rows: str, default: int = 20) -> None:
         rows: the rows, in the plural.
         default: how many of them are printed.
     """
-    help_n = f"print at most N {rows}, or {ALL} of them (default: {default})"
+    help_n = f"print at most N {rows}; `{ALL}` prints all of them (default: {default})"
     parser.add_argument("-n", "--limit", type=limit, default=default, metavar="N", help=help_n)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
@@ -44,7 +44,10 @@ def limit(text: str) -> int | None:
     Raises:
         ArgumentTypeError: the text is neither a positive number nor `all`.
     """
-    return None if text == ALL else count(text)
+    try:
+        return None if text == ALL else count(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, nor is it `{ALL}`") from None
 
 
 def duration(text: str) -> int:
@@ -88,6 +91,11 @@ def selection_in(options: Namespace, timeline: Timeline) -> Selection:
     from fxtio.timeline.answers import summary
 
     return selection_within(options, lambda: summary(timeline))
+
+
+def absence(noun: str, selection: Selection) -> str:
+    """Return the sentence that a trace has no rows of some kind, or that none of them is selected."""
+    return f"the trace has no {noun}" if selection.is_everything else f"the trace has no {noun} that are selected"
 
 
 def value_text(value: int, unit: str) -> str:

@@ -13,6 +13,7 @@ from fxtio.cli.common import FINE, FOUND, UsageError, add_examples
 from fxtio.cli.compared import (
     DEFAULT_FLOOR,
     add_column,
+    check_inputs,
     difference_json,
     floor,
     json_of,
@@ -71,8 +72,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=limit, action="append", metavar="NAME=LIMIT", help=limit_help)
     add_column(parser)
-    parser.add_argument("--report", choices=("text", "json", "junit"), default="text", help="the form of the report")
-    parser.add_argument("-o", "--output", metavar="OUT", help="write the report to a file")
+    parser.add_argument(
+        "--report", choices=("text", "json", "junit"), default="text", help="the form of the report (default: text)"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help="write the JSON or JUnit report to a file")
     add_examples(
         parser,
         "fxtio check new.fxt --baseline main.fxt",
@@ -99,6 +102,7 @@ def run(options: Namespace) -> int:
 
     if options.report == "text" and options.output is not None:
         raise UsageError("-o writes the report of --report json or junit")
+    check_inputs([*options.baseline, *options.files])
     before, after = side_of(options.baseline, options), side_of(options.files, options)
     limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
     verdicts = [verdict for each in limits for verdict in _verdicts(each, before.runs, after.runs)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import duration
-from fxtio.cli.common import FINE, opened_timeline, print_table, print_timeline_findings, timeline_json
+from fxtio.cli.common import FINE, UsageError, opened_timeline, print_table, print_timeline_findings, timeline_json
 from fxtio.report import json_text, short_duration
 
 if TYPE_CHECKING:
@@ -59,6 +59,16 @@ class Side:
     runs: list[Blocks] = field(default_factory=list)
     code: int = FINE
     traces: list[dict[str, Any]] = field(default_factory=list)
+
+
+def check_inputs(files: Sequence[str]) -> None:
+    """Check that at most one of the traces comes from standard input.
+
+    Raises:
+        UsageError: several are `-`.
+    """
+    if files.count("-") > 1:
+        raise UsageError("only one of the traces can come from standard input")
 
 
 def side_of(files: Iterable[str], options: Namespace) -> Side:

@@ -9,6 +9,7 @@ from fxtio.cli.common import FINE, FOUND, SEPARATOR, UsageError, add_examples
 from fxtio.cli.compared import (
     DEFAULT_FLOOR,
     add_column,
+    check_inputs,
     difference_json,
     floor,
     json_of,
@@ -42,7 +43,9 @@ def run(options: Namespace) -> int:
     """Print the differences and return the exit code."""
     from fxtio.timeline.comparison import Change, compare
 
-    before, after = (side_of(files, options) for files in _sides(options.files))
+    sides = _sides(options.files)
+    check_inputs([*sides[0], *sides[1]])
+    before, after = (side_of(files, options) for files in sides)
     differences = compare(before.runs, after.runs, options.floor)
     changed = [each for each in differences if each.change is not Change.SAME]
     if options.json:

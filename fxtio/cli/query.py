@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     shape.add_argument("--csv", action="store_true", help="print comma-separated values")
     output_help = "write all rows to a file instead: .parquet, .csv or .json"
     shape.add_argument("-o", "--output", metavar="OUT", help=output_help)
-    rows_help = "print at most N rows, or all of them, as a table (default: 100); --json, --csv and -o have all rows"
+    rows_help = "print at most N rows as a table, `all` prints all (default: 100); --json, --csv and -o have all rows"
     parser.add_argument("-n", "--limit", type=limit, default=100, metavar="N", help=rows_help)
     parser.add_argument("--list", action="store_true", help="list the tables, views and functions, and end")
     add_examples(
@@ -63,7 +63,8 @@ def run(options: Namespace) -> int:
         raise UsageError("give a trace and a query, or --list")
     write = None if options.output is None else _WRITERS.get(Path(options.output).suffix)
     if options.output is not None and write is None:
-        raise UsageError(f"{options.output}: the ending must be {', '.join(_WRITERS)}")
+        *first, last = _WRITERS
+        raise UsageError(f"{options.output}: the ending must be {', '.join(first)} or {last}")
     sql = _query(options)
     with opened_timeline(options.file) as (timeline, _):
         relation = timeline.sql(sql)  # the error if duckdb or pyarrow is missing

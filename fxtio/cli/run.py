@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB")
     add("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms")
     add("--no-children", action="store_true", help="do not record the processes that the program starts")
-    add("-q", "--quiet", action="store_true", help="do not print where the trace is")
+    add("-q", "--quiet", action="store_true", help="do not print at the end what was recorded")
     add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="run a module, with arguments")
     add("-c", dest="code", nargs=argparse.REMAINDER, metavar="CODE ...", help="run this code, with arguments")
     add("program", nargs=argparse.REMAINDER, metavar="script ...", help="the script, with arguments")

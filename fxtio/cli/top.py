@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import (
+    absence,
     add_output,
     answer_json,
     print_csv,
@@ -18,6 +19,7 @@ from fxtio.cli.common import add_examples, add_input, opened_timeline, print_tab
 from fxtio.report import printable
 
 if TYPE_CHECKING:
+    from fxtio.selection import Selection
     from fxtio.timeline.answers import Answer
 
 NAME = "top"
@@ -36,7 +38,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="name", metavar="WHAT", help=by_help)
     sort_help = f"sort by one of {', '.join(_SORTS)} (default: self)"
     parser.add_argument("--sort", choices=_SORTS, default="self", metavar="COLUMN", help=sort_help)
-    what_help = f"rank one of {', '.join(_CONTENTS)} (default: the first that the trace has)"
+    what_help = (
+        f"rank {', '.join(_CONTENTS[:-1])}, or sched: times on a processor (default: the first that the trace has)"
+    )
     parser.add_argument("--what", choices=_CONTENTS, metavar="CONTENT", help=what_help)
     parser.add_argument("--unit", metavar="UNIT", help="the unit of samples, if there are several (default: the most)")
     add_output(parser, "rows")
@@ -54,6 +58,7 @@ def run(options: Namespace) -> int:
     from fxtio.timeline.answers import top
 
     with opened_timeline(options.file) as (timeline, _):
+        selection = selection_in(options, timeline)
         answer = top(
             timeline,
             by=options.by,
@@ -61,18 +66,18 @@ def run(options: Namespace) -> int:
             limit=options.limit,
             what=options.what,
             unit=options.unit,
-            selection=selection_in(options, timeline),
+            selection=selection,
         )
     if options.json:
         print_json(answer_json(answer), timeline)
     elif options.csv:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
-        _print(options, timeline.name, answer)
+        _print(options, timeline.name, answer, selection)
     return print_timeline_findings(timeline)
 
 
-def _print(options: Namespace, name: str, answer: Answer) -> None:
+def _print(options: Namespace, name: str, answer: Answer, selection: Selection) -> None:
     shown = answer.table
     unit = "" if answer.unit in ("ns", "samples") else f", in {answer.unit}"
     print(printable(f"{name}: {_NOUNS[answer.what]} by {options.by}, sorted by {options.sort}{unit}"))
@@ -85,8 +90,8 @@ def _print(options: Namespace, name: str, answer: Answer) -> None:
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
     else:
-        has = f", or none has the argument {options.by[4:]!r}" if options.by.startswith("arg:") else ""
-        notes.append(f"the trace has no {_NOUNS[answer.what]}, or none of them is selected{has}")
+        has = f", or none with the argument {options.by[4:]!r}" if options.by.startswith("arg:") else ""
+        notes.append(absence(_NOUNS[answer.what], selection) + has)
     if answer.error:
         notes.append(f"median and p99 are rounded: they may be off by {answer.error:.1%}")
     print_notes(notes)

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import (
+    absence,
     add_output,
     answer_json,
     print_csv,
@@ -19,6 +20,7 @@ from fxtio.cli.common import add_examples, add_input, count, opened_timeline, pr
 from fxtio.report import printable
 
 if TYPE_CHECKING:
+    from fxtio.selection import Selection
     from fxtio.timeline.answers import Answer
 
 NAME = "tree"
@@ -58,11 +60,11 @@ def run(options: Namespace) -> int:
     elif options.csv:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
-        _print(timeline.name, answer)
+        _print(timeline.name, answer, selection)
     return print_timeline_findings(timeline)
 
 
-def _print(name: str, answer: Answer) -> None:
+def _print(name: str, answer: Answer, selection: Selection) -> None:
     unit = "" if answer.unit in ("ns", "samples") else f", in {answer.unit}"
     print(printable(f"{name}: tree of {answer.what}{unit}"))
     notes = list(answer.notes)
@@ -72,7 +74,7 @@ def _print(name: str, answer: Answer) -> None:
             [">calls", ">total", ">self", ">share", "name"], [_cells(row, answer) for row in answer.table.rows()]
         )
     else:
-        notes.append(f"the trace has no {answer.what}, or none of them is selected")
+        notes.append(absence(answer.what, selection))
     if answer.more:
         print(f"and {answer.more:,} more (--share 0, --depth, -n)")
     print_notes(notes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio._native.constants import SpanStep
-from fxtio.codec.byte_columns import ByteColumn, joined, sum_of_sizes
+from fxtio.codec.byte_columns import ByteColumn, ByteTable, joined, sum_of_sizes
 from fxtio.codec.protobuf import bytes_field, doubles, lengths, messages, number_field, varints
 from fxtio.exchange import Exchange
 from fxtio.exchange.formatting import portions, row_ranges
@@ -24,7 +24,7 @@ from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.losses import Texts, plain
-from fxtio.timeline.parts import Registry, TrackInfo
+from fxtio.timeline.parts import Registry
 from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
@@ -149,6 +149,7 @@ class Exporter(TrackEventExporter):
         super().__init__(sink, registry, pairs=True)
         self._texts = Texts(registry.names, self._utf8)
         self._defined: dict[_Names, set[int]] = {kind: set() for kind in _Names}
+        self._track_names = ByteTable(self._track_name)
         self._tracks = 0  # so many are described
         self._processes: dict[int, int] = {}  # the name with which each was described
         self._threads: dict[int, tuple[int, int]] = {}  # the track and the described name of each
@@ -166,7 +167,7 @@ class Exporter(TrackEventExporter):
         """Write the spans that are still open, the last switches, and the names that came late."""
         super().finish()
         self._describe()
-        self._write_bundles(self._scheduler.finish())
+        self._write_packets(self._scheduler.finish())
 
     def _utf8(self, text: str) -> bytes:
         return plain(text, self.losses).encode()
@@ -188,31 +189,54 @@ class Exporter(TrackEventExporter):
                 uuid = _PROCESS_UUIDS + process + 1
                 packets.append(number_field(_Descriptor.UUID, uuid) + bytes_field(_Descriptor.PROCESS, fields))
         names = registry.thread_names()
-        packets += [
-            self._descriptor(track, registry.track_info(track))
-            for thread, (track, name) in self._threads.items()
-            if names[thread] != name
-        ]
-        packets += [
-            self._descriptor(track, registry.track_info(track)) for track in range(self._tracks, registry.track_count)
-        ]
-        self._tracks = registry.track_count
+        for thread, (track, name) in [*self._threads.items()]:
+            if names[thread] != name:
+                packets.append(number_field(_Descriptor.UUID, track + 1) + self._thread_field(track, thread))
         if self._flags != _NEEDS_NAMES:
             self._sink.write(self._packet(b""))
         self._sink.write(b"".join(self._packet(bytes_field(_Packet.TRACK_DESCRIPTOR, each)) for each in packets))
+        if registry.track_count > self._tracks:
+            self._write_packets(self._new_tracks(self._tracks))
+            self._tracks = registry.track_count
 
-    def _descriptor(self, track: int, info: TrackInfo) -> bytes:
-        fields = number_field(_Descriptor.UUID, track + 1)
-        if info.kind == TrackKind.THREAD:
-            name = self._registry.thread_names()[info.thread]
-            self._threads[info.thread] = (track, name)
-            owner = number_field(_Owner.PID, self._number(info.pid)) + number_field(_Owner.TID, self._number(info.tid))
-            owner += bytes_field(_Owner.THREAD_NAME, self._texts.text(name)) if name >= 0 else b""
-            return fields + bytes_field(_Descriptor.THREAD, owner)
-        if info.process >= 0:
-            fields += number_field(_Descriptor.PARENT, _PROCESS_UUIDS + info.process + 1)
-        fields += bytes_field(_Descriptor.NAME, self._utf8(info.name or info.kind.name.lower()))
-        return fields + bytes_field(_Descriptor.COUNTER, b"") if info.kind == TrackKind.COUNTER else fields
+    def _new_tracks(self, first: int) -> ByteColumn:
+        """Return the descriptions of the tracks from this one on."""
+        columns = self._registry.tracks_from(first)
+        kind, process = columns["kind"], columns["process"].astype(np.int64)
+        count = len(kind)
+        threads, others = np.flatnonzero(kind == TrackKind.THREAD), np.flatnonzero(kind != TrackKind.THREAD)
+        named = self._track_names.rows(columns["name"][others])
+        unnamed = np.flatnonzero(named.size == 0)
+        counters = np.flatnonzero(kind == TrackKind.COUNTER)
+        owners = zip((first + threads).tolist(), columns["thread"][threads].tolist(), strict=True)
+        return messages(
+            _Packet.TRACK_DESCRIPTOR,
+            varints(_Descriptor.UUID, np.arange(first + 1, first + count + 1)),
+            ByteColumn.of(self._thread_field(track, thread) for track, thread in owners).spread(threads, count),
+            varints(
+                _Descriptor.PARENT,
+                np.where((process >= 0) & (kind != TrackKind.THREAD), _PROCESS_UUIDS + process + 1, 0),
+            ),
+            named.spread(others, count),
+            _KIND_NAMES.take(kind[others[unnamed]]).spread(others[unnamed], count),
+            ByteColumn.of([bytes_field(_Descriptor.COUNTER, b"")])
+            .take(np.zeros(len(counters), np.int8))
+            .spread(counters, count),
+        )
+
+    def _track_name(self, code: int) -> bytes:
+        """Return the field with a name, given by its code; nothing if it is empty."""
+        text = self._texts.text(code)
+        return bytes_field(_Descriptor.NAME, text) if text else b""
+
+    def _thread_field(self, track: int, thread: int) -> bytes:
+        """Return the field that describes the thread of a track."""
+        name = self._registry.thread_names()[thread]
+        self._threads[thread] = (track, name)
+        info = self._registry.thread_info(thread)
+        owner = number_field(_Owner.PID, self._number(info.pid)) + number_field(_Owner.TID, self._number(info.tid))
+        owner += bytes_field(_Owner.THREAD_NAME, self._texts.text(name)) if name >= 0 else b""
+        return bytes_field(_Descriptor.THREAD, owner)
 
     def _number(self, number: int) -> int:
         """Return the number of a process or thread, which is a signed one of 32 bits."""
@@ -253,7 +277,7 @@ class Exporter(TrackEventExporter):
         category = np.where(is_flow | is_end, -1, events.category)
         flows = np.flatnonzero(is_flow)
         legacy, category[flows] = self._flows_of(events.take(flows))
-        self._write_packets(
+        self._write_track_events(
             events.time,
             _track_field(events.track),
             varints(_Event.TYPE, _TYPES[events.step]),
@@ -263,7 +287,7 @@ class Exporter(TrackEventExporter):
             _annotations(rows).grouped(rows.row, len(events)),
         )
 
-    def _write_packets(self, time: Array, *event: ByteColumn) -> None:
+    def _write_track_events(self, time: Array, *event: ByteColumn) -> None:
         """Write events at some times (int64 ns), of which the fields are given in columns.
 
         Names were defined before, so none of them is the first packet.
@@ -292,7 +316,7 @@ class Exporter(TrackEventExporter):
         for rows in row_ranges(counters.num_rows):
             time, track, value = (counters[name][rows] for name in ("time", "track", "value"))
             kind = varints(_Event.TYPE, np.full(len(time), _COUNTER))
-            self._write_packets(time, _track_field(track), kind, doubles(_Event.DOUBLE, value))
+            self._write_track_events(time, _track_field(track), kind, doubles(_Event.DOUBLE, value))
 
     def _write_scheduling(self, tables: Mapping[str, Table]) -> None:
         """Write when threads run and are woken."""
@@ -307,12 +331,13 @@ class Exporter(TrackEventExporter):
                 registry.thread_track(info.pid, info.tid)  # its description has the name
             self._describe()
             for rows in row_ranges(table.num_rows):
-                self._write_bundles(bundles(table.take(np.arange(rows.start, min(rows.stop, table.num_rows)))))
+                self._write_packets(bundles(table.take(np.arange(rows.start, min(rows.stop, table.num_rows)))))
 
-    def _write_bundles(self, bundles: ByteColumn) -> None:
-        if len(bundles):
-            size = lengths(_PACKET, bundles.size + len(_TAIL))
-            self._sink.write(joined(len(bundles), size, bundles, _TAIL).data.data)
+    def _write_packets(self, fields: ByteColumn) -> None:
+        """Write packets with fields, none of which is the first packet."""
+        if len(fields):
+            size = lengths(_PACKET, fields.size + len(_TAIL))
+            self._sink.write(joined(len(fields), size, fields, _TAIL).data.data)
 
     def _write_logs(self, logs: Table) -> None:
         """Write messages as instants of their threads."""
@@ -330,7 +355,7 @@ class Exporter(TrackEventExporter):
             rows = np.flatnonzero(text >= 0)
             fields = (np.full(len(rows), level + 1), text[rows] + 1)
             annotation = messages(_Event.ANNOTATION, *map(varints, (_Annotation.NAME, _Annotation.TEXT), fields))
-            self._write_packets(
+            self._write_track_events(
                 time,
                 _track_field(track),
                 varints(_Event.TYPE, np.full(len(time), _INSTANT)),
@@ -375,6 +400,7 @@ def _annotations(rows: ArgumentRows) -> ByteColumn:
 
 
 _WALL_CLOCK, _TRACE_CLOCK = 1, 6  # CLOCK_REALTIME, and CLOCK_BOOTTIME, in which all times are
+_KIND_NAMES = ByteColumn.of(bytes_field(_Descriptor.NAME, kind.name.lower().encode()) for kind in TrackKind)
 _MAX_NUMBER = (1 << 31) - 1
 _NULL = 6  # the field of a DebugAnnotation with a text of its own
 _TAIL = number_field(_Packet.SEQUENCE, _SEQUENCE) + number_field(_Packet.SEQUENCE_FLAGS, _NEEDS_NAMES)

@@ -319,7 +319,7 @@ class Batch:
             rows = self.rows(cls)
             at, size = self.frame.at, self.frame.size
             if len(rows) < len(at):
-                at, size = at[rows], size[rows]
+                at, size = at.take(rows), size.take(rows)
             oddities: list[Oddity] = []
             columns, bad = columns_of(cls, self.frame.block, at, size, oddities)
             if bad is not None:

@@ -20,6 +20,9 @@ from operator import sub
 from fxtio.fxt.enums import RecordType
 from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
 
+HEAD_BYTES = 512
+"""The first bytes of a recording, which are enough to recognize it."""
+
 _TEXT = "fxtio: unfinished recording, pages of {} bytes from byte {}"
 _PATTERN = re.compile(re.escape(_TEXT).replace(r"\{\}", r"(\d{1,18})").encode())
 _MIN_PAGE_BYTES = 4096

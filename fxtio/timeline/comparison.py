@@ -186,18 +186,19 @@ def compare(before: Sequence[Blocks], after: Sequence[Blocks], floor: Floor | No
     floor = floor or Floor()
     names = {name: None for run in (*before, *after) for name in run}
     sides = {name: _cut(_Side(before, name), _Side(after, name)) for name in names}
-    found = [_difference(name, *pair, floor) for name, pair in sides.items()]
+    differences = [_difference(name, *pair, floor) for name, pair in sides.items()]
     # All names whose durations can be compared count, also those whose difference is below the floor.
-    tested = sum(each.p is not None for each in found)
-    found = [
-        replace(each, p=_chance(*sides[each.name], tested)) if each.change in _BY_CHANCE else each for each in found
+    tested = sum(each.p is not None for each in differences)
+    differences = [
+        replace(each, p=_chance(*sides[each.name], tested)) if each.change in _BY_CHANCE else each
+        for each in differences
     ]
-    unlikely = _holm({each.name: each.p or 0.0 for each in found if each.change in _BY_CHANCE}, tested)
-    found = [
+    unlikely = _holm({each.name: each.p or 0.0 for each in differences if each.change in _BY_CHANCE}, tested)
+    differences = [
         replace(each, change=Change.SAME) if each.change in _BY_CHANCE and each.name not in unlikely else each
-        for each in found
+        for each in differences
     ]
-    return sorted(found, key=lambda each: -abs(each.cost))
+    return sorted(differences, key=lambda each: -abs(each.cost))
 
 
 class _Side:

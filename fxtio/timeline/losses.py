@@ -28,16 +28,16 @@ class Texts(Generic[EncodedT]):
     def __init__(self, names: Names, encode: Callable[[str], EncodedT]) -> None:
         self.encode = encode
         self._names = names
-        self._known: list[EncodedT] = []
+        self._encoded: list[EncodedT] = []
 
     def text(self, code: int) -> EncodedT:
         """Return the name with this code; an empty one for -1."""
         if code < 0:
             return self.encode("")
-        known, values = self._known, self._names.values
-        while len(known) <= code:
-            known.append(self.encode(values[len(known)]))
-        return known[code]
+        encoded, values = self._encoded, self._names.values
+        while len(encoded) <= code:
+            encoded.append(self.encode(values[len(encoded)]))
+        return encoded[code]
 
 
 def plain(text: str, losses: Counter[str]) -> str:

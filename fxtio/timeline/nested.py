@@ -63,10 +63,10 @@ def nested_events(slices: Table) -> NestedEvents:
 
 def _nesting(track: Array, start: Array, end: Array, depth: Array) -> tuple[Array, Array]:
     """Return the row of the slice around each slice, -1 for none, and its depth (int64)."""
-    parent, found = _matched(track, start, end, depth)
-    if not np.array_equal(found, depth):
-        parent, found = _matched(track, start, end, np.full_like(depth, -1))
-    return parent, found.astype(np.int64)
+    parent, depths = _matched(track, start, end, depth)
+    if not np.array_equal(depths, depth):
+        parent, depths = _matched(track, start, end, np.full_like(depth, -1))
+    return parent, depths.astype(np.int64)
 
 
 def _matched(track: Array, start: Array, end: Array, level: Array) -> tuple[Array, Array]:
@@ -74,7 +74,7 @@ def _matched(track: Array, start: Array, end: Array, level: Array) -> tuple[Arra
     step = np.full(count, SpanStep.COMPLETE, np.int8)
     top = np.full(int(track.max(initial=-1)) + 1, -1, np.int64)
     parent, closer, inner = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
-    depth, state, kept = np.empty(count, np.int32), np.zeros(count, np.int8), np.zeros(count, np.int8)
+    depth, state, on_stack = np.empty(count, np.int32), np.zeros(count, np.int8), np.zeros(count, np.int8)
     key = np.zeros(count, np.uint64)
-    _native.match(step, track, start, end.copy(), key, level, top, parent, depth, closer, inner, state, kept, 0)
+    _native.match(step, track, start, end.copy(), key, level, top, parent, depth, closer, inner, state, on_stack, 0)
     return parent, depth

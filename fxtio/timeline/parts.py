@@ -82,21 +82,21 @@ class Names:
         Values that were seen before in the same list are not looked up again: a format should pass a list that grows.
         """
         values = column.values
-        known = self._maps.get(id(values))
-        if known is None or known.values is not values or known.count > len(values):
-            known = _CodeMap(values, 0, np.array([-1], np.int32), is_identity=True)
-        new = len(values) - known.count
+        code_map = self._maps.get(id(values))
+        if code_map is None or code_map.values is not values or code_map.count > len(values):
+            code_map = _CodeMap(values, 0, np.array([-1], np.int32), is_identity=True)
+        new = len(values) - code_map.count
         if new > 4 * len(column.codes) + 1024:  # a long list of which few are used
             return self._used_codes(column)
         if new:
-            codes = np.array([*map(self.code, values[known.count :])], np.int32)
-            known.is_identity &= bool((codes == np.arange(known.count, len(values))).all())
-            known.codes = np.concatenate([known.codes[:-1], codes, known.codes[-1:]])
-            known.count = len(values)
+            codes = np.array([*map(self.code, values[code_map.count :])], np.int32)
+            code_map.is_identity &= bool((codes == np.arange(code_map.count, len(values))).all())
+            code_map.codes = np.concatenate([code_map.codes[:-1], codes, code_map.codes[-1:]])
+            code_map.count = len(values)
             if len(self._maps) > MAX_LISTS:
                 self._maps.clear()
-            self._maps[id(values)] = known
-        return column.codes if known.is_identity else known.codes[column.codes]  # the code -1 is the last item
+            self._maps[id(values)] = code_map
+        return column.codes if code_map.is_identity else code_map.codes[column.codes]  # the code -1 is the last item
 
     def _used_codes(self, column: Categories) -> Array:
         used, place = np.unique(column.codes, return_inverse=True)
@@ -271,6 +271,11 @@ class Registry:
     def track_count(self) -> int:
         """The number of tracks so far."""
         return len(self._track_rows)
+
+    def tracks_from(self, first: int) -> dict[str, Array]:
+        """Return the kinds, codes of names, processes and threads of the tracks from this row on (int32)."""
+        rows = np.array([row[:4] for row in self._track_rows[first:]], np.int32).reshape(-1, 4)
+        return dict(zip(("kind", "name", "process", "thread"), rows.T, strict=True))
 
     def track_kinds(self, tracks: Array) -> Array:
         """Return the kind of each track, see `TrackKind` (int32), -1 for none."""

@@ -117,22 +117,22 @@ class Replay:
         if "slices" in tables:
             table = tables["slices"]
             carried = self._is_in(table["id"], self._open)
-            known = self._is_in(table["id"], self._whole)
+            has_come = self._is_in(table["id"], self._whole)
             ends = np.ones(table.num_rows, bool)
             if "unended" in tables:
                 ends = ~np.isin(table["id"], tables["unended"]["id"])
             nodes = _Nodes.of(table, ends, carried, is_opened=False)
-            for number in nodes.id[known].tolist():
+            for number in nodes.id[has_come].tolist():
                 del self._whole[number]
-            parts.append(nodes.take(~known) if known.any() else nodes)
+            parts.append(nodes.take(~has_come) if has_come.any() else nodes)
         if "opened" in tables:
             table = tables["opened"]
             parts.append(_Nodes.of(table, table["duration"] >= 0, np.zeros(table.num_rows, bool), is_opened=True))
         return _Nodes.joined(parts) if parts else None
 
     @staticmethod
-    def _is_in(ids: Array, known: dict[int, int]) -> Array:
-        return np.isin(ids, np.fromiter(known, np.int64, len(known))) if known else np.zeros(len(ids), bool)
+    def _is_in(ids: Array, depths: dict[int, int]) -> Array:
+        return np.isin(ids, np.fromiter(depths, np.int64, len(depths))) if depths else np.zeros(len(ids), bool)
 
     def _spans(
         self, nodes: _Nodes, place: Array, has_points: bool, widest: int, scale: int
@@ -187,8 +187,8 @@ class Replay:
         """Note which slices are open at the end of the batch, and which come again in a later one."""
         for number in nodes.id[nodes.carried].tolist():
             del self._open[number]
-        for rows, known in ((nodes.opened & ~nodes.ends, self._open), (nodes.opened & nodes.ends, self._whole)):
-            known.update(zip(nodes.id[rows].tolist(), nodes.depth[rows].tolist(), strict=True))
+        for rows, depths in ((nodes.opened & ~nodes.ends, self._open), (nodes.opened & nodes.ends, self._whole)):
+            depths.update(zip(nodes.id[rows].tolist(), nodes.depth[rows].tolist(), strict=True))
 
 
 @dataclass(slots=True)
@@ -257,8 +257,8 @@ class _Tree:
     def __init__(self, nodes: _Nodes) -> None:
         self._nodes = nodes
         order = np.argsort(nodes.id)
-        found = order[np.minimum(np.searchsorted(nodes.id[order], nodes.parent), len(nodes) - 1)]
-        self._parent = np.where((nodes.parent >= 0) & (nodes.id[found] == nodes.parent), found, -1)
+        nearest = order[np.minimum(np.searchsorted(nodes.id[order], nodes.parent), len(nodes) - 1)]
+        self._parent = np.where((nodes.parent >= 0) & (nodes.id[nearest] == nodes.parent), nearest, -1)
         inner = np.flatnonzero(self._parent >= 0)
         inner = inner[np.argsort(nodes.depth[inner], kind="stable")]
         bounds = [0, *(np.flatnonzero(np.diff(nodes.depth[inner])) + 1).tolist(), len(inner)]

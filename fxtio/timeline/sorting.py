@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from fxtio.timeline.schema import number_types
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
 
-MAX_ROWS = 4_000_000
+MAX_ROWS = 2_000_000
 """The most rows that are held in memory; a step has 68 bytes, an argument 36."""
 
 _WINDOWS = 16  # windows have a part of the rows that runs have, since pairing needs memory, too
@@ -63,7 +63,7 @@ class Sorter:
         self._waiting: dict[str, list[Columns]] = {kind: [] for kind in _TYPES}
         self._rows = 0
         self._runs: list[_Run] = []
-        self._file: BinaryIO | None = None
+        self._file: Any = None  # binary, for reading and writing
 
     def __enter__(self) -> Sorter:
         return self
@@ -105,15 +105,14 @@ class Sorter:
             yield _window({kind: [self._sorted(kind)] for kind in _TYPES})
             return
         self._write_runs()
-        runs = [self._mapped(run) for run in self._runs]
-        times = [run["time"] for run in runs]
-        places = [0] * len(runs)
+        times = [self._times(run) for run in self._runs]
+        places = [0] * len(times)
         while any(place < len(time) for place, time in zip(places, times, strict=True)):
             ends = _ends(times, places)
             parts: dict[str, list[Columns]] = {kind: [] for kind in _TYPES}
-            for (kind, _, _), run, begin, end in zip(self._runs, runs, places, ends, strict=True):
+            for run, begin, end in zip(self._runs, places, ends, strict=True):
                 if begin < end:
-                    parts[kind].append({name: column[begin:end] for name, column in run.items()})
+                    parts[run.kind].append(self._read(run, begin, end))
             places = ends
             yield _window(parts)
 
@@ -126,7 +125,7 @@ class Sorter:
     def _write_runs(self) -> None:
         """Write the rows that wait to the file."""
         if self._file is None:
-            self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="fxtio-"))  # noqa: SIM115  # closed by `__exit__`
+            self._file = tempfile.TemporaryFile(prefix="fxtio-")  # noqa: SIM115  # closed by `__exit__`
         for kind, types in _TYPES.items():
             columns = self._sorted(kind)
             if len(columns["time"]):
@@ -135,16 +134,25 @@ class Sorter:
                     self._file.write(columns[name].data)
         self._rows = 0
 
-    def _mapped(self, run: _Run) -> Columns:
-        """Return a run as arrays that are read from the file when they are used."""
-        assert self._file is not None
+    def _times(self, run: _Run) -> Array:
+        """Return the times of a run, which are read from the file when they are used."""
         self._file.flush()
+        return np.memmap(self._file, "int64", "r", _offset(run, "time"), (run.rows,))
+
+    def _read(self, run: _Run, begin: int, end: int) -> Columns:
+        """Return some rows of a run; they are not mapped, so that memory has only what is in use."""
         columns: Columns = {}
-        offset = run.offset
         for name, dtype in _TYPES[run.kind].items():
-            columns[name] = np.memmap(self._file, dtype, "r", offset, (run.rows,))
-            offset += columns[name].nbytes
+            columns[name] = np.empty(end - begin, dtype)
+            self._file.seek(_offset(run, name) + begin * columns[name].itemsize)
+            self._file.readinto(columns[name])
         return columns
+
+
+def _offset(run: _Run, column: str) -> int:
+    """Return where a column of a run begins in the file."""
+    types = _TYPES[run.kind]
+    return run.offset + sum(run.rows * np.dtype(types[name]).itemsize for name in [*types][: [*types].index(column)])
 
 
 def _ends(times: list[Array], places: list[int]) -> list[int]:
@@ -185,8 +193,7 @@ def _window(parts: Mapping[str, list[Columns]]) -> Window:
 
 
 def _in_order(kind: str, parts: list[Columns]) -> Columns:
-    """Join rows of a kind, and sort them by time."""
+    """Join rows of a kind, and sort them by time; the parts lose their columns, which would take memory twice."""
     none = {name: np.empty(0, dtype) for name, dtype in _TYPES[kind].items()}
-    columns = {name: np.concatenate([part[name] for part in (none, *parts)]) for name in none}
-    order = np.argsort(columns["time"], kind="stable")
-    return {name: column[order] for name, column in columns.items()}
+    order = np.argsort(np.concatenate([none["time"], *(part["time"] for part in parts)]), kind="stable")
+    return {name: np.concatenate([column, *(part.pop(name) for part in parts)])[order] for name, column in none.items()}

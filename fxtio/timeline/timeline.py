@@ -93,10 +93,10 @@ class Timeline:
         missing = [name for name in names if name not in self._cache]
         if missing:
             # Codes and numbers of two readings need not agree, so all tables come from one.
-            wanted = dict.fromkeys([*self._cache, *names])
-            collector, registry = self.fold(_Collector, *wanted)
+            all_names = dict.fromkeys([*self._cache, *names])
+            collector, registry = self.fold(_Collector, *all_names)
             whole = collector.tables(registry)
-            self._cache = {name: whole[name] for name in {**wanted, **dict.fromkeys(_NAMED)}}
+            self._cache = {name: whole[name] for name in {**all_names, **dict.fromkeys(_NAMED)}}
         return {name: self._cache[name] for name in names}
 
     def sql(self, query: str) -> DuckDBPyRelation:

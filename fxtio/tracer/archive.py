@@ -6,7 +6,9 @@ import contextlib
 import errno
 import itertools
 import os
+import re
 import sys
+import threading
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +18,9 @@ from typing import TypeVar
 from fxtio.codec.generate import codec_of, encode
 from fxtio.codec.record import Record
 from fxtio.errors import DecodeError
-from fxtio.fxt.layout import RecordWord
+from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord
 from fxtio.fxt.records import Initialization, Magic, ProviderInfo
-from fxtio.fxt.unfinished import Chunk, Chunks, in_order
+from fxtio.fxt.unfinished import HEAD_BYTES, Chunk, Chunks, in_order
 from fxtio.tracer.backend import recorder
 
 R = TypeVar("R", bound=Record)
@@ -26,10 +28,10 @@ R = TypeVar("R", bound=Record)
 RUNNING = "its process still runs"
 _SUFFIX = ".part"
 _BLOCK_BYTES = 4 * 1024 * 1024
-_MAX_FRONT_BYTES = 512
 _CHUNKS_AT_ONCE = 8
 _MAX_LOADED_BYTES = 256 * 1024 * 1024
 _LATEST_TICK = 2**64 - 1
+_PAGES_IN_SAMPLE = 512
 _SIZE = RecordWord.fields["size"]
 _MAGIC = encode(Magic())
 
@@ -50,7 +52,7 @@ class Front:
     def read(cls, path: Path) -> Front | None:
         """Return the front of a file, or None if the file is not a recording or cannot be read."""
         with contextlib.suppress(OSError), open(path, "rb") as file:
-            return cls.parse(file.read(_MAX_FRONT_BYTES))
+            return cls.parse(file.read(HEAD_BYTES))
         return None
 
     @classmethod
@@ -154,9 +156,23 @@ class Tally:
 
     Attributes:
         events: the number of events; those in files that had ended before are not counted.
+        is_estimate: a large file was not read as a whole; its events were counted in a sample of its pages.
     """
 
     events: int = 0
+    is_estimate: bool = False
+
+    def add_sample(self, fd: int, chunks: Chunks) -> None:
+        """Add about as many events as a recording has in its chunks."""
+        pages = max((os.fstat(fd).st_size - chunks.begin) // chunks.page, 0)
+        sample = sorted({number * pages // _PAGES_IN_SAMPLE for number in range(_PAGES_IN_SAMPLE)} if pages else ())
+        output = bytearray(MAX_RECORD_WORDS * 8)
+        found = 0
+        for page in sample:
+            records = os.pread(fd, chunks.page - 16, chunks.begin + page * chunks.page + 8)
+            found += recorder.merge((records,), array("Q", [0]), _LATEST_TICK, output)[1]
+        self.events += found * pages // max(len(sample), 1)
+        self.is_estimate = True
 
 
 def squeezed(fd: int, *, name: str = "", tally: Tally | None = None) -> Iterator[memoryview]:
@@ -176,7 +192,7 @@ def squeezed(fd: int, *, name: str = "", tally: Tally | None = None) -> Iterator
         DamagedError: something else than a record follows.
         OSError: the file cannot be read.
     """
-    chunks = Chunks.of(os.pread(fd, _MAX_FRONT_BYTES, 0))
+    chunks = Chunks.of(os.pread(fd, HEAD_BYTES, 0))
     yield from _in_file_order(fd, name, chunks.begin if chunks else None)
     if chunks is not None:
         yield from _in_time_order(fd, name, chunks, tally or Tally())
@@ -303,12 +319,28 @@ def part_records(path: Path, rate: int, *, checked: bool = False, tally: Tally |
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for number, block in enumerate(squeezed(fd, name=str(path) if checked else "", tally=tally)):
-            if number == 0 and (front := Front.parse(bytes(block[:_MAX_FRONT_BYTES]))) is not None:
+            if number == 0 and (front := Front.parse(bytes(block[:HEAD_BYTES]))) is not None:
                 clock = front.encode_clock(rate)
                 block[front.clock_offset : front.clock_offset + len(clock)] = clock
             yield block
     finally:
         os.close(fd)
+
+
+def unfinished_name(path: Path) -> Path:
+    """Return another name for a file while it is written, which tells by whom; `abandoned` finds it after a kill."""
+    return path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_native_id()}{path.suffix}")
+
+
+def abandoned(trace: Path) -> list[Path]:
+    """Return the files that killed processes had begun to write for a trace, its parts or its dumps.
+
+    Everything in them is in the recording as well.
+    """
+    stem = trace.name.partition(".")[0]
+    pattern = re.compile(rf"\.{re.escape(stem)}(-\d+)*(\.[^.]+)*\.(?P<pid>\d+)-\d+(\.\w+)?")
+    candidates = [(path, pattern.fullmatch(path.name)) for path in trace.parent.glob(f".{_escaped(stem)}*")]
+    return sorted(path for path, match in candidates if match and path.is_file() and not is_alive(int(match["pid"])))
 
 
 def remove(paths: list[Path]) -> None:

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import itertools
 import os
-import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from fxtio.fxt.layout import StringWord
 from fxtio.fxt.records import Initialization, ProviderInfo
 from fxtio.fxt.unfinished import Chunks, filler_header
-from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed
+from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed, unfinished_name
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
 
@@ -79,10 +78,10 @@ class RecordingFile:
         front = self._front.encode()
         capacity = min(DEFINITION_BYTES, limit // 4) if limit else DEFINITION_BYTES
         self.end = -(-(len(front) + capacity) // PAGE_BYTES) * PAGE_BYTES
-        self._mark_offset, mark = len(front), Chunks(self.end, recorder.PAGE_BYTES).mark()
-        self._mark_words = len(mark) // 8
+        self._chunks = Chunks(self.end, recorder.PAGE_BYTES)
+        mark = self._chunks.mark()
         self.definitions = len(front) + len(mark)
-        unfinished = self.live.with_name(f".{self.live.name}.{os.getpid()}")
+        unfinished = unfinished_name(self.live)
         self.fd = high_descriptor(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
         status = os.fstat(self.fd)
         self._identity = status.st_dev, status.st_ino
@@ -126,7 +125,7 @@ class RecordingFile:
         is_plain = self.live == self.path and not self._keep
         return is_plain and self._is_ours() and os.fstat(self.fd).st_size > _SQUEEZED_UP_TO
 
-    def finish(self, rate: int, parts: list[Path], *, in_order: bool = False) -> int:
+    def finish(self, rate: int, parts: list[Path], *, in_order: bool = False) -> Tally:
         """Make the file a finished trace, and close it.
 
         Events are put in order, fillers are removed, parts of child processes are appended, and the file is compressed
@@ -138,7 +137,7 @@ class RecordingFile:
             in_order: each thread's events are in order already, so the file can stay as it is.
 
         Returns:
-            The number of events in the trace.
+            What the trace has.
 
         Raises:
             OSError: the file cannot be written; then all files stay as they are, which are complete and valid.
@@ -150,13 +149,16 @@ class RecordingFile:
             if not self._keep:
                 part_blocks = itertools.chain.from_iterable(part_records(part, rate, tally=tally) for part in parts)
                 if in_order:
-                    self._append(part_blocks)
+                    self._append(part_blocks, tally)
                 else:
                     self._rewrite(part_blocks, tally)
                 remove(parts)
+        except OSError as error:
+            reason = f"{error.strerror or error}; it is complete but not finished: `fxtio recover` finishes it later"
+            raise OSError(error.errno, reason, str(self.live)) from error
         finally:
             os.close(self.fd)
-        return tally.events
+        return tally
 
     def _rewrite(self, part_blocks: Iterable[memoryview], tally: Tally) -> None:
         """Replace the file by one without fillers, in the order of time."""
@@ -164,10 +166,12 @@ class RecordingFile:
         if self.live != self.path:
             self.live.unlink(missing_ok=True)
 
-    def _append(self, part_blocks: Iterable[memoryview]) -> None:
+    def _append(self, part_blocks: Iterable[memoryview], tally: Tally) -> None:
         """Keep the file, in which the events are in order, and write the records of child processes behind it."""
-        unmarked = _filler(self._mark_words).ljust(self._mark_words * 8, b"\0")
-        os.pwrite(self.fd, unmarked, self._mark_offset)  # readers need not put it in order any more
+        tally.add_sample(self.fd, self._chunks)
+        size = len(self._chunks.mark())
+        unmarked = _filler(size // 8).ljust(size, b"\0")
+        os.pwrite(self.fd, unmarked, self.definitions - size)  # readers need not put it in order any more
         with open(os.dup(self.fd), "r+b") as file:
             file.seek(0, os.SEEK_END)
             file.writelines(part_blocks)
@@ -193,7 +197,7 @@ def replace(path: Path, blocks: Iterable[memoryview], open_file: Callable[[Path]
     Raises:
         OSError: it cannot be written; then nothing has changed.
     """
-    unfinished = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
+    unfinished = unfinished_name(path)
     try:
         with contextlib.closing(open_file(unfinished)) as sink:
             for block in blocks:

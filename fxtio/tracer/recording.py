@@ -34,6 +34,9 @@ class Summary:
 
     Attributes:
         path: the trace.
+        events: the number of events; of a large recording an estimate.
+        is_estimate: whether it is one.
+        duration_ns: how long was recorded, in nanoseconds.
         lost: the number of events that were lost because there was no room.
         cut: the number of texts that were shortened because they were too long.
         dropped: the number of arguments that were left out because they were too many or too large.
@@ -43,6 +46,9 @@ class Summary:
     """
 
     path: Path
+    events: int
+    is_estimate: bool
+    duration_ns: int
     lost: int
     cut: int
     dropped: int
@@ -181,6 +187,11 @@ class Recording:
             if native_id in self._thread_names:
                 self._name_thread(native_id, name)
 
+    @property
+    def live(self) -> Path:
+        """The file that is recorded to."""
+        return self._file.live
+
     def stop(self) -> Summary:
         """End the recording, and make the file a finished trace.
 
@@ -193,9 +204,20 @@ class Recording:
         self._dumps.wait()
         is_first_process = self.trace == self._file.path
         parts, running = self._parts() if is_first_process and self.options.children else ([], ())
-        self._file.finish(self.clock.rate, parts, in_order=is_in_order)
-        reported = {name: counts[name] for name in ("lost", "cut", "dropped", "inlined")}
-        summary = Summary(self._file.path, **reported, parts=len(parts), left=running)
+        tally = self._file.finish(self.clock.rate, parts, in_order=is_in_order)
+        duration = counts["ticks"] * NS_PER_SECOND // self.clock.rate
+        summary = Summary(
+            self._file.path,
+            tally.events,
+            tally.is_estimate,
+            duration,
+            counts["lost"],
+            counts["cut"],
+            counts["dropped"],
+            counts["inlined"],
+            parts=len(parts),
+            left=running,
+        )
         if summary.lost:
             message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
             warnings.warn(message, RecordingWarning, stacklevel=3)
@@ -211,7 +233,7 @@ class Recording:
         """Stop everything that records, and write what is known only at the end.
 
         Returns:
-            The recorder's counts, and whether each thread's events are in order in the file.
+            The recorder's counts and the last tick, and whether each thread's events are in order in the file.
         """
         recorder.unrecorded(self.triggers.remove)
         self._stop_sources()
@@ -221,10 +243,11 @@ class Recording:
         self._name_threads()
         self.clock.measure()
         self._file.set_rate(self.clock.rate)
+        ticks = recorder.now()
         if lost := recorder.lost():
-            recorder.define(self._loss(recorder.now(), *lost))
+            recorder.define(self._loss(ticks, *lost))
         is_in_order = self._file.is_large and recorder.settle()
-        return recorder.stop(), is_in_order
+        return {**recorder.stop(), "ticks": ticks}, is_in_order
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):

@@ -37,7 +37,9 @@ class Recovered:
 
 
 def recover(path: Path, output: Path | None = None) -> Recovered:
-    """Remove the fillers, append the parts of child processes, and compress if the name asks for it.
+    """Put events in order, remove the fillers, append the parts of child processes, compress if the name asks for it.
+
+    Files that killed processes had begun to write for the trace are removed; what they hold is in the trace.
 
     Args:
         path: the file that was recorded to (`app.fxt`, `app.fxt.zst.part`), or the intended name of the trace.
@@ -71,7 +73,7 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
             advice = "`fxtio merge` reads on behind the damage"
             raise RecoveryError(f"{error.filename} is {error.strerror}; {advice}") from None
     if target == trace:
-        archive.remove([*parts, *([live] if live != target else [])])
+        archive.remove([*parts, *([live] if live != target else []), *archive.abandoned(trace)])
     left_out = [(part, fault) for part, fault in candidates if fault]
     return Recovered(target, input_size, target.stat().st_size, parts, left_out)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import threading
 import warnings
 from functools import cache, partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fxtio.tracer.backend import recorder, require_recorder
 from fxtio.tracer.notices import RecordingWarning, report
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options
+from fxtio.tracer.units import time_as_text
 
 if TYPE_CHECKING:
     from fxtio.tracer.clock import RecordingClock
@@ -25,7 +27,7 @@ class _Process:
     Attributes:
         lock: keeps starts and stops apart.
         recording: the recording that runs, if any.
-        reports_at_exit: whether to say at the end where the trace is.
+        reports_at_exit: whether to say at the end what was recorded, and where the trace is.
     """
 
     def __init__(self) -> None:
@@ -151,23 +153,48 @@ class tracing:  # noqa: N801  # used like a function
 
 
 def report_at_exit() -> None:
-    """Say on standard error at the end of the program where the trace is."""
+    """Say on standard error at the end of the program what was recorded, where it is, and how to look at it."""
     _process.reports_at_exit = True
 
 
 def _at_exit() -> None:
+    recording = _process.recording
     try:
-        if _process.recording is not None:
-            _process.recording.triggers.at_exit()
+        if recording is not None:
+            recording.triggers.at_exit()
         summary = stop()
         if summary is not None and _process.reports_at_exit:
-            report(f"{summary.path} ({summary.path.stat().st_size:,} bytes)")
-            if summary.left:
-                names = ", ".join(part.name for part in summary.left)
-                count = len(summary.left)
-                report(f"{count} of its processes still run; when they have ended, `fxtio merge` joins {names}")
+            _report(summary)
+    except KeyboardInterrupt:  # while the file is rewritten
+        live = recording and recording.live
+        report(f"interrupted: {live} is complete but not finished: `fxtio recover` finishes it later")
+    except OSError as error:
+        report(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except Exception as error:
         report(str(error))
+
+
+def _report(summary: Summary) -> None:
+    """Say what was recorded, and in the last line how to look at it."""
+    if summary.left:
+        names = ", ".join(part.name for part in summary.left)
+        count = len(summary.left)
+        report(f"{count} of its processes still run; when they have ended, `fxtio merge` joins {names}")
+    events = f"{'about ' if summary.is_estimate else ''}{summary.events:,} events"
+    lost = f"{summary.lost:,} lost" if summary.lost else "none lost"
+    size = summary.path.stat().st_size
+    path = _as_seen_here(summary.path)
+    name = shlex.quote(str(path))
+    contents = f"{events} in {time_as_text(summary.duration_ns)}, {lost}, {size:,} bytes"
+    report(f"{path}: {contents}; see `fxtio top {name}`, `fxtio timeline {name}`")
+
+
+def _as_seen_here(path: Path) -> Path:
+    """Return a path relative to the current folder if it lies within it."""
+    try:
+        return path.relative_to(Path.cwd())
+    except (ValueError, OSError):
+        return path
 
 
 def _after_fork() -> None:

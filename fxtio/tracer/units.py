@@ -28,6 +28,11 @@ def time_in_ns(time: str | int) -> int:
     return _parse(time, _TIMES, "a time such as 10us")
 
 
+def time_as_text(ns: int) -> str:
+    """Return a time in nanoseconds as people read it: `2.35 s`, `350 ms`."""
+    return f"{ns / 1e9:,.2f} s" if ns >= 10**9 else f"{ns / 1e6:.3g} ms"
+
+
 def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
     if isinstance(text, int):
         if text < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fxtio.codec.integers import MAX_INT32, checked_integer
@@ -187,6 +187,31 @@ class Declarations:
             self.specs[name] = specs
         return function
 
+    def specify(self, function: NewFunction, arguments: str = "", returns: str = "") -> NewFunction:
+        """Add specifications to a function that has none of their kind, and return the function with them.
+
+        Raises:
+            EncodeError: a specification cannot be written, or the function has other ones.
+        """
+        declared = self._functions[function.module, function.name]
+        specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
+        for new, old in zip(specs, (declared.arguments, declared.returns), strict=True):
+            if new and old and new != old:
+                raise EncodeError("the function was declared with other arguments before", function.name)
+        whole = specs[0] or declared.arguments, specs[1] or declared.returns
+        if whole == (declared.arguments, declared.returns):
+            return declared
+        if function.name not in self.specs:
+            self._check_specs(function.name, *whole)
+        elif not (declared.arguments or declared.returns):
+            raise EncodeError("a function of this name in another module has arguments", function.name)
+        else:
+            _check_kinds(function.name, *whole)
+        changed = replace(declared, arguments=whole[0], returns=whole[1])
+        self._functions[function.module, function.name] = changed
+        self.specs[function.name] = whole
+        return changed
+
     def add_place(self, function: NewFunction, source: str, line: int) -> None:
         """Add the place of a function in a source file.
 
@@ -254,11 +279,7 @@ class Declarations:
             return
         if any(character in name for character in ";@,") or name in self.specs:
             raise EncodeError("the name of a function with arguments must be unique and without ; @ and comma", name)
-        if any(value.kind == "retval" for value in arguments) or any(value.kind != "retval" for value in returns):
-            raise EncodeError("arguments are specified by arg1, fparg1 and so on, a return value by retval", name)
-        slots = [value.slot for value in (*arguments, *returns)]
-        if len(set(slots)) < len(slots):
-            raise EncodeError("a value is specified twice", name)
+        _check_kinds(name, arguments, returns)
 
     def variable(self, name: str, size: int, module: str = "") -> NewVariable:
         """Return the variable with a name, which is added if it is new.
@@ -381,3 +402,12 @@ class Declarations:
             if module.debug:
                 files[f"{module.basename}.dbg"] = DebugFile.of(module.debug.values())
         return files
+
+
+def _check_kinds(name: str, arguments: ValueSpecs, returns: ValueSpecs) -> None:
+    """Raise an error if specifications of a function do not stand where they belong."""
+    if any(value.kind == "retval" for value in arguments) or any(value.kind != "retval" for value in returns):
+        raise EncodeError("arguments are specified by arg1, fparg1 and so on, a return value by retval", name)
+    slots = [value.slot for value in (*arguments, *returns)]
+    if len(set(slots)) < len(slots):
+        raise EncodeError("a value is specified twice", name)

@@ -66,6 +66,12 @@ _VALUES: dict[int, tuple[str, ...]] = {
     EventId.DIFF_PMU_BRANCH: _BRANCH,
     EventId.CALLSITE: ("caller",),
 }
+READS = frozenset(event for event in EventId if event.name.startswith("READ"))
+"""The events whose values are those of counters at a time."""
+
+OF_PROCESS = frozenset({EventId.READ_STATM, EventId.READ_PAGE_FAULT})
+"""Those whose counters belong to a process; the others belong to a thread."""
+
 _SIGNED = frozenset(event for event in EventId if event.name.startswith("DIFF"))
 MAX_VARIABLE = 8
 """The largest size of a watched variable in bytes."""

@@ -13,18 +13,21 @@ import numpy as np
 from fxtio.codec.integers import MAX_INT32
 from fxtio.table import Table
 from fxtio.timeline import calls
+from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.calls import Calls, ThreadCalls
 from fxtio.timeline.losses import count_lost
 from fxtio.timeline.parts import Registry
 from fxtio.uftrace.declarations import NewFunction
 from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.export_values import ARGUMENTS, CallValues
 from fxtio.uftrace.info import MAX_UTC_OFFSET
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.writer import UftraceWriter
 
 NOT_CARRIED = (
-    "arguments, categories and states of slices; all tracks but those of threads",
+    "categories and states of slices; all tracks but those of threads",
+    "names of arguments; those of calls that have others than the first call of their function; all but one of an end",
     "names of processes and threads; numbers of threads that are not unique",
     "instants, flows, counters, samples, allocations, scheduling",
     "calls that are more than 1,023 deep; fractions of a second of the wall-clock time",
@@ -33,7 +36,7 @@ NOT_CARRIED = (
 
 _DEEPEST = RecordWord.fields["depth"].limits[1]
 _MAX_MESSAGE = 1000
-_LOST = {"args": "arguments", "samples": "samples", "allocations": "allocations"}
+_LOST = {"args": ARGUMENTS, "samples": "samples", "allocations": "allocations"}
 _NUMBERS = "numbers of threads that another thread has, or that are not positive or over 31 bits"
 _TEXTS = "names and messages with tabs or line ends, or that are empty or too long, which are changed"
 _NAMES = "names of processes and threads"
@@ -53,6 +56,8 @@ class Exporter:
         self._registry = registry
         self._path = path
         self._calls = Calls(registry, self.losses, _DEEPEST)
+        self._arguments = Arguments()
+        self._values = CallValues(registry, self.losses)
         self._functions: dict[int, NewFunction] = {}
         self._tasks: dict[int, TaskWriter] = {}
         self._tids: set[int] = set()
@@ -69,14 +74,15 @@ class Exporter:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch."""
+        count_lost(self.losses, tables, _LOST)
+        self._arguments.enter(tables)
         for each in self._calls.enter(tables):
             self._write_calls(each)
+        self._arguments.leave(tables)
         if "logs" in tables:
             table = tables["logs"]
             self.losses[_LEVELS] += table.num_rows
             self._messages += zip(table["time"].tolist(), map(str, table["message"].to_list()), strict=True)
-
-        count_lost(self.losses, tables, _LOST)
 
     def finish(self) -> None:
         """Write the messages and the small files."""
@@ -89,20 +95,23 @@ class Exporter:
 
     def _write_calls(self, rows: ThreadCalls) -> None:
         used, place = np.unique(rows.name, return_inverse=True)
-        functions = [self._function(code) for code in used.tolist()]
+        for code in used.tolist():
+            self._declare(code)
+        payloads = self._values.payloads(rows, self._arguments.of(rows.event), self._writer, self._functions)
+        functions = [self._functions[code] for code in used.tolist()]
         self._task(rows.track).write_records(
             type=np.where(rows.is_exit, RecordType.EXIT, RecordType.ENTRY),
             time=rows.time,
             depth=rows.depth,
             function=(functions, place),
+            payload=payloads,
         )
 
-    def _function(self, code: int) -> NewFunction:
-        function = self._functions.get(code)
-        if function is None:
+    def _declare(self, code: int) -> None:
+        """Declare the function with a name, if it is new."""
+        if code not in self._functions:
             name = self._line(self._registry.names.values[code] if code >= 0 else "", MAX_INT32)
-            function = self._functions[code] = self._writer.function(name)
-        return function
+            self._functions[code] = self._writer.function(name)
 
     def _line(self, text: str, limit: int) -> str:
         """Return a text that can stand in a line of a file."""

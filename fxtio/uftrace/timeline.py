@@ -16,10 +16,10 @@ from fxtio import _native
 from fxtio._native.constants import SpanStep
 from fxtio.table import Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
-from fxtio.timeline.schema import ArgumentKind
+from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.events import ADDRESSES
+from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.missing_entries import MAX_MISSING, MissingEntry, missing_entries
@@ -199,6 +199,8 @@ class _Mapping:
             part.steps = self._steps(task, chunk)
         if "args" in self._tables:
             part.tables["args"] = self._args(chunk)
+        if "counters" in self._tables:
+            part.tables["counters"] = self._counters(task, chunk)
         task.record += len(chunk)
         self._builder.record += len(chunk)
         self._builder.drop_unused_names()
@@ -262,6 +264,32 @@ class _Mapping:
         times: Array = np.append(task.time, chunk.nanoseconds)[before]
         return times
 
+    # ---- counters
+
+    def _counters(self, task: _Task, chunk: Chunk) -> dict[str, Column]:
+        """Return the values that events read, such as the size of the process."""
+        is_read = _FIELDS["type"].get(chunk.words) == RecordType.EVENT
+        is_read &= np.isin(_FIELDS["address"].get(chunk.words), list(READS))
+        rows: list[tuple[int, int, float, int]] = []
+        if is_read.any():
+            values, first = Table(self._builder.event_values(chunk)), self._builder.record
+            events, times = _FIELDS["address"].get(chunk.words).tolist(), chunk.nanoseconds.tolist()
+            columns = (values["record"].tolist(), values["name"], values["bits"].tolist())
+            for record, name, value in zip(*columns, strict=True):
+                row = record - first
+                if is_read[row]:
+                    rows.append((times[row], self._counter_track(task, events[row], str(name)), float(value), record))
+        result = zip(*rows, strict=True) if rows else ((),) * len(_COUNTERS)
+        return self._registry.columns("counters", dict(zip(_COUNTERS, map(list, result), strict=True)))
+
+    def _counter_track(self, task: _Task, event: int, value: str) -> int:
+        """Return the track of a value of an event, named after both."""
+        info = self._registry.track_info(task.track)
+        thread = -1 if event in OF_PROCESS else info.thread
+        name = self._names.code(f"{NAMES[event]}:{value}")
+        key = (info.process, thread, event, value)
+        return self._registry.track(TrackKind.COUNTER, key, name=name, process=info.process, thread=thread)
+
     # ---- arguments
 
     def _args(self, chunk: Chunk) -> dict[str, Column]:
@@ -323,6 +351,7 @@ class _Mapping:
 
 
 _ARGS = ("event", "name", "type", "bits", "text")
+_COUNTERS = ("time", "track", "value", "event")
 
 
 def _missing_begins(task: _Task, openings: list[MissingEntry], rows: Array, height: Array) -> Placed:

@@ -229,6 +229,29 @@ class UftraceWriter(TraceWriter):
             self._trace.declarations.add_place(function, source, line)
         return function
 
+    def specify(self, function: NewFunction, *, arguments: str = "", returns: str = "") -> NewFunction:
+        """Specify the arguments or the return value of a function that was declared without them.
+
+        Calls that were written before stay without values.
+
+        Args:
+            function: the function.
+            arguments: the specification of the arguments, see `function`.
+            returns: the specification of the return value.
+
+        Returns:
+            The function with all its specifications, which is used from now on.
+
+        Raises:
+            EncodeError: a specification cannot be written, or the function has other ones.
+            ValueError: the writer is closed.
+        """
+        self._trace.check_declarable()
+        self._trace.check_version("values of arguments")
+        if not self._trace.declarations.owns(function):
+            raise EncodeError("the function was not declared by this writer", "function")
+        return self._trace.declarations.specify(function, arguments, returns)
+
     def variable(self, name: str, size: int = 8, *, module: str = "") -> NewVariable:
         """Declare a variable, whose changes the event `watch:var` reports, or return the one that was declared before.
 

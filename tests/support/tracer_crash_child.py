@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import fxtio
+from fxtio.tracer import file
 
 THREADS = 3
+ENDING_THREADS, ENDING_EVENTS = 30, 200
 KINDS = ("loop begin", "step", "work begin", "work end", "loop end", "round")
 """What is counted, for each thread."""
 
@@ -57,6 +59,8 @@ def run(mode: str, output: str, shared: str, options: dict[str, Any]) -> None:
     sys.setswitchinterval(1e-4)
     with open(shared, "r+b") as file:
         counts = memoryview(mmap.mmap(file.fileno(), SHARED_BYTES)).cast("Q")
+    if mode == "endings":
+        end_again_and_again(output, counts)
     if mode == "cycles":
         cycle(output, counts, options)
     fxtio.start(output, **options)
@@ -80,6 +84,33 @@ def cycle(output: str, counts: Any, options: dict[str, Any]) -> None:
             fxtio.instant("step", n=n)
         fxtio.stop()
         counts[0] = number + 1
+
+
+def end_again_and_again(output: str, counts: Any) -> None:
+    """Record a few events in each of many threads, stop, and begin anew: the kill hits the end of a large file.
+
+    The number of recordings that were about to end is counted, and of those that were finished.
+    """
+    file._SQUEEZED_UP_TO = 0
+    head, dot, tail = Path(output).name.partition(".")
+    barrier = threading.Barrier(ENDING_THREADS + 1)
+
+    def record_some(thread: int) -> None:
+        while True:
+            barrier.wait()
+            for n in range(ENDING_EVENTS):
+                fxtio.instant("step", f"t{thread}", n=n)
+            barrier.wait()
+
+    for thread in range(ENDING_THREADS):
+        threading.Thread(target=record_some, args=(thread,), daemon=True).start()
+    for number in itertools.count():
+        fxtio.start(Path(output).with_name(f"{head}-{number}{dot}{tail}"))
+        barrier.wait()
+        barrier.wait()
+        counts[0] = number + 1
+        fxtio.stop()
+        counts[1] = number + 1
 
 
 def end(mode: str, counts: Any) -> None:

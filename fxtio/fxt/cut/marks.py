@@ -272,7 +272,7 @@ class Marked:
         rows = np.flatnonzero(has)
         index = np.empty(len(has), np.int64)
         index[rows] = np.arange(len(rows))
-        return rows, [index[self.batch.columns(cls)[0]] for cls in classes]
+        return rows, [index.take(self.batch.columns(cls)[0]) for cls in classes]
 
     def take(self, rows: Array) -> None:
         """Let records be taken over."""

@@ -177,7 +177,7 @@ class Pairs:
         numbers, keys = _numbered(_of_provider(_thread_keys(batch.threads.koids()), provider))
         fresh = np.empty(count, np.int32)
         for place, codes in zip(places, codes_of, strict=True):
-            fresh[place] = numbers[codes]
+            fresh[place] = numbers.take(codes)
         opened, keys = _numbers(self._open_keys, keys)
         return np.concatenate([opened, fresh]), keys
 

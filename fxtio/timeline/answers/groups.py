@@ -45,6 +45,8 @@ class Groups:
         self._values: list[tuple[int, int, int]] = []  # type, bits and code of the text
         if by.startswith(ARGUMENT):
             self._argument = by.removeprefix(ARGUMENT)
+            if not self._argument:
+                raise QuestionError(f"{by!r} names no argument; write {ARGUMENT}NAME")
             self.arguments = Arguments(registry, accepts=self._is_asked_for)
         elif by not in GROUPINGS:
             raise QuestionError(f"{by!r} is not something to group by; there are {', '.join(GROUPINGS)}, arg:NAME")

@@ -62,7 +62,7 @@ def top(
         sort: one of `SORTS`; by default `self`.
         limit: the most rows, None for all.
         what: one of `CONTENTS`; by default the first one that the trace has.
-        unit: the unit of samples; by default that of most samples.
+        unit: the unit of samples, of which only samples are ranked; by default that of most samples.
         selection: the part of the trace.
 
     Returns:
@@ -77,7 +77,9 @@ def top(
         raise QuestionError(f"{what!r} is not something to rank; there are {', '.join(CONTENTS)}")
     if sort is not None and sort not in SORTS:
         raise QuestionError(f"{sort!r} is not a column to sort by; there are {', '.join(SORTS)}")
-    contents = CONTENTS if what is None else (what,)
+    if unit is not None and what not in (None, "samples"):
+        raise QuestionError(f"{what} have no units; only samples are ranked by one")
+    contents = (what,) if what is not None else CONTENTS if unit is None else ("samples",)
     names = {name: None for content in contents for name in _TABLES[content]}
     if by.startswith(ARGUMENT):
         names["args"] = None
@@ -331,7 +333,8 @@ class Weighted:
 
     def _unit_asked_for(self) -> tuple[str, Totals]:
         if self._unit is not None and self._unit not in self._sums:
-            raise QuestionError(f"there are no {self._what} in the unit {self._unit!r}, only {', '.join(self._sums)}")
+            others = f", only in {', '.join(self._sums)}" if self._sums else ""
+            raise QuestionError(f"there are no {self._what} in the unit {self._unit!r}{others}")
         default = "bytes" if self._what == "allocations" else "samples"
         unit = self._unit or max(self._sums, key=lambda unit: self._sums[unit][1]["rows"], default=default)
         return unit, self._sums[unit][0] if unit in self._sums else Totals()
