@@ -28,6 +28,7 @@ TITLES: dict[str, str] = _EXTENSIONS["TITLES"]
 NAME = "fxtio.pth"
 LINE = (
     'import os; os.environ.get("FXTIO") and '
+    '__import__("fxtio._native.interpreters", fromlist=["is_main"]).is_main() and '
     '__import__("fxtio.tracer.session", fromlist=["start_from_environment"]).start_from_environment()\n'
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.tracer_check import check_trace
-from support.tracer_run import recorded
+from support.tracer_run import fine, recorded
 
 pytestmark = pytest.mark.recorder
 
@@ -179,3 +179,24 @@ def test_a_recording_that_begins_within_a_debugger(out: Path) -> None:
     """
     assert beside(source, out) == "3\n"
     assert names(out).count("leaf") == 3
+
+
+def test_another_user_of_code_objects_whose_function_is_freed_first(out: Path) -> None:
+    """When the interpreter ends, the function that frees what the other one has attached is gone before the code."""
+    source = """
+    import ctypes
+    free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda pointer: os.write(1, b"called "))
+    name = "PyUnstable_Eval_RequestCodeExtraIndex" if sys.version_info >= (3, 12) else "_PyEval_RequestCodeExtraIndex"
+    request = getattr(ctypes.pythonapi, name)
+    request.argtypes, request.restype = [type(free)], ctypes.c_ssize_t
+    fxtio.start(OUT, functions=True)
+    assert request(free) >= 0
+    scope = {}
+    exec(compile("def recorded(): return 1", "recorded.py", "exec"), scope)
+    print(scope["recorded"]())
+    kept = scope.pop("recorded")
+    del free
+    import gc; gc.collect()
+    del kept, scope
+    """
+    assert fine(source, out) == "1\n"

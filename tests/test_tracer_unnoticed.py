@@ -194,3 +194,22 @@ def test_interrupts_of_values_reach_the_program(install: str, act: str, out: Pat
     unrecorded_values = {"gives Plain fine", "generates Plain fine", "waits Interrupted fine"}
     assert set(fine(VALUES + textwrap.dedent(source), out).splitlines()) <= unrecorded_values
     check_trace(out)
+
+
+def test_a_full_stack_looks_the_same_where_exceptions_are_recorded(out: Path) -> None:
+    source = """
+    def recurse(): return recurse()
+    class Computed:
+        def __getattr__(self, name): return self.other
+    def shown(error):
+        trace, files = error.__traceback__, set()
+        while trace is not None:
+            files.add(trace.tb_frame.f_code.co_filename)
+            trace = trace.tb_next
+        return files, error.__context__, error.__cause__
+    for act in (recurse, lambda: Computed().first):
+        for _ in range(3):
+            try: act()
+            except RecursionError as error: print(shown(error))
+    """
+    recorded(textwrap.dedent(source), out, sources=["exceptions"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fxtio._native.extensions import CONSEQUENCES, RECORDER, REMEDY, load
+from fxtio._native.interpreters import NOT_MAIN, is_main
 from fxtio.errors import FxtioError
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     MISSING: str
 else:
-    recorder, MISSING = load(RECORDER)
+    recorder, MISSING = load(RECORDER) if is_main() else (None, NOT_MAIN)
     if recorder is None:
         from fxtio.tracer import absent as recorder
 
@@ -29,6 +30,8 @@ def require_recorder() -> None:
     Raises:
         RecorderMissingError: the recorder is missing; the message says why and how to get it.
     """
+    if MISSING == NOT_MAIN:
+        raise RecorderMissingError(f"nothing can be recorded here: {MISSING}")
     if MISSING:
         consequence = f"the recorder, a C extension, is missing, so {CONSEQUENCES[RECORDER]}"
         raise RecorderMissingError(f"{consequence} ({MISSING}); {REMEDY}")

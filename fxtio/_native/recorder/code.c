@@ -42,6 +42,27 @@ int code_init(void) {
     return code_extra_index < 0 ? -1 : 0;
 }
 
+/* How the interpreter keeps what its users attach to a code object; its headers do not declare it. */
+typedef struct {
+    Py_ssize_t size;
+    void *items[1];
+} Extras;
+
+/* Attach what a code object holds.  Returns -1 with an exception set on failure.
+ *
+ * When a code object is freed, the interpreter calls the function of each user that the array has room for, even if
+ * that has attached nothing.  The code of such a function may be gone at exit, so where the array is new it has no
+ * room for those that came after us. */
+static int attach(PyObject *code, CodeInfo *info) {
+    int is_new = !((PyCodeObject *)code)->co_extra;
+    if (PyUnstable_Code_SetExtra(code, code_extra_index, info))
+        return -1;
+    Extras *extras = ((PyCodeObject *)code)->co_extra;
+    if (is_new && extras && extras->size > code_extra_index + 1)
+        extras->size = code_extra_index + 1;
+    return 0;
+}
+
 /* Set what is to be recorded of a code object.  What it holds already is changed in place, as it may be in use.
  * Returns NULL with an exception set on failure. */
 CodeInfo *code_set_info(PyObject *code, PyObject *site, PyObject *names, int with_result, int is_decorated) {
@@ -53,7 +74,7 @@ CodeInfo *code_set_info(PyObject *code, PyObject *site, PyObject *names, int wit
             return NULL;
         }
         info->code = code;
-        if (PyUnstable_Code_SetExtra(code, code_extra_index, info)) {
+        if (attach(code, info)) {
             PyMem_Free(info);
             return NULL;
         }

@@ -62,6 +62,19 @@ static PyObject *unrecorded(PyObject *module, PyObject *callable) {
     return result;
 }
 
+/* guarded(function, *args): call it.  Returns None, and raises only what interrupts the program.  It is in C because
+ * Python code that calls the function could itself fail where the stack is full. */
+static PyObject *guarded(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "guarded() takes a function");
+        return NULL;
+    }
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)count - 1, NULL);
+    Py_XDECREF(result);
+    return thread_is_interrupted() ? NULL : Py_NewRef(Py_None);
+}
+
 /* Record an instant, given as (site, values). */
 static void record_instant(PyObject *instant) {
     if (!PyTuple_Check(instant) || PyTuple_GET_SIZE(instant) != 2)
@@ -90,6 +103,8 @@ void report_slow_span(Site *site, uint64_t ticks) {
 
 PyMethodDef snapshot_methods[] = {
     {"copy", copy, METH_O, "copy(fd): copy the file as it is now, while nobody records; return the bytes copied."},
+    {"guarded", (PyCFunction)(void (*)(void))guarded, METH_FASTCALL,
+     "guarded(function, *args): call it; raise only what interrupts the program."},
     {"unrecorded", unrecorded, METH_O,
      "unrecorded(callable): call it and return its result, while nothing of this thread is recorded."},
     {NULL, NULL, 0, NULL},

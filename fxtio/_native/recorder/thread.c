@@ -302,7 +302,7 @@ Pause thread_pause(State *state) {
  * program; otherwise drop it.
  *
  * A RecursionError or MemoryError concerns only the tracer, which may not even be able to ask about it. */
-static int is_interrupted(void) {
+int thread_is_interrupted(void) {
     if (LIKELY(!PyErr_Occurred()))
         return 0;
     if (PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
@@ -334,7 +334,7 @@ static int is_interrupted(void) {
  *
  * An exception of the code between that interrupts the program stays set, any other one is dropped. */
 int thread_resume(State *state, Pause *pause) {
-    state->escaped = is_interrupted();
+    state->escaped = thread_is_interrupted();
     if (state->escaped) {
         error_discard(pause->error);
     } else {

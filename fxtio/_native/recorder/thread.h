@@ -95,6 +95,7 @@ typedef struct {
 
 HIDDEN Pause thread_pause(State *state);
 HIDDEN int thread_resume(State *state, Pause *pause);
+HIDDEN int thread_is_interrupted(void);
 HIDDEN void threads_set_interrupt_hook(PyObject *hook);
 
 /* Return the tick of the next record: later than that of the last one of the thread by at least the least step. */

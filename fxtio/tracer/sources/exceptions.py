@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -31,7 +32,7 @@ class Source:
             Patch(sys, "unraisablehook", observed_by(_unraisable)),
         ]
         if monitor.AVAILABLE:
-            monitor.listen("RAISE", _raised)
+            monitor.listen("RAISE", partial(recorder.guarded, _raised))
 
     def stop(self) -> None:
         """End the observation."""
