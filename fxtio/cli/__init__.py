@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from fxtio.cli import run
 from fxtio.errors import FxtioError
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_program(arguments: list[str]) -> int:
     """Run `fxtio run`.  Once the user's program has started, its exceptions are not caught here."""
-    options = run.parse_usual(arguments[1:])
+    options: Any = run.parse_usual(arguments[1:])
     if options is None:
         from fxtio.cli.parser import parse
 
