@@ -31,7 +31,6 @@ entropy.NP_RANDOM = random
 
 # No deadlines: on a busy machine they depend on other processes.
 settings.register_profile("brief", max_examples=20, deadline=None)
-settings.register_profile("dev", max_examples=30, deadline=None)
 settings.register_profile(
     "ci",
     max_examples=120,
@@ -43,7 +42,7 @@ settings.register_profile(
 settings.register_profile(
     "fuzz", max_examples=50_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "brief"))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -188,7 +188,7 @@ def test_samples_of_several_units() -> None:
     assert (answer.unit, answer.table["self"].tolist()) == ("misses", [11])
     assert answer.notes == ["samples of other units: cycles (--unit)"]
     assert top(timeline, unit="cycles").table["self"].tolist() == [9]
-    with pytest.raises(QuestionError, match="there are no samples in the unit 'seconds', only cycles, misses"):
+    with pytest.raises(QuestionError, match="there are no samples in the unit 'seconds', only in cycles, misses"):
         top(timeline, unit="seconds")
 
 

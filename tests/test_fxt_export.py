@@ -72,6 +72,44 @@ def test_the_round_trip(tmp_path_factory: pytest.TempPathFactory, events: list[t
     assert after == before
 
 
+SERIES = st.dictionaries(
+    st.sampled_from(["", "a", "b", "c:d"]),
+    st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False),
+    max_size=3,
+)
+COUNTERS = st.lists(st.tuples(st.integers(0, 2), NAMES | st.just("e:f"), TIMES, st.integers(0, 2), SERIES), max_size=12)
+LOGS = st.lists(st.tuples(st.integers(0, 2), TIMES, st.text(st.characters(exclude_categories=["Cs"]))), max_size=6)
+
+
+@given(counters=COUNTERS, logs=LOGS, wall_clock=st.none() | st.integers(0, 2**63 - 1))
+def test_the_round_trip_of_counters_and_logs(
+    tmp_path_factory: pytest.TempPathFactory,
+    counters: list[tuple[int, str, int, int, dict[str, float]]],
+    logs: list[tuple[int, int, str]],
+    wall_clock: int | None,
+) -> None:
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt", wall_clock=wall_clock) as writer:
+        tracks = [writer.thread(1 + number // 2, 10 + number, f"thread {number}", "process") for number in range(3)]
+        for number, name, time, counter_id, values in counters:
+            tracks[number].counter(name, time, values, id=counter_id)
+        for number, time, message in logs:
+            tracks[number].log(message, time)
+    path = tmp_path_factory.mktemp("trip") / "out.fxt"
+    before, after, losses = round_trip(out.getvalue(), path)
+    assert after == before
+    assert not losses
+    assert before.counters.total() == sum(len(values) for *_, values in counters)
+    seen = []
+    for trace in (out.getvalue(), path):
+        with open_timeline(trace) as timeline:
+            tables = timeline.tables("logs", "threads")
+            tids = tables["threads"]["tid"]
+            rows = [(row["time"], int(tids[row["thread"]]), row["message"]) for row in tables["logs"].rows()]
+            seen.append((Counter(rows), timeline.wall_clock))
+    assert seen[0] == seen[1] == (Counter((time, 10 + number, text) for number, time, text in logs), wall_clock)
+
+
 @pytest.mark.parametrize("kind", ["names", "texts", "threads", "async"])
 def test_more_than_the_tables_hold(kind: str, tmp_path: Path) -> None:
     out = io.BytesIO()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import fxtio
-from fxtio.fxt.records import Initialization
+from fxtio.fxt.records import Event, Initialization
 from judges import perfetto
 from support.tracer_check import Seen, check_trace
 from support.tracer_program import check_loss_is_reported
@@ -135,6 +135,8 @@ def test_a_loss_is_reported_in_the_dump_and_the_recording(out: Path) -> None:
     for trace_path in (path, out):
         check_loss_is_reported(check_trace(trace_path, open_spans=True), "RecordingWarning")
     assert numbers(check_trace(path, open_spans=True)) == numbers(check_trace(out, open_spans=True))
+    ticks = [record.timestamp for record in fxtio.open(path) if isinstance(record, Event)]
+    assert ticks == sorted(ticks)
 
 
 def test_a_dump_that_cannot_be_written(tmp_path: Path) -> None:

@@ -247,6 +247,16 @@ def test_a_killed_recording_opens_in_order(name: str, options: dict[str, Any], t
     assert sorted(timed(out)[0], key=str) == before
 
 
+@pytest.mark.parametrize("options", [{}, {"ring": "512KiB"}])
+def test_recover_without_the_extension(options: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer, and writes the same bytes."""
+    record("WORK = [(4_000, 0)] * 2\n" + THREADS + KILLED, out, **options)
+    with_extension = recover(out, out.with_name("with.fxt")).path
+    monkeypatch.setattr(archive, "recorder", absent)
+    assert recover(out, out.with_name("without.fxt")).path.read_bytes() == with_extension.read_bytes()
+    check_all(with_extension)
+
+
 def test_the_parts_of_children_are_in_order(out: Path) -> None:
     source = BUSY.replace(
         "for thread in threads: thread.start()", "child = os.fork()\nfor thread in threads: thread.start()"

@@ -27,7 +27,7 @@ _TEXT = "fxtio: unfinished recording, pages of {} bytes from byte {}"
 _PATTERN = re.compile(re.escape(_TEXT).replace(r"\{\}", r"(\d{1,18})").encode())
 _MIN_PAGE_BYTES = 4096
 _MAX_RECORDS_BEFORE = 8
-_SCAN_BYTES = 1 << 20
+_SCAN_BYTES = 1 << 18
 _TIMED = (RecordType.EVENT, RecordType.LOG)
 _LATEST = 2**64 - 1
 
@@ -55,6 +55,12 @@ class Chunks:
         text = _TEXT.format(self.page, self.begin).encode()
         words = 1 + -(-len(text) // 8)
         return filler_header(words).to_bytes(8, "little") + text.ljust((words - 1) * 8, b"\0")
+
+    def chunk_of(self, records: bytes) -> bytes:
+        """Return a chunk of one page that holds some records, to be written behind the others."""
+        rest = self.page // 8 - 1 - len(records) // 8
+        words = [filler_header(1).to_bytes(8, "little"), records, filler_header(rest).to_bytes(8, "little")]
+        return b"".join(words).ljust(self.page, b"\0")
 
     @classmethod
     def of(cls, head: bytes) -> Chunks | None:

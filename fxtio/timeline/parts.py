@@ -312,7 +312,7 @@ class Registry:
             table: the name of the table.
             values: for each column its numbers, or the codes of its names; one value stands for all rows.
         """
-        count = max((len(np.atleast_1d(value)) for value in values.values() if np.ndim(value)), default=1)
+        count = max((len(value) for value in values.values() if _has_rows(value)), default=1)
         result: dict[str, Column] = {}
         for name, spec in (TABLES | PASSING)[table].items():
             value = values[name]
@@ -322,6 +322,11 @@ class Registry:
                 value = Categories(codes, LABELS.get((table, name), self.names.values))
             result[name] = column_of(spec, value, count)
         return result
+
+
+def _has_rows(value: Any) -> bool:
+    """Return whether a column was given, and not one value for all rows."""
+    return value.ndim > 0 if isinstance(value, np.ndarray) else hasattr(value, "__len__")
 
 
 def _signed(numbers: Iterable[int]) -> Array:
@@ -382,8 +387,8 @@ class Steps:
 
     @classmethod
     def joined(cls, parts: Sequence[Steps]) -> Steps:
-        """Concatenate rows."""
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
+        """Concatenate rows; the result must not be changed."""
+        return cls(*(_joined(name, [getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
 
     def take(self, rows: Array | slice) -> Steps:
         """Return the rows with these indices, or those where a mask is true."""
@@ -420,6 +425,16 @@ def _defaults(name: str, count: int) -> Array:
         _DEFAULTS[name] = np.full(count, value, dtype)
         _DEFAULTS[name].flags.writeable = False
     return _DEFAULTS[name][:count]
+
+
+def _joined(name: str, columns: Sequence[Array]) -> Array:
+    """Concatenate a column of steps; nothing is copied where it has its default in all rows."""
+    shared, (_, default) = _DEFAULTS.get(name), STEP_COLUMNS[name]
+    if shared is not None and any(column.base is shared for column in columns):
+        others = [column for column in columns if column.base is not shared]
+        if all((column == default).all() for column in others):
+            return _defaults(name, sum(map(len, columns)))
+    return np.concatenate(columns)
 
 
 def pair_keys(first: Array, second: Array) -> Array:

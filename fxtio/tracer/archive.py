@@ -200,7 +200,7 @@ def squeezed(fd: int, *, name: str = "", tally: Tally | None = None) -> Iterator
 
 def _in_file_order(fd: int, name: str, end: int | None) -> Iterator[memoryview]:
     """Read the records of a file without the fillers, up to an offset in bytes, see `squeezed`."""
-    buffer = bytearray(_BLOCK_BYTES)
+    buffer = bytearray(min(_BLOCK_BYTES, max(end or os.fstat(fd).st_size, MAX_RECORD_WORDS * 8)))
     offset = 0
     while size := os.preadv(fd, [memoryview(buffer)[: end and end - offset]], offset):
         with memoryview(buffer) as view, view[:size] as block:
@@ -222,7 +222,8 @@ def _in_time_order(fd: int, name: str, chunks: Chunks, tally: Tally) -> Iterator
     waiting = in_order(chunks, lambda offset, target: os.preadv(fd, [target], offset))
     following = next(waiting, None)
     loaded: list[_Loaded] = []
-    output = bytearray(_BLOCK_BYTES)
+    room = os.fstat(fd).st_size - chunks.begin
+    output = bytearray(min(_BLOCK_BYTES, max(room, MAX_RECORD_WORDS * 8)))
     while loaded or following:
         for _ in range(_CHUNKS_AT_ONCE):
             if following is not None:

@@ -55,6 +55,7 @@ class RecordingFile:
         fd: its descriptor.
         definitions: the offset in bytes where the definitions begin.
         end: the offset in bytes where they end and the events begin.
+        chunks: where the events lie.
 
     Raises:
         OSError: it cannot be written.
@@ -78,8 +79,8 @@ class RecordingFile:
         front = self._front.encode()
         capacity = min(DEFINITION_BYTES, limit // 4) if limit else DEFINITION_BYTES
         self.end = -(-(len(front) + capacity) // PAGE_BYTES) * PAGE_BYTES
-        self._chunks = Chunks(self.end, recorder.PAGE_BYTES)
-        mark = self._chunks.mark()
+        self.chunks = Chunks(self.end, recorder.PAGE_BYTES)
+        mark = self.chunks.mark()
         self.definitions = len(front) + len(mark)
         unfinished = unfinished_name(self.live)
         self.fd = high_descriptor(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
@@ -168,8 +169,8 @@ class RecordingFile:
 
     def _append(self, part_blocks: Iterable[memoryview], tally: Tally) -> None:
         """Keep the file, in which the events are in order, and write the records of child processes behind it."""
-        tally.add_sample(self.fd, self._chunks)
-        size = len(self._chunks.mark())
+        tally.add_sample(self.fd, self.chunks)
+        size = len(self.chunks.mark())
         unmarked = _filler(size // 8).ljust(size, b"\0")
         os.pwrite(self.fd, unmarked, self.definitions - size)  # readers need not put it in order any more
         with open(os.dup(self.fd), "r+b") as file:

@@ -294,7 +294,7 @@ class Recording:
         self._name_threads()
         self.clock.measure()
         lost = recorder.lost()
-        loss = self._loss(recorder.now(), *lost) if lost else b""
+        loss = self._file.chunks.chunk_of(self._loss(recorder.now(), *lost)) if lost else b""
         end = recorder.copy(fd)
         self._file.set_rate(self.clock.rate, fd)
         os.pwrite(fd, loss, end)

@@ -195,7 +195,8 @@ class Flows:
         index, count = codes.astype(np.intp), len(first)
         last = np.empty(count, np.int64)
         last[index] = np.arange(len(number))
-        counts = np.bincount(index * 4 + (step - np.int8(EventType.FLOW_BEGIN)), minlength=count * 4)
+        kinds: Array = index * 4 + (step - np.int8(EventType.FLOW_BEGIN))
+        counts = np.bincount(kinds, minlength=count * 4)
         begins, steps, ends = counts[0::4], counts[1::4], counts[2::4]
         total = begins + steps + ends
         written = total if is_written.all() else np.bincount(index[is_written], minlength=count)
