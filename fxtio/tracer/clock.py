@@ -33,16 +33,16 @@ class RecordingClock:
 
     __slots__ = ("base", "base_ns", "rate", "tsc", "wall_ns")
 
-    def __init__(self, tsc: bool, base: int, base_ns: int, wall_ns: int, rate: int) -> None:
-        self.tsc = tsc
+    def __init__(self, tsc: int, base: int, base_ns: int, wall_ns: int, rate: int) -> None:
+        self.tsc = bool(tsc)
         self.base = base
         self.base_ns = base_ns
         self.wall_ns = wall_ns
         self.rate = rate
 
-    def facts(self) -> dict[str, int]:
-        """Return the attributes by name, from which another process makes the same clock."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    def facts(self) -> tuple[int, ...]:
+        """Return the arguments with which another process makes the same clock."""
+        return int(self.tsc), self.base, self.base_ns, self.wall_ns, self.rate
 
     @classmethod
     def start(cls) -> RecordingClock:

@@ -134,8 +134,7 @@ class Recording:
 
     def _set_variables(self) -> dict[str, str]:
         """Set the environment variables that let child processes record parts of the trace."""
-        options = {name: value for name, value in self.options._asdict().items() if name != "output"}
-        variables = environment.variables(self.trace, options, self.clock)
+        variables = environment.variables(self.trace, self.options, self.clock)
         os.environ.update(variables)
         return variables
 
