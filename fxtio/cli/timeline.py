@@ -8,9 +8,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from fxtio.cli.answers import add_output, print_csv, print_json, selection_in
+from fxtio.cli.answers import add_output, nothing_of, print_csv, print_end, print_json, selection_in
 from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
-from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline, print_timeline_findings
+from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline
 from fxtio.report import json_text, printable, short_duration
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def run(options: Namespace) -> int:
             drawn = Lanes(start, end, [], [])
         else:
             drawn = lanes(timeline, start, end, cells, depth=options.depth, limit=options.limit, selection=selection)
+        is_empty = not drawn.rows and not drawn.samples
+        sentence = nothing_of(timeline, "slices and samples", selection) if is_empty else ""
     if options.json:
         print_json(_json(drawn), timeline)
     elif options.csv:
@@ -62,7 +64,7 @@ def run(options: Namespace) -> int:
         print(printable(f"{timeline.name}: no slices or samples have times; fxtio top shows what has none"))
     else:
         _print(timeline.name, drawn, origin, cells, label_width)
-    return print_timeline_findings(timeline)
+    return print_end(timeline, sentence)
 
 
 def _bounds(drawn: Lanes, lane: Lane) -> list[int]:
