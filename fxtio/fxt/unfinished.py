@@ -40,7 +40,7 @@ Read = Callable[[int, memoryview], int]
 
 @dataclass(frozen=True)
 class Chunks:
-    """Where the chunks of an unfinished recording lie.
+    """The place of the chunks in an unfinished recording.
 
     Attributes:
         begin: the byte offset of the first page; everything before it is read first.
