@@ -35,7 +35,7 @@ Read = Callable[[int, memoryview], int]
 
 
 class Chunks(NamedTuple):
-    """Where the chunks of an unfinished recording lie.
+    """The place of the chunks in an unfinished recording.
 
     Attributes:
         begin: the byte offset of the first page; everything before it is read first.
