@@ -81,9 +81,8 @@ def without(calls: dict[str, Sums], left_out: Counter[str]) -> dict[str, Sums]:
 def ours(timeline: Timeline) -> tuple[dict[str, Sums], dict[str, Sums]]:
     """Return the sums by name and by path of names."""
     names, left_out = short(timeline)
-    by_name = {
-        row["name"]: (row["calls"], row["total"], row["self"]) for row in top(timeline, what="slices").table.rows()
-    }
+    ranked = top(timeline, what="slices").table.rows()
+    by_name = {row["name"]: (row["calls"], row["total"], row["self"]) for row in ranked}
     paths: list[str] = []
     by_path: dict[str, Sums] = {}
     for row in tree(timeline, what="slices").table.rows():

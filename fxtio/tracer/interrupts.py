@@ -20,7 +20,11 @@ from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
 
 _NUMBERS = sorted(map(int, valid_signals()))
 _CHECKPOINTS = {code for name, code in opmap.items() if name == "RESUME" or name.startswith("JUMP_BACKWARD")}
-"""Instructions that raise nothing themselves: what is raised there was set by somebody else."""
+"""Instructions that raise nothing themselves: what is raised there was set by somebody else.
+
+Calls are not among them.  When a function in C has returned, Python looks for what other threads have set, too, but
+nothing tells that from a failure of the function, such as the `CancelledError` of a future.
+"""
 
 _RAISES = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
 _VARARGS = 4  # inspect.CO_VARARGS
