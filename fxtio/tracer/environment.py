@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ _HELPER = "multiprocessing.resource_tracker"  # a process that outlives the prog
 
 def variables(output: Path, options: dict[str, Any], clock: RecordingClock) -> dict[str, str]:
     """Return the variables that let child processes record parts of the same trace."""
-    parent = json.dumps({"pid": os.getpid(), "clock": asdict(clock)})
+    parent = json.dumps({"pid": os.getpid(), "clock": clock.facts()})
     return {OUTPUT: str(output), OPTIONS: json.dumps(options), PARENT: parent}
 
 
@@ -44,6 +43,5 @@ def requested() -> tuple[Options, RecordingClock | None] | None:
         output = DEFAULT_OUTPUT
     options = json.loads(os.environ.get(OPTIONS) or '{"functions": true}')
     parent = json.loads(os.environ.get(PARENT) or "null")
-    names = {field.name for field in fields(Options)}
-    valid = {name: value for name, value in options.items() if name in names}
+    valid = {name: value for name, value in options.items() if name in Options._fields}
     return Options(output, **valid), None if parent is None else RecordingClock(**parent["clock"])

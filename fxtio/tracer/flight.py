@@ -16,10 +16,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fxtio.tracer.archive import squeezed
 from fxtio.tracer.backend import recorder
@@ -52,8 +51,7 @@ _UNSUITABLE = frozenset({"SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "S
 # ---- Conditions.
 
 
-@dataclass(frozen=True)
-class Conditions:
+class Conditions(NamedTuple):
     """The conditions for taking dumps.
 
     Attributes:
@@ -92,8 +90,7 @@ class Conditions:
 # ---- Dumps.
 
 
-@dataclass(frozen=True)
-class _Copy:
+class _Copy(NamedTuple):
     """The recording as it was at one instant, from which a trace is made.
 
     Attributes:

@@ -126,7 +126,8 @@ def _main_module(path: str | None) -> ModuleType:
 
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
-    vars(main)["__annotations__"] = {}
+    if sys.version_info < (3, 14):  # later ones compute the annotations, unless the module has this attribute
+        vars(main)["__annotations__"] = {}
     if path is not None:
         main.__file__ = path
         main.__dict__["__cached__"] = None
