@@ -5,7 +5,7 @@ Samples have lanes of their own: for each thread the function in which most samp
 
 from __future__ import annotations
 
-from collections import Counter
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.labels import Labels
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+_SEED = secrets.randbits(64)
 _MAX_WAITING = 1_000_000
 _TABLES = ("slices", "samples", "stacks", "frames")
 _TIME_UNIT = "ns"
@@ -182,6 +184,33 @@ class _Cells:
         return rows
 
 
+class _Counts:
+    """Numbers of rows by lane."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Array, Array]] = []
+        self._count = 0
+
+    def add(self, lane: Array) -> None:
+        """Count a row for each of some lanes (int64)."""
+        codes, first = np.empty(len(lane), np.int32), np.empty(len(lane), np.int64)
+        first = first[: _native.distinct(lane.view(np.uint64), codes, first, _SEED)]
+        self._waiting.append((lane[first], np.bincount(codes)))
+        self._count += len(first)
+        if self._count > _MAX_WAITING:
+            self.sums()
+
+    def sums(self) -> tuple[Array, Array]:
+        """Return the lanes in their order, and the number of rows of each (int64)."""
+        waiting = [np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*self._waiting, strict=True)]
+        lanes, numbers = waiting or (np.empty(0, np.int64), np.empty(0, np.int64))
+        lanes, place = np.unique(lanes, return_inverse=True)
+        counts = np.zeros(len(lanes), np.int64)
+        np.add.at(counts, place, numbers)
+        self._waiting, self._count = [(lanes, counts)], 0  # what is left is bounded by lanes
+        return lanes, counts
+
+
 def _summed(rows: Array) -> Array:
     """Sum up the last row of an array for equal columns of the others."""
     rows = rows[:, np.lexsort((rows[2], rows[1], rows[0]))]
@@ -192,12 +221,6 @@ def _summed(rows: Array) -> Array:
         return rows
     summed: Array = np.concatenate([rows[:3, first], np.add.reduceat(rows[3], first)[None]])
     return summed
-
-
-def _count(calls: Counter[int], lane: Array) -> None:
-    """Count the rows of each lane."""
-    numbers, counts = np.unique(lane, return_counts=True)
-    calls.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
 
 
 def _lane(registry: Registry, label: str, depth: int, calls: int, columns: Array, full: Array) -> Lane:
@@ -231,7 +254,7 @@ class _Slices:
         self._depth = depth
         self._rows = rows
         self._cells = _Cells(bounds)
-        self._calls: Counter[int] = Counter()  # by lane: the numbers of the track and of the depth
+        self._calls = _Counts()  # a lane is the numbers of the track and of the depth
 
     def enter(self, slices: Table) -> None:
         """Take the slices of a batch."""
@@ -241,14 +264,14 @@ class _Slices:
         if not slices.num_rows:
             return
         lane = slices["track"].astype(np.int64) * _PAIR + slices["depth"]
-        _count(self._calls, lane)
+        self._calls.add(lane)
         name, start = slices["name"].codes.astype(np.int64), slices["start"]
         self._cells.add_intervals(lane, name, start, start + slices["duration"])
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
         sums, width = self._cells.sums(), np.diff(self._cells.bounds)
-        numbers = np.array(sorted(self._calls), np.int64)
+        numbers, calls = self._calls.sums()
         tracks, place = np.unique(numbers // _PAIR, return_inverse=True)
         busy = np.zeros(len(tracks), np.int64)
         outermost = sums[:, sums[0] % _PAIR == 0]
@@ -256,11 +279,11 @@ class _Slices:
         is_shown = np.zeros(len(tracks), bool)
         is_shown[np.argsort(-busy, kind="stable")[:limit]] = True
         rows = []
-        for number in numbers[is_shown[place]].tolist():
+        shown = np.flatnonzero(is_shown[place])
+        for number, count in zip(numbers[shown].tolist(), calls[shown].tolist(), strict=True):
             own = slice(*np.searchsorted(sums[0], [number, number + 1]))
             track, depth = divmod(number, _PAIR)
-            label, calls = labels.track(track), self._calls[number]
-            rows.append(_lane(self._registry, label, depth, calls, sums[1:, own], width))
+            rows.append(_lane(self._registry, labels.track(track), depth, count, sums[1:, own], width))
         return rows, len(tracks) - int(is_shown.sum())
 
 
@@ -280,7 +303,7 @@ class _Samples:
         self._rows = Rows(registry, Selection(int(bounds[0]), int(bounds[-1])), subset)
         self._cells = _Cells(bounds)
         self._stacks = StackCollector()
-        self._calls: Counter[int] = Counter()  # by lane
+        self._calls = _Counts()  # a lane is the numbers of the unit and of the thread
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the samples and stacks of a batch."""
@@ -309,17 +332,19 @@ class _Samples:
     def _lanes_of(self, unit: int, samples: Table) -> Array:
         """Count samples by lane, and return their lanes: the numbers of the unit and of the thread."""
         lane: Array = (unit + 1) * _PAIR + samples["thread"].astype(np.int64) + 1
-        _count(self._calls, lane)
+        self._calls.add(lane)
         return lane
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the threads with the most samples, and how many threads are left out."""
-        counts: Counter[int] = Counter()
-        for lane, count in self._calls.items():
-            counts[lane // _PAIR] += count
-        if not counts:
+        numbers, calls = self._calls.sums()
+        if not len(numbers):
             return [], 0
-        unit = max(counts, key=lambda unit: (counts[unit], -unit))
+        units, place = np.unique(numbers // _PAIR, return_inverse=True)
+        counts = np.zeros(len(units), np.int64)
+        np.add.at(counts, place, calls)
+        unit = int(units[np.argmax(counts)])
+        count_of = dict(zip(numbers.tolist(), calls.tolist(), strict=True))
         self.unit = self._registry.names.values[unit - 1] if unit else "samples"
         sums = self._named(self._cells.sums())
         sums = sums[:, sums[0] // _PAIR == unit]
@@ -334,7 +359,7 @@ class _Samples:
         rows = []
         for number in numbers[shown].tolist():
             label = labels.thread(number % _PAIR - 1)
-            rows.append(_lane(self._registry, label, 0, self._calls[number], sums[1:, sums[0] == number], full))
+            rows.append(_lane(self._registry, label, 0, count_of[number], sums[1:, sums[0] == number], full))
         return rows, len(numbers) - len(shown)
 
     def _named(self, sums: Array) -> Array:
