@@ -20,12 +20,18 @@ OPTIONS = "FXTIO_OPTIONS"
 PARENT = "FXTIO_PARENT"
 
 _HELPER = "multiprocessing.resource_tracker"  # a process that outlives the program and does nothing of interest
+_FORK_SERVER = "multiprocessing.forkserver"  # so does this one, but the processes that it forks are the program's
 
 
 def variables(output: Path, options: dict[str, Any], clock: RecordingClock) -> dict[str, str]:
     """Return the variables that let child processes record parts of the same trace."""
     parent = json.dumps({"pid": os.getpid(), "clock": asdict(clock)})
     return {OUTPUT: str(output), OPTIONS: json.dumps(options), PARENT: parent}
+
+
+def is_fork_server() -> bool:
+    """Return whether this is the server of `multiprocessing` that forks processes, or a fork of it."""
+    return any(_FORK_SERVER in argument for argument in sys.orig_argv)
 
 
 def requested() -> tuple[Options, RecordingClock | None] | None:
