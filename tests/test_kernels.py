@@ -6,13 +6,12 @@ Where the extension is missing these tests skip, and all other tests run the sta
 from __future__ import annotations
 
 import ast
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fxtio import _native
@@ -224,6 +223,7 @@ SPAN_TIMES = st.integers(0, 12) | st.integers(2**63 - 3, 2**63 - 1)
     rows=st.lists(st.tuples(TRACKS, st.integers(-1, 4), SPAN_TIMES, st.just(-1) | SPAN_TIMES, SPAN_TIMES), max_size=40),
     groups=st.integers(0, 4),
 )
+@example(rows=[(0, 0, 0, -1, 0), (0, 0, 2**63 - 2, 1, 0), (0, 0, 2**63 - 1, 1, 0)], groups=1)
 def test_tally(rows: list[tuple[int, ...]], groups: int) -> None:
     rows.sort(key=lambda row: row[2])
     dtypes = (np.int32, np.int64, np.int64, np.int64, np.int64)
@@ -245,7 +245,7 @@ def test_tally(rows: list[tuple[int, ...]], groups: int) -> None:
         outer = 0
         for at, row in enumerate(rows):
             ends = [
-                math.inf if each[3] < 0 else min(each[2] + each[3], 2**63 - 1)
+                2**63 - 1 if each[3] < 0 else min(each[2] + each[3], 2**63 - 1)  # the latest time that there is
                 for each in rows[:at]
                 if each[:2] == row[:2]
             ]

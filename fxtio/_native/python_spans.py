@@ -221,7 +221,8 @@ def tally(
         track: the track of each row (int32).
         group: the group of each row (int64); rows of groups that `calls` does not have are left out.
         start: the begin of each row (int64).
-        duration: the length of each row (int64); a negative one lasts longer than all rows, and is not summed up.
+        duration: the length of each row (int64); a row whose length is negative lasts until the largest number, and is
+            not summed up.  A row that would last longer ends there, too.
         own: the time of each row without that of the spans within it (int64).
         calls: the number of rows of each group (int64); increased.
         total: the time of each group (int64), without that of rows within another row of the group on the track;

@@ -246,7 +246,7 @@ class Declarations:
         """Return whether a function was declared here."""
         try:
             return self._functions.get((function.module, function.name)) is function
-        except TypeError:  # a function that was made by hand, with a name that is not a text
+        except (AttributeError, TypeError):  # no function, or one that was made by hand
             return False
 
     def check_function(self, name: str, arguments: str = "", returns: str = "", module: str = "") -> None:

@@ -60,8 +60,7 @@ class Lanes:
     """A range of times divided into cells, and the slices and samples that fill them.
 
     Attributes:
-        start: the begin of the first cell, in nanoseconds.
-        end: the end of the last cell.
+        bounds: the begin of each cell, and the end of the last one, in nanoseconds.
         rows: the lanes of slices of each track, the outermost depth first.
         samples: the lanes of samples of each thread.
         unit: the unit of the samples, empty without samples; of several units, that of most samples is shown.
@@ -70,13 +69,22 @@ class Lanes:
             busiest.
     """
 
-    start: int
-    end: int
+    bounds: list[int]
     rows: list[Lane]
     samples: list[Lane]
     unit: str = ""
     most: int = 0
     more: int = 0
+
+    @property
+    def start(self) -> int:
+        """The begin of the first cell, in nanoseconds."""
+        return self.bounds[0]
+
+    @property
+    def end(self) -> int:
+        """The end of the last cell, in nanoseconds."""
+        return self.bounds[-1]
 
 
 def lanes(
@@ -106,16 +114,15 @@ def lanes(
     selection = Selection(
         threads=selection.threads, processes=selection.processes, categories=selection.categories, names=selection.names
     )
-    bounds = start + (np.arange(cells + 1) * (end - start) / cells).astype(np.int64)
-    bounds[-1] = end
+    bounds = [start + (end - start) * cell // cells for cell in range(cells + 1)]  # exact, and without overflow
     subset = chosen(timeline, selection, *_TABLES)
-    make = partial(_Content, bounds=bounds, depth=depth, selection=selection, subset=subset)
+    make = partial(_Content, bounds=np.array(bounds, np.int64), depth=depth, selection=selection, subset=subset)
     content, registry = timeline.fold(make, *_TABLES)
     labels = Labels(registry.tables())
     rows, more = content.slices.lanes(labels, limit)
     samples, more_samples = content.samples.lanes(labels, limit)
     unit, most = content.samples.unit, content.samples.most
-    return Lanes(start, end, rows, samples, unit, most, more + more_samples)
+    return Lanes(bounds, rows, samples, unit, most, more + more_samples)
 
 
 class _Content:
@@ -187,6 +194,12 @@ def _summed(rows: Array) -> Array:
     return summed
 
 
+def _count(calls: Counter[int], lane: Array) -> None:
+    """Count the rows of each lane."""
+    numbers, counts = np.unique(lane, return_counts=True)
+    calls.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+
+
 def _lane(registry: Registry, label: str, depth: int, calls: int, columns: Array, full: Array) -> Lane:
     """Return a lane.
 
@@ -218,7 +231,7 @@ class _Slices:
         self._depth = depth
         self._rows = rows
         self._cells = _Cells(bounds)
-        self._calls = np.zeros(0, np.int64)  # by lane
+        self._calls: Counter[int] = Counter()  # by lane: the numbers of the track and of the depth
 
     def enter(self, slices: Table) -> None:
         """Take the slices of a batch."""
@@ -227,31 +240,28 @@ class _Slices:
         slices = cut_to(self._rows.slices(shallow), int(bounds[0]), int(bounds[-1]))
         if not slices.num_rows:
             return
-        lane = slices["track"].astype(np.int64) * self._depth + slices["depth"]
-        missing = int(lane.max()) + 1 - len(self._calls)
-        if missing > 0:
-            self._calls = np.append(self._calls, np.zeros(max(missing, len(self._calls)), np.int64))
-        np.add.at(self._calls, lane, 1)
+        lane = slices["track"].astype(np.int64) * _PAIR + slices["depth"]
+        _count(self._calls, lane)
         name, start = slices["name"].codes.astype(np.int64), slices["start"]
         self._cells.add_intervals(lane, name, start, start + slices["duration"])
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
         sums, width = self._cells.sums(), np.diff(self._cells.bounds)
-        calls = np.append(self._calls, np.zeros(-len(self._calls) % self._depth, np.int64)).reshape(-1, self._depth)
-        busy = np.zeros(len(calls), np.int64)
-        outermost = sums[:, sums[0] % self._depth == 0]
-        np.add.at(busy, outermost[0] // self._depth, outermost[3])
-        tracks = np.flatnonzero(calls.any(axis=1))
-        shown = np.sort(tracks[np.argsort(-busy[tracks], kind="stable")][:limit])
+        numbers = np.array(sorted(self._calls), np.int64)
+        tracks, place = np.unique(numbers // _PAIR, return_inverse=True)
+        busy = np.zeros(len(tracks), np.int64)
+        outermost = sums[:, sums[0] % _PAIR == 0]
+        np.add.at(busy, np.searchsorted(tracks, outermost[0] // _PAIR), outermost[3])
+        is_shown = np.zeros(len(tracks), bool)
+        is_shown[np.argsort(-busy, kind="stable")[:limit]] = True
         rows = []
-        for track in shown.tolist():
-            for depth in np.flatnonzero(calls[track]).tolist():
-                number = track * self._depth + depth
-                own = slice(*np.searchsorted(sums[0], [number, number + 1]))
-                count = int(calls[track, depth])
-                rows.append(_lane(self._registry, labels.track(track), depth, count, sums[1:, own], width))
-        return rows, len(tracks) - len(shown)
+        for number in numbers[is_shown[place]].tolist():
+            own = slice(*np.searchsorted(sums[0], [number, number + 1]))
+            track, depth = divmod(number, _PAIR)
+            label, calls = labels.track(track), self._calls[number]
+            rows.append(_lane(self._registry, label, depth, calls, sums[1:, own], width))
+        return rows, len(tracks) - int(is_shown.sum())
 
 
 class _Samples:
@@ -299,8 +309,7 @@ class _Samples:
     def _lanes_of(self, unit: int, samples: Table) -> Array:
         """Count samples by lane, and return their lanes: the numbers of the unit and of the thread."""
         lane: Array = (unit + 1) * _PAIR + samples["thread"].astype(np.int64) + 1
-        numbers, counts = np.unique(lane, return_counts=True)
-        self._calls.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+        _count(self._calls, lane)
         return lane
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:

@@ -44,6 +44,7 @@ def begin(writer: UftraceWriter) -> Opened:
     """Declare an enumeration, a function and a variable, and begin two calls of a task."""
     writer.enum("color", {"RED": 0, "BLUE": 1})
     writer.function("f", arguments="arg1/i32,arg2/s,arg3/e:color", returns="retval/f64")
+    writer.function("h")
     writer.variable("v", 4)
     task = writer.task(10)
     task.enter("main", 1000)
@@ -81,6 +82,7 @@ def calls(opened: Opened) -> list[Call]:
         Call(writer, "file", "note.txt", b"text"),
         Call(writer, "function", "g", arguments="arg1/s", returns="retval/i32", library=True, module="/lib/l.so",
              source="l.c", line=3),
+        Call(writer, "specify", writer.function("h"), arguments="arg1/i32", returns="retval/s"),
         Call(writer, "variable", "w", 8, module="/lib/l.so"),
         Call(writer, "enum", "shape", {"ROUND": 1}),
         Call(writer, "task", 11, 10),

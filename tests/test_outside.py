@@ -1,0 +1,22 @@
+"""Some of CPython's own tests have the same outcomes when they are recorded; `tests/outside` compares many more."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from outside.compare import SMALL, differences
+
+pytestmark = [
+    pytest.mark.recorder,
+    pytest.mark.skipif(find_spec("test.test_code") is None, reason="no tests of CPython"),
+]
+
+
+@pytest.mark.parametrize("module", SMALL)
+def test_tests_of_cpython(module: str, tmp_path: Path) -> None:
+    count, different = differences(module, tmp_path / "out.fxt")
+    assert count > 5
+    assert different == []
