@@ -18,6 +18,7 @@ PARENT = "FXTIO_PARENT"
 
 _USUAL = '{"functions": true}'  # as json prints it, which takes long to import
 _HELPER = "multiprocessing.resource_tracker"  # a process that outlives the program and does nothing of interest
+_FORK_SERVER = "multiprocessing.forkserver"  # so does this one, but the processes that it forks are the program's
 
 
 def variables(trace: Path, options: Options, clock: RecordingClock) -> dict[str, str]:
@@ -30,6 +31,11 @@ def _as_json(options: Options) -> str:
     from json import dumps
 
     return dumps({name: value for name, value in options._asdict().items() if name != "output"})
+
+
+def is_fork_server() -> bool:
+    """Return whether this is the server of `multiprocessing` that forks processes, or a fork of it."""
+    return any(_FORK_SERVER in argument for argument in sys.orig_argv)
 
 
 def requested() -> tuple[Options, RecordingClock | None] | None:
