@@ -151,12 +151,12 @@ class TraceReader(ABC, Generic[InfoT]):
         Raises:
             FormatError: the format has no timeline.
         """
-        known = by_name(self.format)
-        if not known.has_timeline:
-            raise FormatError(f"{self.name}: traces of the format {known.name} cannot be read as a timeline")
+        chosen = by_name(self.format)
+        if not chosen.has_timeline:
+            raise FormatError(f"{self.name}: traces of the format {chosen.name} cannot be read as a timeline")
         from fxtio.timeline import Timeline
 
-        return Timeline(self.name, self.format, partial(known.timeline.parts, self), trace=self)
+        return Timeline(self.name, self.format, partial(chosen.timeline.parts, self), trace=self)
 
     def sql(self, query: str) -> DuckDBPyRelation:
         """Run a query in SQL over the timeline of the trace, see `fxtio.timeline.Timeline.sql`.
@@ -233,8 +233,8 @@ class FileReader(TraceReader[InfoT]):
         self._target = target
         self._source: Source | None = first
         self._spool: Spool | None = None
-        self._again = can_reopen(target)
-        if self._again:  # a file is open only while it is read
+        self._can_reopen = can_reopen(target)
+        if self._can_reopen:  # a file is open only while it is read
             first.close()
             self._source = None
 
@@ -257,7 +257,7 @@ class FileReader(TraceReader[InfoT]):
         Raises:
             FormatError: it can be read only once.
         """
-        if self._again:
+        if self._can_reopen:
             return open_source(self._target, limit=self._max_bytes)
         if self._spool is not None:
             return self._spool.open()

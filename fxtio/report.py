@@ -110,3 +110,8 @@ def seconds(ns: int) -> str:
     """Convert nanoseconds to seconds as exact text: `0.000000120`."""
     whole, rest = divmod(abs(ns), 1_000_000_000)
     return f"{'-' * (ns < 0)}{whole}.{rest:09d}"
+
+
+def short_seconds(ns: int) -> str:
+    """Convert nanoseconds to seconds as exact text without zeros at the end: `0.00000012`, `5`."""
+    return seconds(ns).rstrip("0").rstrip(".")

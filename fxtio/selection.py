@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from fxtio.errors import FxtioError, shown
+from fxtio.report import short_seconds
 
 if TYPE_CHECKING:
     from fxtio.io.reading import TraceInfo
@@ -233,7 +234,7 @@ def time_range(begin: Moment | None, end: Moment | None, info: TraceInfo) -> tup
     last = None if end is None else _resolve(end, info, info.start if first is None else first)
     if begin is not None and end is not None and first is not None and last is not None and last <= first:
         raise SelectionError(f"the range is empty: {end.text} is not later than {begin.text}")
-    lasts = f"; it lasts {(info.end - info.start) / 10**9:.9g} s"
+    lasts = f"; it lasts {short_seconds(info.end - info.start)} s"
     if begin is not None and first is not None and first > info.end:
         raise SelectionError(f"{begin.text} is behind the end of {info.name}{lasts}")
     if end is not None and last is not None and last <= info.start:

@@ -428,7 +428,8 @@ def test_lanes(steps: list[Step], batch: int, times: tuple[int, int], cells: int
     rows = slices_of(timeline)
     start, end = times
     drawn = lanes(timeline, start, end, cells, depth=depth)
-    bounds = [start + int(cell * (end - start) / cells) for cell in range(cells)] + [end]
+    bounds = [start + cell * (end - start) // cells for cell in range(cells + 1)]
+    assert drawn.bounds == bounds
     kept = [row for row in cut(rows, start, end) if row["depth"] < depth]
     keys = sorted({(f"thread {row['thread']} ({row['thread']})", row["depth"]) for row in kept})
     assert sorted((lane.label, lane.depth) for lane in drawn.rows) == keys
@@ -453,6 +454,15 @@ def test_the_busiest_lanes() -> None:
     drawn = lanes(timeline_of(steps), 0, 50, 10, limit=2)
     assert [lane.label for lane in drawn.rows] == ["thread 3 (3)", "thread 4 (4)"]
     assert drawn.more == 3
+
+
+def test_lanes_of_times_that_are_far_apart_and_of_any_depth() -> None:
+    steps = [Step(SpanStep.COMPLETE, 0, 0, 10, "near"), Step(SpanStep.COMPLETE, 1, 1 << 60, 1 << 61, "far")]
+    drawn = lanes(timeline_of(steps), 0, 1 << 62, 80, depth=1 << 40)
+    assert drawn.bounds[1::26] == [(1 << 62) * cell // 80 for cell in (1, 27, 53, 79)]
+    near, far = (Counter(lane.names) for lane in drawn.rows)
+    assert near == {"near": 1, None: 79}
+    assert far == {"far": 20, None: 60}
 
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=20)

@@ -64,6 +64,16 @@ def test_the_main_module_is_that_of_python(program: list[str], folder: Path) -> 
     assert printed(folder, *RUN, *program) == printed(folder, sys.executable, *program)
 
 
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"])
+@pytest.mark.parametrize("program", [["main.py"], ["-"], ["-m", "main"]])
+def test_the_annotations_of_the_main_module_are_those_of_python(program: list[str], future: str, folder: Path) -> None:
+    source = f"{future}import __main__ as main\nsize: int = 1\nif size:\n    name: str\nprint(main.__annotations__)\n"
+    (folder / "main.py").write_text(source, encoding="utf-8")
+    expected = printed(folder, sys.executable, *program)
+    assert "size" in expected and "name" in expected
+    assert printed(folder, *RUN, *program) == expected
+
+
 @pytest.mark.parametrize("script", ["app.py", "./app.py", "sub/../app.py"])
 @pytest.mark.parametrize(
     ("pattern", "expected"),

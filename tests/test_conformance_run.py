@@ -278,7 +278,7 @@ WRONG_ANSWERS = {
         "protocol error",
         "the harness did not write its result",
     ),
-    "an exit": ("sys.stderr.write('I give up'); os._exit(5)", "crash", "it ended with exit status 5"),
+    "an exit": ("sys.stderr.write('I give up\\n'); os._exit(5)", "crash", "it ended with exit status 5"),
     "a signal": ("os.kill(os.getpid(), signal.SIGKILL)", "crash", "it was ended by the signal SIGKILL"),
     "a hang": ("time.sleep(1000)", "timeout", "no answer after 5 seconds"),
 }
@@ -352,7 +352,7 @@ WRONG_GREETINGS = {
 @pytest.mark.parametrize("fault", WRONG_GREETINGS)
 def test_wrong_handshakes(kit: Path, tmp_path: Path, fault: str) -> None:
     source, message = WRONG_GREETINGS[fault]
-    begin = "sys.stderr.write('my complaint')\nsys.stdin.readline()\n"
+    begin = "print('my complaint', file=sys.stderr)\nsys.stdin.readline()\n"
     command = make_harness(tmp_path / "h.py", f"{begin}{source}\ntime.sleep(1000)\n")
     limits = Limits(seconds=1.5 if fault == "no answer" else 60)
     with pytest.raises(HarnessError, match="my complaint") as caught:

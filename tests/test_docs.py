@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from fxtio import tracer
-from fxtio.cli import COMMANDS
+from fxtio.cli.parser import COMMANDS
 from support.checkout import CHECKOUT, CORPUS, run_python
 from support.in_process import run_fxtio
 

@@ -10,8 +10,9 @@ import pytest
 from fxtio.errors import LayoutError
 from fxtio.fxt import layout as w
 from fxtio.fxt.enums import EventType
-from fxtio.tracer.header import header_text, header_word, unit
-from fxtio.tracer.layout import EVENT_TYPES, KINDS, ReturnKind
+from fxtio.fxt.numbers import constants_text, header_word, unit
+from fxtio.tracer.header import header_text
+from fxtio.tracer.layout import KINDS, ReturnKind
 from support.checkout import PACKAGE, run_python
 
 HEADER = PACKAGE / "_native" / "recorder" / "layout.h"
@@ -36,6 +37,11 @@ def test_the_committed_header_is_the_generated_one() -> None:
     assert HEADER.read_text(encoding="ascii") == header_text(), message
 
 
+def test_the_committed_constants_are_the_generated_ones() -> None:
+    message = "run `python -m fxtio.fxt.numbers > fxtio/fxt/constants.py`"
+    assert (PACKAGE / "fxt" / "constants.py").read_text(encoding="ascii") == constants_text(), message
+
+
 def test_the_module_prints_the_header() -> None:
     assert run_python("-m", "fxtio.tracer.header").stdout == header_text()
 
@@ -51,7 +57,7 @@ def test_headers_are_sums_of_units() -> None:
 
 def test_enumerations_are_those_of_python() -> None:
     values = constants(header_text())
-    assert {kind: values[f"EVENT_{kind.upper()}"] for kind in EVENT_TYPES} == KINDS
+    assert {kind: values[f"EVENT_{kind.upper()}"] for kind in KINDS} == KINDS
     assert [values[f"RETURNS_{kind.name}"] for kind in ReturnKind] == list(ReturnKind)
     assert values["RETURN_KINDS"] == len(ReturnKind)
     assert values["EVENT_KINDS"] == len(KINDS)

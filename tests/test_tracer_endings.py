@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fxtio
-from fxtio.cli import COMMANDS as ALL_COMMANDS
+from fxtio.cli.parser import COMMANDS as ALL_COMMANDS
 from fxtio.fxt.records import Event
 from fxtio.tracer import archive
 from fxtio.tracer.recovery import recover

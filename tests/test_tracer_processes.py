@@ -77,7 +77,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.parametrize("pool", ["multiprocessing.Pool(2)", "ProcessPoolExecutor(2)"], ids=["Pool", "Executor"])
 def test_pools(method: str, pool: str, tmp_path: Path, environment: dict[str, str]) -> None:
     close = "pool.close(); pool.join()" if "Pool(" in pool else "pool.shutdown()"

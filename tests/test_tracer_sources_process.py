@@ -176,10 +176,13 @@ def test_imports(modules: Path, out: Path) -> None:
     assert {name: names.count(name) for name in ("outer", "inner", "package", "package.part", "package.other")} == {
         "outer": 1, "inner": 2, "package": 1, "package.part": 1, "package.other": 1,
     }  # fmt: skip
-    assert names.index("outer") < names.index("inner") < names.index("package.part") < names.index("package")
+    parent_first = sys.version_info >= (3, 15)  # earlier ones import the package while they hold the lock of its module
+    packages = ("package", "package.part") if parent_first else ("package.part", "package")
+    order = [names.index(name) for name in ("outer", "inner", *packages)]
+    assert order == sorted(order)
     base = depths["outer"]
     inside = ("inner", "package.part", "package", "package.other")
-    assert [depths[name] - base for name in inside] == [1, 1, 2, 1]
+    assert [depths[name] - base for name in inside] == [1, 1, 1 if parent_first else 2, 1]
     by_name = {span.name: span.args for span in spans}
     assert by_name["inner"] == {"origin": str(modules / "inner.py")}
     assert by_name["broken"] == {"exception": "RuntimeError"}

@@ -96,7 +96,7 @@ class SpanFault(IntEnum):
 
 
 class PlainValue(IntEnum):
-    """Where the value of an argument of a plain event lies."""
+    """The place of the value of an argument in a plain event."""
 
     HEADER = 0
     "In a field of the header."

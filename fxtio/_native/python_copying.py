@@ -52,12 +52,12 @@ def interleave(out: Array, ends: Array, /, *columns: Array) -> int:
     if size.size and int(stop[-1, -1]) > len(out):
         raise ValueError("a string is not within its buffer, or there is no room for it")
     for begin in range(0, rows, _ROWS):
-        some = slice(begin, begin + _ROWS)
+        block = slice(begin, begin + _ROWS)
         for place in range(count):
-            length = size[some, place]
+            length = size[block, place]
             within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-            source = np.repeat(start[some, place], length) + within
-            out[np.repeat(stop[some, place] - length, length) + within] = np.asarray(columns[3 * place])[source]
+            source = np.repeat(start[block, place], length) + within
+            out[np.repeat(stop[block, place] - length, length) + within] = np.asarray(columns[3 * place])[source]
     ends[:] = stop[:, -1] if count else 0
     return int(ends[-1]) if rows else 0
 

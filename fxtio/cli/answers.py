@@ -10,7 +10,14 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.common import add_selection, count, selection_within, timeline_json
+from fxtio.cli.common import (
+    add_selection,
+    count,
+    nothing_selected,
+    print_timeline_findings,
+    selection_within,
+    timeline_json,
+)
 from fxtio.report import human_size, json_text, printable, short_duration
 
 if TYPE_CHECKING:
@@ -91,6 +98,39 @@ def selection_in(options: Namespace, timeline: Timeline) -> Selection:
     from fxtio.timeline.answers import summary
 
     return selection_within(options, lambda: summary(timeline))
+
+
+def nothing_of(timeline: Timeline, noun: str, selection: Selection) -> str:
+    """Return the sentence that nothing is selected, for `print_end`; empty if nothing was to be selected.
+
+    Args:
+        timeline: the timeline, which is still open.
+        noun: what a command looked for, in the plural.
+        selection: what was selected.
+    """
+    from fxtio.timeline.answers import summary
+
+    if selection.is_everything:
+        return ""
+    return nothing_selected(
+        f"none of the {noun} of {timeline.name}", selection, summary(timeline) if selection.has_range else None
+    )
+
+
+def print_end(timeline: Timeline, sentence: str) -> int:
+    """Print the lines on standard error that end the output of a command: losses, findings and a sentence.
+
+    Args:
+        timeline: the timeline.
+        sentence: the sentence of `nothing_of`; empty for none.
+
+    Returns:
+        The exit code.
+    """
+    code = print_timeline_findings(timeline)
+    if sentence:
+        print(printable(f"fxtio: {sentence}"), file=sys.stderr)
+    return code
 
 
 def absence(noun: str, selection: Selection) -> str:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError
-from fxtio.report import human_size, json_text, printable
+from fxtio.report import human_size, json_text, printable, short_seconds
 
 if TYPE_CHECKING:
     from fxtio.formats import Format, Trace
@@ -184,11 +184,11 @@ def selection_within(options: Namespace, summary: Callable[[], TraceInfo]) -> Se
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
 
 
-def print_nothing_selected(name: str, selection: Selection, summary: TraceInfo | None) -> None:
-    """Print on standard error that nothing of a trace is selected, and what range of times it has.
+def nothing_selected(subject: str, selection: Selection, summary: TraceInfo | None) -> str:
+    """Return the sentence that nothing of a trace is selected, and what range of times it has.
 
     Args:
-        name: the name of the trace.
+        subject: the subject of the sentence, such as `nothing of app.fxt`.
         selection: what was selected.
         summary: the summary of the trace; needed only if the selection has a range of times.
     """
@@ -197,15 +197,16 @@ def print_nothing_selected(name: str, selection: Selection, summary: TraceInfo |
         for option, attribute, _ in _PATTERN_OPTIONS
         for pattern in getattr(selection, attribute)
     ]
-    text = f"fxtio: nothing of {name} is selected"
+    text = f"{subject} is selected"
     if patterns:
         text += f" by {' '.join(patterns)}"
     if selection.has_range and summary is not None and summary.start is not None and summary.end is not None:
-        origin, lasts = summary.start, (summary.end - summary.start) / 10**9
-        begin = (0 if selection.start is None else selection.start - origin) / 10**9
-        end = lasts if selection.end is None else (selection.end - origin) / 10**9
-        text += f" in the range from {begin:.9g} s to {end:.9g} s; the trace is from 0 s to {lasts:.9g} s"
-    print(printable(text), file=sys.stderr)
+        origin, lasts = summary.start, summary.end - summary.start
+        begin = 0 if selection.start is None else selection.start - origin
+        end = lasts if selection.end is None else selection.end - origin
+        text += f" in the range from {short_seconds(begin)} s to {short_seconds(end)} s"
+        text += f"; the trace is from 0 s to {short_seconds(lasts)} s"
+    return text
 
 
 def with_joined_times(arguments: Sequence[str]) -> list[str]:

@@ -10,11 +10,13 @@ from fxtio.cli.answers import (
     add_output,
     duration,
     json_value,
+    nothing_of,
     print_csv,
+    print_end,
     print_json,
     selection_in,
 )
-from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table, print_timeline_findings
+from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
 from fxtio.report import printable, seconds, short_duration
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ def run(options: Namespace) -> int:
 
     with opened_timeline(options.file) as (timeline, _):
         origin = summary(timeline).start or 0
+        selection = selection_in(options, timeline)
         hits = find(
             timeline,
             options.pattern,
@@ -74,8 +77,9 @@ def run(options: Namespace) -> int:
             shorter=options.shorter,
             order=options.sort,
             limit=options.limit,
-            selection=selection_in(options, timeline),
+            selection=selection,
         )
+        sentence = "" if hits.rows else nothing_of(timeline, "matches", selection)
     if options.json:
         rows = [_json(hit) for hit in hits.rows]
         print_json({"start": origin, "rows": rows, "more": hits.count - len(hits.rows)}, timeline)
@@ -83,7 +87,7 @@ def run(options: Namespace) -> int:
         print_csv(_COLUMNS, ([_csv_cell(value) for value in _json(hit).values()] for hit in hits.rows))
     else:
         _print(timeline.name, hits, origin, with_ancestors=options.ancestors)
-    return print_timeline_findings(timeline)
+    return print_end(timeline, sentence)
 
 
 def _json(hit: Hit) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 NAME = "run"
 HELP = "Run a Python program and record it"
@@ -24,31 +27,112 @@ fxtio.trace, ...) is recorded in any case.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+_REST = "..."
+"""All arguments that follow: `argparse.REMAINDER`, without its import."""
+
+_SWITCH = "store_true"
+
+
+def _declare(*names: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return an argument as an entry of the table."""
+    return names, settings
+
+
+ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    _declare(
+        "-o", "--output", default="trace.fxt", metavar="FILE", help="the trace (trace.fxt); .zst and .gz compress"
+    ),
+    _declare("--spans-only", action=_SWITCH, help="record only what the program marks itself"),
+    _declare("--c-functions", action=_SWITCH, help="record the calls of C functions as well"),
+    _declare(
+        "--include", action="append", default=[], metavar="WHERE", help="only functions of this module, file or folder"
+    ),
+    _declare(
+        "--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder"
+    ),
+    _declare(
+        "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
+    ),
+    _declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
+    _declare("--min-duration", default=0, metavar="TIME", help="leave out shorter calls, such as 10us"),
+    _declare("--max-depth", type=int, default=0, metavar="N", help="leave out calls that are nested deeper"),
+    _declare("--max-size", default=0, metavar="SIZE", help="stop recording when the file has this size, such as 1GiB"),
+    _declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
+    _declare("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms"),
+    _declare("--no-children", action=_SWITCH, help="do not record the processes that the program starts"),
+    _declare("-q", "--quiet", action=_SWITCH, help="do not print at the end what was recorded"),
+    _declare("-m", dest="module", nargs=_REST, metavar="MODULE ...", help="run a module, with arguments"),
+    _declare("-c", dest="code", nargs=_REST, metavar="CODE ...", help="run this code, with arguments"),
+    _declare("program", nargs=_REST, metavar="script ...", help="the script, with arguments"),
+)
+"""The arguments, as the method `add_argument` of a parser takes them."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    from argparse import RawDescriptionHelpFormatter
+
     parser.description = _DESCRIPTION
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add = parser.add_argument
-    add("-o", "--output", default="trace.fxt", metavar="FILE", help="the trace (trace.fxt); .zst and .gz compress")
-    add("--spans-only", action="store_true", help="record only what the program marks itself")
-    add("--c-functions", action="store_true", help="record the calls of C functions as well")
-    add("--include", action="append", default=[], metavar="WHERE", help="only functions of this module, file or folder")
-    add("--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder")
-    add("--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others")
-    add("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all")
-    add("--min-duration", default=0, metavar="TIME", help="leave out shorter calls, such as 10us")
-    add("--max-depth", type=int, default=0, metavar="N", help="leave out calls that are nested deeper")
-    add("--max-size", default=0, metavar="SIZE", help="stop recording when the file has this size, such as 1GiB")
-    add("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB")
-    add("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms")
-    add("--no-children", action="store_true", help="do not record the processes that the program starts")
-    add("-q", "--quiet", action="store_true", help="do not print at the end what was recorded")
-    add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="run a module, with arguments")
-    add("-c", dest="code", nargs=argparse.REMAINDER, metavar="CODE ...", help="run this code, with arguments")
-    add("program", nargs=argparse.REMAINDER, metavar="script ...", help="the script, with arguments")
+    parser.formatter_class = RawDescriptionHelpFormatter
+    for names, settings in ARGUMENTS:
+        parser.add_argument(*names, **settings)
 
 
-def run(options: argparse.Namespace) -> Callable[[], None]:
+def parse_usual(arguments: Sequence[str]) -> SimpleNamespace | None:
+    """Parse arguments in their usual form without `argparse`, whose import the program would pay for.
+
+    Args:
+        arguments: those that follow `fxtio run`.
+
+    Returns:
+        The options, as `argparse` would return them, or None if `argparse` has to parse or to refuse them.
+    """
+    values: dict[str, Any] = {}
+    declared = {}
+    for names, settings in ARGUMENTS:
+        target = settings.get("dest") or names[-1].lstrip("-").replace("-", "_")
+        values[target] = settings.get("default", False if settings.get("action") == _SWITCH else None)
+        declared.update(dict.fromkeys(names, (target, settings)))
+    rest = [] if "--" in arguments else list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "-" or not word.startswith("-"):
+            return SimpleNamespace(**values | {"program": [word, *rest]})
+        if name not in declared or (equals and not name.startswith("--")):
+            return None
+        target, settings = declared[name]
+        if settings.get("nargs") == _REST:
+            return None if equals or not rest else SimpleNamespace(**values | {target: rest, "program": []})
+        if settings.get("action") == _SWITCH:
+            if equals:
+                return None
+            values[target] = True
+            continue
+        if not equals:
+            value = rest.pop(0) if rest else ""
+            if value.startswith("-"):
+                return None
+        try:
+            values[target] = _with(values[target], settings, value)
+        except ValueError:
+            return None
+    return None
+
+
+def _with(present: Any, settings: dict[str, Any], value: str) -> Any:
+    """Return the value of an option after it was given once more.
+
+    Raises:
+        ValueError: it cannot have this value.
+    """
+    if not value:
+        raise ValueError("empty")
+    converted = settings.get("type", str)(value)
+    return [*present, converted] if settings.get("action") == "append" else converted
+
+
+def run(options: Any) -> Callable[[], None]:
     """Begin to record.
 
     Returns:
@@ -77,7 +161,7 @@ def run(options: argparse.Namespace) -> Callable[[], None]:
     return start
 
 
-def _program(options: argparse.Namespace) -> Any:
+def _program(options: Any) -> Any:
     from fxtio.tracer import program
 
     for words, make in (
@@ -90,7 +174,7 @@ def _program(options: argparse.Namespace) -> Any:
     raise program.ProgramError("there is nothing to run: give a script, -m MODULE or -c CODE")
 
 
-def _options(options: argparse.Namespace) -> Any:
+def _options(options: Any) -> Any:
     from fxtio.tracer.options import Options
 
     return Options(

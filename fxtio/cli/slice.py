@@ -13,9 +13,9 @@ from fxtio.cli.common import (
     add_selection,
     check_output,
     format_of,
+    nothing_selected,
     open_trace,
     print_findings,
-    print_nothing_selected,
     selection_of,
 )
 from fxtio.report import printable
@@ -50,5 +50,7 @@ def run(options: Namespace) -> int:
         target = "standard output" if options.output == "-" else printable(options.output)
         print(f"fxtio: wrote {result.text} to {target}", file=sys.stderr)
         if result.is_empty:
-            print_nothing_selected(trace.name, selection, trace.info if selection.has_range else None)
+            summary = trace.info if selection.has_range else None
+            sentence = nothing_selected(f"nothing of {trace.name}", selection, summary)
+            print(printable(f"fxtio: {sentence}"), file=sys.stderr)
     return code

@@ -6,11 +6,12 @@ import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fxtio.cli.answers import add_output, print_csv, print_json, selection_in
+from fxtio.cli.answers import add_output, nothing_of, print_csv, print_end, print_json, selection_in
 from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
-from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline, print_timeline_findings
+from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline
 from fxtio.report import json_text, printable, short_duration
 
 if TYPE_CHECKING:
@@ -51,9 +52,11 @@ def run(options: Namespace) -> int:
         label_width = max(min(_MAX_LABEL, width // 3), _MIN_LABEL)
         cells = max(width - label_width - 1, _MIN_CELLS)
         if info.start is None:
-            drawn = Lanes(start, end, [], [])
+            drawn = Lanes([start, end], [], [])
         else:
             drawn = lanes(timeline, start, end, cells, depth=options.depth, limit=options.limit, selection=selection)
+        is_empty = not drawn.rows and not drawn.samples
+        sentence = nothing_of(timeline, "slices and samples", selection) if is_empty else ""
     if options.json:
         print_json(_json(drawn), timeline)
     elif options.csv:
@@ -62,22 +65,16 @@ def run(options: Namespace) -> int:
         print(printable(f"{timeline.name}: no slices or samples have times; fxtio top shows what has none"))
     else:
         _print(timeline.name, drawn, origin, cells, label_width)
-    return print_timeline_findings(timeline)
-
-
-def _bounds(drawn: Lanes, lane: Lane) -> list[int]:
-    count = len(lane.names)
-    return [drawn.start + (drawn.end - drawn.start) * cell // count for cell in range(count + 1)]
+    return print_end(timeline, sentence)
 
 
 def _cells(drawn: Lanes) -> Iterator[tuple[object, ...]]:
     """Yield the cells of all lanes in which something ran."""
     for content, rows in (("slices", drawn.rows), ("samples", drawn.samples)):
         for lane in rows:
-            bounds = _bounds(drawn, lane)
-            for cell, (name, fill) in enumerate(zip(lane.names, lane.fill, strict=True)):
+            for (begin, end), name, fill in zip(pairwise(drawn.bounds), lane.names, lane.fill, strict=True):
                 if name is not None:
-                    yield content, lane.label, lane.depth, bounds[cell], bounds[cell + 1], name, round(fill, 6)
+                    yield content, lane.label, lane.depth, begin, end, name, round(fill, 6)
 
 
 def _json(drawn: Lanes) -> dict[str, object]:
@@ -100,10 +97,9 @@ def _json(drawn: Lanes) -> dict[str, object]:
 
 
 def _cells_json(drawn: Lanes, lane: Lane) -> dict[str, object]:
-    bounds = _bounds(drawn, lane)
     cells = [
-        {"start": bounds[cell], "end": bounds[cell + 1], "name": json_text(name), "fill": round(fill, 6)}
-        for cell, (name, fill) in enumerate(zip(lane.names, lane.fill, strict=True))
+        {"start": begin, "end": end, "name": json_text(name), "fill": round(fill, 6)}
+        for (begin, end), name, fill in zip(pairwise(drawn.bounds), lane.names, lane.fill, strict=True)
         if name is not None
     ]
     return {"cells": cells}

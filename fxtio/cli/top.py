@@ -9,13 +9,15 @@ from fxtio.cli.answers import (
     absence,
     add_output,
     answer_json,
+    nothing_of,
     print_csv,
+    print_end,
     print_json,
     print_notes,
     selection_in,
     value_text,
 )
-from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table, print_timeline_findings
+from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
 from fxtio.report import printable
 
 if TYPE_CHECKING:
@@ -68,13 +70,17 @@ def run(options: Namespace) -> int:
             unit=options.unit,
             selection=selection,
         )
+        noun = _NOUNS[answer.what]
+        if options.by.startswith("arg:"):
+            noun += f" with the argument {options.by[4:]!r}"
+        sentence = "" if answer.table.num_rows else nothing_of(timeline, noun, selection)
     if options.json:
         print_json(answer_json(answer), timeline)
     elif options.csv:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
         _print(options, timeline.name, answer, selection)
-    return print_timeline_findings(timeline)
+    return print_end(timeline, sentence)
 
 
 def _print(options: Namespace, name: str, answer: Answer, selection: Selection) -> None:

@@ -9,14 +9,16 @@ from fxtio.cli.answers import (
     absence,
     add_output,
     answer_json,
+    nothing_of,
     print_csv,
+    print_end,
     print_json,
     print_notes,
     selection_in,
     share,
     value_text,
 )
-from fxtio.cli.common import add_examples, add_input, count, opened_timeline, print_table, print_timeline_findings
+from fxtio.cli.common import add_examples, add_input, count, opened_timeline, print_table
 from fxtio.report import printable
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ def run(options: Namespace) -> int:
     with opened_timeline(options.file) as (timeline, _):
         selection = selection_in(options, timeline)
         answer = tree(timeline, share=options.share, depth=options.depth, what=options.what, selection=selection)
+        sentence = "" if answer.table.num_rows else nothing_of(timeline, answer.what, selection)
     if options.limit is not None and answer.table.num_rows > options.limit:
         answer.more += answer.table.num_rows - options.limit
         answer.table = answer.table.take(np.arange(options.limit))
@@ -61,7 +64,7 @@ def run(options: Namespace) -> int:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
         _print(timeline.name, answer, selection)
-    return print_timeline_findings(timeline)
+    return print_end(timeline, sentence)
 
 
 def _print(name: str, answer: Answer, selection: Selection) -> None:

@@ -93,7 +93,7 @@ class CoreProfilerTrace(FileReader[Info]):
             DecodeError: in strict mode, at a fault in the first lines.
         """
         if self._style is None:
-            if not self._again:
+            if not self._can_reopen:
                 self._style = dialect("D2")  # the only reading will fill it
                 # A writer may be made with it before that, and a byte-order mark comes first.
                 self._style.mark = self._source is not None and self._source.head.startswith(BYTE_ORDER_MARK)

@@ -117,13 +117,13 @@ class Exporter(TrackEventExporter):
         self._separator = _SEPARATOR
 
     def _write_events(self, events: Events, arguments: ArgumentRows) -> None:
-        for rows, some in portions(events.name, arguments, self._sizes):
-            self._write_some(events.take(np.arange(rows.start, rows.stop)), some)
+        for rows, portion in portions(events.name, arguments, self._sizes):
+            self._write_portion(events.take(np.arange(rows.start, rows.stop)), portion)
 
     def _sizes(self, names: Array) -> Array:
         return self._names.rows(names).size
 
-    def _write_some(self, events: Events, rows: ArgumentRows) -> None:
+    def _write_portion(self, events: Events, rows: ArgumentRows) -> None:
         count = len(events)
         step, name, category = events.step, events.name.astype(np.int64), events.category.astype(np.int64)
         flows, complete = np.flatnonzero(step == SpanStep.FLOW), np.flatnonzero(step == SpanStep.COMPLETE)
@@ -210,8 +210,8 @@ class Exporter(TrackEventExporter):
         is_finite = np.isfinite(counters["value"])
         self.losses["values of counters that are not finite"] += int((~is_finite).sum())
         finite = np.flatnonzero(is_finite)
-        for some in row_ranges(len(finite)):
-            time, track, value = (counters[name][finite[some]] for name in ("time", "track", "value"))
+        for rows in row_ranges(len(finite)):
+            time, track, value = (counters[name][finite[rows]] for name in ("time", "track", "value"))
             self._write(
                 b'{"ph":"C","ts":',
                 thousandths(time),
@@ -229,8 +229,8 @@ class Exporter(TrackEventExporter):
 
     def _write_logs(self, logs: Table) -> None:
         columns = (logs["time"], logs["thread"], logs["level"].codes, logs["message"].codes)
-        for some in row_ranges(logs.num_rows, self._sizes(logs["message"].codes)):
-            time, thread, level, message = (each[some] for each in columns)
+        for rows in row_ranges(logs.num_rows, self._sizes(logs["message"].codes)):
+            time, thread, level, message = (each[rows] for each in columns)
             levels = self._names.rows(level)
             named = np.flatnonzero(levels.size > len('""'))
             self._write(

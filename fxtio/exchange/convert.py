@@ -63,7 +63,8 @@ def format_of(target: str) -> str:
     """
     chosen = exchange_by_suffix(target) or by_suffix(target)
     if chosen is None:
-        raise FormatError(f"the ending of {target} is not that of a format; name one of {', '.join(exporters())}")
+        names = ", ".join(exporters())
+        raise FormatError(f"the ending of {target} is not that of a format; choose one (--to): {names}")
     return chosen.name
 
 

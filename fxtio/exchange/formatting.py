@@ -40,9 +40,9 @@ def portions(
         size += np.bincount(arguments.row, sizes(arguments.name) + sizes(arguments.text), count)
     for rows in row_ranges(count, size):
         low, high = np.searchsorted(arguments.row, [rows.start, rows.stop]).tolist()
-        some = arguments.take(slice(low, high))
-        some.row = some.row - rows.start
-        yield rows, some
+        portion = arguments.take(slice(low, high))
+        portion.row = portion.row - rows.start
+        yield rows, portion
 
 
 def row_ranges(count: int, size: Array | None = None) -> Iterator[slice]:

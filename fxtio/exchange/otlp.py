@@ -119,9 +119,9 @@ class Exporter:
         self._waiting_count += len(fitting)
         around, names = instants["slice"][fitting], instants["name"].codes[fitting]
         arguments = self._arguments.of(instants["event"][fitting])
-        for rows, some in portions(names, arguments, self._sizes):
+        for rows, portion in portions(names, arguments, self._sizes):
             count = rows.stop - rows.start
-            attributes = self._attributes(some, count, np.zeros(count, bool))
+            attributes = self._attributes(portion, count, np.zeros(count, bool))
             present = np.flatnonzero(attributes.size)
             events = joined(
                 count,
@@ -140,10 +140,10 @@ class Exporter:
         self._owners.update()
         roots = self._roots.enter(slices)
         arguments = self._arguments.of(slices["event"], slices["end_event"])
-        for rows, some in portions(slices["name"].codes, arguments, self._sizes):
+        for rows, portion in portions(slices["name"].codes, arguments, self._sizes):
             trace_id = trace_ids.of(roots[rows])
             inner = np.flatnonzero(roots[rows] != slices["id"][rows])
-            spans = self._spans(slices, rows, trace_id, inner, some)
+            spans = self._spans(slices, rows, trace_id, inner, portion)
             process = self._registry.track_processes(slices["track"][rows])
             self._write_lines(process, slices["category"].codes[rows], spans)
 
@@ -288,7 +288,7 @@ _STATE_ATTRIBUTES = ByteColumn.of(
 )
 _LINE_BEGIN, _LINE_END = b'{"resourceSpans":[', b"]}]}]}\n"
 _BETWEEN = ByteColumn.of([b",", b"]},", b"]}]},", _LINE_END + _LINE_BEGIN, _LINE_BEGIN])
-"""What is before a span: by how many of its scope, its process and its line begin with it; and before the first one."""
+"""The text before a span, by how many of its scope, its process and its line begin with it; and before the first."""
 
 
 def _numbers(values: Array) -> ByteColumn:

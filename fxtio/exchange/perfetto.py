@@ -268,10 +268,10 @@ class Exporter(TrackEventExporter):
         self._describe()
         self._define(CATEGORY=events.category, EVENT=events.name, ANNOTATION=arguments.name, TEXT=arguments.text)
         self.losses[_KOIDS] += int((arguments.kind == ArgumentKind.KOID).sum())
-        for rows, some in portions(events.name, arguments):
-            self._write_some(events.take(np.arange(rows.start, rows.stop)), some)
+        for rows, portion in portions(events.name, arguments):
+            self._write_portion(events.take(np.arange(rows.start, rows.stop)), portion)
 
-    def _write_some(self, events: Events, rows: ArgumentRows) -> None:
+    def _write_portion(self, events: Events, rows: ArgumentRows) -> None:
         is_flow, is_end = events.step == SpanStep.FLOW, events.step == SpanStep.END
         name = np.where(is_flow | is_end, -1, events.name)
         category = np.where(is_flow | is_end, -1, events.category)
@@ -350,8 +350,8 @@ class Exporter(TrackEventExporter):
         self._describe()
         self._define(EVENT=texts, CATEGORY=np.array([category]), ANNOTATION=np.array([level]), TEXT=levels)
         columns = (logs["time"], tracks, texts, levels)
-        for some in row_ranges(logs.num_rows):
-            time, track, message, text = (each[some] for each in columns)
+        for batch in row_ranges(logs.num_rows):
+            time, track, message, text = (each[batch] for each in columns)
             rows = np.flatnonzero(text >= 0)
             fields = (np.full(len(rows), level + 1), text[rows] + 1)
             annotation = messages(_Event.ANNOTATION, *map(varints, (_Annotation.NAME, _Annotation.TEXT), fields))

@@ -68,8 +68,8 @@ class Simplification:
         """
         if not self.min_duration:
             return np.empty(0, np.int64)
-        found, _ = timeline.fold(lambda _: _ShortOpened(self.min_duration), *_NEEDED)
-        return np.array(sorted(found.ids), np.int64)
+        opened, _ = timeline.fold(lambda _: _ShortOpened(self.min_duration), *_NEEDED)
+        return np.array(sorted(opened.ids), np.int64)
 
 
 class _ShortOpened:
@@ -113,7 +113,7 @@ class Simplified:
         self._registry = registry
         self._what = simplification
         self._short_opened = short_opened
-        self._gone = _NONE, _NONE  # the ids of open slices that are left out, and of the slices around them
+        self._left_out_open = _NONE, _NONE  # the ids of open slices that are left out, and of the slices around them
         self._time_within: dict[int, int] = {}  # for open slices, the time of those left out directly within them
 
     def enter(self, tables: Mapping[str, Table]) -> None:
@@ -129,19 +129,22 @@ class Simplified:
         """Remove slices, and what belongs to them, from the tables of a batch."""
         present = [name for name in _NEEDED if name in tables]
         ids, parents = (np.concatenate([_NONE, *(tables[each][key] for each in present)]) for key in ("id", "parent"))
-        gone = np.concatenate([np.empty(0, bool), *(self._is_unwanted(tables[name]) for name in present)])
-        gone |= np.isin(ids, self._gone[0])
+        dropped = np.concatenate([np.empty(0, bool), *(self._is_unwanted(tables[name]) for name in present)])
+        dropped |= np.isin(ids, self._left_out_open[0])
         while True:
-            more = ~gone & np.isin(parents, np.concatenate([ids[gone], self._gone[0]]))
+            more = ~dropped & np.isin(parents, np.concatenate([ids[dropped], self._left_out_open[0]]))
             if not more.any():
                 break
-            gone |= more
-        around = np.concatenate([self._gone[0], ids[gone]]), np.concatenate([self._gone[1], parents[gone]])
+            dropped |= more
+        around = (
+            np.concatenate([self._left_out_open[0], ids[dropped]]),
+            np.concatenate([self._left_out_open[1], parents[dropped]]),
+        )
         if "args" in tables:
-            self._leave_out_args(tables, present, gone, around[0])
+            self._leave_out_args(tables, present, dropped, around[0])
         start = 0
         for name in present:
-            rows = gone[start : start + tables[name].num_rows]
+            rows = dropped[start : start + tables[name].num_rows]
             start += len(rows)
             tables[name] = self._left(name, tables[name], rows)
         for name in _POINTS:
@@ -158,20 +161,20 @@ class Simplified:
             unwanted |= table["depth"] >= self._what.max_depth
         return unwanted
 
-    def _left(self, name: str, table: Table, gone: Array) -> Table:
+    def _left(self, name: str, table: Table, dropped: Array) -> Table:
         """Return the slices that are left, with the time of those left out within them, which are counted."""
-        left = table.take(np.flatnonzero(~gone))
+        left = table.take(np.flatnonzero(~dropped))
         if name != "slices":
             return left
-        depth, limit = table["depth"][gone], self._what.max_depth
+        depth, limit = table["depth"][dropped], self._what.max_depth
         deep = 0 if limit is None else int((depth >= limit).sum())
         self.left_out[f"slices with {limit or 0:,} or more around them"] += deep
         shorter = short_duration(self._what.min_duration)
         self.left_out[f"slices shorter than {shorter}, and those within them"] += len(depth) - deep
         within = self._time_within
-        parents, place = np.unique(table["parent"][gone], return_inverse=True)
+        parents, place = np.unique(table["parent"][dropped], return_inverse=True)
         time = np.zeros(len(parents), np.int64)
-        np.add.at(time, place, table["duration"][gone])
+        np.add.at(time, place, table["duration"][dropped])
         for parent, duration in zip(parents.tolist(), time.tolist(), strict=True):
             within[parent] = within.get(parent, 0) + duration
         rows = np.flatnonzero(np.isin(left["id"], np.fromiter(within, np.int64, len(within))))
@@ -179,10 +182,10 @@ class Simplified:
         own[rows] += np.array([within[number] for number in left["id"][rows].tolist()], np.int64)
         return _with(left, "self_time", np.minimum(own, left["duration"]))
 
-    def _leave_out_args(self, tables: dict[str, Table], present: list[str], gone: Array, left_out: Array) -> None:
+    def _leave_out_args(self, tables: dict[str, Table], present: list[str], dropped: Array, left_out: Array) -> None:
         """Remove the arguments of slices that are left out; an event may begin several slices."""
         args, waiting = tables["args"], self._registry.open_slices()  # some of these may have their ends already
-        masks = (gone, np.isin(waiting["id"], left_out))
+        masks = (dropped, np.isin(waiting["id"], left_out))
         owners = [np.concatenate([_NONE, *(tables[name][each] for name in present)]) for each in _EVENTS]
         pairs = [(masks[0], owners[0]), (masks[0], owners[1]), *((masks[1], waiting[each]) for each in _EVENTS)]
         lost = np.concatenate([events[mask] for mask, events in pairs])
@@ -196,7 +199,7 @@ class Simplified:
         still_open = self._registry.open_slices()["id"]
         rows = np.flatnonzero(np.isin(around[0], still_open))
         ids, places = np.unique(around[0][rows], return_index=True)
-        self._gone = ids, _outer(around[1][rows][places], around)
+        self._left_out_open = ids, _outer(around[1][rows][places], around)
         is_open = set(still_open.tolist())
         self._time_within = {number: time for number, time in self._time_within.items() if number in is_open}
 
@@ -212,11 +215,11 @@ _EVENTS = ("event", "end_event")
 def _outer(ids: Array, around: tuple[Array, Array]) -> Array:
     """Return ids of slices, with the nearest one around it that is left in place of each that is left out."""
     order = np.argsort(around[0], kind="stable")
-    known, outer = around[0][order], around[1][order]
+    numbers, outer = around[0][order], around[1][order]
     result = ids.copy()
-    while len(known):
-        places = np.minimum(np.searchsorted(known, result), len(known) - 1)
-        hits = known[places] == result
+    while len(numbers):
+        places = np.minimum(np.searchsorted(numbers, result), len(numbers) - 1)
+        hits = numbers[places] == result
         if not hits.any():
             break
         result[hits] = outer[places[hits]]

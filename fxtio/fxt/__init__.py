@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fxtio.formats import Format
+if TYPE_CHECKING:
+    from fxtio.formats import Format
+
+    FORMAT: Format
 
 
 def _sniff(head: bytes) -> bool:
@@ -15,15 +18,19 @@ def _sniff(head: bytes) -> bool:
     return head[:8] in (MAGIC, MAGIC[::-1])
 
 
-FORMAT = Format(
-    name="fxt",
-    title="Fuchsia trace format",
-    package="fxtio.fxt",
-    suffixes=(".fxt", ".ftf"),
-    trace="FxtTrace",
-    writer="FxtWriter",
-    sniff=_sniff,
-)
+def _format() -> Format:
+    from fxtio.formats import Format
+
+    return Format(
+        name="fxt",
+        title="Fuchsia trace format",
+        package="fxtio.fxt",
+        suffixes=(".fxt", ".ftf"),
+        trace="FxtTrace",
+        writer="FxtWriter",
+        sniff=_sniff,
+    )
+
 
 _LAZY = {
     "FxtTrace": "fxtio.fxt.reader",
@@ -36,6 +43,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "FORMAT":  # a traced program uses modules of this package, and not the format
+        return globals().setdefault(name, _format())
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -356,7 +356,7 @@ BREAKS: dict[str, Break] = {
         order="big",
     ),
 }
-"""What writes, for each rule, a trace that breaks it; the rules of merging are broken when it is merged with itself.
+"""Traces that break a rule, by its id; the rules of merging are broken when the trace is merged with itself.
 
 :meta hide-value:
 """

@@ -97,11 +97,11 @@ class _Input:
         clocks = [] if first is None else first.reading.clocks
         self.begin = min((begin for clock in clocks if (begin := _begin(clock)) is not None), default=None)
         # A trace that can be opened again is not kept open: there may be more traces than a process may open files.
-        self._open = None if trace._again or first is None else chain([first], batches)
+        self._open = None if trace._can_reopen or first is None else chain([first], batches)
 
     def batches(self) -> Iterator[Batch]:
         """Return an iterator over all batches of the trace."""
-        if self.trace._again:
+        if self.trace._can_reopen:
             return self.trace.record_batches(forget=True)
         return self._open or iter(())
 

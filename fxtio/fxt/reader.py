@@ -120,7 +120,7 @@ class FxtTrace(FileReader[Info]):
 
     def _open(self) -> Source:
         source = super()._open()
-        return arranged(source) if self._again else source
+        return arranged(source) if self._can_reopen else source
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
         """Yield the records as typed objects, in the order of the file; chunks of an unfinished recording by time.

@@ -13,12 +13,11 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from operator import sub
+from typing import NamedTuple
 
-from fxtio.fxt.enums import RecordType
-from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
+from fxtio.fxt import constants as c
 
 HEAD_BYTES = 512
 """The first bytes of a recording, which are enough to recognize it."""
@@ -28,19 +27,15 @@ _PATTERN = re.compile(re.escape(_TEXT).replace(r"\{\}", r"(\d{1,18})").encode())
 _MIN_PAGE_BYTES = 4096
 _MAX_RECORDS_BEFORE = 8
 _SCAN_BYTES = 1 << 18
-_TIMED = (RecordType.EVENT, RecordType.LOG)
+_TIMED = (c.EVENT_TYPE, c.LOG_TYPE)
 _LATEST = 2**64 - 1
-
-_SIZE, _TYPE = RecordWord.fields["size"], RecordWord.fields["type"]
-_INDEX = StringWord.fields["index"]
 
 Read = Callable[[int, memoryview], int]
 """Reads bytes from an offset of the file on; returns how many, which are fewer only at its end."""
 
 
-@dataclass(frozen=True)
-class Chunks:
-    """Where the chunks of an unfinished recording lie.
+class Chunks(NamedTuple):
+    """The place of the chunks in an unfinished recording.
 
     Attributes:
         begin: the byte offset of the first page; everything before it is read first.
@@ -68,9 +63,12 @@ class Chunks:
         words = memoryview(head)[: len(head) // 8 * 8].cast("Q")
         offset = 0
         for _ in range(_MAX_RECORDS_BEFORE):
-            if offset >= len(words) or not (size := _SIZE.get(words[offset])):
+            if offset >= len(words) or not (size := size_of(words[offset])):
                 break
-            if _TYPE.get(words[offset]) == RecordType.STRING and not _INDEX.get(words[offset]):
+            if (
+                _type_of(words[offset]) == c.STRING_TYPE
+                and not words[offset] // c.STRING_SLOT_UNIT % c.STRING_SLOT_VALUES
+            ):
                 match = _PATTERN.match(head, (offset + 1) * 8, (offset + size) * 8)
                 return cls._checked(int(match[2]), int(match[1])) if match else None
             offset += size
@@ -79,12 +77,11 @@ class Chunks:
     @classmethod
     def _checked(cls, begin: int, page: int) -> Chunks | None:
         """Return the chunks, or None if no recording has such pages."""
-        is_possible = _MIN_PAGE_BYTES <= page <= MAX_RECORD_WORDS * 8 and page % 8 == 0 and begin % page == 0
+        is_possible = _MIN_PAGE_BYTES <= page <= c.MAX_RECORD_WORDS * 8 and page % 8 == 0 and begin % page == 0
         return cls(begin, page) if is_possible and begin else None
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A chunk, with the pages without events that follow it.
 
     Attributes:
@@ -102,8 +99,16 @@ class Chunk:
 
 def filler_header(words: int) -> int:
     """Return the header of a record of so many words that every reader skips: slot 0.  spec: String record"""
-    header: int = StringWord.pattern("tag", "const")[1] | _SIZE.put(words)
-    return header
+    return c.FILLER_HEADER + words * c.SIZE_UNIT
+
+
+def size_of(header: int) -> int:
+    """Return the words of the record with this header."""
+    return header // c.SIZE_UNIT % c.SIZE_VALUES
+
+
+def _type_of(header: int) -> int:
+    return header // c.TYPE_UNIT % c.TYPE_VALUES
 
 
 def in_order(chunks: Chunks, read: Read) -> Iterator[Chunk]:
@@ -172,7 +177,7 @@ def _begins(first_words: list[int], *, is_first: bool) -> list[int]:
 def _first_tick(words: memoryview[int], begin: int, stop: int, step: int) -> int:
     """Return the time of the first event of the pages between two words; the largest number if they have none."""
     for page in range(begin, min(stop, len(words) - 2), step):
-        if _TYPE.get(words[page + 1]) in _TIMED:
+        if _type_of(words[page + 1]) in _TIMED:
             return words[page + 2]
     return _LATEST
 

@@ -1,4 +1,4 @@
-"""What reading a trace needs below the readers: progress, the summary of a trace, files that can be opened again."""
+"""The base of the readers: progress, the summary of a trace, files that can be opened again."""
 
 from __future__ import annotations
 

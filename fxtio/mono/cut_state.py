@@ -1,4 +1,4 @@
-"""What is open at a place of a recording: calls, other pairs of events, and the values of counters."""
+"""The state at a place of a recording: open calls, other pairs of events, and the values of counters."""
 
 from __future__ import annotations
 

@@ -110,14 +110,14 @@ class Arguments:
         """
         if not len(self._rows):
             return _no_rows()
-        parts = [self._found(numbers) for numbers in events]
+        parts = [self._of_events(numbers) for numbers in events]
         result = parts[0]
         if len(parts) > 1:
             result = _joined(parts)
             result = result.take(np.argsort(result.row, kind="stable"))
         return _last_of_each(result)
 
-    def _found(self, numbers: Array) -> ArgumentRows:
+    def _of_events(self, numbers: Array) -> ArgumentRows:
         low = np.searchsorted(self._rows.row, numbers, "left")
         count = np.searchsorted(self._rows.row, numbers, "right") - low
         count[numbers < 0] = 0
@@ -132,23 +132,23 @@ class Arguments:
         rows = [tables[name]["event"] for name in _OWNERS if name in tables]
         if "slices" in tables:
             rows.append(tables["slices"]["end_event"])
-        begun = [] if self._registry is None else self._of_open_slices(self._registry)
-        self._latest = max(self._latest, *(int(events.max(initial=-1)) for events in (*rows, *begun)), -1)
+        of_open = [] if self._registry is None else self._of_open_slices(self._registry)
+        self._latest = max(self._latest, *(int(events.max(initial=-1)) for events in (*rows, *of_open)), -1)
         waiting = self._rows.row
-        if not len(waiting) or not (rows or begun):
+        if not len(waiting) or not (rows or of_open):
             return
         if self._registry is not None and self._registry.in_order:
             keep = waiting > self._latest  # what is before belongs to an open slice, to a row that came, or to none
         else:
             keep = np.isin(waiting, np.concatenate([np.empty(0, np.int64), *rows]), invert=True)
-        for events in begun:
+        for events in of_open:
             keep |= np.isin(waiting, events)
         if not keep.all():
             self._rows = self._rows.take(keep)
 
     @staticmethod
     def _of_open_slices(registry: Registry) -> list[Array]:
-        """Return the events of slices that have begun, but not ended."""
+        """Return the events of slices that have of_open, but not ended."""
         slices = registry.open_slices()
         return [slices["event"], slices["end_event"]]
 

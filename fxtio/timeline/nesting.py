@@ -220,7 +220,7 @@ class Nesting:
 
 @dataclass(frozen=True, slots=True)
 class _Matched:
-    """What the kernel says about the rows of a batch, see `fxtio._native.python_spans.match` and `list_slices`."""
+    """The result of the kernel for the rows of a batch, see `fxtio._native.python_spans.match` and `list_slices`."""
 
     end: Array
     parent: Array
@@ -259,7 +259,7 @@ _PROGRESS = (
     ("id", "int64"), ("parent", "int64"), ("parent_row", "int64"), ("depth", "int32"), ("closing", "int64"),
     ("inner", "int64"), ("state", "int8"),
 )  # fmt: skip
-"""What is known of the slices on stacks so far: `parent_row` is an index into them, `closing` an event or -1."""
+"""The columns of the slices on stacks: `parent_row` is an index into them, `closing` an event or -1."""
 
 
 def longest_first(steps: Steps) -> Array:

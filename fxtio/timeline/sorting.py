@@ -30,7 +30,7 @@ _TYPES: dict[str, dict[str, str]] = {
 
 
 class Window(NamedTuple):
-    """What comes next in the order of time.
+    """The next rows in the order of time.
 
     Attributes:
         steps: the steps.

@@ -11,19 +11,13 @@ import sys
 import threading
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
-from fxtio.codec.generate import codec_of, encode
-from fxtio.codec.record import Record
-from fxtio.errors import DecodeError
-from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord
-from fxtio.fxt.records import Initialization, Magic, ProviderInfo
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunk, Chunks, in_order
+from fxtio.fxt.constants import MAX_RECORD_WORDS
+from fxtio.fxt.unfinished import HEAD_BYTES, Chunk, Chunks, in_order, size_of
+from fxtio.tracer import encode
 from fxtio.tracer.backend import recorder
-
-R = TypeVar("R", bound=Record)
 
 RUNNING = "its process still runs"
 _SUFFIX = ".part"
@@ -32,21 +26,22 @@ _CHUNKS_AT_ONCE = 8
 _MAX_LOADED_BYTES = 256 * 1024 * 1024
 _LATEST_TICK = 2**64 - 1
 _PAGES_IN_SAMPLE = 512
-_SIZE = RecordWord.fields["size"]
-_MAGIC = encode(Magic())
 
 
-@dataclass(frozen=True)
-class Front:
+class Front(NamedTuple):
     """The records with which the file of a recording begins: magic number, provider, clock.
 
     Attributes:
-        provider: the process, by its id and name.
-        clock: the rate of the clock in ticks per second, and the time of tick 0 in nanoseconds since the Unix epoch.
+        pid: the process, which is the provider.
+        name: its name.
+        rate: the rate of the clock in ticks per second.
+        wall_ns: nanoseconds since the Unix epoch at tick 0.
     """
 
-    provider: ProviderInfo
-    clock: Initialization
+    pid: int
+    name: str
+    rate: int
+    wall_ns: int
 
     @classmethod
     def read(cls, path: Path) -> Front | None:
@@ -58,44 +53,22 @@ class Front:
     @classmethod
     def parse(cls, data: bytes) -> Front | None:
         """Return the front with which these bytes begin, or None if they are not a recording's."""
-        provider = _decode(data, len(_MAGIC), ProviderInfo)
-        if provider is None:
-            return None
-        clock = _decode(data, len(_MAGIC) + len(encode(provider)), Initialization)
-        if clock is None or clock.wall_clock is None:
-            return None
-        front = cls(provider, clock)
-        return front if data.startswith(front.encode()) else None
+        values = encode.front_of(data)
+        front = None if values is None else cls(*values)
+        return front if front is not None and data.startswith(front.encode()) else None
 
     def encode(self) -> bytes:
         """Return the bytes of the records."""
-        return _MAGIC + encode(self.provider) + encode(self.clock)
+        return encode.MAGIC + encode.provider(self.pid, self.name) + encode.clock(self.rate, self.wall_ns)
 
     @property
     def clock_offset(self) -> int:
         """The offset of the clock's record in bytes."""
-        return len(_MAGIC) + len(encode(self.provider))
+        return len(encode.MAGIC) + len(encode.provider(self.pid, self.name))
 
     def encode_clock(self, rate: int) -> bytes:
         """Return the bytes of the clock's record with another rate, in ticks per second."""
-        return encode(self.clock.replace(ticks_per_second=rate))
-
-
-def _decode(data: bytes, offset: int, cls: type[R]) -> R | None:
-    """Decode the record at an offset in bytes; None if it is incomplete or of another class."""
-    words = memoryview(data)[: len(data) // 8 * 8].cast("Q")
-    start = offset // 8
-    mask, pattern = cls.words[0].pattern("tag", "const")
-    if start >= len(words) or words[start] & mask != pattern:
-        return None
-    stop = start + _SIZE.get(words[start])
-    if stop > len(words):
-        return None
-    try:
-        record: R = codec_of(cls).decode(words, data, start, stop, [])
-    except DecodeError:
-        return None
-    return record
+        return encode.clock(rate, self.wall_ns)
 
 
 def part_of(path: Path, pid: int, wall_ns: int) -> Path:
@@ -111,7 +84,7 @@ def part_of(path: Path, pid: int, wall_ns: int) -> Path:
     for ending in itertools.chain([""], (f"-{number}" for number in itertools.count(1))):
         part = path.with_name(f"{path.name}.{pid}{ending}{_SUFFIX}")
         front = Front.read(part)
-        if front is None or front.clock.wall_clock != wall_ns:
+        if front is None or front.wall_ns != wall_ns:
             return part
     raise AssertionError
 
@@ -140,7 +113,7 @@ def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
         pid = pid_of(part.name[len(path.name) + 1 : -len(_SUFFIX)])
         if pid is not None:
             front = Front.read(part)
-            if front is None or front.clock.wall_clock != wall_ns:
+            if front is None or front.wall_ns != wall_ns:
                 yield part, "it is not a part of this recording"
             else:
                 yield part, RUNNING if is_alive(pid) else ""
@@ -150,7 +123,6 @@ class DamagedError(OSError):
     """A file has something else than records before its end."""
 
 
-@dataclass
 class Tally:
     """What was copied.
 
@@ -159,8 +131,9 @@ class Tally:
         is_estimate: a large file was not read as a whole; its events were counted in a sample of its pages.
     """
 
-    events: int = 0
-    is_estimate: bool = False
+    def __init__(self) -> None:
+        self.events = 0
+        self.is_estimate = False
 
     def add_sample(self, fd: int, chunks: Chunks) -> None:
         """Add about as many events as a recording has in its chunks."""
@@ -239,7 +212,6 @@ def _in_time_order(fd: int, name: str, chunks: Chunks, tally: Tally) -> Iterator
         loaded = [chunk for chunk in loaded if chunk.has_records]
 
 
-@dataclass
 class _Loaded:
     """A chunk in memory.
 
@@ -249,9 +221,10 @@ class _Loaded:
         position: the index of the word where its next record begins.
     """
 
-    offset: int
-    data: bytearray
-    position: int = 0
+    def __init__(self, offset: int, data: bytearray) -> None:
+        self.offset = offset
+        self.data = data
+        self.position = 0
 
     @classmethod
     def read(cls, fd: int, chunk: Chunk) -> _Loaded:
@@ -264,8 +237,7 @@ class _Loaded:
     def _next_size(self) -> int:
         """Return the bytes of the next record."""
         begin = self.position * 8
-        words: int = _SIZE.get(int.from_bytes(self.data[begin : begin + 8], sys.byteorder))
-        return words * 8
+        return size_of(int.from_bytes(self.data[begin : begin + 8], sys.byteorder)) * 8
 
     @property
     def has_records(self) -> bool:
@@ -294,7 +266,7 @@ def _merged(loaded: list[_Loaded], limit: int, output: bytearray, tally: Tally) 
 
 def _is_damage(rest: bytes | bytearray) -> bool:
     """Return whether what is left of a file is not even the begin of a record."""
-    return len(rest) >= 8 and not _SIZE.get(int.from_bytes(rest[:8], sys.byteorder))
+    return len(rest) >= 8 and not size_of(int.from_bytes(rest[:8], sys.byteorder))
 
 
 def _damaged(name: str, offset: int) -> DamagedError:

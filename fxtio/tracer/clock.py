@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from fxtio.tracer.backend import recorder
 
@@ -21,7 +20,6 @@ def kernel_uses_tsc() -> bool:
         return False
 
 
-@dataclass(slots=True)
 class RecordingClock:
     """The clock of one recording.
 
@@ -33,11 +31,18 @@ class RecordingClock:
         rate: ticks per second, as far as measured.
     """
 
-    tsc: bool
-    base: int
-    base_ns: int
-    wall_ns: int
-    rate: int
+    __slots__ = ("base", "base_ns", "rate", "tsc", "wall_ns")
+
+    def __init__(self, tsc: int, base: int, base_ns: int, wall_ns: int, rate: int) -> None:
+        self.tsc = bool(tsc)
+        self.base = base
+        self.base_ns = base_ns
+        self.wall_ns = wall_ns
+        self.rate = rate
+
+    def facts(self) -> tuple[int, ...]:
+        """Return the arguments with which another process makes the same clock."""
+        return int(self.tsc), self.base, self.base_ns, self.wall_ns, self.rate
 
     @classmethod
     def start(cls) -> RecordingClock:

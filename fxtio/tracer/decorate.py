@@ -6,22 +6,39 @@ recorded.  Otherwise, and for callables without a code object, it is replaced by
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import Callable, Collection
 from functools import partial
+from importlib import import_module
 from types import CodeType, FunctionType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from fxtio.fxt.layout import MAX_ARGUMENTS
+from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer import monitor
 from fxtio.tracer.backend import MISSING, recorder
 from fxtio.tracer.layout import ReturnKind
 
+if TYPE_CHECKING:
+    import inspect
+
 F = TypeVar("F")
+_NESTED = 0x10  # inspect.CO_NESTED
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
 _marked: weakref.WeakValueDictionary[int, CodeType] = weakref.WeakValueDictionary()
 """The code of decorated functions, by identity: equal code objects may belong to different functions."""
+
+
+def _inspect(question: str, target: Any, **settings: Any) -> Any:
+    """Return what a function of the module `inspect` says about a callable; nothing of that is recorded.
+
+    The module takes long to import, so only programs that decorate functions pay for it.
+    """
+    return recorder.unrecorded(lambda: getattr(import_module("inspect"), question)(target, **settings))
+
+
+def _unrecorded(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that looks at signatures, which calls functions of `inspect`; none of them is recorded."""
+    return recorder.unrecorded(partial(function, *arguments))
 
 
 @overload
@@ -104,8 +121,8 @@ def _traced_function(
     result: bool,
     skip: frozenset[str],
 ) -> Any:
-    signature = inspect.signature(target, follow_wrapped=False)
-    keys = _recorded_arguments(signature, args, skip, target.__qualname__)
+    signature = _inspect("signature", target, follow_wrapped=False)
+    keys = _unrecorded(_recorded_arguments, signature, args, skip, target.__qualname__)
     site = recorder.Site(category, name or target.__qualname__, keys)
     if monitor.AVAILABLE:
         code = _own_code(target)
@@ -117,7 +134,7 @@ def _traced_function(
     # The recording of a whole program must not record this function a second time.
     target.__code__ = target.__code__.replace()
     recorder.watch(target.__code__, None, None, False)
-    return _wrap(target, site, _sources_of(signature, keys), result, _return_kind(target))
+    return _wrap(target, site, _unrecorded(_sources_of, signature, keys), result, _return_kind(target))
 
 
 def _own_code(target: FunctionType) -> CodeType:
@@ -129,18 +146,18 @@ def _own_code(target: FunctionType) -> CodeType:
     only one function, so its code is kept.
     """
     code = target.__code__
-    if code.co_flags & inspect.CO_NESTED or id(code) in _marked or recorder.active():
+    if code.co_flags & _NESTED or id(code) in _marked or recorder.active():
         code = target.__code__ = code.replace()
     return code
 
 
 def _return_kind(target: FunctionType) -> ReturnKind:
     """Return the kind of what a call returns: a plain value, or an object that runs in steps."""
-    if inspect.isgeneratorfunction(target):
+    if _inspect("isgeneratorfunction", target):
         return ReturnKind.GENERATOR
-    if inspect.iscoroutinefunction(target):
+    if _inspect("iscoroutinefunction", target):
         return ReturnKind.COROUTINE
-    return ReturnKind.ASYNC_GENERATOR if inspect.isasyncgenfunction(target) else ReturnKind.VALUE
+    return ReturnKind.ASYNC_GENERATOR if _inspect("isasyncgenfunction", target) else ReturnKind.VALUE
 
 
 def _wrapper(
@@ -151,9 +168,9 @@ def _wrapper(
     keys: tuple[str, ...] = ()
     sources = None
     if args:
-        signature = inspect.signature(target)
-        keys = _recorded_arguments(signature, args, skip, label)
-        sources = _sources_of(signature, keys)
+        signature = _inspect("signature", target)
+        keys = _unrecorded(_recorded_arguments, signature, args, skip, label)
+        sources = _unrecorded(_sources_of, signature, keys)
     return _wrap(target, recorder.Site(category, label, keys), sources, result)
 
 

@@ -5,12 +5,9 @@ A recording sets them for the processes that its program starts, so that these r
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from fxtio.tracer.clock import RecordingClock
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options
@@ -19,13 +16,26 @@ OUTPUT = "FXTIO"
 OPTIONS = "FXTIO_OPTIONS"
 PARENT = "FXTIO_PARENT"
 
+_USUAL = '{"functions": true}'  # as json prints it, which takes long to import
 _HELPER = "multiprocessing.resource_tracker"  # a process that outlives the program and does nothing of interest
+_FORK_SERVER = "multiprocessing.forkserver"  # so does this one, but the processes that it forks are the program's
 
 
-def variables(output: Path, options: dict[str, Any], clock: RecordingClock) -> dict[str, str]:
+def variables(trace: Path, options: Options, clock: RecordingClock) -> dict[str, str]:
     """Return the variables that let child processes record parts of the same trace."""
-    parent = json.dumps({"pid": os.getpid(), "clock": asdict(clock)})
-    return {OUTPUT: str(output), OPTIONS: json.dumps(options), PARENT: parent}
+    text = _USUAL if options._replace(output=DEFAULT_OUTPUT) == Options(functions=True) else _as_json(options)
+    return {OUTPUT: str(trace), OPTIONS: text, PARENT: " ".join(map(str, clock.facts()))}
+
+
+def _as_json(options: Options) -> str:
+    from json import dumps
+
+    return dumps({name: value for name, value in options._asdict().items() if name != "output"})
+
+
+def is_fork_server() -> bool:
+    """Return whether this is the server of `multiprocessing` that forks processes, or a fork of it."""
+    return any(_FORK_SERVER in argument for argument in sys.orig_argv)
 
 
 def requested() -> tuple[Options, RecordingClock | None] | None:
@@ -42,8 +52,14 @@ def requested() -> tuple[Options, RecordingClock | None] | None:
         return None
     if output == "1":  # the usual way to switch something on is no name
         output = DEFAULT_OUTPUT
-    options = json.loads(os.environ.get(OPTIONS) or '{"functions": true}')
-    parent = json.loads(os.environ.get(PARENT) or "null")
-    names = {field.name for field in fields(Options)}
-    valid = {name: value for name, value in options.items() if name in names}
-    return Options(output, **valid), None if parent is None else RecordingClock(**parent["clock"])
+    parent = os.environ.get(PARENT)
+    clock = RecordingClock(*map(int, parent.split())) if parent else None
+    return _of_json(output, os.environ.get(OPTIONS) or _USUAL), clock
+
+
+def _of_json(output: str, text: str) -> Options:
+    if text == _USUAL:
+        return Options(output, functions=True)
+    from json import loads
+
+    return Options(output, **{name: value for name, value in loads(text).items() if name in Options._fields})

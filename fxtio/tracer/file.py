@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fxtio.fxt.layout import StringWord
-from fxtio.fxt.records import Initialization, ProviderInfo
+from fxtio.fxt.constants import MAX_RECORD_WORDS
 from fxtio.fxt.unfinished import Chunks, filler_header
 from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed, unfinished_name
 from fxtio.tracer.backend import recorder
@@ -29,7 +28,7 @@ PAGE_BYTES = 64 * 1024
 COMPRESSED = (".zst", ".gz", ".xz")
 """Suffixes that ask for compression."""
 
-_MAX_FILLER_BYTES = StringWord.fields["size"].mask * 8
+_MAX_FILLER_BYTES = MAX_RECORD_WORDS * 8
 _SQUEEZED_UP_TO = 128 * _MIB
 """A larger file keeps its fillers, since rewriting it would take long."""
 
@@ -75,7 +74,7 @@ class RecordingFile:
         refuse_unwritable(self.path)
         self.live = live_path(self.path)
         self._open = opener(self.path)  # imports what it needs: when the interpreter ends, imports may fail
-        self._front = Front(ProviderInfo(*provider), Initialization(clock.rate, 0, clock.wall_ns))
+        self._front = Front(*provider, clock.rate, clock.wall_ns)
         front = self._front.encode()
         capacity = min(DEFINITION_BYTES, limit // 4) if limit else DEFINITION_BYTES
         self.end = -(-(len(front) + capacity) // PAGE_BYTES) * PAGE_BYTES

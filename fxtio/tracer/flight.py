@@ -7,19 +7,18 @@ where the program need not wait for it.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # without the enumerations, which take long to import
 import _thread
 import contextlib
 import itertools
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fxtio.tracer.archive import squeezed
 from fxtio.tracer.backend import recorder
@@ -28,6 +27,9 @@ from fxtio.tracer.file import COMPRESSED, high_descriptor, opener, refuse_unwrit
 from fxtio.tracer.layout import KINDS
 from fxtio.tracer.notices import report
 from fxtio.tracer.units import time_in_ns
+
+if TYPE_CHECKING:
+    from signal import Signals
 
 MIN_INTERVAL_NS = NS_PER_SECOND
 """The time between two dumps for exceptions, and likewise for slow spans.
@@ -52,8 +54,7 @@ _UNSUITABLE = frozenset({"SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "S
 # ---- Conditions.
 
 
-@dataclass(frozen=True)
-class Conditions:
+class Conditions(NamedTuple):
     """The conditions for taking dumps.
 
     Attributes:
@@ -63,7 +64,7 @@ class Conditions:
     """
 
     exception: bool = False
-    signals: tuple[signal.Signals, ...] = ()
+    signals: tuple[Signals, ...] = ()
     slow_ns: int = 0
 
     @classmethod
@@ -80,8 +81,10 @@ class Conditions:
                 limits.append(time_in_ns(limit))
             elif trigger == _EXCEPTION:
                 exception = True
-            elif trigger in signal.Signals.__members__ and trigger not in _UNSUITABLE:
-                signals.append(signal.Signals[trigger])
+            elif trigger in vars(signal) and trigger.startswith("SIG") and trigger not in _UNSUITABLE:
+                from signal import Signals
+
+                signals.append(Signals[trigger])
             else:
                 raise ValueError(f"{trigger!r} is not a trigger, such as exception, a signal (SIGUSR2), or slow:100ms")
         if limits and not min(limits):
@@ -92,8 +95,7 @@ class Conditions:
 # ---- Dumps.
 
 
-@dataclass(frozen=True)
-class _Copy:
+class _Copy(NamedTuple):
     """The recording as it was at one instant, from which a trace is made.
 
     Attributes:

@@ -66,13 +66,16 @@ class _Pattern:
     def __init__(self, pattern: str) -> None:
         self._folder = plain.absolute(pattern).rstrip(_SEPARATOR) if _is_path(pattern) else ""
         self._module = pattern
-        self._match = re.compile(translate(pattern)).match
+        self._expression = translate(pattern) if any(letter in pattern for letter in "*?[") else ""
 
     def matches(self, module: str, path: str) -> bool:
         """Return whether the file at a path, which holds a module, is meant."""
         if self._folder:
             return f"{plain.absolute(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
-        return module == self._module or module.startswith(f"{self._module}.") or self._match(module) is not None
+        return module == self._module or module.startswith(f"{self._module}.") or self._fits(module)
+
+    def _fits(self, module: str) -> bool:
+        return bool(self._expression) and re.match(self._expression, module) is not None
 
 
 _MACHINERY = (_Pattern("importlib"), _Pattern("threading"))

@@ -13,10 +13,24 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from fxtio.codec.word import Word
-from fxtio.errors import LayoutError
 from fxtio.fxt import layout as w
-from fxtio.fxt.enums import ArgumentType
-from fxtio.tracer.layout import EVENT_TYPES, ReturnKind
+from fxtio.fxt.enums import ArgumentType, EventType
+from fxtio.fxt.numbers import header_word, unit
+from fxtio.tracer.layout import KINDS, ReturnKind
+
+EVENT_TYPES = {
+    "instant": EventType.INSTANT,
+    "counter": EventType.COUNTER,
+    "begin": EventType.DURATION_BEGIN,
+    "end": EventType.DURATION_END,
+    "async_begin": EventType.ASYNC_BEGIN,
+    "async_instant": EventType.ASYNC_INSTANT,
+    "async_end": EventType.ASYNC_END,
+    "flow_begin": EventType.FLOW_BEGIN,
+    "flow_step": EventType.FLOW_STEP,
+    "flow_end": EventType.FLOW_END,
+}
+"""The kinds of events that the recorder writes, and their types in the format."""
 
 _ARGUMENTS: dict[str, type[Word]] = {
     "null": w.PlainArgumentWord.of(type=ArgumentType.NULL),
@@ -41,23 +55,6 @@ _OPENING = """\
 #define FXTIO_LAYOUT_H
 
 #include <stdint.h>"""
-
-
-def header_word(word: type[Word]) -> int:
-    """Return the header word whose variable fields are 0."""
-    return word.pattern("tag", "const")[1]
-
-
-def unit(field: str, *words: type[Word]) -> int:
-    """Return the value 1 in the place of a field.
-
-    Raises:
-        LayoutError: the words have the field in different places.
-    """
-    places = {word.fields[field].lo for word in words}
-    if len(places) != 1:
-        raise LayoutError(f"the field {field} lies in different places: {', '.join(word.__name__ for word in words)}")
-    return 1 << places.pop()
 
 
 def _words(title: str, constants: dict[str, int]) -> list[str]:
@@ -115,7 +112,7 @@ def _records() -> list[str]:
 
 
 def _events() -> list[str]:
-    kinds = {kind: w.EventWord.of(event_type=number) for kind, number in EVENT_TYPES.items()}
+    kinds = {kind: w.EventWord.of(event_type=number) for kind, number in ((kind, EVENT_TYPES[kind]) for kind in KINDS)}
     return [
         *_words(
             "Event records.",

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from fxtio.fxt.enums import EventType
+_EVENTS = (
+    "instant",
+    "counter",
+    "begin",
+    "end",
+    "async_begin",
+    "async_instant",
+    "async_end",
+    "flow_begin",
+    "flow_step",
+    "flow_end",
+)
 
-EVENT_TYPES = {
-    "instant": EventType.INSTANT,
-    "counter": EventType.COUNTER,
-    "begin": EventType.DURATION_BEGIN,
-    "end": EventType.DURATION_END,
-    "async_begin": EventType.ASYNC_BEGIN,
-    "async_instant": EventType.ASYNC_INSTANT,
-    "async_end": EventType.ASYNC_END,
-    "flow_begin": EventType.FLOW_BEGIN,
-    "flow_step": EventType.FLOW_STEP,
-    "flow_end": EventType.FLOW_END,
-}
-"""The kinds of events that the recorder writes, and their types in the format."""
-
-KINDS = {name: number for number, name in enumerate(EVENT_TYPES)}
-"""The kinds of events by name, numbered as `record` of the recorder takes them."""
+KINDS = {name: number for number, name in enumerate(_EVENTS)}
+"""The kinds of events that the recorder writes by name, numbered as `record` of the recorder takes them."""
 
 
 class ReturnKind(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from fxtio.tracer.functions import absolute_pattern
 
@@ -13,8 +13,7 @@ _PATTERNS = ("include", "exclude")
 _LISTS = ("categories", "include", "exclude", "sources", "dump_on")
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """The options of a recording.
 
     Attributes:
@@ -48,8 +47,11 @@ class Options:
     sources: Iterable[str] = ()
     dump_on: Iterable[str] = ()
 
-    def __post_init__(self) -> None:
+    def normalized(self) -> Options:
+        """Return the options with tuples in place of other collections, and with absolute paths in patterns."""
+        lists: dict[str, Any] = {}
         for name in _LISTS:
             value = getattr(self, name)
             values = (value,) if isinstance(value, str) else tuple(value)
-            object.__setattr__(self, name, tuple(map(absolute_pattern, values)) if name in _PATTERNS else values)
+            lists[name] = tuple(map(absolute_pattern, values)) if name in _PATTERNS else values
+        return self._replace(**lists)

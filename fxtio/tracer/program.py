@@ -11,6 +11,8 @@ from importlib.machinery import BuiltinImporter, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
+_NO_CACHE: dict[str, None] = {"__cached__": None} if sys.version_info < (3, 15) else {}  # later ones lack the attribute
+
 
 class ProgramError(Exception):
     """There is no such program; the message says what is missing."""
@@ -66,7 +68,7 @@ def of_script(path: str, arguments: Sequence[str]) -> Program:
         raise ProgramError(f"{path}: {error.strerror}") from None
     if path == "-":
         name, main, first = "<stdin>", _main_module(None), ""
-        vars(main).update(__file__=name, __cached__=None)
+        vars(main).update(__file__=name, **_NO_CACHE)
     else:
         name = os.path.join(os.getcwd(), path)
         main, first = _main_module(name), os.path.dirname(os.path.realpath(path))
@@ -112,7 +114,8 @@ def _of_spec(spec: Any, arguments: Sequence[str], first_path: str) -> Program:
     main.__spec__ = spec
     main.__loader__ = spec.loader
     main.__package__ = spec.parent
-    main.__dict__["__cached__"] = spec.cached
+    if _NO_CACHE:
+        vars(main)["__cached__"] = spec.cached
 
     def code() -> CodeType:
         compiled: CodeType = spec.loader.get_code(spec.name)
@@ -126,10 +129,10 @@ def _main_module(path: str | None) -> ModuleType:
 
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
-    vars(main)["__annotations__"] = {}
+    if sys.version_info < (3, 14):  # later ones compute the annotations, unless the module has this attribute
+        vars(main)["__annotations__"] = {}
     if path is not None:
-        main.__file__ = path
-        main.__dict__["__cached__"] = None
+        vars(main).update(__file__=path, **_NO_CACHE)
     main.__loader__ = BuiltinImporter if path is None else SourceFileLoader("__main__", path)
     return main
 

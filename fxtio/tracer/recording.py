@@ -6,14 +6,10 @@ import os
 import sys
 import threading
 import warnings
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from fxtio.codec.generate import encode
-from fxtio.fxt import records as r
-from fxtio.fxt.enums import ObjectType, ProviderEventId
-from fxtio.fxt.records import KoidArgument, Thread, Uint64Argument
-from fxtio.tracer import archive, decorate, environment, flight, functions, greenlets, plain, sources
+from fxtio.tracer import archive, decorate, encode, environment, flight, functions, greenlets, plain, sources
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
@@ -28,8 +24,7 @@ _MAX_NAME = 60
 """Characters of the name of the program."""
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """The outcome of a recording.
 
     Attributes:
@@ -71,7 +66,7 @@ class Recording:
     """
 
     def __init__(self, options: Options, clock: RecordingClock | None = None, parent: Path | None = None) -> None:
-        self.options = options
+        self.options = options = options.normalized()
         self.clock = clock or RecordingClock.start()
         self._pid = os.getpid()
         self._lock = threading.RLock()
@@ -118,7 +113,7 @@ class Recording:
 
     def _begin(self, accepted: functions.Filter | None, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
-        self._define_name(ObjectType.PROCESS, self._pid, _program_name())
+        recorder.define(encode.process_name(self._pid, recorder.reference(_program_name())))
         if self.options.children:
             self._variables = self._set_variables()
         decorate.switch_on()
@@ -139,8 +134,7 @@ class Recording:
 
     def _set_variables(self) -> dict[str, str]:
         """Set the environment variables that let child processes record parts of the trace."""
-        options = {name: value for name, value in asdict(self.options).items() if name != "output"}
-        variables = environment.variables(self.trace, options, self.clock)
+        variables = environment.variables(self.trace, self.options, self.clock)
         os.environ.update(variables)
         return variables
 
@@ -149,11 +143,6 @@ class Recording:
         for name, value in self._variables.items():
             if os.environ.get(name) == value:
                 del os.environ[name]
-
-    def _define_name(self, kind: ObjectType, koid: int, name: str) -> None:
-        """Record the name of a process or thread."""
-        arguments = (KoidArgument(recorder.reference("process"), self._pid),) if kind is ObjectType.THREAD else ()
-        recorder.define(encode(r.KernelObject(kind, koid, recorder.reference(name), arguments)))
 
     def _on_new_thread(self, thread: int) -> bool:
         """Record the name of a thread that records for the first time.
@@ -178,7 +167,8 @@ class Recording:
     def _name_thread(self, thread: int, name: str) -> None:
         if self._thread_names.get(thread) != name:
             self._thread_names[thread] = name
-            self._define_name(ObjectType.THREAD, thread, name)
+            key, name_slot = recorder.reference("process"), recorder.reference(name)
+            recorder.define(encode.thread_name(thread, name_slot, self._pid, key))
 
     def _name_threads(self) -> None:
         """Record the names of threads that have changed."""
@@ -256,11 +246,8 @@ class Recording:
 
     def _loss(self, now: int, count: int, since: int) -> bytes:
         """Return the records that say how many events were lost, and between which ticks."""
-        category, name, records = (recorder.reference(text) for text in ("fxtio", "drop_stats", "records"))
-        thread = Thread(self._pid, self._pid)
-        arguments = (Uint64Argument(records, count),)
-        gap = r.DurationComplete(since, thread, category, name, arguments, max(now, since))
-        return encode(gap) + encode(r.ProviderEvent(self._pid, ProviderEventId.BUFFER_FILLED_UP))
+        texts = recorder.reference("fxtio"), recorder.reference("drop_stats"), recorder.reference("records")
+        return encode.loss(since, max(now, since), self._pid, texts, count)
 
     def dump(self, path: str | os.PathLike[str] | None = None, *, later: bool = False) -> Path | None:
         """Write what the recording holds as a trace of its own.
@@ -314,7 +301,7 @@ def child_recording(options: Options, clock: RecordingClock, trace: Path) -> Rec
         clock: the clock of the parent's recording.
         trace: the trace that the recording becomes a part of.
     """
-    return Recording(replace(options, output=archive.part_of(trace, os.getpid(), clock.wall_ns)), clock, trace)
+    return Recording(options._replace(output=archive.part_of(trace, os.getpid(), clock.wall_ns)), clock, trace)
 
 
 def _program_name() -> str:

@@ -56,13 +56,13 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
         raise RecoveryError(f"{live} is not a regular file")
     with open(live, "rb") as file:
         front = _checked_front(file.fileno(), live)
-        candidates = list(archive.parts_and_faults(trace, front.clock.wall_clock or 0))
+        candidates = list(archive.parts_and_faults(trace, front.wall_ns))
         parts = [part for part, fault in candidates if not fault]
         if output is None and target != live and target.exists():
             raise RecoveryError(f"{target} exists already; use -o with another name, or with this one to replace it")
         refuse_unwritable(target)
         input_size = sum(source.stat().st_size for source in (live, *parts))
-        rate = front.clock.ticks_per_second
+        rate = front.rate
         blocks = itertools.chain(
             archive.squeezed(file.fileno(), name=str(live)),
             *(archive.part_records(part, rate, checked=True) for part in parts),
@@ -104,7 +104,7 @@ def _checked_front(fd: int, live: Path) -> archive.Front:
     front = archive.Front.read(live)
     if front is None:
         raise RecoveryError(f"{live} is not a recording of fxtio")
-    pid = front.provider.provider_id
+    pid = front.pid
     if archive.is_alive(pid) and _has_open(pid, fd):
         raise RecoveryError(f"{live} is still recorded to, by process {pid}")
     return front

@@ -82,6 +82,16 @@ def start_from_environment() -> None:
 
     A program that cannot be recorded runs all the same; the reason is written to standard error.
     """
+    from fxtio.tracer import environment
+
+    if not environment.is_fork_server():
+        _start_as_requested()
+    elif os.environ.get(environment.OUTPUT):
+        server = os.getpid()
+        os.register_at_fork(after_in_child=lambda: _start_as_requested() if os.getppid() == server else None)
+
+
+def _start_as_requested() -> None:
     try:
         require_recorder()
         from fxtio.tracer import environment

@@ -7,7 +7,7 @@ import re
 _SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 _SIZES |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _TIMES = {"": 1, "ns": 1, "us": 1000, "µs": 1000, "ms": 10**6, "s": 10**9}
-_NUMBER_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]*)\s*", re.IGNORECASE)
+_NUMBER_AND_UNIT = r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]*)\s*"
 
 
 def size_in_bytes(size: str | int) -> int:
@@ -38,7 +38,7 @@ def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
         if text < 0:
             raise ValueError(f"{text} is not {expected}")
         return text
-    match = _NUMBER_AND_UNIT.fullmatch(text)
+    match = re.fullmatch(_NUMBER_AND_UNIT, text, re.IGNORECASE)
     unit = units.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise ValueError(f"{text!r} is not {expected}")

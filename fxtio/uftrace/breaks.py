@@ -549,7 +549,7 @@ _TABLE: dict[str, Break] = {
 }  # fmt: skip
 
 BREAKS: dict[str, Break] = {f"uftrace.{name}": write for name, write in _TABLE.items()}
-"""What writes a directory that breaks a rule, by the id of the rule.
+"""The functions that write a directory that breaks a rule, by the id of the rule.
 
 `uftrace.source.cut` is broken if less than the whole trace may be read (`max_bytes`), `uftrace.argspec.no-demangler` if
 the extra `demangle` is not installed.

@@ -33,7 +33,7 @@ _ROWS = 1 << 40  # more records than a batch can have
 
 
 class Places:
-    """Where the records of a batch are in the body.
+    """The places of the records of a batch in the body.
 
     Args:
         begin: the byte offset of the first one in the body.

@@ -37,7 +37,7 @@ _Point = tuple[int, int, int]
 
 
 class _Fate(IntEnum):
-    """What happens to a point of a flow at the end of a batch."""
+    """The treatment of a point of a flow at the end of a batch."""
 
     DONE = 0
     """Nothing: its flow has ended, and stays as it is."""

@@ -297,13 +297,13 @@ def _numbered(keys: Array) -> tuple[Array, Array]:
     return numbers, keys[first]
 
 
-def _numbers(wanted: Array, keys: Array) -> tuple[Array, Array]:
+def _numbers(sought: Array, keys: Array) -> tuple[Array, Array]:
     """Return the index of each key in a list of distinct keys (int32), and the list with new ones at the end."""
     order = np.argsort(keys)
-    index = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    is_new = keys[index] != wanted
+    index = order[np.minimum(np.searchsorted(keys, sought, sorter=order), len(keys) - 1)]
+    is_new = keys[index] != sought
     if is_new.any():
-        fresh, inverse = np.unique(wanted[is_new], return_inverse=True)
+        fresh, inverse = np.unique(sought[is_new], return_inverse=True)
         index[is_new] = len(keys) + inverse
         keys = np.concatenate([keys, fresh])
     return index.astype(np.int32), keys

@@ -5,7 +5,7 @@ Samples have lanes of their own: for each thread the function in which most samp
 
 from __future__ import annotations
 
-from collections import Counter
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.labels import Labels
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+_SEED = secrets.randbits(64)
 _MAX_WAITING = 1_000_000
 _TABLES = ("slices", "samples", "stacks", "frames")
 _TIME_UNIT = "ns"
@@ -60,8 +62,7 @@ class Lanes:
     """A range of times divided into cells, and the slices and samples that fill them.
 
     Attributes:
-        start: the begin of the first cell, in nanoseconds.
-        end: the end of the last cell.
+        bounds: the begin of each cell, and the end of the last one, in nanoseconds.
         rows: the lanes of slices of each track, the outermost depth first.
         samples: the lanes of samples of each thread.
         unit: the unit of the samples, empty without samples; of several units, that of most samples is shown.
@@ -70,13 +71,22 @@ class Lanes:
             busiest.
     """
 
-    start: int
-    end: int
+    bounds: list[int]
     rows: list[Lane]
     samples: list[Lane]
     unit: str = ""
     most: int = 0
     more: int = 0
+
+    @property
+    def start(self) -> int:
+        """The begin of the first cell, in nanoseconds."""
+        return self.bounds[0]
+
+    @property
+    def end(self) -> int:
+        """The end of the last cell, in nanoseconds."""
+        return self.bounds[-1]
 
 
 def lanes(
@@ -106,16 +116,15 @@ def lanes(
     selection = Selection(
         threads=selection.threads, processes=selection.processes, categories=selection.categories, names=selection.names
     )
-    bounds = start + (np.arange(cells + 1) * (end - start) / cells).astype(np.int64)
-    bounds[-1] = end
+    bounds = [start + (end - start) * cell // cells for cell in range(cells + 1)]  # exact, and without overflow
     subset = chosen(timeline, selection, *_TABLES)
-    make = partial(_Content, bounds=bounds, depth=depth, selection=selection, subset=subset)
+    make = partial(_Content, bounds=np.array(bounds, np.int64), depth=depth, selection=selection, subset=subset)
     content, registry = timeline.fold(make, *_TABLES)
     labels = Labels(registry.tables())
     rows, more = content.slices.lanes(labels, limit)
     samples, more_samples = content.samples.lanes(labels, limit)
     unit, most = content.samples.unit, content.samples.most
-    return Lanes(start, end, rows, samples, unit, most, more + more_samples)
+    return Lanes(bounds, rows, samples, unit, most, more + more_samples)
 
 
 class _Content:
@@ -175,6 +184,33 @@ class _Cells:
         return rows
 
 
+class _Counts:
+    """Numbers of rows by lane."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Array, Array]] = []
+        self._count = 0
+
+    def add(self, lane: Array) -> None:
+        """Count a row for each of some lanes (int64)."""
+        codes, first = np.empty(len(lane), np.int32), np.empty(len(lane), np.int64)
+        first = first[: _native.distinct(lane.view(np.uint64), codes, first, _SEED)]
+        self._waiting.append((lane[first], np.bincount(codes)))
+        self._count += len(first)
+        if self._count > _MAX_WAITING:
+            self.sums()
+
+    def sums(self) -> tuple[Array, Array]:
+        """Return the lanes in their order, and the number of rows of each (int64)."""
+        waiting = [np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*self._waiting, strict=True)]
+        lanes, numbers = waiting or (np.empty(0, np.int64), np.empty(0, np.int64))
+        lanes, place = np.unique(lanes, return_inverse=True)
+        counts = np.zeros(len(lanes), np.int64)
+        np.add.at(counts, place, numbers)
+        self._waiting, self._count = [(lanes, counts)], 0  # what is left is bounded by lanes
+        return lanes, counts
+
+
 def _summed(rows: Array) -> Array:
     """Sum up the last row of an array for equal columns of the others."""
     rows = rows[:, np.lexsort((rows[2], rows[1], rows[0]))]
@@ -218,7 +254,7 @@ class _Slices:
         self._depth = depth
         self._rows = rows
         self._cells = _Cells(bounds)
-        self._calls = np.zeros(0, np.int64)  # by lane
+        self._calls = _Counts()  # a lane is the numbers of the track and of the depth
 
     def enter(self, slices: Table) -> None:
         """Take the slices of a batch."""
@@ -227,31 +263,28 @@ class _Slices:
         slices = cut_to(self._rows.slices(shallow), int(bounds[0]), int(bounds[-1]))
         if not slices.num_rows:
             return
-        lane = slices["track"].astype(np.int64) * self._depth + slices["depth"]
-        missing = int(lane.max()) + 1 - len(self._calls)
-        if missing > 0:
-            self._calls = np.append(self._calls, np.zeros(max(missing, len(self._calls)), np.int64))
-        np.add.at(self._calls, lane, 1)
+        lane = slices["track"].astype(np.int64) * _PAIR + slices["depth"]
+        self._calls.add(lane)
         name, start = slices["name"].codes.astype(np.int64), slices["start"]
         self._cells.add_intervals(lane, name, start, start + slices["duration"])
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
         sums, width = self._cells.sums(), np.diff(self._cells.bounds)
-        calls = np.append(self._calls, np.zeros(-len(self._calls) % self._depth, np.int64)).reshape(-1, self._depth)
-        busy = np.zeros(len(calls), np.int64)
-        outermost = sums[:, sums[0] % self._depth == 0]
-        np.add.at(busy, outermost[0] // self._depth, outermost[3])
-        tracks = np.flatnonzero(calls.any(axis=1))
-        shown = np.sort(tracks[np.argsort(-busy[tracks], kind="stable")][:limit])
+        numbers, calls = self._calls.sums()
+        tracks, place = np.unique(numbers // _PAIR, return_inverse=True)
+        busy = np.zeros(len(tracks), np.int64)
+        outermost = sums[:, sums[0] % _PAIR == 0]
+        np.add.at(busy, np.searchsorted(tracks, outermost[0] // _PAIR), outermost[3])
+        is_shown = np.zeros(len(tracks), bool)
+        is_shown[np.argsort(-busy, kind="stable")[:limit]] = True
         rows = []
-        for track in shown.tolist():
-            for depth in np.flatnonzero(calls[track]).tolist():
-                number = track * self._depth + depth
-                own = slice(*np.searchsorted(sums[0], [number, number + 1]))
-                count = int(calls[track, depth])
-                rows.append(_lane(self._registry, labels.track(track), depth, count, sums[1:, own], width))
-        return rows, len(tracks) - len(shown)
+        shown = np.flatnonzero(is_shown[place])
+        for number, count in zip(numbers[shown].tolist(), calls[shown].tolist(), strict=True):
+            own = slice(*np.searchsorted(sums[0], [number, number + 1]))
+            track, depth = divmod(number, _PAIR)
+            rows.append(_lane(self._registry, labels.track(track), depth, count, sums[1:, own], width))
+        return rows, len(tracks) - int(is_shown.sum())
 
 
 class _Samples:
@@ -270,7 +303,7 @@ class _Samples:
         self._rows = Rows(registry, Selection(int(bounds[0]), int(bounds[-1])), subset)
         self._cells = _Cells(bounds)
         self._stacks = StackCollector()
-        self._calls: Counter[int] = Counter()  # by lane
+        self._calls = _Counts()  # a lane is the numbers of the unit and of the thread
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the samples and stacks of a batch."""
@@ -299,18 +332,19 @@ class _Samples:
     def _lanes_of(self, unit: int, samples: Table) -> Array:
         """Count samples by lane, and return their lanes: the numbers of the unit and of the thread."""
         lane: Array = (unit + 1) * _PAIR + samples["thread"].astype(np.int64) + 1
-        numbers, counts = np.unique(lane, return_counts=True)
-        self._calls.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+        self._calls.add(lane)
         return lane
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the threads with the most samples, and how many threads are left out."""
-        counts: Counter[int] = Counter()
-        for lane, count in self._calls.items():
-            counts[lane // _PAIR] += count
-        if not counts:
+        numbers, calls = self._calls.sums()
+        if not len(numbers):
             return [], 0
-        unit = max(counts, key=lambda unit: (counts[unit], -unit))
+        units, place = np.unique(numbers // _PAIR, return_inverse=True)
+        counts = np.zeros(len(units), np.int64)
+        np.add.at(counts, place, calls)
+        unit = int(units[np.argmax(counts)])
+        count_of = dict(zip(numbers.tolist(), calls.tolist(), strict=True))
         self.unit = self._registry.names.values[unit - 1] if unit else "samples"
         sums = self._named(self._cells.sums())
         sums = sums[:, sums[0] // _PAIR == unit]
@@ -325,7 +359,7 @@ class _Samples:
         rows = []
         for number in numbers[shown].tolist():
             label = labels.thread(number % _PAIR - 1)
-            rows.append(_lane(self._registry, label, 0, self._calls[number], sums[1:, sums[0] == number], full))
+            rows.append(_lane(self._registry, label, 0, count_of[number], sums[1:, sums[0] == number], full))
         return rows, len(numbers) - len(shown)
 
     def _named(self, sums: Array) -> Array:

@@ -1,13 +1,15 @@
 """Imports: a span for each module that is searched and loaded, with the imports that it causes inside.
 
 While the interpreter loads a module it holds the module's lock, by a context manager; ours records when it is entered
-and left.  So none of our functions is on the stack while a module is loaded, tracebacks and warnings look the same, and
-finders, loaders and `sys.meta_path` stay as they are.
+and left.  From CPython 3.15 on, an import takes the lock without the context manager, which only reloading uses, so the
+lock is replaced, too.  So none of our functions is on the stack while a module is loaded, tracebacks and warnings look
+the same, and finders, loaders and `sys.meta_path` stay as they are.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import update_wrapper
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -15,17 +17,49 @@ from typing import Any
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.sources.patch import Patch
 
+_bootstrap: Any = sys.modules["importlib._bootstrap"]
+_TAKES_LOCKS = "_get_module_lock" in _bootstrap._find_and_load.__code__.co_names
+
 
 class Source:
-    """Replaces the context manager of the import system."""
+    """Replaces the context manager of the import system, and its locks where imports take them directly."""
 
     def start(self) -> None:
         """Begin to record imports."""
-        self._patch = Patch(sys.modules["importlib._bootstrap"], "_ModuleLockManager", _recording_manager)
+        self._patches = [Patch(_bootstrap, "_ModuleLockManager", _recording_manager)]
+        if _TAKES_LOCKS:
+            self._patches.append(Patch(_bootstrap, "_get_module_lock", _with_recording_locks))
 
     def stop(self) -> None:
         """Record no more imports."""
-        self._patch.remove()
+        for patch in self._patches:
+            patch.remove()
+
+
+class _Import:
+    """The span of one import, from before it waits for the lock of the module until it releases the lock."""
+
+    def __init__(self, patch: Patch, name: str) -> None:
+        self._patch, self._name = patch, name
+        self._site = recorder.Site("imports", name)
+        self._has_begun = recorder.begin(self._site) if patch.is_on else False
+
+    def fail(self, kind: type[BaseException]) -> None:
+        """Record the end of an import that raises an exception of this class."""
+        self._end("exception", kind.__name__)
+
+    def finish(self) -> None:
+        """Record the end of an import that succeeds."""
+        self._end("origin", _origin(sys.modules.get(self._name)))
+
+    def _end(self, key: str, value: str) -> None:
+        if self._has_begun and self._patch.is_on:
+            recorder.end(self._site, key, value)
+
+
+def _is_recorded_by_lock(name: str) -> bool:
+    """Return whether the lock of a module records while it is held, since the module will be loaded."""
+    return _TAKES_LOCKS and name not in sys.modules
 
 
 def _recording_manager(patch: Patch, manager: Any) -> type:
@@ -33,26 +67,58 @@ def _recording_manager(patch: Patch, manager: Any) -> type:
         """Holds the lock of a module.  The time that it waits for the lock is a part of the import."""
 
         def __enter__(self) -> None:
-            self._site = recorder.Site("imports", self._name)
-            self._has_begun = recorder.begin(self._site) if patch.is_on else False
+            self._import = None if _is_recorded_by_lock(self._name) else _Import(patch, self._name)
             try:
                 super().__enter__()
             except BaseException as error:  # a deadlock of two threads
-                self._end("exception", type(error).__name__)
+                if self._import is not None:
+                    self._import.fail(type(error))
                 raise
 
         def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
             super().__exit__(kind, *error)
+            if self._import is None:
+                return
             if kind is None:
-                self._end("origin", _origin(sys.modules.get(self._name)))
+                self._import.finish()
             else:
-                self._end("exception", kind.__name__)
-
-        def _end(self, key: str, value: str) -> None:
-            if self._has_begun and patch.is_on:
-                recorder.end(self._site, key, value)
+                self._import.fail(kind)
 
     return RecordingManager
+
+
+def _with_recording_locks(patch: Patch, get_lock: Any) -> Any:
+    def get_module_lock(name: str) -> Any:
+        lock = get_lock(name)
+        return _RecordingLock(patch, name, lock) if patch.is_on and _is_recorded_by_lock(name) else lock
+
+    return update_wrapper(get_module_lock, get_lock)
+
+
+class _RecordingLock:
+    """The lock of a module that will be loaded.  It is released once, also when an exception leaves the import."""
+
+    def __init__(self, patch: Patch, name: str, lock: Any) -> None:
+        self._patch, self._name, self._lock = patch, name, lock
+
+    def acquire(self) -> Any:
+        """Wait for the lock, as a part of the import."""
+        self._handled = sys.exception()  # the program may import while it handles one
+        self._import = _Import(self._patch, self._name)
+        try:
+            return self._lock.acquire()
+        except BaseException as error:  # a deadlock of two threads
+            self._import.fail(type(error))
+            raise
+
+    def release(self) -> None:
+        """Release the lock, and record the end of the import."""
+        error = sys.exception()
+        self._lock.release()
+        if error is None or error is self._handled:
+            self._import.finish()
+        else:
+            self._import.fail(type(error))
 
 
 def _origin(module: object) -> str:

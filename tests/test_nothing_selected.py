@@ -1,4 +1,4 @@
-"""What `fxtio slice` says if nothing is selected: in which range the trace has events."""
+"""The sentence that commands print if nothing is selected: in which range the trace has events."""
 
 from __future__ import annotations
 
@@ -63,6 +63,43 @@ def test_a_thread_that_is_not_there(name: str, tmp_path: Path, capsys: pytest.Ca
     assert f"nothing of {path} is selected by --thread nobody\n" in capsys.readouterr().err
     assert main(["slice", str(path), "-o", str(tmp_path / "other"), "--thread", "11"]) == 0
     assert "is selected" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]], ids=["text", "json", "csv"])
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["top"], "slices"),
+        (["top", "--by", "arg:user"], "slices with the argument 'user'"),
+        (["tree"], "slices"),
+        (["find"], "matches"),
+        (["timeline"], "slices and samples"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_questions_about_nothing(
+    command: list[str], what: str, form: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fxt(tmp_path / "whole.fxt")
+    assert main([*command, str(path), "--thread", "nobody", *form]) == 0
+    assert capsys.readouterr().err == f"fxtio: none of the {what} of {path} is selected by --thread nobody\n"
+    assert main([*command, str(path), "--from", "2us", "--to", "20us", *form]) == 0
+    assert capsys.readouterr().err == (
+        f"fxtio: none of the {what} of {path} is selected in the range from 0.000002 s to 0.00002 s; "
+        "the trace is from 0 s to 4.000001 s\n"
+    )
+    assert main([*command, str(path), *form]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_questions_about_nothing_of_an_exchange_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "whole.json"
+    path.write_text('[{"ph": "X", "name": "work", "ts": 0, "dur": 5000000, "pid": 1, "tid": 1}]')
+    assert main(["find", str(path), "--from", "1s", "--name", "idle"]) == 0
+    assert capsys.readouterr().err == (
+        f"fxtio: none of the matches of {path} is selected by --name idle in the range from 1 s to 5 s; "
+        "the trace is from 0 s to 5 s\n"
+    )
 
 
 def test_threads_of_coreprofiler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

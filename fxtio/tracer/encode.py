@@ -1,0 +1,104 @@
+"""The records that a recording writes from Python: its front, names of processes and threads, and losses.
+
+Header words are sums of the constants in `fxtio.fxt.constants`, as in the C code.  Tests compare the bytes with those
+of the typed records, which would take longer to import than many programs run.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from fxtio.fxt import constants as c
+
+MAGIC = (c.MAGIC_HEADER + c.SIZE_UNIT).to_bytes(8, "little")
+"""The record with which every trace begins."""
+
+
+def provider(koid: int, name: str) -> bytes:
+    """Return the record that names the provider, which is the process."""
+    text = _encoded(name)
+    padded = text.ljust(_padded_size(len(text)), b"\0")
+    fields = koid * c.PROVIDER_ID_UNIT + len(text) * c.PROVIDER_NAME_SIZE_UNIT
+    return _record(c.PROVIDER_HEADER + fields, extra=padded)
+
+
+def clock(rate: int, wall_ns: int) -> bytes:
+    """Return the record of the clock.
+
+    Args:
+        rate: ticks per second.
+        wall_ns: nanoseconds since the Unix epoch at tick 0.
+    """
+    return _record(c.CLOCK_HEADER, rate, 0, wall_ns)
+
+
+def process_name(process: int, name: int) -> bytes:
+    """Return the record that gives a process its name, a slot of the string table."""
+    return _record(c.PROCESS_HEADER + name * c.OBJECT_NAME_UNIT, process)
+
+
+def thread_name(thread: int, name: int, process: int, key: int) -> bytes:
+    """Return the record that gives a thread its name.
+
+    Args:
+        thread: the thread.
+        name: the slot of its name.
+        process: its process.
+        key: the slot of the text `process`.
+    """
+    header = c.THREAD_HEADER + name * c.OBJECT_NAME_UNIT + c.OBJECT_ARGUMENTS_UNIT
+    return _record(header, thread, extra=_argument(c.KOID_HEADER, key, process))
+
+
+def loss(begin: int, end: int, process: int, texts: tuple[int, int, int], count: int) -> bytes:
+    """Return the records that say how many events were lost, and between which ticks.
+
+    Args:
+        begin: the first tick.
+        end: the last tick.
+        process: the process, and the thread on whose track this is shown.
+        texts: the slots of the category, the name and the name of the argument.
+        count: the number of events.
+    """
+    category, name, key = texts
+    references = category * c.EVENT_CATEGORY_UNIT + name * c.EVENT_NAME_UNIT
+    argument = _argument(c.UINT64_HEADER, key, count) + struct.pack("<Q", end)
+    gap = _record(c.COMPLETE_HEADER + c.EVENT_ARGUMENTS_UNIT + references, begin, process, process, extra=argument)
+    return gap + _record(c.LOSS_HEADER + process * c.PROVIDER_ID_UNIT)
+
+
+def front_of(data: bytes) -> tuple[int, str, int, int] | None:
+    """Return the provider's id and name, the rate of the clock, and the time of tick 0; None if they are not in data.
+
+    The records are taken for what they should be: the caller encodes the values and compares.
+    """
+    begin = len(MAGIC)
+    words = memoryview(data)[: len(data) // 8 * 8].cast("Q")
+    if len(data) < begin + 8:
+        return None
+    header = words[begin // 8]
+    size = header // c.PROVIDER_NAME_SIZE_UNIT % c.PROVIDER_NAME_SIZE_VALUES
+    values = begin // 8 + 1 + _padded_size(size) // 8 + 1
+    if values + 3 > len(words):
+        return None
+    name = data[begin + 8 : begin + 8 + size].decode("utf-8", "surrogateescape")
+    return header // c.PROVIDER_ID_UNIT % c.PROVIDER_ID_VALUES, name, words[values], words[values + 2]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _padded_size(size: int) -> int:
+    return -(-size // 8) * 8
+
+
+def _argument(header: int, name: int, value: int) -> bytes:
+    """Return an argument with a value of one word; its name is a slot of the string table."""
+    return _record(header + name * c.ARGUMENT_NAME_UNIT, value)
+
+
+def _record(header: int, *words: int, extra: bytes = b"") -> bytes:
+    """Return the bytes of a record, or of an argument: the header with the size, words, and bytes behind them."""
+    size = 1 + len(words) + len(extra) // 8
+    return struct.pack(f"<{1 + len(words)}Q", header + size * c.SIZE_UNIT, *words) + extra

@@ -1,0 +1,97 @@
+"""What a recording costs a program at its start: the modules that are imported for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fxtio
+
+pytestmark = pytest.mark.recorder
+
+ROOT = Path(fxtio.__file__).parents[1]
+
+MAX_MODULES = 96
+"""Modules that a recorded program has, and that plain Python has not, a third of them of fxtio."""
+
+HEAVY = frozenset(
+    {
+        "argparse",
+        "ast",
+        "asyncio",
+        "dataclasses",
+        "decimal",
+        "inspect",
+        "json",
+        "logging",
+        "msgspec",
+        "numpy",
+        "shutil",
+        "signal",
+        "subprocess",
+        "tempfile",
+        "unittest",
+        "fxtio.cli.common",
+        "fxtio.codec",
+        "fxtio.formats",
+        "fxtio.fxt.layout",
+        "fxtio.fxt.records",
+        "fxtio.io",
+        "fxtio.tracer.recovery",
+    }
+)
+
+SHOW = "import sys; print(*sys.modules)"
+
+
+def modules_of(*arguments: str) -> set[str]:
+    """Return the modules that a program has which prints them, in a Python without the packages of its environment."""
+    child = subprocess.run([sys.executable, "-I", "-S", *arguments], capture_output=True, text=True, check=True)
+    return set(child.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules that a recording adds."""
+    output = tmp_path_factory.mktemp("start") / "app.fxt"
+    run = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from fxtio.cli import main; "
+    command = ["run", "-q", "-o", str(output), "-c", SHOW]
+    modules = modules_of("-c", f"{run}main({command!r})") - modules_of("-c", SHOW)
+    assert output.exists()
+    return modules
+
+
+def test_nothing_heavy_is_imported_for_a_recording(added: set[str]) -> None:
+    assert "fxtio.tracer.recording" in added
+    assert added & HEAVY == set()
+
+
+def test_few_modules_are_imported_for_a_recording(added: set[str]) -> None:
+    assert len(added) <= MAX_MODULES, sorted(added)
+
+
+def test_the_end_of_a_recording_imports_nothing(tmp_path: Path) -> None:
+    """When the interpreter ends, the program may have changed its user or root folder, and could import nothing."""
+    output = tmp_path / "app.fxt"
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import fxtio.tracer; "
+        f"recording = fxtio.start({str(output)!r}); before = set(sys.modules); "
+        "fxtio.stop(); print(*sys.modules.keys() - before)"
+    )
+    assert modules_of("-c", program) == set()
+
+
+def test_decorating_is_not_recorded(tmp_path: Path) -> None:
+    """What is imported for it is not, nor what is called."""
+    output = tmp_path / "app.fxt"
+    script = "import fxtio\n@fxtio.trace\ndef work(): ...\nwork()\n"
+    subprocess.run(
+        [sys.executable, "-m", "fxtio", "run", "-q", "-o", str(output), "-c", script], check=True, cwd=tmp_path
+    )
+    events = fxtio.open(output).table("events")
+    names = {str(name) for name in events["name"]}
+    assert "work" in names
+    assert not {name for name in names if name.startswith(("inspect.", "dis.", "ast.", "collections."))}
