@@ -149,3 +149,19 @@ print("survived")
 @pytest.mark.parametrize("seed", range(3))
 def test_chaos(seed: int, out: Path) -> None:
     assert fine(f"SEED, SECONDS = {seed}, 1.5\n{CHAOS}", out) == "survived\n"
+
+
+def test_a_recording_ends_while_another_thread_holds_the_lock_of_threading(out: Path) -> None:
+    """As when a destructor that runs while a thread ends waits for the end of the recording."""
+    source = """
+    import _thread
+    done = _thread.allocate_lock()
+    done.acquire()
+    def stop():
+        fxtio.stop()
+        done.release()
+    with threading._active_limbo_lock:
+        _thread.start_new_thread(stop, ())
+        print(done.acquire(timeout=20))
+    """
+    assert fine(source, out, start=True) == "True\n"

@@ -172,7 +172,8 @@ class Recording:
 
     def _name_threads(self) -> None:
         """Record the names of threads that have changed."""
-        for thread in threading.enumerate():
+        # Without the lock of `threading`: a thread that holds it may wait for this one, as when a destructor stops.
+        for thread in threading._enumerate():  # type: ignore[attr-defined]
             native_id, name = plain.thread_facts(thread)
             if native_id in self._thread_names:
                 self._name_thread(native_id, name)
