@@ -226,6 +226,7 @@ NOTHING = {
 def test_a_run_in_which_nothing_is_supported_says_why(kit: Path, tmp_path: Path, capsys: Capture, mode: str) -> None:
     source = """
         if operation == "serve":
+            sys.stdin.readline()
             answer(json.dumps({**HELLO, "version": "", "formats": {"mono": ["read"]}}))
             sys.stdin.read()
         elif operation == "read":

@@ -119,6 +119,11 @@ def test_damaged_traces_are_read_as_without_the_kernel(data: bytes) -> None:
     compare(data)
 
 
+def test_a_late_counter_is_reported_once() -> None:
+    late = r.Counter(2**63, 1, 1, 1, (), 0)
+    assert compare(strategies.encoded([r.Magic(), *FIRST, late, r.Instant(1, 1, 1, 1, ())])) == [True]
+
+
 PLAIN_ARGUMENT = r.Int32Argument(1, -5)
 OTHERS = [
     r.Instant(1, r.Thread(1, 2), 1, 1, ()),

@@ -173,8 +173,10 @@ PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs) 
             to.step[row] = steps[kind[row]];
             plain = read_event(&source, at[row], size[row], row, (int64_t)((uint64_t)first + (uint64_t)row),
                                tails[kind[row]], &to);
-            if (to.step[row] == SPAN_NONE)
+            if (to.step[row] == SPAN_NONE) {
                 to.track[row] = -1;
+                to.ticks[row] = 0; /* whatever reads the record reports a time that is too late */
+            }
             plain = plain && (to.step[row] != SPAN_COMPLETE || to.ticks[row] <= to.tail[row]);
         } else {
             to.step[row] = SPAN_NONE;

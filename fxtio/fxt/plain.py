@@ -33,7 +33,7 @@ class EventColumns(NamedTuple):
     Attributes:
         step: the effect of its class, see `SpanStep`, NONE for a record that is passed over (int8).
         track: the value of its thread, -1 if the step is NONE (int32).
-        ticks: its time (uint64).
+        ticks: its time, 0 if the step is NONE (uint64).
         category: the value of its category (int32).
         name: the value of its name (int32).
         tail: the word behind its arguments, such as an id; 0 without one (uint64).
