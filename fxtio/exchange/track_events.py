@@ -1,97 +1,26 @@
-"""The common part of the exporters of formats that have events on tracks, counters, and little else."""
+"""The common part of the exporters to Chrome JSON and Perfetto, which connect flows by their names."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fxtio.table import Table
-from fxtio.timeline import replay, spans
-from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import count_lost
+from fxtio.timeline.event_export import EventExporter
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.replay import Events, Replay
+from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES
-from fxtio.timeline.spans import Spans, merged
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
 
-Array = np.ndarray[Any, Any]
-
 _FLOW_NAMES = "names of points of flows, which have that of the first point now"
 
 
-class TrackEventExporter(ABC):
-    """The base of exporters that write the rows of a timeline as events in the order of time.
-
-    See `fxtio.formats.Exporter`.
-
-    Args:
-        sink: where the exporter writes.
-        registry: the names and tracks.
-        pairs: all slices are pairs of a begin and an end, see `fxtio.timeline.replay.Replay`.
-    """
-
-    LOST: ClassVar[Mapping[str, str]] = {"allocations": "allocations"}
-    """Tables that the format does not have, and phrases for their rows."""
-
-    TABLES: ClassVar[tuple[str, ...]] = (
-        *replay.TABLES,
-        *spans.TABLES,
-        "args",
-        "counters",
-        "logs",
-        "scheduling",
-        "wakeups",
-        "allocations",
-    )
+class TrackEventExporter(EventExporter):
+    """The base of exporters whose flows have one name each, see `EventExporter`."""
 
     def __init__(self, sink: Sink, registry: Registry, *, pairs: bool = False) -> None:
-        self.losses: Counter[str] = Counter()
-        self._sink = sink
-        self._registry = registry
-        self._replay = Replay(registry, pairs=pairs)
-        self._spans = Spans(registry)
-        self._arguments = Arguments()
+        super().__init__(sink, registry, pairs=pairs)
         self._flows: dict[tuple[int, int], tuple[int, int]] = {}  # name and category of the first point of each
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Write the rows of a batch."""
-        self._arguments.enter(tables)
-        events = merged(self._replay.enter(tables), self._spans.enter(tables))
-        if events is not None:
-            self._write_events(events, self._arguments.of(events.event, events.end_event))
-        self._arguments.leave(tables)
-        if "counters" in tables:
-            self._write_counters(tables["counters"])
-        if "logs" in tables:
-            self._write_logs(tables["logs"])
-        count_lost(self.losses, tables, self.LOST)
-
-    def finish(self) -> None:
-        """Write the ends of spans that are still open, and count what the events do not show."""
-        events = self._spans.finish()
-        if events is not None:
-            self._write_events(events, self._arguments.of(events.event))
-        self._replay.note_losses(self.losses)
-        self._spans.note_losses(self.losses)
-
-    @abstractmethod
-    def _write_events(self, events: Events, arguments: ArgumentRows) -> None:
-        """Write events and their arguments."""
-
-    @abstractmethod
-    def _write_counters(self, counters: Table) -> None:
-        """Write values of counters."""
-
-    @abstractmethod
-    def _write_logs(self, logs: Table) -> None:
-        """Write messages."""
 
     def _flow_labels(self, flows: Events) -> list[tuple[int, int]]:
         """Return the codes of name and category for each point of a flow.

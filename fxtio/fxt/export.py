@@ -6,12 +6,11 @@ id is that of the track, and its thread the first one of the process.  Perfetto 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,13 +24,12 @@ from fxtio.fxt.listed import ListedArguments
 from fxtio.fxt.records import Koid, Thread
 from fxtio.fxt.writer import FxtWriter
 from fxtio.table import Categories, Optional, Table
-from fxtio.timeline import replay, spans
-from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.losses import Texts, count_lost
+from fxtio.timeline.arguments import ArgumentRows
+from fxtio.timeline.event_export import EventExporter
+from fxtio.timeline.losses import Texts
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.replay import Events, Replay
+from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
-from fxtio.timeline.spans import Spans, merged
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
@@ -67,7 +65,6 @@ _IDLE = np.iinfo(np.int32).min
 """The weight by which readers recognize the idle thread."""
 
 _STATES = {state.name.lower(): state for state in ThreadState}
-_LOST = {"allocations": "allocations"}
 _CUT = f"names and texts over {MAX_TEXT_BYTES:,} bytes, which are cut"
 _MANY = f"arguments beyond {MAX_ARGUMENTS} of an event"
 _LEVELS = "levels of log messages"
@@ -97,20 +94,11 @@ _SHORT = [
 """The index of a class of integers, that of a shorter one, and the smallest and largest value of the shorter one."""
 
 
-class Exporter:
+class Exporter(EventExporter):
     """Writes an FXT trace, see `fxtio.formats.Exporter`."""
 
-    TABLES: ClassVar[tuple[str, ...]] = (
-        *replay.TABLES, *spans.TABLES, "args", "counters", "logs", "scheduling", "wakeups", *_LOST,
-    )  # fmt: skip
-
     def __init__(self, sink: Sink, registry: Registry) -> None:
-        self.losses: Counter[str] = Counter()
-        self._registry = registry
-        self._sink = sink
-        self._replay = Replay(registry)
-        self._spans = Spans(registry)
-        self._arguments = Arguments()
+        super().__init__(sink, registry)
         self._texts = Texts(registry.names, self._text)
         self._threads: list[Thread] = []  # of each track
         self._thread_of_process: dict[int, int] = {}
@@ -130,28 +118,17 @@ class Exporter:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch."""
-        self._arguments.enter(tables)
-        events = merged(self._replay.enter(tables), self._spans.enter(tables))
-        self._define(every="scheduling" in tables or "wakeups" in tables)
-        if events is not None:
-            self._write_events(events, self._arguments.of(events.event, events.end_event))
-        self._arguments.leave(tables)
-        if "counters" in tables:
-            self._write_counters(tables["counters"])
-        if "logs" in tables:
-            self._write_logs(tables["logs"])
+        super().enter(tables)
         self._write_switches(tables)
-        count_lost(self.losses, tables, _LOST)
 
     def finish(self) -> None:
         """Write the rest of the trace."""
-        events = self._spans.finish()
-        if events is not None:
-            self._write_events(events, self._arguments.of(events.event))
+        super().finish()
         self._define(every=False)
         self._writer.close()
-        self._replay.note_losses(self.losses)
-        self._spans.note_losses(self.losses)
+
+    def _prepare(self, tables: Mapping[str, Table]) -> None:
+        self._define(every="scheduling" in tables or "wakeups" in tables)
 
     # Names, threads and ids.
 

@@ -51,6 +51,14 @@ class Chunks(NamedTuple):
         words = 1 + -(-len(text) // 8)
         return filler_header(words).to_bytes(8, "little") + text.ljust((words - 1) * 8, b"\0")
 
+    def records_of(self, page: int) -> range:
+        """Return the bytes of a page that hold records, all but the words that join it with the others.
+
+        Args:
+            page: the byte offset of the page.
+        """
+        return range(page + 8, page + self.page - 8)
+
     def chunk_of(self, records: bytes) -> bytes:
         """Return a chunk of one page that holds some records, to be written behind the others."""
         rest = self.page // 8 - 1 - len(records) // 8
@@ -123,7 +131,7 @@ def in_order(chunks: Chunks, read: Read) -> Iterator[Chunk]:
     Yields:
         The chunks by the time of their first event, those without events last.
     """
-    offsets, sizes, ticks = _found(chunks, read)
+    offsets, sizes, ticks = _scan(chunks, read)
     excess = sizes[-1] % chunks.page if sizes else 0
     is_cut = excess > 0 and _is_shown(offsets[-1], sizes[-1], chunks.page, read)
     if excess and not is_cut:  # the copy of a full chunk was not complete
@@ -131,14 +139,14 @@ def in_order(chunks: Chunks, read: Read) -> Iterator[Chunk]:
     before: Chunk | None = None
     for index in sorted(range(len(offsets)), key=lambda index: (ticks[index], offsets[index])):
         chunk = Chunk(offsets[index], sizes[index], ticks[index], is_cut and index == len(offsets) - 1)
-        if before is not None and not _are_copies(before, chunk, chunks.page, read):
+        if before is not None and not _are_copies(before, chunk, chunks, read):
             yield before
         before = chunk
     if before is not None:
         yield before
 
 
-def _found(chunks: Chunks, read: Read) -> tuple[array[int], array[int], array[int]]:
+def _scan(chunks: Chunks, read: Read) -> tuple[array[int], array[int], array[int]]:
     """Return offsets, sizes and first ticks of all chunks, as they follow in the file."""
     offsets, ticks = array("Q"), array("Q")
     step = chunks.page // 8
@@ -195,7 +203,7 @@ def _is_shown(offset: int, size: int, page: int, read: Read) -> bool:
     return True
 
 
-def _are_copies(first: Chunk, second: Chunk, page: int, read: Read) -> bool:
+def _are_copies(first: Chunk, second: Chunk, chunks: Chunks, read: Read) -> bool:
     """Return whether two chunks hold the same events."""
     if first.tick != second.tick or first.tick == _LATEST:
         return False
@@ -205,5 +213,5 @@ def _are_copies(first: Chunk, second: Chunk, page: int, read: Read) -> bool:
         buffer = bytearray(size)
         del buffer[read(chunk.offset, memoryview(buffer)) :]
         data.append(buffer)
-    bounds = [(begin + 8, begin + page - 8) for begin in range(0, size, page)]  # without the words that join pages
-    return all(data[0][begin:end] == data[1][begin:end] for begin, end in bounds)
+    places = [chunks.records_of(begin) for begin in range(0, size, chunks.page)]
+    return all(data[0][place.start : place.stop] == data[1][place.start : place.stop] for place in places)

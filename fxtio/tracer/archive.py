@@ -124,7 +124,7 @@ class DamagedError(OSError):
 
 
 class Tally:
-    """What was copied.
+    """The number of events that were copied to a finished recording.
 
     Attributes:
         events: the number of events; those in files that had ended before are not counted.
@@ -140,11 +140,12 @@ class Tally:
         pages = max((os.fstat(fd).st_size - chunks.begin) // chunks.page, 0)
         sample = sorted({number * pages // _PAGES_IN_SAMPLE for number in range(_PAGES_IN_SAMPLE)} if pages else ())
         output = bytearray(MAX_RECORD_WORDS * 8)
-        found = 0
+        in_sample = 0
         for page in sample:
-            records = os.pread(fd, chunks.page - 16, chunks.begin + page * chunks.page + 8)
-            found += recorder.merge((records,), array("Q", [0]), _LATEST_TICK, output)[1]
-        self.events += found * pages // max(len(sample), 1)
+            place = chunks.records_of(chunks.begin + page * chunks.page)
+            records = os.pread(fd, len(place), place.start)
+            in_sample += recorder.merge((records,), array("Q", [0]), _LATEST_TICK, output)[1]
+        self.events += in_sample * pages // max(len(sample), 1)
         self.is_estimate = True
 
 
