@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -121,6 +122,18 @@ def test_what_is_left(
     assert {row["event"] for row in rows["args"]} == set(whole["args"]["event"].tolist()) - lost
     assert sum(count for phrase, count in left_out.items() if phrase.startswith("slices")) == len(gone)
     assert left_out["arguments of slices that are left out"] == len(lost)
+
+
+def test_deep_stacks_take_few_rounds() -> None:
+    """A round for each level would make a deep trace take hours."""
+    depth = 3000
+    timeline = timeline_of([(level, 2 * depth - level, True) for level in range(depth)], [depth], [])
+    with mock.patch.object(np, "searchsorted", wraps=np.searchsorted) as searches:
+        rows, left_out = simplified(timeline, Simplification(max_depth=1))
+    assert [row["depth"] for row in rows["slices"]] == [0]
+    assert [row["slice"] for row in rows["instants"]] == [rows["slices"][0]["id"]]
+    assert left_out["slices with 1 or more around them"] == depth - 1
+    assert searches.call_count < 200
 
 
 def test_numbers_that_make_no_sense() -> None:

@@ -130,12 +130,8 @@ class Simplified:
         present = [name for name in _NEEDED if name in tables]
         ids, parents = (np.concatenate([_NONE, *(tables[each][key] for each in present)]) for key in ("id", "parent"))
         dropped = np.concatenate([np.empty(0, bool), *(self._is_unwanted(tables[name]) for name in present)])
-        dropped |= np.isin(ids, self._left_out_open[0])
-        while True:
-            more = ~dropped & np.isin(parents, np.concatenate([ids[dropped], self._left_out_open[0]]))
-            if not more.any():
-                break
-            dropped |= more
+        dropped |= np.isin(ids, self._left_out_open[0]) | np.isin(parents, self._left_out_open[0])
+        dropped = _with_those_within(ids, parents, dropped)
         around = (
             np.concatenate([self._left_out_open[0], ids[dropped]]),
             np.concatenate([self._left_out_open[1], parents[dropped]]),
@@ -212,18 +208,41 @@ _NONE = np.empty(0, np.int64)
 _EVENTS = ("event", "end_event")
 
 
+def _with_those_within(ids: Array, parents: Array, chosen: Array) -> Array:
+    """Return which slices are chosen, or lie within a chosen one at any depth (bool).
+
+    Each round looks twice as far up as the one before it, so a deep stack needs few.
+    """
+    count = len(ids)
+    order = np.argsort(ids)
+    above = np.append(order, count)[_places(ids[order], parents)]  # the row of the parent, `count` for none
+    above, result = np.append(above, count), np.append(chosen, False)
+    while (above < count).any():
+        result |= result[above]
+        above = above[above]
+    return result[:count]
+
+
 def _outer(ids: Array, around: tuple[Array, Array]) -> Array:
-    """Return ids of slices, with the nearest one around it that is left in place of each that is left out."""
+    """Return ids of slices, with the nearest one around it that is left in place of each that is left out.
+
+    Args:
+        ids: the ids.
+        around: the ids of the slices that are left out, and of the slices around them.
+    """
     order = np.argsort(around[0], kind="stable")
-    numbers, outer = around[0][order], around[1][order]
-    result = ids.copy()
-    while len(numbers):
-        places = np.minimum(np.searchsorted(numbers, result), len(numbers) - 1)
-        hits = numbers[places] == result
-        if not hits.any():
-            break
-        result[hits] = outer[places[hits]]
-    return result
+    numbers, outer = around[0][order], np.append(around[1][order], -1)
+    while ((places := _places(numbers, outer)) < len(numbers)).any():  # each round looks twice as far out
+        outer = np.where(places < len(numbers), outer[places], outer)
+    places = _places(numbers, ids)
+    return np.where(places < len(numbers), outer[places], ids)
+
+
+def _places(numbers: Array, values: Array) -> Array:
+    """Return the place of each value in sorted numbers; the count of the numbers for a value that is not there."""
+    places = np.searchsorted(numbers, values)
+    is_there = np.append(numbers, 0)[places] == values
+    return np.where(is_there & (places < len(numbers)), places, len(numbers))
 
 
 def _with(table: Table, name: str, column: Column) -> Table:
