@@ -22,7 +22,7 @@ import fxtio
 from fxtio.fxt import FxtTrace
 from fxtio.fxt.layout import MAX_RECORD_WORDS, EventWord, LogWord, RecordWord
 from fxtio.fxt.records import DurationBegin, DurationEnd, Event
-from fxtio.fxt.unfinished import Chunks, filler_header, in_order
+from fxtio.fxt.unfinished import Chunks, filler, filler_header, in_order
 from fxtio.tracer import absent, archive
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.recovery import RecoveryError, recover
@@ -290,7 +290,7 @@ def test_a_kill_between_showing_and_hiding_doubles_nothing(out: Path) -> None:
         data = bytearray(out.read_bytes())
         live = data[chunks.begin : chunks.begin + recorder.CHUNK_BYTES]
         for copied in (recorder.CHUNK_BYTES, chunks.page * 24):
-            last = filler_header(1).to_bytes(8, "little")
+            last = filler(1)
             out.write_bytes(data + live[: copied - 8] + last)
             assert numbers(out) == list(range(9_000))
             recover(out)
@@ -312,7 +312,7 @@ def test_every_order_of_killing_while_events_are_put_in_order(out: Path) -> None
         data = out.read_bytes()
         page, size = chunks.page, recorder.CHUNK_BYTES
         live = data[chunks.begin : chunks.begin + size]
-        hidden = filler_header(page // 8).to_bytes(8, "little") + live[8:]
+        hidden = filler(page // 8) + live[8:]
         states = [data + hidden[:count] for count in (8, page, page + 8, 3 * page, size)]
         states.append(data + live)  # shown twice
         states.append(data[: chunks.begin] + hidden + data[chunks.begin + size :] + live)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -95,3 +96,10 @@ def test_decorating_is_not_recorded(tmp_path: Path) -> None:
     names = {str(name) for name in events["name"]}
     assert "work" in names
     assert not {name for name in names if name.startswith(("inspect.", "dis.", "ast.", "collections."))}
+
+
+def test_flags_of_code_are_those_of_inspect() -> None:
+    """They are known to the tracer, since importing `inspect` takes long."""
+    from fxtio.tracer import decorate, interrupts
+
+    assert (decorate._NESTED, interrupts._VARARGS) == (inspect.CO_NESTED, inspect.CO_VARARGS)

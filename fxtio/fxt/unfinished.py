@@ -49,7 +49,7 @@ class Chunks(NamedTuple):
         """Return the record that says this in the file."""
         text = _TEXT.format(self.page, self.begin).encode()
         words = 1 + -(-len(text) // 8)
-        return filler_header(words).to_bytes(8, "little") + text.ljust((words - 1) * 8, b"\0")
+        return filler(words) + text.ljust((words - 1) * 8, b"\0")
 
     def records_of(self, page: int) -> range:
         """Return the bytes of a page that hold records, all but the words that join it with the others.
@@ -62,8 +62,7 @@ class Chunks(NamedTuple):
     def chunk_of(self, records: bytes) -> bytes:
         """Return a chunk of one page that holds some records, to be written behind the others."""
         rest = self.page // 8 - 1 - len(records) // 8
-        words = [filler_header(1).to_bytes(8, "little"), records, filler_header(rest).to_bytes(8, "little")]
-        return b"".join(words).ljust(self.page, b"\0")
+        return (filler(1) + records + filler(rest)).ljust(self.page, b"\0")
 
     @classmethod
     def of(cls, head: bytes) -> Chunks | None:
@@ -106,8 +105,16 @@ class Chunk(NamedTuple):
 
 
 def filler_header(words: int) -> int:
-    """Return the header of a record of so many words that every reader skips: slot 0.  spec: String record"""
+    """Return the header of a record of so many words that every reader skips: a string in slot 0.
+
+    spec: String record
+    """
     return c.FILLER_HEADER + words * c.SIZE_UNIT
+
+
+def filler(words: int) -> bytes:
+    """Return the bytes of a header of `filler_header`."""
+    return filler_header(words).to_bytes(8, "little")
 
 
 def size_of(header: int) -> int:

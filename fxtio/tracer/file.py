@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fxtio.fxt.constants import MAX_RECORD_WORDS
-from fxtio.fxt.unfinished import Chunks, filler_header
+from fxtio.fxt.unfinished import Chunks, filler
 from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed, unfinished_name
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
@@ -89,7 +89,7 @@ class RecordingFile:
             os.ftruncate(self.fd, self.end)
             os.pwrite(self.fd, front + mark, 0)
             for offset in range(self.definitions, self.end, _MAX_FILLER_BYTES):
-                os.pwrite(self.fd, _filler(min(_MAX_FILLER_BYTES, self.end - offset) // 8), offset)
+                os.pwrite(self.fd, filler(min(_MAX_FILLER_BYTES, self.end - offset) // 8), offset)
             unfinished.replace(self.live)
         except BaseException:
             os.close(self.fd)
@@ -170,7 +170,7 @@ class RecordingFile:
         """Keep the file, in which the events are in order, and write the records of child processes behind it."""
         tally.add_sample(self.fd, self.chunks)
         size = len(self.chunks.mark())
-        unmarked = _filler(size // 8).ljust(size, b"\0")
+        unmarked = filler(size // 8).ljust(size, b"\0")
         os.pwrite(self.fd, unmarked, self.definitions - size)  # readers need not put it in order any more
         with open(os.dup(self.fd), "r+b") as file:
             file.seek(0, os.SEEK_END)
@@ -236,8 +236,3 @@ def high_descriptor(fd: int) -> int:
         return fd
     os.close(fd)
     return moved
-
-
-def _filler(words: int) -> bytes:
-    """Return the header of a record of so many words that every reader skips."""
-    return filler_header(words).to_bytes(8, "little")
