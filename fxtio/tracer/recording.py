@@ -38,6 +38,8 @@ class Summary(NamedTuple):
         inlined: how often a name that did not fit into the tables is in its event instead.
         parts: the number of child processes whose records are in the trace.
         left: parts of the trace that are still beside it, because their processes run: `fxtio merge` joins them later.
+        unmatched: options that name something to record which the program does not have, perhaps because it is
+            misspelled: pairs such as `("include", "myap")` and `("category", "htpt")`.
     """
 
     path: Path
@@ -50,6 +52,7 @@ class Summary(NamedTuple):
     inlined: int
     parts: int
     left: tuple[Path, ...]
+    unmatched: tuple[tuple[str, str], ...]
 
 
 class Recording:
@@ -77,7 +80,7 @@ class Recording:
         without = {name[1:] for name in options.categories if name.startswith("-")}
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
         min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
-        accepted = functions.Filter(options.include, options.exclude) if options.functions else None
+        self._accepted = functions.Filter(options.include, options.exclude) if options.functions else None
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
         provider = self._pid, _program_name()
@@ -106,12 +109,12 @@ class Recording:
             interrupt_hook=interrupts,
         )
         try:
-            self._begin(accepted, min_ticks)
+            self._begin(min_ticks)
         except BaseException:  # the caller has no recording that it could stop
             self._abandon()
             raise
 
-    def _begin(self, accepted: functions.Filter | None, min_ticks: int) -> None:
+    def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
         recorder.define(encode.process_name(self._pid, recorder.reference(_program_name())))
         if self.options.children:
@@ -120,7 +123,7 @@ class Recording:
         for source in self._sources:
             source.start()
         self.triggers.install()
-        engine = functions.start(accepted, self.options.c_functions, self.options.max_depth, min_ticks)
+        engine = functions.start(self._accepted, self.options.c_functions, self.options.max_depth, min_ticks)
         recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0])
 
     def _abandon(self) -> None:
@@ -191,7 +194,7 @@ class Recording:
         """
         with self._lock:
             self._has_ended = True
-            counts, is_in_order = self._end()
+            counts, is_in_order, unmatched = self._end()
         self._dumps.wait()
         is_first_process = self.trace == self._file.path
         parts, running = self._parts() if is_first_process and self.options.children else ([], ())
@@ -208,6 +211,7 @@ class Recording:
             counts["inlined"],
             parts=len(parts),
             left=running,
+            unmatched=() if parts or running else unmatched,
         )
         if summary.lost:
             message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
@@ -220,11 +224,12 @@ class Recording:
         running = tuple(part for part, fault in candidates if fault == archive.RUNNING)
         return [part for part, fault in candidates if not fault], running
 
-    def _end(self) -> tuple[dict[str, int], bool]:
+    def _end(self) -> tuple[dict[str, int], bool, tuple[tuple[str, str], ...]]:
         """Stop everything that records, and write what is known only at the end.
 
         Returns:
-            The recorder's counts and the last tick, and whether each thread's events are in order in the file.
+            The recorder's counts and the last tick, whether each thread's events are in order in the file, and
+            `unmatched` of the summary.
         """
         recorder.unrecorded(self.triggers.remove)
         self._stop_sources()
@@ -238,7 +243,14 @@ class Recording:
         if lost := recorder.lost():
             recorder.define(self._loss(ticks, *lost))
         is_in_order = self._file.is_large and recorder.settle()
-        return {**recorder.stop(), "ticks": ticks}, is_in_order
+        unmatched = self._unmatched()
+        return {**recorder.stop(), "ticks": ticks}, is_in_order, unmatched
+
+    def _unmatched(self) -> tuple[tuple[str, str], ...]:
+        """Return the options that name something which the program does not have."""
+        patterns = self._accepted.unmatched() if self._accepted else []
+        categories = sorted(recorder.unseen_categories())
+        return (*(("include", text) for text in patterns), *(("category", text) for text in categories))
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):

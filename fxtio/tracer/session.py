@@ -28,6 +28,8 @@ class _Process:
         lock: keeps starts and stops apart.
         recording: the recording that runs, if any.
         reports_at_exit: whether to say at the end what was recorded, and where the trace is.
+        is_quiet: whether to say of that only what is wrong.
+        ignored: the traces of `tracing` blocks that record to another one; each is reported once.
     """
 
     def __init__(self) -> None:
@@ -37,7 +39,8 @@ class _Process:
         """Return to the initial state, with a new lock: after a fork, another thread may have held the old one."""
         self.lock = threading.RLock()
         self.recording: Recording | None = None
-        self.reports_at_exit = False
+        self.reports_at_exit = self.is_quiet = False
+        self.ignored: set[str] = set()
 
 
 _process = _Process()
@@ -137,7 +140,10 @@ def dump(path: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 class tracing:  # noqa: N801  # used like a function
-    """Record what happens inside of a `with` block.  Inside of another recording it does nothing: events go there.
+    """Record what happens inside of a `with` block.
+
+    While another recording runs it does nothing but say so in a line on standard error: events go to that recording,
+    with its options.
 
     Args:
         output: the trace; `.zst`, `.gz` and `.xz` compress it at the end.
@@ -152,6 +158,8 @@ class tracing:  # noqa: N801  # used like a function
         with _process.lock:
             if _process.recording is None:
                 self._recording = begin(self._options)
+            else:
+                _report_ignored(str(self._options.output), _process.recording)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -162,9 +170,21 @@ class tracing:  # noqa: N801  # used like a function
                 warnings.warn(f"the trace is not in its final form: {error}", RecordingWarning, stacklevel=2)
 
 
-def report_at_exit() -> None:
-    """Say on standard error at the end of the program what was recorded, where it is, and how to look at it."""
-    _process.reports_at_exit = True
+def _report_ignored(output: str, recording: Recording) -> None:
+    """Say that a block records to another trace than its own."""
+    if output not in _process.ignored:
+        _process.ignored.add(output)
+        path = _as_seen_here(recording.trace)
+        report(f"tracing({output!r}): a recording runs already; events go to {path}, and {output} is not written")
+
+
+def report_at_exit(*, quiet: bool = False) -> None:
+    """Say on standard error at the end of the program what was recorded, where it is, and how to look at it.
+
+    Args:
+        quiet: say only what is wrong.
+    """
+    _process.reports_at_exit, _process.is_quiet = True, quiet
 
 
 def _at_exit() -> None:
@@ -174,7 +194,7 @@ def _at_exit() -> None:
             recording.triggers.at_exit()
         summary = stop()
         if summary is not None and _process.reports_at_exit:
-            _report(summary)
+            _report(summary, quiet=_process.is_quiet)
     except KeyboardInterrupt:  # while the file is rewritten
         live = recording and recording.live
         report(f"interrupted: {live} is complete but not finished: `fxtio recover` finishes it later")
@@ -184,8 +204,12 @@ def _at_exit() -> None:
         report(str(error))
 
 
-def _report(summary: Summary) -> None:
+def _report(summary: Summary, *, quiet: bool) -> None:
     """Say what was recorded, and in the last line how to look at it."""
+    for option, value in summary.unmatched:
+        report(f"nothing in the program matches --{option} {shlex.quote(value)}")
+    if quiet:
+        return
     if summary.left:
         names = ", ".join(part.name for part in summary.left)
         count = len(summary.left)

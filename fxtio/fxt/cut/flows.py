@@ -6,14 +6,13 @@ body.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from fxtio import _native
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Places
@@ -30,7 +29,6 @@ _STEPS: dict[type[Record], EventType] = {  # of consecutive numbers
     r.FlowStep: EventType.FLOW_STEP,
     r.FlowEnd: EventType.FLOW_END,
 }
-_SEED = secrets.randbits(64)
 
 _Point = tuple[int, int, int]
 """A point of a flow that was written: its byte offset in the body, its size in bytes, its header word."""
@@ -190,8 +188,7 @@ class Flows:
             is_written: whether they were written.
             is_last: there are no more points.
         """
-        codes, first = np.empty(len(number), np.int32), np.empty(len(number), np.int64)
-        first = first[: _native.distinct(number, codes, first, _SEED)]
+        codes, first = number_distinct(number)
         index, count = codes.astype(np.intp), len(first)
         last = np.empty(count, np.int64)
         last[index] = np.arange(len(number))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio import _native
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
@@ -17,7 +17,6 @@ from fxtio.fxt.rules.view import MAX_KEPT
 Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
-_SEED = secrets.randbits(64)
 _CLASSES = (r.Counter, r.ContextSwitch, r.LegacyContextSwitch)
 
 
@@ -73,8 +72,7 @@ class Latest:
 def _last_of_each(keys: Array, ticks: Array) -> Array:
     """Return the indices of the latest row of each key (ascending); of equal ticks, the last one is the latest."""
     if (ticks[1:] >= ticks[:-1]).all():
-        codes, first = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
-        count = _native.distinct(np.ascontiguousarray(keys[::-1]), codes, first, _SEED)
-        return np.sort(len(keys) - 1 - first[:count])
+        _, first = number_distinct(keys[::-1])
+        return np.sort(len(keys) - 1 - first)
     order = np.lexsort((ticks, keys))
     return np.sort(order[np.append(np.diff(keys[order]) != 0, True)])

@@ -16,6 +16,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SpanFault, SpanStep
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
@@ -25,7 +26,6 @@ from fxtio.fxt.rules.view import MAX_KEPT
 Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
-_SEED = secrets.randbits(64)
 _FEW = 4_096  # so many records cannot have too many bytes
 _FLOWS = (r.FlowBegin, r.FlowStep, r.FlowEnd)
 
@@ -292,8 +292,7 @@ def _of_provider(keys: Array, provider: int | Array) -> Array:
 
 def _numbered(keys: Array) -> tuple[Array, Array]:
     """Return the number of each key among the distinct keys (int32), and these (uint64)."""
-    numbers, first = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
-    first = first[: _native.distinct(keys, numbers, first, _SEED)]
+    numbers, first = number_distinct(keys)
     return numbers, keys[first]
 
 
