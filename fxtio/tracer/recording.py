@@ -59,13 +59,21 @@ class Recording:
         options: what is recorded.
         clock: the clock of a parent process, which records the same trace; a new one unless given.
         parent: the trace that this recording is a part of, if it is a child's.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
 
     Raises:
         OSError: the file cannot be written.
         ValueError: an option makes no sense.
     """
 
-    def __init__(self, options: Options, clock: RecordingClock | None = None, parent: Path | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        clock: RecordingClock | None = None,
+        parent: Path | None = None,
+        *,
+        is_finished_elsewhere: bool = False,
+    ) -> None:
         self.options = options = options.normalized()
         self.clock = clock or RecordingClock.start()
         self._pid = os.getpid()
@@ -81,7 +89,9 @@ class Recording:
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
         provider = self._pid, _program_name()
-        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=parent is not None)
+        self._is_finished_elsewhere = is_finished_elsewhere
+        self._is_kept = is_finished_elsewhere or parent is not None
+        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=self._is_kept)
         self.trace = parent or self._file.path
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
@@ -193,8 +203,7 @@ class Recording:
             self._has_ended = True
             counts, is_in_order = self._end()
         self._dumps.wait()
-        is_first_process = self.trace == self._file.path
-        parts, running = self._parts() if is_first_process and self.options.children else ([], ())
+        parts, running = ([], ()) if self._is_kept or not self.options.children else self._parts()
         tally = self._file.finish(self.clock.rate, parts, in_order=is_in_order)
         duration = counts["ticks"] * NS_PER_SECOND // self.clock.rate
         summary = Summary(
@@ -209,7 +218,7 @@ class Recording:
             parts=len(parts),
             left=running,
         )
-        if summary.lost:
+        if summary.lost and not self._is_finished_elsewhere:
             message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
             warnings.warn(message, RecordingWarning, stacklevel=3)
         return summary

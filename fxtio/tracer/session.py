@@ -7,7 +7,7 @@ import os
 import shlex
 import threading
 import warnings
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +60,14 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
     return begin(Options(output, **options))
 
 
-def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
-    """Begin to record; with the clock of a parent process, as a part of its trace."""
+def begin(options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False) -> Recording:
+    """Begin to record; with the clock of a parent process, as a part of its trace.
+
+    Args:
+        options: what is recorded.
+        clock: the clock of the parent process.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
+    """
     require_recorder()
     from fxtio.tracer.recording import Recording, child_recording  # needs POSIX, as the recorder does
 
@@ -69,37 +75,16 @@ def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
         if _process.recording is not None:
             raise RuntimeError(f"a recording to {_process.recording.options.output} runs already")
         if clock is None:
-            recording = Recording(options)
+            recording = Recording(options, is_finished_elsewhere=is_finished_elsewhere)
         else:
             recording = child_recording(options, clock, Path(options.output))
         _process.recording = recording
         return recording
 
 
-@cache  # in a virtual environment Python reads `fxtio.pth` twice
-def start_from_environment() -> None:
-    """Begin to record if the environment variables ask for it; `fxtio.pth` calls this when Python starts.
-
-    A program that cannot be recorded runs all the same; the reason is written to standard error.
-    """
-    from fxtio.tracer import environment
-
-    if not environment.is_fork_server():
-        _start_as_requested()
-    elif os.environ.get(environment.OUTPUT):
-        server = os.getpid()
-        os.register_at_fork(after_in_child=lambda: _start_as_requested() if os.getppid() == server else None)
-
-
-def _start_as_requested() -> None:
-    try:
-        require_recorder()
-        from fxtio.tracer import environment
-
-        if _process.recording is None and (request := environment.requested()):
-            begin(*request)
-    except Exception as error:
-        report(f"nothing is recorded: {error}")
+def current() -> Recording | None:
+    """Return the recording of this process that runs, if any."""
+    return _process.recording
 
 
 def stop() -> Summary | None:
@@ -174,7 +159,7 @@ def _at_exit() -> None:
             recording.triggers.at_exit()
         summary = stop()
         if summary is not None and _process.reports_at_exit:
-            _report(summary)
+            report_summary(summary)
     except KeyboardInterrupt:  # while the file is rewritten
         live = recording and recording.live
         report(f"interrupted: {live} is complete but not finished: `fxtio recover` finishes it later")
@@ -184,8 +169,8 @@ def _at_exit() -> None:
         report(str(error))
 
 
-def _report(summary: Summary) -> None:
-    """Say what was recorded, and in the last line how to look at it."""
+def report_summary(summary: Summary) -> None:
+    """Say on standard error what was recorded, and in the last line how to look at it."""
     if summary.left:
         names = ", ".join(part.name for part in summary.left)
         count = len(summary.left)
