@@ -101,12 +101,12 @@ def _stop(attachment: Any, pid: int) -> None:
     _finish(recordings[0].path, attachment.stop(_say_waiting), 0)
 
 
-def _end(attachment: Any) -> dict[str, int]:
+def _end(attachment: Any) -> dict[str, Any]:
     """End the recording; return nothing if the program has ended, or has ended the recording itself."""
     from fxtio.tracer.attaching import AttachError
 
     try:
-        counts: dict[str, int] = attachment.stop(_say_waiting)
+        counts: dict[str, Any] = attachment.stop(_say_waiting)
     except KeyboardInterrupt:
         pid = attachment.process.pid
         raise FxtioError(f"process {pid} is still recorded; `fxtio attach --stop {pid}` ends that") from None
@@ -116,14 +116,14 @@ def _end(attachment: Any) -> dict[str, int]:
     return counts
 
 
-def _finish(live: Path, counts: dict[str, int], duration_ns: int) -> None:
+def _finish(live: Path, counts: dict[str, Any], duration_ns: int) -> None:
     """Finish the trace, and say what it has."""
     from fxtio.tracer.recording import Summary
     from fxtio.tracer.recovery import recover
     from fxtio.tracer.session import report_summary
 
     recovered = recover(live)
-    values = {"duration_ns": duration_ns, "lost": 0, "cut": 0, "dropped": 0, "inlined": 0} | counts
+    values = {"duration_ns": duration_ns, "lost": 0, "cut": 0, "dropped": 0, "inlined": 0, "unmatched": ()} | counts
     report_summary(Summary(path=recovered.path, events=recovered.events, is_estimate=False, parts=0, left=(), **values))
 
 

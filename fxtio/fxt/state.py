@@ -9,14 +9,12 @@ spec: Provider section metadata, String record, Thread record, Initialization re
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fxtio import _native
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -29,6 +27,7 @@ from fxtio.codec.columns import (
     members_of,
     tick_places,
 )
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.generate import decode
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
@@ -88,7 +87,6 @@ NS_PER_SECOND = 1_000_000_000
 _MAX_WORD = (1 << 64) - 1
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SEED = secrets.randbits(64)
 
 KERNEL = -1
 """The process of kernel objects in the keys of objects: their koids are the same in all processes."""
@@ -197,8 +195,7 @@ class Threads:
         if not len(process):
             return np.empty(0, np.int32)
         digest = (process * _MULTIPLIER ^ thread) * _MULTIPLIER ^ has_thread
-        number, first = np.empty(len(process), np.int32), np.empty(len(process), np.int64)
-        first = first[: _native.distinct(digest, number, first, _SEED)]
+        number, first = number_distinct(digest)
         like = first[number]
         other = (process != process[like]) | (thread != thread[like]) | (has_thread != has_thread[like])
         distinct = zip(process[first].tolist(), thread[first].tolist(), has_thread[first].tolist(), strict=True)

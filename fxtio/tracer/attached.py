@@ -73,7 +73,7 @@ def _stop(_request: dict[str, Any]) -> dict[str, Any]:
     summary = session.stop()
     if summary is None:
         raise RuntimeError("nothing is recorded")
-    return {name: getattr(summary, name) for name in ("duration_ns", "lost", "cut", "dropped", "inlined")}
+    return {name: getattr(summary, name) for name in ("duration_ns", "lost", "cut", "dropped", "inlined", "unmatched")}
 
 
 _ACTIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {START: _start, STOP: _stop}

@@ -113,7 +113,7 @@ class Attachment:
         request = {"action": START, "output": output, "options": values}
         return Path(self._ask(request, waiting)["live"])
 
-    def stop(self, waiting: Callable[[], None] = _patiently) -> dict[str, int]:
+    def stop(self, waiting: Callable[[], None] = _patiently) -> dict[str, Any]:
         """End the recording that `start` began, in this process or in an earlier one.
 
         Args:
