@@ -33,6 +33,7 @@ COMMANDS = (
     "convert",
     "recover",
     "conformance",
+    "attach",
     "run",
 )
 
