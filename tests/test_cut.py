@@ -219,6 +219,12 @@ def test_flows_stay_with_the_spans_that_enclose_them() -> None:
     assert records_of(part) == [*records[:4], r.FlowEnd(25, other, "f", "f", (), 1)]
 
 
+def test_blobs_are_selected_by_name() -> None:
+    records = [r.LargeBlob("c", name, 20, T, (), b"bytes") for name in ("kept", "other")]
+    part, _ = cut(trace_of(*records), Selection(names=("kept",)))
+    assert records_of(part) == records[:1]
+
+
 def test_a_trace_without_introductions_stays_without() -> None:
     data = MAGIC + encode(r.Instant(5, T, "c", "a", ()))
     assert cut(data, Selection(1))[0] == data

@@ -64,7 +64,7 @@ def parameters_of(path: Path) -> dict[str, list[str]]:
     }
 
 
-NO_STAND_IN = {"scan_stream", "fill_stream", "encode_stream", "read_plain"}
+NO_STAND_IN = {"scan_stream", "fill_stream", "encode_stream", "find_uses", "read_plain"}
 """The kernels that are used by one module each, which does their work in Python, too."""
 
 

@@ -261,6 +261,7 @@ static PyMethodDef methods[] = {
     {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "See fxtio._native.python_spans.match."},
     {"nest", (PyCFunction)(void (*)(void))nest, METH_FASTCALL, "See fxtio._native.python_spans.nest."},
     {"tally", (PyCFunction)(void (*)(void))tally, METH_FASTCALL, "See fxtio._native.python_spans.tally."},
+    {"find_uses", (PyCFunction)(void (*)(void))find_uses, METH_FASTCALL, "See fxtio.fxt.cut.uses.Uses."},
     {"read_plain", (PyCFunction)(void (*)(void))read_plain, METH_FASTCALL, "See fxtio.fxt.plain.PlainReader."},
     {"interleave", (PyCFunction)(void (*)(void))interleave, METH_FASTCALL, "See fxtio._native.python.interleave."},
     {"scan_stream", (PyCFunction)(void (*)(void))scan_stream, METH_FASTCALL,

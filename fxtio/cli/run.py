@@ -54,7 +54,7 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
     ),
     _declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
-    _declare("--min-duration", default=0, metavar="TIME", help="leave out shorter calls, such as 10us"),
+    _declare("--min-duration", default=0, metavar="TIME", help="leave out calls shorter than this, with a unit: 10us"),
     _declare("--max-depth", type=int, default=0, metavar="N", help="leave out calls that are nested deeper"),
     _declare("--max-size", default=0, metavar="SIZE", help="stop recording when the file has this size, such as 1GiB"),
     _declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
@@ -148,6 +148,7 @@ def run(options: Any) -> Callable[[], None]:
     require_recorder()
     if options.output == "-":
         raise FxtioError("a recording is a file, not a stream: give it a name, or /dev/shm/... to keep it in memory")
+    _refuse_other_formats(options.output)
     try:
         target = _program(options)
         recording_options = _options(options)
@@ -155,10 +156,32 @@ def run(options: Any) -> Callable[[], None]:
         session.begin(recording_options)
     except (program.ProgramError, ValueError) as error:
         raise FxtioError(str(error)) from None
-    if not options.quiet:
-        session.report_at_exit()
+    session.report_at_exit(quiet=options.quiet)
     start: Callable[[], None] = target.run
     return start
+
+
+def _refuse_other_formats(output: str) -> None:
+    """Make sure that the trace is not named like one in another format.
+
+    Raises:
+        FxtioError: it is.
+    """
+    from fxtio.tracer.file import COMPRESSED
+
+    name = next((output.removesuffix(each) for each in COMPRESSED if output.endswith(each)), output)
+    stem, dot, suffix = name.rpartition(".")
+    if not dot or "/" in suffix or suffix == "fxt":
+        return  # nearly always, and without the registry of formats, which takes long to import
+    from fxtio.exchange.convert import format_of
+
+    try:
+        other = format_of(output)
+    except FxtioError:
+        return
+    if other != "fxt":
+        advice = f"record to {stem}.fxt, then `fxtio convert {stem}.fxt {output}`"
+        raise FxtioError(f"{output} is named like a trace in the format {other}, but a recording is FXT: {advice}")
 
 
 def _program(options: Any) -> Any:

@@ -45,6 +45,10 @@ class Filter:
         self._include = tuple(map(_Pattern, include))
         self._exclude = tuple(map(_Pattern, exclude))
 
+    def unmatched(self) -> list[str]:
+        """Return what to include that was not found in the program so far."""
+        return [pattern.text for pattern in self._include if not pattern.is_used]
+
     def accepts(self, code: CodeType) -> bool:
         """Return whether the function with this code is recorded."""
         path = plain.text(code.co_filename)
@@ -61,17 +65,29 @@ def _is_path(pattern: str) -> bool:
 
 
 class _Pattern:
-    """A module, a file or a folder to include or to exclude."""
+    """A module, a file or a folder to include or to exclude.
+
+    Attributes:
+        text: the pattern as it was given.
+        is_used: whether it has matched anything.
+    """
 
     def __init__(self, pattern: str) -> None:
+        self.text, self.is_used = pattern, False
         self._folder = plain.absolute(pattern).rstrip(_SEPARATOR) if _is_path(pattern) else ""
         self._module = pattern
         self._expression = translate(pattern) if any(letter in pattern for letter in "*?[") else ""
 
     def matches(self, module: str, path: str) -> bool:
         """Return whether the file at a path, which holds a module, is meant."""
-        if self._folder:
-            return f"{plain.absolute(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
+        result = self._is_in_folder(path) if self._folder else self._is_module(module)
+        self.is_used |= result
+        return result
+
+    def _is_in_folder(self, path: str) -> bool:
+        return f"{plain.file_of_code(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
+
+    def _is_module(self, module: str) -> bool:
         return module == self._module or module.startswith(f"{self._module}.") or self._fits(module)
 
     def _fits(self, module: str) -> bool:
@@ -82,7 +98,8 @@ _MACHINERY = (_Pattern("importlib"), _Pattern("threading"))
 
 
 def _matches(patterns: tuple[_Pattern, ...], module: str, path: str) -> bool:
-    return any(pattern.matches(module, path) for pattern in patterns)
+    answers = [pattern.matches(module, path) for pattern in patterns]  # of each, so that each knows whether it matches
+    return any(answers)
 
 
 def absolute_pattern(pattern: str) -> str:
@@ -97,7 +114,7 @@ def absolute_pattern(pattern: str) -> str:
 def module_of(path: str) -> str:
     """Return the module that a file holds, by its place: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
     if path.startswith("<"):
-        return path.removeprefix("<frozen ").removesuffix(">") if path.startswith("<frozen ") else path
+        return plain.frozen_module(path) or path
     path = plain.absolute(path)
     folders = [folder for folder in plain.import_folders() if path.startswith(f"{folder}{_SEPARATOR}")]
     longest = max(map(len, folders), default=path.rfind(_SEPARATOR))

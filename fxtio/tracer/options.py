@@ -54,4 +54,6 @@ class Options(NamedTuple):
             value = getattr(self, name)
             values = (value,) if isinstance(value, str) else tuple(value)
             lists[name] = tuple(map(absolute_pattern, values)) if name in _PATTERNS else values
+        if self.max_depth < 0:
+            raise ValueError(f"the greatest depth is {self.max_depth}; it is a positive number, or 0 for no limit")
         return self._replace(**lists)

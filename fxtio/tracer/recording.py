@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
+import errno
 import os
 import sys
 import threading
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +14,12 @@ from fxtio.tracer import archive, decorate, encode, environment, flight, functio
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
-from fxtio.tracer.file import RecordingFile
+from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
-from fxtio.tracer.notices import RecordingWarning
 from fxtio.tracer.options import Options
 from fxtio.tracer.tasks import arrows_to, running_task
 from fxtio.tracer.units import size_in_bytes, time_in_ns
+from fxtio.tracer.waiting import PATIENCE_S
 
 _MAX_NAME = 60
 """Characters of the name of the program."""
@@ -38,6 +39,8 @@ class Summary(NamedTuple):
         inlined: how often a name that did not fit into the tables is in its event instead.
         parts: the number of child processes whose records are in the trace.
         left: parts of the trace that are still beside it, because their processes run: `fxtio merge` joins them later.
+        unmatched: options that name something to record which the program does not have, perhaps because it is
+            misspelled: pairs such as `("include", "myap")` and `("category", "htpt")`.
     """
 
     path: Path
@@ -50,6 +53,7 @@ class Summary(NamedTuple):
     inlined: int
     parts: int
     left: tuple[Path, ...]
+    unmatched: tuple[tuple[str, str], ...]
 
 
 class Recording:
@@ -60,6 +64,14 @@ class Recording:
         clock: the clock of a parent process, which records the same trace; a new one unless given.
         parent: the trace that this recording is a part of, if it is a child's.
 
+    Attributes:
+        options: what is recorded.
+        clock: its clock.
+        trace: the trace that it is, or is a part of.
+        triggers: what takes dumps.
+        may_end: locked once by the thread that ends the recording.
+        unfinished: locked until the recording has ended and its file is finished.
+
     Raises:
         OSError: the file cannot be written.
         ValueError: an option makes no sense.
@@ -69,7 +81,10 @@ class Recording:
         self.options = options = options.normalized()
         self.clock = clock or RecordingClock.start()
         self._pid = os.getpid()
-        self._lock = threading.RLock()
+        self.may_end = _thread.allocate_lock()
+        self.unfinished = _thread.allocate_lock()
+        self.unfinished.acquire()
+        self._dumping = threading.RLock()
         self._has_ended = False
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
@@ -77,7 +92,7 @@ class Recording:
         without = {name[1:] for name in options.categories if name.startswith("-")}
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
         min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
-        accepted = functions.Filter(options.include, options.exclude) if options.functions else None
+        self._accepted = functions.Filter(options.include, options.exclude) if options.functions else None
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
         provider = self._pid, _program_name()
@@ -106,12 +121,12 @@ class Recording:
             interrupt_hook=interrupts,
         )
         try:
-            self._begin(accepted, min_ticks)
+            self._begin(min_ticks)
         except BaseException:  # the caller has no recording that it could stop
             self._abandon()
             raise
 
-    def _begin(self, accepted: functions.Filter | None, min_ticks: int) -> None:
+    def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
         recorder.define(encode.process_name(self._pid, recorder.reference(_program_name())))
         if self.options.children:
@@ -120,7 +135,7 @@ class Recording:
         for source in self._sources:
             source.start()
         self.triggers.install()
-        engine = functions.start(accepted, self.options.c_functions, self.options.max_depth, min_ticks)
+        engine = functions.start(self._accepted, self.options.c_functions, self.options.max_depth, min_ticks)
         recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0])
 
     def _abandon(self) -> None:
@@ -183,36 +198,48 @@ class Recording:
         """The file that is recorded to."""
         return self._file.live
 
-    def stop(self) -> Summary:
-        """End the recording, and make the file a finished trace.
+    def writes_to(self, path: str | os.PathLike[str]) -> bool:
+        """Return whether this recording and one to a path would use a file of the same name."""
+        other = Path(path).resolve()
+        return not {self._file.path, self._file.live}.isdisjoint({other, live_path(other)})
+
+    def end(self) -> None:
+        """Record nothing any more."""
+        is_alone = self._dumping.acquire(timeout=PATIENCE_S)
+        try:
+            self._has_ended = True
+            self._counts, self._is_in_order, self._never_matched = self._end()
+        finally:
+            if is_alone:
+                self._dumping.release()
+
+    def finish(self, patience: float) -> Summary:
+        """Make the file a finished trace, after `end`.
+
+        Args:
+            patience: how many seconds to wait for a dump that is being written, or `NO_LIMIT`.
 
         Raises:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
         """
-        with self._lock:
-            self._has_ended = True
-            counts, is_in_order = self._end()
-        self._dumps.wait()
+        self._dumps.wait(patience)
         is_first_process = self.trace == self._file.path
         parts, running = self._parts() if is_first_process and self.options.children else ([], ())
-        tally = self._file.finish(self.clock.rate, parts, in_order=is_in_order)
-        duration = counts["ticks"] * NS_PER_SECOND // self.clock.rate
-        summary = Summary(
+        tally = self._file.finish(self.clock.rate, parts, in_order=self._is_in_order)
+        counts = self._counts
+        return Summary(
             self._file.path,
             tally.events,
             tally.is_estimate,
-            duration,
+            counts["ticks"] * NS_PER_SECOND // self.clock.rate,
             counts["lost"],
             counts["cut"],
             counts["dropped"],
             counts["inlined"],
             parts=len(parts),
             left=running,
+            unmatched=() if parts or running else self._never_matched,
         )
-        if summary.lost:
-            message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
-            warnings.warn(message, RecordingWarning, stacklevel=3)
-        return summary
 
     def _parts(self) -> tuple[list[Path], tuple[Path, ...]]:
         """Return the parts of child processes that have ended, and of those that still run."""
@@ -220,11 +247,12 @@ class Recording:
         running = tuple(part for part, fault in candidates if fault == archive.RUNNING)
         return [part for part, fault in candidates if not fault], running
 
-    def _end(self) -> tuple[dict[str, int], bool]:
+    def _end(self) -> tuple[dict[str, int], bool, tuple[tuple[str, str], ...]]:
         """Stop everything that records, and write what is known only at the end.
 
         Returns:
-            The recorder's counts and the last tick, and whether each thread's events are in order in the file.
+            The recorder's counts and the last tick, whether each thread's events are in order in the file, and
+            `unmatched` of the summary.
         """
         recorder.unrecorded(self.triggers.remove)
         self._stop_sources()
@@ -238,7 +266,14 @@ class Recording:
         if lost := recorder.lost():
             recorder.define(self._loss(ticks, *lost))
         is_in_order = self._file.is_large and recorder.settle()
-        return {**recorder.stop(), "ticks": ticks}, is_in_order
+        unmatched = self._unmatched()
+        return {**recorder.stop(), "ticks": ticks}, is_in_order, unmatched
+
+    def _unmatched(self) -> tuple[tuple[str, str], ...]:
+        """Return the options that name something which the program does not have."""
+        patterns = self._accepted.unmatched() if self._accepted else []
+        categories = sorted(recorder.unseen_categories())
+        return (*(("include", text) for text in patterns), *(("category", text) for text in categories))
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):
@@ -263,10 +298,14 @@ class Recording:
             OSError: the dump cannot be written.
             ValueError: the path is the recording's own.
         """
-        with self._lock:
+        if not self._dumping.acquire(timeout=PATIENCE_S):
+            raise TimeoutError(errno.ETIMEDOUT, "another thread takes a dump", str(path or self.trace))
+        try:
             if self._has_ended:
                 return None
             copy = self._dumps.take(path)
+        finally:
+            self._dumping.release()
         if later:
             self._dumps.write_later(copy)
         else:
@@ -281,6 +320,8 @@ class Recording:
         """Copy to a file what has been recorded until now."""
         self._name_threads()
         self.clock.measure()
+        if self._has_ended:  # by a destructor, or by a thread that would not wait any longer
+            raise OSError(errno.EBADF, "the recording has ended")
         lost = recorder.lost()
         loss = self._file.chunks.chunk_of(self._loss(recorder.now(), *lost)) if lost else b""
         end = recorder.copy(fd)

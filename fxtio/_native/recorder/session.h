@@ -13,6 +13,7 @@
 typedef struct {
     PyObject *text_slots;                       /* dict: text to slot of the string table */
     PyObject *only_categories, *not_categories; /* sets of the categories to record and to leave out, or NULL */
+    PyObject *unseen_categories; /* set: those of `only_categories` that nothing had so far, or NULL */
     PyObject *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook; /* Python functions, or NULL */
 } SessionObjects;
 

@@ -104,6 +104,8 @@ uint64_t text_slot(PyObject *text) {
 static int is_category_recorded(PyObject *category) {
     if (session.objects.only_categories && PySet_Contains(session.objects.only_categories, category) != 1)
         return 0;
+    if (session.objects.unseen_categories && PySet_Discard(session.objects.unseen_categories, category) < 0)
+        PyErr_Clear();
     return !(session.objects.not_categories && PySet_Contains(session.objects.not_categories, category) == 1);
 }
 
