@@ -145,7 +145,7 @@ def test_the_environment_variable_is_refused(tmp_path: Path) -> None:
     # Set by the program itself: where fxtio is installed, `fxtio.pth` would start a recording before the block.
     front = (
         f"{BLOCKED}import os; os.environ['FXTIO'] = {str(out)!r}\n"
-        "from fxtio.tracer.session import start_from_environment as start; start(); start(); import fxtio\n"
+        "from fxtio.tracer.startup import start_from_environment as start; start(); start(); import fxtio\n"
     )
     done = run("with fxtio.span('work'): print('done')", front=front)
     assert (done.returncode, done.stdout) == (0, "done\n")

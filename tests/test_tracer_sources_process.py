@@ -280,7 +280,7 @@ def test_run(tmp_path: Path) -> None:
 def test_environment(out: Path) -> None:
     variables = {"FXTIO": str(out), "FXTIO_OPTIONS": '{"sources": ["logging"]}'}
     source = (
-        "from fxtio.tracer import session; session.start_from_environment(); import logging; logging.error('logged')"
+        "from fxtio.tracer import startup; startup.start_from_environment(); import logging; logging.error('logged')"
     )
     assert python("-c", source, env=os.environ | variables).returncode == 0
     assert logs(check_trace(out)) == ["ERROR:root:logged"]

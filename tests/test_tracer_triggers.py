@@ -350,7 +350,7 @@ def test_by_the_command_and_the_environment(tmp_path: Path) -> None:
     of_command = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     options = f'{{"dump_on": {triggers!s}}}'.replace("'", '"')
     environment = os.environ | {"FXTIO": str(tmp_path / "env.fxt"), "FXTIO_OPTIONS": options}
-    source = f"from fxtio.tracer import session; session.start_from_environment(); exec(open({str(program)!r}).read())"
+    source = f"from fxtio.tracer import startup; startup.start_from_environment(); exec(open({str(program)!r}).read())"
     of_environment = subprocess.run(
         [sys.executable, "-P", "-c", source],
         capture_output=True,

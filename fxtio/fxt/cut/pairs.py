@@ -136,7 +136,7 @@ class Pairs:
             complete = np.flatnonzero(step == SpanStep.COMPLETE)
             ends = marked.fields.tails([r.DurationComplete])[row[complete]]
             end[complete] = marked.nanoseconds(ends, row[complete])
-        columns: tuple[Array, ...] = step, time, end, self._states(marked, classes)[row], row
+        columns: tuple[Array, ...] = step, time, end, self._states(marked, row, step), row
         if self._open is not None and len(self._open.row):
             opened = self._open
             before = opened.step, opened.time, opened.end, opened.state, opened.row
@@ -144,23 +144,22 @@ class Pairs:
         track, keys = self._tracks(marked, classes, row)
         return _Rows(columns[0], track, *columns[1:]), keys
 
-    def _states(self, marked: Marked, classes: list[type[Record]]) -> Array:
-        """Return the state of each record of some classes, see `_State`; other rows mean nothing (int8)."""
-        fields, chosen = marked.fields, marked.chosen()
-        taken = marked.within & chosen
-        points = [self._point] if self._point is not None else fields.present(_FLOWS)
-        if not set(points).isdisjoint(classes):
-            is_point = fields.are(points)
+    def _states(self, marked: Marked, row: Array, step: Array) -> Array:
+        """Return the states of records (numbers), which do what `step` says, see `_State` (int8)."""
+        chosen = marked.chosen()
+        state: Array = (marked.within & chosen)[row].view(np.int8) * np.int8(_State.TAKEN)
+        points = np.flatnonzero(step == SpanStep.FLOW)
+        if len(points):
             by_thread = marked.chosen(by_name=self._point is not None)
-            taken = np.where(is_point, marked.points() & by_thread, taken)
-        state: Array = taken.view(np.int8) * np.int8(_State.TAKEN)
+            state[points] = (marked.points() & by_thread)[row[points]].view(np.int8) * np.int8(_State.TAKEN)
         if marked.has_before:
-            early = marked.before & chosen
-            if r.DurationComplete in classes:
-                ends = fields.tails([r.DurationComplete])
-                state[fields.are([r.DurationComplete]) & early & (ends > marked.first)] = _State.TAKEN
-            if self._begin in classes and marked.has_start:
-                state[fields.are([self._begin]) & early] = _State.WAITING
+            early = (marked.before & chosen)[row]
+            state[early & (step == SpanStep.BEGIN) & marked.has_start] = _State.WAITING
+            complete = np.flatnonzero(early & (step == SpanStep.COMPLETE))
+            if len(complete):
+                rows = row[complete]
+                ends = marked.fields.tails([r.DurationComplete])[rows]
+                state[complete[ends > values_at(marked.first, rows)]] = _State.TAKEN
         return state
 
     def _tracks(self, marked: Marked, classes: list[type[Record]], row: Array) -> tuple[Array, Array]:
