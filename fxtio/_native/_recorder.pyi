@@ -23,7 +23,17 @@ on_call_over: Callable[..., Any]
 
 @final
 class Site:
-    def __new__(cls, category: str, name: str, keys: tuple[str, ...] = (), /) -> Self: ...
+    def __new__(
+        cls,
+        category: str,
+        name: str,
+        keys: tuple[str, ...] = (),
+        /,
+        *,
+        file: str | None = None,
+        line: int = 0,
+        unique: bool = False,
+    ) -> Self: ...
 
 @final
 class Span:
@@ -54,7 +64,7 @@ def start(
     without: Collection[str] | None,
     thread_hook: Callable[[int], bool] | None,
     value_hook: Callable[[Any], str] | None,
-    task_hook: Callable[[], tuple[int, tuple[int, ...]]] | None,
+    task_hook: Callable[[], tuple[int, tuple[int, ...], tuple[Any, ...] | None]] | None,
     wait_hook: Callable[[Any], tuple[int, ...]] | None,
     slow: int,
     slow_hook: Callable[[str, int], tuple[Site, tuple[Any, ...]] | None] | None,

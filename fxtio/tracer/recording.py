@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import threading
@@ -9,7 +10,19 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from fxtio.tracer import archive, decorate, encode, environment, flight, functions, greenlets, plain, sources
+from fxtio.tracer import (
+    archive,
+    decorate,
+    encode,
+    environment,
+    flight,
+    functions,
+    greenlets,
+    plain,
+    processes,
+    sources,
+    tasks,
+)
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
@@ -17,11 +30,9 @@ from fxtio.tracer.file import RecordingFile
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.notices import RecordingWarning
 from fxtio.tracer.options import Options
-from fxtio.tracer.tasks import arrows_to, running_task
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 
-_MAX_NAME = 60
-"""Characters of the name of the program."""
+_get_ident = _thread.get_ident  # as it is now: programs patch it
 
 
 class Summary(NamedTuple):
@@ -80,15 +91,19 @@ class Recording:
         without = {name[1:] for name in options.categories if name.startswith("-")}
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
         min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
-        self._accepted = functions.Filter(options.include, options.exclude) if options.functions else None
+        self._accepted: functions.Filter | None = None
+        if options.functions:
+            self._accepted = functions.Filter(options.include, options.exclude, options.args, options.results)
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
-        provider = self._pid, _program_name()
+        self._process_name = ""
+        provider = self._pid, processes.program_name()
         self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=parent is not None)
         self.trace = parent or self._file.path
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
         self.triggers = flight.Triggers(conditions, self._dumps, self._dump_for_trigger)
+        tasks.forget()
         recorder.start(
             fd=self._file.fd,
             definitions=self._file.definitions,
@@ -102,8 +117,8 @@ class Recording:
             without=without or None,
             thread_hook=self._on_new_thread,
             value_hook=describe,
-            task_hook=running_task,
-            wait_hook=arrows_to,
+            task_hook=tasks.running_task,
+            wait_hook=tasks.arrows_to,
             slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
             slow_hook=self.triggers.slow_hook,
             interrupt_hook=interrupts,
@@ -116,7 +131,9 @@ class Recording:
 
     def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
-        recorder.define(encode.process_name(self._pid, recorder.reference(_program_name())))
+        self._name_process()
+        processes.when_named(self, Recording._name_process)
+        command = processes.command_line()
         if self.options.children:
             self._variables = self._set_variables()
         decorate.switch_on()
@@ -124,10 +141,18 @@ class Recording:
             source.start()
         self.triggers.install()
         engine = functions.start(self._accepted, self.options.c_functions, self.options.max_depth, min_ticks)
-        recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0])
+        recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0], command=command)
+
+    def _name_process(self) -> None:
+        """Record the name of the process if it has changed."""
+        name = processes.process_name()
+        if name != self._process_name and not self._has_ended and self._pid == os.getpid():
+            self._process_name = name
+            recorder.define(encode.process_name(self._pid, recorder.reference(name)))
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""
+        self._has_ended = True
         self.triggers.remove()
         self._stop_sources()
         functions.stop()
@@ -164,6 +189,10 @@ class Recording:
             if native_id == thread:
                 self._name_thread(thread, name)
                 return not plain.is_a(entry, threading._DummyThread)
+        own = threading._active.get(_get_ident())  # type: ignore[attr-defined]
+        if own is threading._main_thread:  # type: ignore[attr-defined]  # a fork leaves it with its former native id
+            self._name_thread(thread, plain.thread_facts(own)[1])
+            return True
         self._thread_names[thread] = ""  # it may have a name at the end
         return False
 
@@ -174,7 +203,8 @@ class Recording:
             recorder.define(encode.thread_name(thread, name_slot, self._pid, key))
 
     def _name_threads(self) -> None:
-        """Record the names of threads that have changed."""
+        """Record the names of threads and of the process that have changed."""
+        self._name_process()
         # Without the lock of `threading`: a thread that holds it may wait for this one, as when a destructor stops.
         for thread in threading._enumerate():  # type: ignore[attr-defined]
             native_id, name = plain.thread_facts(thread)
@@ -193,6 +223,7 @@ class Recording:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
         """
         with self._lock:
+            self._name_process()
             self._has_ended = True
             counts, is_in_order, unmatched = self._end()
         self._dumps.wait()
@@ -250,7 +281,7 @@ class Recording:
         """Return the options that name something which the program does not have."""
         patterns = self._accepted.unmatched() if self._accepted else []
         categories = sorted(recorder.unseen_categories())
-        return (*(("include", text) for text in patterns), *(("category", text) for text in categories))
+        return (*patterns, *(("category", text) for text in categories))
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):
@@ -314,9 +345,3 @@ def child_recording(options: Options, clock: RecordingClock, trace: Path) -> Rec
         trace: the trace that the recording becomes a part of.
     """
     return Recording(options._replace(output=archive.part_of(trace, os.getpid(), clock.wall_ns)), clock, trace)
-
-
-def _program_name() -> str:
-    """Return the name of the process in the trace."""
-    script = sys.argv[0] if getattr(sys, "argv", None) and sys.argv[0] not in ("", "-c", "-m") else ""
-    return (Path(script).name or "python")[:_MAX_NAME]

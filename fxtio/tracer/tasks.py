@@ -1,4 +1,4 @@
-"""The running asyncio task, as a number, and arrows from a task to the tasks it waits for."""
+"""The running asyncio task, as a number and a name, and arrows from a task to the tasks it waits for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 import weakref
 from functools import cache
 from importlib import import_module
+from types import CoroutineType
 from typing import Any
 
-from fxtio.tracer import greenlets
+from fxtio.tracer import greenlets, plain
+from fxtio.tracer.backend import recorder
 
 _MAX_ARROWS = 100
 """Arrows from one task to the tasks that it gathers."""
@@ -19,6 +21,12 @@ _numbers = itertools.count(1)
 _tracks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _arrows: weakref.WeakKeyDictionary[Any, tuple[int, ...]] = weakref.WeakKeyDictionary()
 """By awaited task: the ids of the arrows that end where the task next runs."""
+
+
+def forget() -> None:
+    """Forget the tracks of an earlier recording: in this one they have no names yet."""
+    _tracks.clear()
+    _arrows.clear()
 
 
 def _new_id() -> int:
@@ -43,16 +51,36 @@ def _current_task() -> Any:
     return asyncio.current_task(loop) if sys.version_info >= (3, 12) else asyncio._current_tasks.get(loop)
 
 
-def running_task() -> tuple[int, tuple[int, ...]]:
-    """Return the id of the running task's track (0 outside of tasks), and the ids of arrows that end in it now."""
+def _label(task: Any) -> tuple[Any, ...]:
+    """Return the name of a task as the recorder takes it: a call site, and the function that the task runs.
+
+    The name is that of the task, which need not be of use again: it is kept out of the table of texts.
+    """
+    kind = _accelerated().Task
+    if not plain.is_a(task, kind):  # of a library that brings its own class
+        return (recorder.Site("asyncio", "task", (), unique=True),)
+    name, coroutine = plain.text(kind.get_name(task)), kind.get_coro(task)
+    if type(coroutine) is CoroutineType or plain.module_of_class(type(coroutine)) == recorder.__name__:
+        return recorder.Site("asyncio", name, ("coroutine",), unique=True), coroutine.__qualname__
+    return (recorder.Site("asyncio", name, (), unique=True),)
+
+
+def running_task() -> tuple[int, tuple[int, ...], tuple[Any, ...] | None]:
+    """Return the running task.
+
+    Returns:
+        The id of its track, 0 outside of tasks; the ids of arrows that end in it now; and its name as the recorder
+        takes it, if the track is a new one.
+    """
     greenlets.follow()  # here, as it may have been imported since; and each greenlet has a context of its own
     task = _current_task()
     if task is None:
-        return 0, ()
-    track = _tracks.get(task)
+        return 0, (), None
+    track, label = _tracks.get(task), None
     if track is None:
-        track = _tracks[task] = _new_id()
-    return track, _arrows.pop(task, ()) if _arrows else ()
+        track, label = _new_id(), _label(task)
+        _tracks[task] = track
+    return track, _arrows.pop(task, ()) if _arrows else (), label
 
 
 def arrows_to(awaited: Any) -> tuple[int, ...]:

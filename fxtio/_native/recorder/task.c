@@ -12,25 +12,38 @@ int task_init(void) {
     return await_site ? 0 : -1;
 }
 
-/* Ask the task hook for the running task: its track, and the ids of the flows that end in it.  Returns the track. */
+/* Record the name of a track, with an instant at its begin, since viewers name a track after its first event.  `label`
+ * is a tuple: a site, and a value for each of its keys. */
+static void record_label(PyObject *label, uint64_t track) {
+    Py_ssize_t count = PyTuple_GET_SIZE(label);
+    Site *site = count && Py_IS_TYPE(PyTuple_GET_ITEM(label, 0), &SiteType) ? (Site *)PyTuple_GET_ITEM(label, 0) : NULL;
+    if (site && count - 1 >= (Py_ssize_t)site->count)
+        record_event(site, EVENT_ASYNC_INSTANT, &PyTuple_GET_ITEM(label, 0) + 1, &track);
+}
+
+/* Ask the task hook for the running task: its track, the ids of the flows that end in it, and the name of the track if
+ * it is a new one.  Returns the track. */
 uint64_t task_find_track(State *state, PyThreadState *thread) {
     if (!session.objects.task_hook || !thread_room(&state, 2))
         return 0;
     uint64_t version = thread->context_ver, track = 0;
     Pause pause = thread_pause(state);
-    PyObject *answer = session_call_hook(session.objects.task_hook, NULL), *ids = NULL;
-    if (answer && PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2) {
+    PyObject *answer = session_call_hook(session.objects.task_hook, NULL), *ids = NULL, *label = NULL;
+    if (answer && PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 3) {
         track = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(answer, 0));
         ids = PyTuple_GET_ITEM(answer, 1);
+        label = PyTuple_GET_ITEM(answer, 2);
     }
     ids = ids && PyTuple_Check(ids) && PyTuple_GET_SIZE(ids) ? Py_NewRef(ids) : NULL;
-    Py_XDECREF(answer);
     if (thread_resume(state, &pause)) {
         state->context_version = version;
         state->track = track;
         Py_XSETREF(state->flow_ids, ids);
+        if (label && PyTuple_Check(label))
+            record_label(label, track);
     } else
         Py_XDECREF(ids);
+    Py_XDECREF(answer);
     return track;
 }
 

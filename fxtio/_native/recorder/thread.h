@@ -97,6 +97,7 @@ HIDDEN Pause thread_pause(State *state);
 HIDDEN int thread_resume(State *state, Pause *pause);
 HIDDEN int thread_is_interrupted(void);
 HIDDEN void threads_set_interrupt_hook(PyObject *hook);
+HIDDEN void threads_set_renewal_hook(void (*hook)(void));
 
 /* Return the tick of the next record: later than that of the last one of the thread by at least the least step. */
 static inline uint64_t next_tick(State *state) {
