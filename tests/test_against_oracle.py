@@ -102,6 +102,7 @@ def test_decoded_records_equal_those_of_the_oracle(kind: str, order: Order, data
     assert isinstance(decode_exactly(raw, order), Opaque) == (kind == "unknown" or kept_as_bytes(meaning))
 
 
+@pytest.mark.full
 @for_orders
 @pytest.mark.parametrize("kind", ORACLE_KINDS)
 @share(4)

@@ -80,6 +80,7 @@ def test_columns_of_big_endian_bytes_are_encoded_as_little_endian(cls: type[Reco
     assert vector.rewritten() == b"".join([encode(record, "little") for record in records])
 
 
+@pytest.mark.full
 @for_orders
 @for_classes()
 @share(3)

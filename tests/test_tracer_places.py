@@ -68,6 +68,7 @@ def record(app: Path, *options: str) -> Path:
     return app.parent / "out.fxt"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [[], ["--min-duration", "1ns"], ["--args", "app"], ["--c-functions"]], ids=" ".join)
 def test_the_first_slice_of_each_function_says_it(options: list[str], app: Path) -> None:
     rows = places_in_perfetto(record(app, *options))
@@ -79,6 +80,7 @@ def test_the_first_slice_of_each_function_says_it(options: list[str], app: Path)
     assert all(row["file"] is None for name, row in rows.items() if name.startswith(("builtins.", "await ")))
 
 
+@pytest.mark.full
 def test_code_without_a_file(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("import os\nexec('def made(): pass')\nmade(); os.fsencode('a')\n")
     rows = places_in_perfetto(record(tmp_path / "app.py"))

@@ -15,6 +15,7 @@ import fxtio
 import judges
 from judges import perfetto
 from support.checkout import PACKAGE
+from support.limits import PATIENCE
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import of_program
 
@@ -52,7 +53,7 @@ def run(tmp_path: Path, environment: dict[str, str], source: str, *arguments: st
     script.write_text(FRONT + source)
     command = [sys.executable, *(arguments or [str(script)])]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     assert of_program(done.stderr) == []
@@ -180,6 +181,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_the_names_of_multiprocessing(method: str, tmp_path: Path, environment: dict[str, str]) -> None:
     run(tmp_path, environment, NAMED.replace("METHOD", repr(method)))
@@ -189,6 +191,7 @@ def test_the_names_of_multiprocessing(method: str, tmp_path: Path, environment: 
     assert all("MainThread" in threads for threads in names.values())
 
 
+@pytest.mark.full
 def test_a_process_that_is_killed_has_its_name(tmp_path: Path, environment: dict[str, str]) -> None:
     source = """
 def ends():
@@ -205,6 +208,7 @@ if __name__ == "__main__":
     assert set(names_in_perfetto(tmp_path / "out.fxt")) == {"app.py", "short"}
 
 
+@pytest.mark.full
 def test_names_of_other_processes(tmp_path: Path, environment: dict[str, str]) -> None:
     """A process has the name of its program; the first thread of a fork has that of the thread that forked."""
     source = """
@@ -241,6 +245,7 @@ if __name__ == "__main__":
     assert f"{sys.executable} -c 'import worker.__main__'" in commands
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("program", "name"),
     [

@@ -49,6 +49,7 @@ def program(*, decorated: bool) -> str:
     return PROGRAM.replace("DECORATED", str(decorated)).replace("DECORATE", "@fxtio.trace" if decorated else "")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("decorated", [False, True])
 def test_tracks_have_the_names_of_tasks(decorated: bool, out: Path) -> None:
     fine(program(decorated=decorated), out)
@@ -59,7 +60,7 @@ def test_tracks_have_the_names_of_tasks(decorated: bool, out: Path) -> None:
         rows = p.query(SQL)
     tracks: dict[str, list[str]] = {}
     for row in rows:
-        tracks.setdefault(str(row["track"]), []).append(f"{'> ' * int(row['depth'] or 0)}{row['name']}")
+        tracks.setdefault(str(row["track"]), []).append(f"{'> ' * int(row['depth'] or 0)}{row['name']!s}")
     expected = {
         f"job {number}": [f"job {number}", f"await {prefix}job", f"> await {prefix}inner", "> > request"]
         for number in range(3)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         copy_rows,
         distinct,
         gather,
+        group_rows,
         interleave,
         late,
         list_slices,
@@ -44,8 +45,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "copy_rows", "distinct", "gather", "interleave", "late", "list_slices", "match", "nest", "pair", "sum_rows",
-    "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
+    "copy_rows", "distinct", "gather", "group_rows", "interleave", "late", "list_slices", "match", "nest", "pair",
+    "sum_rows", "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -73,6 +74,7 @@ __all__ = [
     "copy_rows",
     "distinct",
     "gather",
+    "group_rows",
     "interleave",
     "late",
     "list_slices",

@@ -17,6 +17,7 @@ from fxtio.cli.answers import (
     selection_in,
 )
 from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
+from fxtio.cli.seeing import suggest_open
 from fxtio.report import printable, seconds, short_duration
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ def run(options: Namespace) -> int:
         print_csv(_COLUMNS, ([_csv_cell(value) for value in _json(hit).values()] for hit in hits.rows))
     else:
         _print(timeline.name, hits, origin, with_ancestors=options.ancestors)
-    return print_end(timeline, sentence)
+    code = print_end(timeline, sentence)
+    shown = next((hit for hit in hits.rows if hit.kind != "log"), None)
+    if shown is not None:
+        suggest_open(options.file, shown.name, after=shown.time - origin)
+    return code
 
 
 def _json(hit: Hit) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fxtio.cli.answers import (
     value_text,
 )
 from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
+from fxtio.cli.seeing import suggest_open
 from fxtio.report import printable
 
 if TYPE_CHECKING:
@@ -80,7 +81,10 @@ def run(options: Namespace) -> int:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
         _print(options, timeline.name, answer, selection)
-    return print_end(timeline, sentence)
+    code = print_end(timeline, sentence)
+    if (options.by, answer.what) == ("name", "slices") and answer.table.num_rows:
+        suggest_open(options.file, answer.table["name"][0], options=options)
+    return code
 
 
 def _print(options: Namespace, name: str, answer: Answer, selection: Selection) -> None:

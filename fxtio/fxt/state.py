@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -240,9 +241,6 @@ class ProviderName:
     name: str
 
 
-_MIN_SORTED = 4  # from so many classes on, sorting the rows costs less than a search for each class
-
-
 class Batch:
     """Records of a trace that follow each other, with what is needed to resolve their references.
 
@@ -268,7 +266,7 @@ class Batch:
         kinds = frame.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if kind in kinds]
         self._order: Array | None = None  # all rows, class by class
-        self._bounds: list[int] = []  # where each class begins in them
+        self._begins: list[int] = []  # where each class begins in them
         self._string_slots: SlotLookup
         self._thread_slots: SlotLookup
         self._clocks: SlotLookup
@@ -294,14 +292,11 @@ class Batch:
 
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
-        kinds = self.frame.kind
-        if len(self._classes) < _MIN_SORTED:
-            return np.flatnonzero(kinds == KINDS[cls])
         if self._order is None:
-            self._order = np.argsort(kinds, kind="stable")
-            self._bounds = kinds[self._order].searchsorted(np.arange(len(RECORDS.classes) + 1, dtype=np.int8)).tolist()
-        begin, end = self._bounds[KINDS[cls]], self._bounds[KINDS[cls] + 1]
-        return self._order[begin:end]
+            self._order, begins = np.empty(len(self), np.int64), np.empty(len(RECORDS.classes) + 1, np.int64)
+            _native.group_rows(self.frame.kind, self._order, begins)
+            self._begins = begins.tolist()
+        return self._order[self._begins[KINDS[cls]] : self._begins[KINDS[cls] + 1]]
 
     def classes(self) -> list[type[Record]]:
         """Return the record classes that occur."""

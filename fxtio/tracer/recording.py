@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import _thread
+import errno
 import os
 import sys
 import threading
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,18 +19,18 @@ from fxtio.tracer import (
     functions,
     greenlets,
     plain,
-    processes,
+    process_names,
     sources,
     tasks,
 )
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
-from fxtio.tracer.file import RecordingFile
+from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
-from fxtio.tracer.notices import RecordingWarning
 from fxtio.tracer.options import Options
 from fxtio.tracer.units import size_in_bytes, time_in_ns
+from fxtio.tracer.waiting import PATIENCE_S
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
 
@@ -73,18 +73,38 @@ class Recording:
         options: what is recorded.
         clock: the clock of a parent process, which records the same trace; a new one unless given.
         parent: the trace that this recording is a part of, if it is a child's.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
+
+    Attributes:
+        options: what is recorded.
+        clock: its clock.
+        trace: the trace that it is, or is a part of.
+        triggers: what takes dumps.
+        is_finished_elsewhere: whether another process makes the file a finished trace.
+        may_end: locked once by the thread that ends the recording.
+        unfinished: locked until the recording has ended and its file is finished.
 
     Raises:
         OSError: the file cannot be written.
         ValueError: an option makes no sense.
     """
 
-    def __init__(self, options: Options, clock: RecordingClock | None = None, parent: Path | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        clock: RecordingClock | None = None,
+        parent: Path | None = None,
+        *,
+        is_finished_elsewhere: bool = False,
+    ) -> None:
         self.options = options = options.normalized()
         self.clock = clock or RecordingClock.start()
         self._pid = os.getpid()
-        self._lock = threading.RLock()
-        self._has_ended = False
+        self.may_end = _thread.allocate_lock()
+        self.unfinished = _thread.allocate_lock()
+        self.unfinished.acquire()
+        self._dumping = threading.RLock()
+        self._has_ended = self._has_stopped = False
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
         only = {name for name in options.categories if not name.startswith("-")}
@@ -97,8 +117,10 @@ class Recording:
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
         self._process_name = ""
-        provider = self._pid, processes.program_name()
-        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=parent is not None)
+        provider = self._pid, process_names.program_name()
+        self.is_finished_elsewhere = is_finished_elsewhere
+        self._is_kept = is_finished_elsewhere or parent is not None
+        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=self._is_kept)
         self.trace = parent or self._file.path
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
@@ -132,8 +154,8 @@ class Recording:
     def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
         self._name_process()
-        processes.when_named(self, Recording._name_process)
-        command = processes.command_line()
+        process_names.when_named(self, Recording._name_process)
+        command = process_names.command_line()
         if self.options.children:
             self._variables = self._set_variables()
         decorate.switch_on()
@@ -145,14 +167,14 @@ class Recording:
 
     def _name_process(self) -> None:
         """Record the name of the process if it has changed."""
-        name = processes.process_name()
-        if name != self._process_name and not self._has_ended and self._pid == os.getpid():
+        name = process_names.process_name()
+        if name != self._process_name and not self._has_stopped and self._pid == os.getpid():
             self._process_name = name
             recorder.define(encode.process_name(self._pid, recorder.reference(name)))
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""
-        self._has_ended = True
+        self._has_stopped = True
         self.triggers.remove()
         self._stop_sources()
         functions.stop()
@@ -216,38 +238,47 @@ class Recording:
         """The file that is recorded to."""
         return self._file.live
 
-    def stop(self) -> Summary:
-        """End the recording, and make the file a finished trace.
+    def writes_to(self, path: str | os.PathLike[str]) -> bool:
+        """Return whether this recording and one to a path would use a file of the same name."""
+        other = Path(path).resolve()
+        return not {self._file.path, self._file.live}.isdisjoint({other, live_path(other)})
+
+    def end(self) -> None:
+        """Record nothing any more."""
+        is_alone = self._dumping.acquire(timeout=PATIENCE_S)
+        try:
+            self._has_ended = True
+            self._counts, self._is_in_order, self._never_matched = self._end()
+        finally:
+            if is_alone:
+                self._dumping.release()
+
+    def finish(self, patience: float) -> Summary:
+        """Make the file a finished trace, after `end`.
+
+        Args:
+            patience: how many seconds to wait for a dump that is being written, or `NO_LIMIT`.
 
         Raises:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
         """
-        with self._lock:
-            self._name_process()
-            self._has_ended = True
-            counts, is_in_order, unmatched = self._end()
-        self._dumps.wait()
-        is_first_process = self.trace == self._file.path
-        parts, running = self._parts() if is_first_process and self.options.children else ([], ())
-        tally = self._file.finish(self.clock.rate, parts, in_order=is_in_order)
-        duration = counts["ticks"] * NS_PER_SECOND // self.clock.rate
-        summary = Summary(
+        self._dumps.wait(patience)
+        parts, running = ([], ()) if self._is_kept or not self.options.children else self._parts()
+        tally = self._file.finish(self.clock.rate, parts, in_order=self._is_in_order)
+        counts = self._counts
+        return Summary(
             self._file.path,
             tally.events,
             tally.is_estimate,
-            duration,
+            counts["ticks"] * NS_PER_SECOND // self.clock.rate,
             counts["lost"],
             counts["cut"],
             counts["dropped"],
             counts["inlined"],
             parts=len(parts),
             left=running,
-            unmatched=() if parts or running else unmatched,
+            unmatched=() if parts or running else self._never_matched,
         )
-        if summary.lost:
-            message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
-            warnings.warn(message, RecordingWarning, stacklevel=3)
-        return summary
 
     def _parts(self) -> tuple[list[Path], tuple[Path, ...]]:
         """Return the parts of child processes that have ended, and of those that still run."""
@@ -275,6 +306,7 @@ class Recording:
             recorder.define(self._loss(ticks, *lost))
         is_in_order = self._file.is_large and recorder.settle()
         unmatched = self._unmatched()
+        self._has_stopped = True
         return {**recorder.stop(), "ticks": ticks}, is_in_order, unmatched
 
     def _unmatched(self) -> tuple[tuple[str, str], ...]:
@@ -306,10 +338,14 @@ class Recording:
             OSError: the dump cannot be written.
             ValueError: the path is the recording's own.
         """
-        with self._lock:
+        if not self._dumping.acquire(timeout=PATIENCE_S):
+            raise TimeoutError(errno.ETIMEDOUT, "another thread takes a dump", str(path or self.trace))
+        try:
             if self._has_ended:
                 return None
             copy = self._dumps.take(path)
+        finally:
+            self._dumping.release()
         if later:
             self._dumps.write_later(copy)
         else:
@@ -324,6 +360,8 @@ class Recording:
         """Copy to a file what has been recorded until now."""
         self._name_threads()
         self.clock.measure()
+        if self._has_ended:  # by a destructor, or by a thread that would not wait any longer
+            raise OSError(errno.EBADF, "the recording has ended")
         lost = recorder.lost()
         loss = self._file.chunks.chunk_of(self._loss(recorder.now(), *lost)) if lost else b""
         end = recorder.copy(fd)

@@ -129,6 +129,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.full
 @every_format
 def test_a_call_writes_all_or_nothing(name: str, tmp_path: Path) -> None:
     faults = Faults()

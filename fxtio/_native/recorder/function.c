@@ -76,7 +76,7 @@ static void cache_code(const CodeInfo *info) {
         return;
     if (info->names || info->with_result || info->is_coroutine || call_limits_exist())
         return;
-    *code_cache_entry(info->code) = (CachedCode){info->code, info->site};
+    *code_cache_entry(info->code) = (CachedCode){info->code, info->site->refs};
 }
 
 /* Record the begin of a call or slice, within the limits, and the flows that end there. */
@@ -116,14 +116,14 @@ static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first, co
 }
 
 /* Record the begin or end of a call of cached code.  Returns whether it was recorded. */
-static inline int record_fast(PyObject *code, enum EventKind kind, const void *frame) {
+static inline int record_cached(PyObject *code, enum EventKind kind, const void *frame) {
     const CachedCode *entry = code_cache_entry(code);
-    return LIKELY(entry->code == code) && call_record_fast(entry->site, kind, frame);
+    return LIKELY(entry->code == code) && call_record_fast(current, session.tsc, entry->refs, kind, frame);
 }
 
 /* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded. */
 static inline int begin(PyObject *code, int is_first, const void *frame) {
-    return LIKELY(record_fast(code, EVENT_BEGIN, frame)) || begin_slow(code, is_first, frame);
+    return LIKELY(record_cached(code, EVENT_BEGIN, frame)) || begin_slow(code, is_first, frame);
 }
 
 /* ---- End. ---- */
@@ -185,7 +185,7 @@ static __attribute__((noinline)) int end_slow(PyObject *code, const Ending *endi
 
 /* Record the end of a call, or of a slice of it that is not the last.  Returns 0 if the code is not recorded. */
 static inline int end(PyObject *code, int is_last, PyObject *result, PyObject *exception, const void *frame) {
-    if (LIKELY(!exception && record_fast(code, EVENT_END, frame)))
+    if (LIKELY(!exception && record_cached(code, EVENT_END, frame)))
         return 1;
     const Ending ending = {frame, is_last, result, exception};
     return end_slow(code, &ending);
@@ -212,20 +212,44 @@ static inline PyObject *none_or_disable(int is_recorded) {
     return Py_NewRef(LIKELY(is_recorded) ? Py_None : disable);
 }
 
-#define CALLBACK(name, expression)                                                               \
-    static PyObject *name(PyObject *self, PyObject *const *args, size_t flags, PyObject *keys) { \
+/* Record what is usual: cached code, in a thread that Python started, with the processor's tick counter as clock.  The
+ * compiler makes a few instructions of this, without calls.  Returns whether it was recorded. */
+static inline __attribute__((always_inline)) int record_usual(PyObject *code, enum EventKind kind) {
+    State *state = current;
+    const PyThreadState *thread = state->python_thread;
+    const CachedCode *entry = code_cache_entry(code);
+    return LIKELY(thread && session.tsc && entry->code == code) &&
+           call_record_fast(state, 1, entry->refs, kind, call_frame_of(thread));
+}
+
+/* Record the begin or end of a C function as record_usual() does. */
+static inline __attribute__((always_inline)) int record_usual_c(PyObject *const *args, enum EventKind kind) {
+    State *state = current;
+    const PyThreadState *thread = state->python_thread;
+    return LIKELY(thread && session.tsc) && c_call_record_fast(state, 1, args[0], args[2], kind, call_frame_of(thread));
+}
+
+/* A callback: `usual` is whether an event was recorded in the usual way, otherwise `expression` is returned.  That has a
+ * function of its own, as its calls need registers to be saved. */
+#define CALLBACK(name, usual, expression)                                                        \
+    static __attribute__((noinline)) PyObject *name##_otherwise(PyObject *const *args) {         \
         const void *frame = call_running_frame(current);                                         \
-        (void)self, (void)flags, (void)keys;                                                     \
         return unless_escaped(expression);                                                       \
+    }                                                                                            \
+    static PyObject *name(PyObject *self, PyObject *const *args, size_t flags, PyObject *keys) { \
+        (void)self, (void)flags, (void)keys;                                                     \
+        if (LIKELY(usual))                                                                       \
+            Py_RETURN_NONE;                                                                      \
+        return name##_otherwise(args);                                                           \
     }
-CALLBACK(on_start, none_or_disable(begin(args[0], 1, frame)))
-CALLBACK(on_resume, none_or_disable(begin(args[0], 0, frame)))
-CALLBACK(on_throw, (begin(args[0], 0, frame), Py_NewRef(Py_None)))
-CALLBACK(on_return, none_or_disable(end(args[0], 1, args[2], NULL, frame)))
-CALLBACK(on_yield, none_or_disable(end(args[0], 0, args[2], NULL, frame)))
-CALLBACK(on_unwind, (end(args[0], 1, NULL, args[2], frame), Py_NewRef(Py_None)))
-CALLBACK(on_call, none_or_disable(c_call_begin(args[0], args[2], frame)))
-CALLBACK(on_call_over, (c_call_end(args[0], args[2], frame), Py_NewRef(Py_None)))
+CALLBACK(on_start, record_usual(args[0], EVENT_BEGIN), none_or_disable(begin(args[0], 1, frame)))
+CALLBACK(on_resume, record_usual(args[0], EVENT_BEGIN), none_or_disable(begin(args[0], 0, frame)))
+CALLBACK(on_throw, 0, (begin(args[0], 0, frame), Py_NewRef(Py_None)))
+CALLBACK(on_return, record_usual(args[0], EVENT_END), none_or_disable(end(args[0], 1, args[2], NULL, frame)))
+CALLBACK(on_yield, record_usual(args[0], EVENT_END), none_or_disable(end(args[0], 0, args[2], NULL, frame)))
+CALLBACK(on_unwind, 0, (end(args[0], 1, NULL, args[2], frame), Py_NewRef(Py_None)))
+CALLBACK(on_call, record_usual_c(args, EVENT_BEGIN), none_or_disable(c_call_begin(args[0], args[2], frame)))
+CALLBACK(on_call_over, record_usual_c(args, EVENT_END), (c_call_end(args[0], args[2], frame), Py_NewRef(Py_None)))
 
 /* Add a callback to the module.  Returns -1 with an exception set on failure. */
 static int add_callback(PyObject *module, const char *name, vectorcallfunc call) {
@@ -274,6 +298,11 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
     if (!is_python && !has_c_hook)
         return 0;
     PyCodeObject *code = PyFrame_GetCode(frame);
+    if (LIKELY((what == PyTrace_CALL && record_cached((PyObject *)code, EVENT_BEGIN, frame)) ||
+               (what == PyTrace_RETURN && record_cached((PyObject *)code, EVENT_END, frame)))) {
+        Py_DECREF(code);
+        return 0;
+    }
     if (what == PyTrace_CALL)
         begin((PyObject *)code, is_first_slice(frame, code), frame);
     else if (what == PyTrace_RETURN)
