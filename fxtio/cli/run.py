@@ -74,6 +74,7 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     _declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
     _declare("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms"),
     _declare("--no-children", action=_SWITCH, help="do not record the processes that the program starts"),
+    _declare("--open", action=_SWITCH, help="show the trace in a browser when the program has ended, see `fxtio open`"),
     _declare("-q", "--quiet", action=_SWITCH, help="do not print at the end what was recorded"),
     _declare("-m", dest="module", nargs=_REST, metavar="MODULE ...", help="run a module, with arguments"),
     _declare("-c", dest="code", nargs=_REST, metavar="CODE ...", help="run this code, with arguments"),

@@ -21,7 +21,6 @@ from fxtio.tracer import (
     plain,
     process_names,
     sources,
-    tasks,
 )
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
@@ -29,6 +28,7 @@ from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options
+from fxtio.tracer.tasks import gathered_tasks, look_around
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.waiting import PATIENCE_S
 
@@ -125,7 +125,6 @@ class Recording:
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
         self.triggers = flight.Triggers(conditions, self._dumps, self._dump_for_trigger)
-        tasks.forget()
         recorder.start(
             fd=self._file.fd,
             definitions=self._file.definitions,
@@ -139,8 +138,8 @@ class Recording:
             without=without or None,
             thread_hook=self._on_new_thread,
             value_hook=describe,
-            task_hook=tasks.running_task,
-            wait_hook=tasks.arrows_to,
+            task_hook=look_around,
+            wait_hook=gathered_tasks,
             slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
             slow_hook=self.triggers.slow_hook,
             interrupt_hook=interrupts,

@@ -398,7 +398,7 @@ PyMethodDef function_methods[] = {
 void function_clear(void) {
     code_cache_clear();
     c_call_clear();
-    task_forget_operations();
+    task_forget();
 }
 
 /* Have the places of all functions recorded again: half of the ring is full since the last time. */

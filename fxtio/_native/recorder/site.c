@@ -226,20 +226,18 @@ static void site_dealloc(Site *site) {
     PyObject_Free(site);
 }
 
-/* Site(category, name, keys=(), *, file=None, line=0, unique=False): make a site. */
+/* Site(category, name, keys=(), *, file=None, line=0): make a site. */
 static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"", "", "", "file", "line", "unique", NULL};
+    static char *names[] = {"", "", "", "file", "line", NULL};
     PyObject *category, *name, *keys = NULL, *file = Py_None;
     unsigned line = 0;
-    int is_unique = 0;
     (void)type;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UU|O!$OIp", names, &category, &name, &PyTuple_Type, &keys, &file,
-                                     &line, &is_unique))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UU|O!$OI", names, &category, &name, &PyTuple_Type, &keys, &file,
+                                     &line))
         return NULL;
     Site *site = site_new(category, name, keys);
     if (!site)
         return NULL;
-    site->is_unique = is_unique;
     site->line = line;
     if (file != Py_None && !(site->file = PyUnicode_FromObject(file)))
         Py_CLEAR(site);
@@ -249,7 +247,7 @@ static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Site",
-    .tp_doc = "Site(category, name, keys=(), *, file=None, line=0, unique=False): the common part of all events of one place in the program.",
+    .tp_doc = "Site(category, name, keys=(), *, file=None, line=0): the common part of all events of one place in the program.",
     .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = site_make,
