@@ -17,7 +17,7 @@ from judges import perfetto
 from support.checkout import CORPUS
 from support.conversion import export, perfetto_view
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 ARGS = {
     "null": None, "yes": True, "no": False, "small": -5, "int": -(1 << 62), "large": (1 << 63) - 1, "zero": 0,

@@ -44,6 +44,7 @@ def clean(path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_valid_trace_passes(pytester: pytest.Pytester) -> None:
     path = clean(pytester.path / "clean.fxt")
     text = f"""
@@ -63,6 +64,7 @@ def test_a_valid_trace_passes(pytester: pytest.Pytester) -> None:
     run(pytester, text).assert_outcomes(passed=3)
 
 
+@pytest.mark.full
 def test_a_broken_trace_fails_and_shows_its_bytes(pytester: pytest.Pytester, broken: Path) -> None:
     text = f"""
         def test_producer(validate_trace):
@@ -147,6 +149,7 @@ def test_formats_without_canonical_form_are_compared_by_their_records(
         assert_same_meaning(fxt(tables=True), paths[0])
 
 
+@pytest.mark.full
 def test_a_trace_is_compared_with_an_expected_one(pytester: pytest.Pytester) -> None:
     for name, trace in (("a", fxt(tables=True)), ("b", fxt(tables=False)), ("c", fxt(tables=True, name="play"))):
         (pytester.path / f"{name}.fxt").write_bytes(trace)

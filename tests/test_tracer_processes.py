@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import PACKAGE
+from support.limits import PATIENCE
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import of_program
 
@@ -49,7 +50,7 @@ def run(tmp_path: Path, environment: dict[str, str], source: str, *arguments: st
     script.write_text(FRONT + source)
     command = [sys.executable, *(arguments or [str(script)])]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     assert of_program(done.stderr) == []

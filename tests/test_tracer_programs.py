@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import PATIENCE
 from support.tracer_recorder import Event, read_events
 
 pytestmark = pytest.mark.recorder
@@ -162,7 +163,7 @@ def record(source: str, path: Path, *arguments: str) -> list[list[Event]]:
     """Run a program in a process of its own; return its events by thread, without the one about the recording."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", FRONT + source, str(path), *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     threads = [events for _, events in sorted(read_events(path).items())]

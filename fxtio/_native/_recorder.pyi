@@ -54,8 +54,8 @@ def start(
     without: Collection[str] | None,
     thread_hook: Callable[[int], bool] | None,
     value_hook: Callable[[Any], str] | None,
-    task_hook: Callable[[], tuple[int, tuple[int, ...]]] | None,
-    wait_hook: Callable[[Any], tuple[int, ...]] | None,
+    task_hook: Callable[[], None] | None,
+    wait_hook: Callable[[Any], tuple[Any, ...]] | None,
     slow: int,
     slow_hook: Callable[[str, int], tuple[Site, tuple[Any, ...]] | None] | None,
     interrupt_hook: Callable[[BaseException], bool],
@@ -86,6 +86,9 @@ def record(kind: int, site: Site, values: tuple[Any, ...], id: int | None, /) ->
 def collection(begin: Site, end: Site, phase: str, info: dict[str, Any], /) -> None: ...
 def message(text: str, /) -> bool: ...
 def task_track() -> int: ...
+def know_asyncio(
+    running_loop: Callable[[], Any], task_of_loop: Callable[[Any], Any], task_type: type, future_type: type, /
+) -> None: ...
 def watch(code: CodeType, site: Site | None, names: tuple[str, ...] | None, result: bool, /) -> None: ...
 def functions(
     hook: Callable[[CodeType], Site | None] | None,

@@ -34,6 +34,7 @@ COMMANDS = (
     "convert",
     "recover",
     "conformance",
+    "attach",
     "run",
 )
 

@@ -152,9 +152,9 @@ def run(options: Any) -> Callable[[], None]:
     _refuse_other_formats(options.output)
     try:
         target = _program(options)
-        recording_options = _options(options)
+        chosen = recording_options(options)
         target.enter()
-        session.begin(recording_options)
+        session.begin(chosen)
     except (program.ProgramError, ValueError) as error:
         raise FxtioError(str(error)) from None
     session.report_at_exit(quiet=options.quiet)
@@ -198,7 +198,8 @@ def _program(options: Any) -> Any:
     raise program.ProgramError("there is nothing to run: give a script, -m MODULE or -c CODE")
 
 
-def _options(options: Any) -> Any:
+def recording_options(options: Any) -> Any:
+    """Return the `Options` of the recording that the arguments describe."""
     from fxtio.tracer.options import Options
 
     return Options(

@@ -128,8 +128,7 @@ def _traced_function(
         code = _own_code(target)
         recorder.watch(code, site, keys or None, result)
         _marked[id(code)] = code
-        if recorder.active() and monitor.acquire():
-            monitor.watch(code)
+        monitor.watch(code)  # after it was marked: a recording that starts meanwhile finds it there
         return target
     # The recording of a whole program must not record this function a second time.
     target.__code__ = target.__code__.replace()
@@ -238,5 +237,7 @@ def _recorded_arguments(
 def switch_on() -> None:
     """Begin to monitor the decorated functions."""
     if monitor.AVAILABLE and monitor.acquire():
-        for code in _marked.values():
-            monitor.watch(code)
+        for reference in _marked.valuerefs():  # not values(): another thread may decorate a function meanwhile
+            code = reference()
+            if code is not None:
+                monitor.watch(code)

@@ -17,7 +17,7 @@ from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options
-from fxtio.tracer.tasks import arrows_to, running_task
+from fxtio.tracer.tasks import gathered_tasks, look_around
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.waiting import PATIENCE_S
 
@@ -63,12 +63,14 @@ class Recording:
         options: what is recorded.
         clock: the clock of a parent process, which records the same trace; a new one unless given.
         parent: the trace that this recording is a part of, if it is a child's.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
 
     Attributes:
         options: what is recorded.
         clock: its clock.
         trace: the trace that it is, or is a part of.
         triggers: what takes dumps.
+        is_finished_elsewhere: whether another process makes the file a finished trace.
         may_end: locked once by the thread that ends the recording.
         unfinished: locked until the recording has ended and its file is finished.
 
@@ -77,7 +79,14 @@ class Recording:
         ValueError: an option makes no sense.
     """
 
-    def __init__(self, options: Options, clock: RecordingClock | None = None, parent: Path | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        clock: RecordingClock | None = None,
+        parent: Path | None = None,
+        *,
+        is_finished_elsewhere: bool = False,
+    ) -> None:
         self.options = options = options.normalized()
         self.clock = clock or RecordingClock.start()
         self._pid = os.getpid()
@@ -96,7 +105,9 @@ class Recording:
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
         provider = self._pid, _program_name()
-        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=parent is not None)
+        self.is_finished_elsewhere = is_finished_elsewhere
+        self._is_kept = is_finished_elsewhere or parent is not None
+        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=self._is_kept)
         self.trace = parent or self._file.path
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
@@ -114,8 +125,8 @@ class Recording:
             without=without or None,
             thread_hook=self._on_new_thread,
             value_hook=describe,
-            task_hook=running_task,
-            wait_hook=arrows_to,
+            task_hook=look_around,
+            wait_hook=gathered_tasks,
             slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
             slow_hook=self.triggers.slow_hook,
             interrupt_hook=interrupts,
@@ -223,8 +234,7 @@ class Recording:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
         """
         self._dumps.wait(patience)
-        is_first_process = self.trace == self._file.path
-        parts, running = self._parts() if is_first_process and self.options.children else ([], ())
+        parts, running = ([], ()) if self._is_kept or not self.options.children else self._parts()
         tally = self._file.finish(self.clock.rate, parts, in_order=self._is_in_order)
         counts = self._counts
         return Summary(

@@ -10,8 +10,9 @@ import _thread
 import atexit
 import os
 import shlex
+import sys
 import warnings
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,8 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
 
     Raises:
         RecorderMissingError: the recorder, a C extension, is missing.
-        RuntimeError: a recording runs already, another thread begins one, or one with this name is being finished.
+        RuntimeError: a recording runs already, another thread begins one, one with this name is being finished, or the
+            interpreter shuts down.
         OSError: the file cannot be written.
         TypeError: there is no such option.
         ValueError: an option makes no sense.
@@ -93,17 +95,27 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
     return begin(Options(output, **options))
 
 
-def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
-    """Begin to record; with the clock of a parent process, as a part of its trace."""
-    recording = _begin_unless_recorded(options, clock)
+def begin(options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False) -> Recording:
+    """Begin to record; with the clock of a parent process, as a part of its trace.
+
+    Args:
+        options: what is recorded.
+        clock: the clock of the parent process.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
+    """
+    recording = _begin_unless_recorded(options, clock, is_finished_elsewhere=is_finished_elsewhere)
     if isinstance(recording, str):
         raise RuntimeError(recording)
     return recording
 
 
-def _begin_unless_recorded(options: Options, clock: RecordingClock | None = None) -> Recording | str:
-    """Begin to record, or return why not: another recording runs, or is being started."""
+def _begin_unless_recorded(
+    options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False
+) -> Recording | str:
+    """Begin to record, or return why not: another recording runs or is being started, or the interpreter ends."""
     require_recorder()
+    if sys.is_finalizing():  # this runs in a destructor, and nothing would end the recording
+        return "Python is shutting down"
     from fxtio.tracer.recording import Recording, child_recording  # needs POSIX, as the recorder does
 
     starting = _process.starting  # a fork replaces it
@@ -114,7 +126,7 @@ def _begin_unless_recorded(options: Options, clock: RecordingClock | None = None
             return f"a recording to {_process.recording.options.output} runs already"
         _process.wait_for_file(options.output)
         if clock is None:
-            recording = Recording(options)
+            recording = Recording(options, is_finished_elsewhere=is_finished_elsewhere)
         else:
             recording = child_recording(options, clock, Path(options.output))
         _process.recording = recording
@@ -123,30 +135,9 @@ def _begin_unless_recorded(options: Options, clock: RecordingClock | None = None
         starting.release()
 
 
-@cache  # in a virtual environment Python reads `fxtio.pth` twice
-def start_from_environment() -> None:
-    """Begin to record if the environment variables ask for it; `fxtio.pth` calls this when Python starts.
-
-    A program that cannot be recorded runs all the same; the reason is written to standard error.
-    """
-    from fxtio.tracer import environment
-
-    if not environment.is_fork_server():
-        _start_as_requested()
-    elif os.environ.get(environment.OUTPUT):
-        server = os.getpid()
-        os.register_at_fork(after_in_child=lambda: _start_as_requested() if os.getppid() == server else None)
-
-
-def _start_as_requested() -> None:
-    try:
-        require_recorder()
-        from fxtio.tracer import environment
-
-        if _process.recording is None and (request := environment.requested()):
-            begin(*request)
-    except Exception as error:
-        report(f"nothing is recorded: {error}")
+def current() -> Recording | None:
+    """Return the recording of this process that runs, if any."""
+    return _process.recording
 
 
 def stop() -> Summary | None:
@@ -177,7 +168,7 @@ def _stop(patience: float) -> Summary | None:
         summary = recording.finish(patience)
     finally:
         _process.release(recording)
-    if summary.lost:
+    if summary.lost and not recording.is_finished_elsewhere:
         message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
         warnings.warn(message, RecordingWarning, stacklevel=3)
     return summary
@@ -260,7 +251,7 @@ def _at_exit() -> None:
         wait_for(_process.starting, PATIENCE_S)
         summary = _stop(NO_LIMIT)
         if summary is not None and _process.reports_at_exit:
-            _report(summary, quiet=_process.is_quiet)
+            report_summary(summary, quiet=_process.is_quiet)
     except KeyboardInterrupt:  # while the file is rewritten
         live = recording and recording.live
         report(f"interrupted: {live} is complete but not finished: `fxtio recover` finishes it later")
@@ -270,8 +261,13 @@ def _at_exit() -> None:
         report(str(error))
 
 
-def _report(summary: Summary, *, quiet: bool) -> None:
-    """Say what was recorded, and in the last line how to look at it."""
+def report_summary(summary: Summary, *, quiet: bool = False) -> None:
+    """Say on standard error what was recorded, and in the last line how to look at it.
+
+    Args:
+        summary: the outcome of the recording.
+        quiet: say only what is wrong.
+    """
     for option, value in summary.unmatched:
         report(f"nothing in the program matches --{option} {shlex.quote(value)}")
     if quiet:

@@ -353,7 +353,7 @@ PyMethodDef function_methods[] = {
 void function_clear(void) {
     code_cache_clear();
     c_call_clear();
-    task_forget_operations();
+    task_forget();
 }
 
 /* Make the callbacks.  Returns -1 with an exception set on failure. */
