@@ -429,7 +429,17 @@ def test_the_pattern_of_a_name(name: str) -> None:
 # ---- the command
 
 
+def never(_: Viewer) -> None:
+    pytest.fail("a trace is served")
+
+
 def refused(capsys: Capture, *arguments: str | Path) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Viewer, "wait", never)
+        return refusal(capsys, *arguments)
+
+
+def refusal(capsys: Capture, *arguments: str | Path) -> str:
     assert main(["open", *map(str, arguments)]) == common.REFUSED
     (line,) = capsys.readouterr().err.splitlines()
     return line
@@ -447,6 +457,11 @@ def test_wrong_usage(tmp_path: Path, trace: Path, capsys: Capture) -> None:
         with pytest.raises(SystemExit):
             main(["open", str(trace), f"--port={port}"])
         assert f"'{port}' is not a port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["dcpi/version-1.dcpi", "py-spy/work.collapsed"])
+def test_profiles_without_times_are_refused(name: str, capsys: Capture) -> None:
+    assert "has no times, so no timeline of it can be shown; `fxtio top`" in refused(capsys, CORPUS / name)
 
 
 def test_without_the_extra(monkeypatch: Patch, trace: Path, capsys: Capture) -> None:
