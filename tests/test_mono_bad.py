@@ -34,7 +34,7 @@ from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 SMALL = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes()
 HEAD = encode_header(header())

@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -428,7 +429,17 @@ def test_the_pattern_of_a_name(name: str) -> None:
 # ---- the command
 
 
+def never(_: Viewer) -> None:
+    pytest.fail("a trace is served")
+
+
 def refused(capsys: Capture, *arguments: str | Path) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Viewer, "wait", never)
+        return refusal(capsys, *arguments)
+
+
+def refusal(capsys: Capture, *arguments: str | Path) -> str:
     assert main(["open", *map(str, arguments)]) == common.REFUSED
     (line,) = capsys.readouterr().err.splitlines()
     return line
@@ -446,6 +457,11 @@ def test_wrong_usage(tmp_path: Path, trace: Path, capsys: Capture) -> None:
         with pytest.raises(SystemExit):
             main(["open", str(trace), f"--port={port}"])
         assert f"'{port}' is not a port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["dcpi/version-1.dcpi", "py-spy/work.collapsed"])
+def test_profiles_without_times_are_refused(name: str, capsys: Capture) -> None:
+    assert "has no times, so no timeline of it can be shown; `fxtio top`" in refused(capsys, CORPUS / name)
 
 
 def test_without_the_extra(monkeypatch: Patch, trace: Path, capsys: Capture) -> None:
@@ -515,3 +531,100 @@ def test_a_signal_ends_it_and_removes_what_was_converted(tmp_path: Path, number:
     _, errors = child.communicate(timeout=120)
     assert (child.returncode, b"Traceback" in errors) == (0, False)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- `fxtio run --open`
+
+PROGRAM = "import sys; print(sys.argv); sys.exit(3)"
+
+
+def run_and_open(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    variables = {
+        name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    }
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "fxtio", "run", "-q", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=variables,
+    )
+
+
+@pytest.mark.recorder
+@pytest.mark.parametrize("output", ["t.fxt", "t.fxt.zst"])
+def test_run_and_open(tmp_path: Path, output: str) -> None:
+    write(tmp_path / output)
+    with run_and_open(tmp_path, "--open", "-o", output, "-c", PROGRAM, "--open") as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "['-c', '--open']\n"
+        address = urlsplit(child.stdout.readline().strip())
+        with socket.create_connection(("127.0.0.1", address.port or 0), timeout=60) as connection:
+            connection.sendall(f"GET {address.path}alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            assert connection.recv(100)
+        assert child.wait(120) == 3
+
+
+@pytest.mark.recorder
+def test_nothing_is_opened_without_a_trace(tmp_path: Path) -> None:
+    write(tmp_path / "t.fxt")
+    with run_and_open(tmp_path, "--open", "-o", "t.fxt", "none.py") as child:
+        output, errors = child.communicate(timeout=120)
+    assert (child.returncode, output) == (common.REFUSED, "")
+    assert "none.py" in errors
+
+
+@pytest.mark.recorder
+def test_signals_are_those_of_the_program(tmp_path: Path) -> None:
+    code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); signal.pause()"
+    with run_and_open(tmp_path, "--open", "-o", "/dev/null/none", "-c", code) as child:
+        assert child.wait(120) == common.REFUSED
+    with run_and_open(tmp_path, "--open", "-c", code) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "1\n"
+        child.send_signal(signal.SIGINT)  # which a terminal would send to the program as well
+        child.send_signal(signal.SIGTERM)
+        assert child.stdout.readline().startswith("http://127.0.0.1:")
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(120) == 7
+
+
+# ---- what other commands suggest
+
+
+def suggested(capsys: Capture, monkeypatch: Patch, *arguments: str | Path) -> list[str]:
+    """Run a command whose standard error is a terminal; return the words of the command that it suggests."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    main([*map(str, arguments)])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "to see it: " in line]
+    return shlex.split(lines[0].partition("to see it: ")[2])[1:] if lines else []
+
+
+def test_suggestions(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Capture) -> None:
+    seen: list[dict[str, str]] = []
+    for command in (
+        ["top", trace, "--sort", "max", "--from", "150ms"],
+        ["find", trace, "query", "--sort", "time", "--from", "1ms"],
+        ["find", trace, "slow"],
+        ["diff", trace, write(tmp_path / "other.fxt"), "--all"],
+    ):
+        words = suggested(capsys, monkeypatch, *command)
+        if words:
+            seen.append(served_by_command(monkeypatch, *words[1:])[2])
+    assert [(each["ts"], each.get("dur")) for each in seen] == [
+        (str(205 * MS), str(8 * MS)), (str(6 * MS), str(2 * MS)), (str(209 * MS), "0"),
+    ]  # fmt: skip
+    assert suggested(capsys, monkeypatch, "top", trace, "--by", "thread") == []
+    assert suggested(capsys, monkeypatch, "find", trace, "none") == []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    assert main(["top", str(trace)]) == common.FINE
+    assert "to see it" not in capsys.readouterr().err
+
+
+def test_the_suggestion_of_a_comparison(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Capture) -> None:
+    after = tmp_path / "after.fxt"
+    with fxtio.create(after) as writer:
+        writer.thread(1, 11, "main", "shop").complete("new [*]", 5, 900 * MS)
+    assert suggested(capsys, monkeypatch, "diff", trace, after) == ["open", str(after), "--select=new [[][*]]"]
+    assert suggested(capsys, monkeypatch, "diff", after, trace)[1] in (str(after), str(trace))

@@ -25,7 +25,7 @@ from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 RECORD = 16
 

@@ -241,6 +241,9 @@ class ProviderName:
     name: str
 
 
+_FEW = 32  # the rows of a class are not worth sorting all rows if it has less than one in so many
+
+
 class Batch:
     """Records of a trace that follow each other, with what is needed to resolve their references.
 
@@ -292,6 +295,9 @@ class Batch:
 
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
+        is_of_class = self.frame.kind == KINDS[cls]
+        if self._order is None and np.count_nonzero(is_of_class) * _FEW < len(self):
+            return np.flatnonzero(is_of_class)
         if self._order is None:
             self._order, begins = np.empty(len(self), np.int64), np.empty(len(RECORDS.classes) + 1, np.int64)
             _native.group_rows(self.frame.kind, self._order, begins)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fxtio.errors import FxtioError
 from fxtio.exchange import by_content as exchange_by_content
 from fxtio.exchange.convert import convert
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
 from fxtio.io.reading import can_reopen
 from fxtio.io.source import is_directory, open_source, without_compression
+from fxtio.timeline.answers import summary
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
@@ -29,8 +31,15 @@ SHRINKS = 8
 
 _BLOCK = 1 << 18
 _MAX_NAME = 100
+_SMALL = 4096
+"""The number of bytes from which on a converted trace has events for certain."""
+
 _NATIVE = ("chrome",)
 """The names of exchange formats that the UI reads as well as fxtio."""
+
+
+class UntimedError(FxtioError):
+    """An error: a trace is a profile without times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +155,7 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
         folder: the folder for the new file.
 
     Raises:
+        UntimedError: nothing in the trace has a time.
         SelectionError: the format of the trace has nothing of the kind that is selected.
         OSError: the file cannot be written.
     """
@@ -153,6 +163,11 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
     name = _safe(without_compression(Path(timeline.name).name))
     target = folder / f"shown{suffix}"
     losses = convert(timeline, target, to=to, selection=selection)
+    may_be_empty = losses or target.stat().st_size < _SMALL
+    if may_be_empty and summary(timeline).start is None:
+        raise UntimedError(
+            f"{timeline.name} has no times, so no timeline of it can be shown; `fxtio top` and `fxtio tree` show it"
+        )
     shown = name if name.endswith(suffix) else name + suffix
     return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses)
 

@@ -22,7 +22,7 @@ from fxtio.formats import formats
 from fxtio.io.source import open_source
 from support.limits import processor_seconds
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 LONGEST = 1 << 15
 """The number of bytes of a sample that are damaged and copied; the records behind them are of the same kinds."""

@@ -27,7 +27,7 @@ from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import LABELS, TABLES, TEXT
 from support.limits import processor_seconds
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 ROUNDS = max(settings().max_examples // 2, len(DAMAGE))
 """The number of damaged traces of each format."""

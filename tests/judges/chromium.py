@@ -33,6 +33,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+REQUIRED = bool(os.environ.get("FXTIO_REQUIRE_CHROMIUM"))
+"""Tests fail without Chromium, as they do in the CI; else they are skipped."""
+
 TIMEOUT = 300.0
 """The seconds after which a page that is not loaded, or a command that does not end, is an error."""
 

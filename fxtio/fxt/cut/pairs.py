@@ -20,6 +20,7 @@ from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
+from fxtio.fxt.cut.fields import FLOWS, Classes
 from fxtio.fxt.cut.marks import Marked, values_at
 from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
@@ -28,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
 _FEW = 4_096  # so many records cannot have too many bytes
-_FLOWS = (r.FlowBegin, r.FlowStep, r.FlowEnd)
+_COMPLETE: Classes = frozenset({r.DurationComplete})
 
 
 class _State(IntEnum):
@@ -87,6 +88,7 @@ class Pairs:
         self._step_of_kind = np.zeros(len(RECORDS.classes), np.int8)
         for cls, step in self._steps(by_name=True).items():
             self._step_of_kind[KINDS[cls]] = step
+        self._classes = [frozenset(self._steps(by_name=by_name)) for by_name in (False, True)]
         self._open: _Rows | None = None
         self._open_keys = np.empty(0, np.uint64)  # what stands for the tracks of these rows
         self._waiting: list[EarlyRecord | None] = []  # of the open rows
@@ -109,13 +111,13 @@ class Pairs:
             steps[self._point] = SpanStep.FLOW
         elif by_name:  # flow events are taken over with the span that encloses them
             steps[r.DurationComplete] = SpanStep.COMPLETE
-            steps |= dict.fromkeys(_FLOWS, SpanStep.FLOW)
+            steps |= dict.fromkeys(FLOWS, SpanStep.FLOW)
         return steps
 
     def enter(self, marked: Marked) -> None:
         """Mark the records of a batch that are written, and move ends behind the range to its end."""
-        classes = marked.fields.present(self._steps(by_name=marked.choice.by_name))
-        if not classes:
+        classes = self._classes[marked.choice.by_name]
+        if not marked.fields.present(classes):
             return
         rows, keys = self._rows(marked, classes)
         if _native.late(rows.track, rows.time, np.zeros(len(keys), np.uint64), np.empty(0, np.int64)):
@@ -126,15 +128,17 @@ class Pairs:
         assert self._open is not None
         self._open_keys = keys[self._open.track]
 
-    def _rows(self, marked: Marked, classes: list[type[Record]]) -> tuple[_Rows, Array]:
+    def _rows(self, marked: Marked, classes: Classes) -> tuple[_Rows, Array]:
         """Return the rows of a batch behind those that are open, and for each track the key that stands for it."""
         row = marked.fields.rows(classes)
+        if self._point is None and marked.choice.by_thread:  # the records of a span are of the same thread
+            row = row[marked.chosen_threads[row]]
         step = self._step_of_kind[marked.batch.frame.kind[row]]
         time = marked.nanoseconds(marked.ticks[row], row)
         end = np.zeros(len(row), np.uint64)
-        if r.DurationComplete in classes:
-            complete = np.flatnonzero(step == SpanStep.COMPLETE)
-            ends = marked.fields.tails([r.DurationComplete])[row[complete]]
+        complete = np.flatnonzero(step == SpanStep.COMPLETE) if r.DurationComplete in classes else ()
+        if len(complete):
+            ends = marked.fields.tails(_COMPLETE)[row[complete]]
             end[complete] = marked.nanoseconds(ends, row[complete])
         columns: tuple[Array, ...] = step, time, end, self._states(marked, row, step), row
         if self._open is not None and len(self._open.row):
@@ -146,23 +150,23 @@ class Pairs:
 
     def _states(self, marked: Marked, row: Array, step: Array) -> Array:
         """Return the states of records (numbers), which do what `step` says, see `_State` (int8)."""
-        chosen = marked.chosen()
+        chosen = marked.chosen
         state: Array = (marked.within & chosen)[row].view(np.int8) * np.int8(_State.TAKEN)
         points = np.flatnonzero(step == SpanStep.FLOW)
         if len(points):
-            by_thread = marked.chosen(by_name=self._point is not None)
-            state[points] = (marked.points() & by_thread)[row[points]].view(np.int8) * np.int8(_State.TAKEN)
+            with_span = chosen if self._point is not None else marked.chosen_threads
+            state[points] = (marked.points & with_span)[row[points]].view(np.int8) * np.int8(_State.TAKEN)
         if marked.has_before:
             early = (marked.before & chosen)[row]
             state[early & (step == SpanStep.BEGIN) & marked.has_start] = _State.WAITING
             complete = np.flatnonzero(early & (step == SpanStep.COMPLETE))
             if len(complete):
                 rows = row[complete]
-                ends = marked.fields.tails([r.DurationComplete])[rows]
+                ends = marked.fields.tails(_COMPLETE)[rows]
                 state[complete[ends > values_at(marked.first, rows)]] = _State.TAKEN
         return state
 
-    def _tracks(self, marked: Marked, classes: list[type[Record]], row: Array) -> tuple[Array, Array]:
+    def _tracks(self, marked: Marked, classes: Classes, row: Array) -> tuple[Array, Array]:
         """Return the tracks of the open rows and of those of a batch, threads or operations.
 
         Args:
