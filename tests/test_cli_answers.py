@@ -172,7 +172,7 @@ def test_what_is_found_as_json(capsys: Capture, trace: str) -> None:
     assert (result["start"], result["more"]) == (5, 63)
     assert result["rows"][0] == {
         "kind": "slice", "time": 5, "duration": 5 * MS, "thread": "worker (11)", "category": "jobs", "name": "job",
-        "arguments": {"ok": False}, "ancestors": [],
+        "arguments": {"ok": False}, "ancestors": [], "defined_in": None,
     }  # fmt: skip
     (slow,) = rows_of_json(capsys, "find", trace, "slow")
     assert (slow["kind"], slow["duration"], slow["ancestors"]) == ("instant", None, ["GET /", "query"])

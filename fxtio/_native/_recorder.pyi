@@ -23,7 +23,16 @@ on_call_over: Callable[..., Any]
 
 @final
 class Site:
-    def __new__(cls, category: str, name: str, keys: tuple[str, ...] = (), /) -> Self: ...
+    def __new__(
+        cls,
+        category: str,
+        name: str,
+        keys: tuple[str, ...] = (),
+        /,
+        *,
+        file: str | None = None,
+        line: int = 0,
+    ) -> Self: ...
 
 @final
 class Span:
@@ -87,11 +96,17 @@ def collection(begin: Site, end: Site, phase: str, info: dict[str, Any], /) -> N
 def message(text: str, /) -> bool: ...
 def task_track() -> int: ...
 def know_asyncio(
-    running_loop: Callable[[], Any], task_of_loop: Callable[[Any], Any], task_type: type, future_type: type, /
+    running_loop: Callable[[], Any],
+    task_of_loop: Callable[[Any], Any],
+    name_of_task: Callable[[Any], str],
+    coroutine_of_task: Callable[[Any], Any],
+    task_type: type,
+    future_type: type,
+    /,
 ) -> None: ...
 def watch(code: CodeType, site: Site | None, names: tuple[str, ...] | None, result: bool, /) -> None: ...
 def functions(
-    hook: Callable[[CodeType], Site | None] | None,
+    hook: Callable[[CodeType], Site | tuple[Site, tuple[str, ...] | None, bool] | None] | None,
     c_hook: Callable[[Any], Site | None] | None,
     max_depth: int,
     min_ticks: int,

@@ -51,6 +51,20 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         "--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder"
     ),
     _declare(
+        "--args",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the arguments of this function, or of all in this module, file or folder",
+    ),
+    _declare(
+        "--results",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the results of this function, or of all in this module, file or folder",
+    ),
+    _declare(
         "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
     ),
     _declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
@@ -209,6 +223,8 @@ def recording_options(options: Any) -> Any:
         c_functions=options.c_functions,
         include=options.include,
         exclude=options.exclude,
+        args=options.args,
+        results=options.results,
         max_depth=options.max_depth,
         min_duration=options.min_duration,
         max_size=options.max_size,

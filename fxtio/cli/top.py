@@ -96,6 +96,8 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
         print()
         values = [column for column in _VALUES if column in shown]
         headers = [">calls", *(f">{column}" for column in values), ">share", printable(options.by)]
+        if "place" in shown:
+            headers.append("defined in")
         print_table(headers, [_cells(row, values, answer.unit) for row in shown.rows()])
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
@@ -109,4 +111,9 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
 
 def _cells(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
     numbers = [value_text(row[column], unit) for column in values]
-    return [row["calls"], *numbers, f"{row['share']:.1%}", row["name"]]
+    cells: list[int | str] = [row["calls"], *numbers, f"{row['share']:.1%}", row["name"]]
+    if "place" in row:
+        from fxtio.timeline.answers.places import short_place
+
+        cells.append(short_place(row["place"]))
+    return cells

@@ -22,7 +22,8 @@ def _accelerated() -> Any:
     """Return the part of asyncio in C, which programs do not patch, and give the recorder what it needs of it."""
     asyncio = import_module("_asyncio")
     task_of_loop = asyncio.current_task if sys.version_info >= (3, 12) else asyncio._current_tasks.get
-    recorder.know_asyncio(asyncio._get_running_loop, task_of_loop, asyncio.Task, asyncio.Future)
+    task = asyncio.Task
+    recorder.know_asyncio(asyncio._get_running_loop, task_of_loop, task.get_name, task.get_coro, task, asyncio.Future)
     return asyncio
 
 

@@ -3,6 +3,7 @@
 #include "known_task.h"
 
 static Site *await_site;
+static PyObject *asyncio_category, *task_name, *label_keys; /* "asyncio", "task", ("coroutine",) */
 static PyObject *asyncio_name, *greenlet_name; /* of their parts in C */
 
 /* Make the site of the flows, and names of modules.  Returns -1 with an exception set on failure. */
@@ -11,28 +12,33 @@ int task_init(void) {
     greenlet_name = PyUnicode_InternFromString("greenlet._greenlet");
     if (!asyncio_name || !greenlet_name)
         return -1;
-    PyObject *category = PyUnicode_InternFromString("asyncio"), *name = PyUnicode_InternFromString("await");
-    await_site = category && name ? site_new(category, name, NULL) : NULL;
-    Py_XDECREF(category);
+    asyncio_category = PyUnicode_InternFromString("asyncio");
+    task_name = PyUnicode_InternFromString("task");
+    label_keys = Py_BuildValue("(s)", "coroutine");
+    PyObject *name = PyUnicode_InternFromString("await");
+    await_site = asyncio_category && name ? site_new(asyncio_category, name, NULL) : NULL;
     Py_XDECREF(name);
-    return await_site ? 0 : -1;
+    return await_site && task_name && label_keys ? 0 : -1;
 }
 
 /* ---- The running task. ---- */
 
 /* Functions and types of asyncio's part in C, which programs do not patch; NULL until it is imported. */
 static struct {
-    PyObject *running_loop, *task_of_loop, *task_type, *future_type;
+    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
 } asyncio;
 
-/* know_asyncio(running_loop, task_of_loop, task_type, future_type): set how to find the running task: the running loop
- * of the thread, the task that runs in a loop, and the types of tasks and of futures that wait for no task. */
+/* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, task_type, future_type): set how to find the
+ * running task: the running loop of the thread, the task that runs in a loop, its name, the coroutine that it runs, and
+ * the types of tasks and of futures that wait for no task. */
 PyObject *task_know_asyncio(PyObject *module, PyObject *args) {
-    PyObject *running_loop, *task_of_loop, *task_type, *future_type;
+    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOO!O!", &running_loop, &task_of_loop, &PyType_Type, &task_type, &PyType_Type,
-                          &future_type))
+    if (!PyArg_ParseTuple(args, "OOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task,
+                          &PyType_Type, &task_type, &PyType_Type, &future_type))
         return NULL;
+    Py_XSETREF(asyncio.name_of_task, Py_NewRef(name_of_task));
+    Py_XSETREF(asyncio.coroutine_of_task, Py_NewRef(coroutine_of_task));
     Py_XSETREF(asyncio.running_loop, Py_NewRef(running_loop));
     Py_XSETREF(asyncio.task_of_loop, Py_NewRef(task_of_loop));
     Py_XSETREF(asyncio.task_type, Py_NewRef(task_type));
@@ -62,27 +68,75 @@ static uint64_t new_id(const State *state) {
     return state->identity.process * 1000000000u + ++count;
 }
 
-/* Return the track of a task, and in `*flow_ids` a tuple of the ids of the flows that end there, or NULL. */
-static uint64_t track_of_task(State *state, PyObject *task, PyObject **flow_ids) {
+/* The name of a track that is new: that of its task, and the function that the task runs; NULL for what is not known. */
+typedef struct {
+    PyObject *name, *function;
+} Label;
+
+/* Return the function that a task runs, NULL without an exception if that is none of ours or Python's. */
+static PyObject *function_of(PyObject *task) {
+    static const char OURS[] = "fxtio._native._recorder.";
+    PyObject *coroutine = PyObject_CallOneArg(asyncio.coroutine_of_task, task), *name = NULL;
+    if (coroutine && (PyCoro_CheckExact(coroutine) || !strncmp(Py_TYPE(coroutine)->tp_name, OURS, sizeof OURS - 1)))
+        name = PyObject_GetAttrString(coroutine, "__qualname__");
+    Py_XDECREF(coroutine);
+    PyErr_Clear();
+    return name;
+}
+
+/* Return the label of a task.  The task's own class is not asked: its methods may be the program's. */
+static Label label_of(PyObject *task) {
+    if (!PyObject_TypeCheck(task, (PyTypeObject *)asyncio.task_type))
+        return (Label){Py_NewRef(task_name), NULL};
+    PyObject *name = PyObject_CallOneArg(asyncio.name_of_task, task);
+    PyErr_Clear();
+    return (Label){name, function_of(task)};
+}
+
+/* Record the name of a track with an instant at its begin, since viewers name a track after its first event.  The name
+ * need not be of use again, so it is kept out of the table of strings. */
+static void record_label(Label label, uint64_t track) {
+    SavedError error = error_save();
+    Site *site = label.name && PyUnicode_Check(label.name) && PyUnicode_GET_LENGTH(label.name)
+                     ? site_new(asyncio_category, label.name, label.function ? label_keys : NULL)
+                     : NULL;
+    if (site) {
+        site->is_unique = 1;
+        record_event(site, EVENT_ASYNC_INSTANT, &label.function, &track);
+    }
+    error_restore_unless_escaped(error);
+    Py_XDECREF((PyObject *)site);
+    Py_XDECREF(label.name);
+    Py_XDECREF(label.function);
+}
+
+/* Return the track of a task, in `*flow_ids` a tuple of the ids of the flows that end there, or NULL, and in `*label`
+ * the name of the track if that is new. */
+static uint64_t track_of_task(State *state, PyObject *task, PyObject **flow_ids, Label *label) {
     KnownTask *known = known_task(task);
     if (!known)
         return 0;
-    if (!known->track)
-        known->track = new_id(state);
+    uint64_t track = known->track;
+    if (!track)
+        track = known->track = new_id(state);
+    else
+        task = NULL;
     *flow_ids = known->flow_ids;
     known->flow_ids = NULL;
-    return known->track;
+    if (task)
+        *label = label_of(task);
+    return track;
 }
 
-/* Find the track of what runs in the thread, and the flows that end there.  The task hook is called when asyncio is
- * seen first, and where greenlets are used. */
-static uint64_t find_track(State *state, PyObject **flow_ids) {
+/* Find the track of what runs in the thread, the flows that end there, and its name if it is new.  The task hook is
+ * called when asyncio is seen first, and where greenlets are used. */
+static uint64_t find_track(State *state, PyObject **flow_ids, Label *label) {
     if (is_imported(greenlet_name) || (!asyncio.running_loop && is_imported(asyncio_name)))
         Py_XDECREF(session_call_hook(session.objects.task_hook, NULL));
     if (!asyncio.running_loop)
         return 0;
     PyObject *task = running_task();
-    uint64_t track = task ? track_of_task(state, task, flow_ids) : 0;
+    uint64_t track = task ? track_of_task(state, task, flow_ids, label) : 0;
     Py_XDECREF(task);
     return track;
 }
@@ -93,14 +147,17 @@ uint64_t task_find_track(State *state, PyThreadState *thread) {
         return 0;
     uint64_t version = thread->context_ver;
     PyObject *ids = NULL;
+    Label label = {NULL, NULL};
     Pause pause = thread_pause(state);
-    uint64_t track = find_track(state, &ids);
+    uint64_t track = find_track(state, &ids, &label);
     if (thread_resume(state, &pause)) {
         state->context_version = version;
         state->track = track;
         Py_XSETREF(state->flow_ids, ids);
     } else
         Py_XDECREF(ids);
+    if (UNLIKELY(label.name || label.function))
+        record_label(label, track);
     return track;
 }
 

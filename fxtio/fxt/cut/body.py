@@ -42,23 +42,26 @@ class Places:
         self._begin, self._batch, self._written, self._replaced = begin, batch, written, replaced
 
     def of(self, rows: Array) -> Array:
-        """Return the byte offsets of some records (int64)."""
+        """Return the byte offsets of some records (int64).
+
+        Args:
+            rows: the numbers of the records (ascending, none twice).
+        """
         if not len(rows):
             return np.empty(0, np.int64)
-        at: Array = self._ends[rows] - self.sizes[rows] + self._begin
+        from_each = np.add.reduceat(self.sizes, rows)  # the bytes from each of these records to the next of them
+        first = self._begin + int(self.sizes[: rows[0]].sum())
+        at: Array = first + np.append(0, np.cumsum(from_each[:-1]))
         return at
 
     @cached_property
     def sizes(self) -> Array:
         """The size in bytes of each record of the batch in the body, 0 for one that is not there (int64)."""
-        sizes = self._batch.frame.size * 8 * self._written
+        sizes = np.where(self._written, self._batch.frame.size, 0)
+        sizes *= 8
         for row, data in self._replaced.items():
             sizes[row] = len(data)
         return sizes
-
-    @cached_property
-    def _ends(self) -> Array:
-        return np.cumsum(self.sizes)
 
 
 class Body:
@@ -115,8 +118,8 @@ class Body:
         places = Places(self.size + len(front), batch, written, replaced)
         for definer, definitions in zip(DEFINERS, placed, strict=True):
             if len(definitions.row):
-                sizes = places.sizes[definitions.row]
-                self._note_firsts(batch, definer, definitions, places.of(definitions.row), sizes)
+                at, size = places.of(definitions.row), places.sizes[definitions.row]
+                self._note_firsts(batch, definer, definitions, at, size)
         for part in chain([front], output(batch, written, replaced)):
             self._file.write(part)
             self.size += len(part)

@@ -106,10 +106,13 @@ class Fields:
         """Return which records are of some classes, and are not broken (bool); the array must not be changed."""
         result = self._are.get(classes)
         if result is None:
-            kind = self._batch.frame.kind
-            result = np.zeros(len(kind), bool)
-            for cls in self.present(classes):
-                result |= kind == KINDS[cls]
+            kind, present = self._batch.frame.kind, self.present(classes)
+            if len(present) == len(self._batch.classes()):
+                result = kind >= 0
+            else:
+                result = np.zeros(len(kind), bool)
+                for cls in present:
+                    result |= kind == KINDS[cls]
             without = self.broken()
             if self._has_broken:
                 result &= ~without

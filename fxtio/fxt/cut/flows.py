@@ -138,7 +138,7 @@ class Flows:
     def mark(self, marked: Marked) -> None:
         """Mark the points of a batch that are written, unless this is done with the spans that enclose them."""
         if not marked.choice.by_name:
-            marked.taken |= marked.fields.are(FLOWS) & marked.points() & marked.chosen
+            marked.taken |= marked.fields.are(FLOWS) & marked.points & marked.chosen
 
     def settle(self, marked: Marked) -> None:
         """Look at the flows of a batch before it is written; a point that is alone in the range is not taken over."""

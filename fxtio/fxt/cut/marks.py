@@ -225,8 +225,9 @@ class Marked:
             return self.batch.times(ticks, rows).view(np.uint64)
         return self.batch.reading.clocks[only].to_ns(ticks).view(np.uint64)
 
+    @cached_property
     def points(self) -> Array:
-        """Return which records that belong to another one are in the range (bool).
+        """Whether each record is in the range, if it belongs to another record (bool).
 
         Those at its first tick are not, since what they belong to may end there.
         """

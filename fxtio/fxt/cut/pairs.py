@@ -155,7 +155,7 @@ class Pairs:
         points = np.flatnonzero(step == SpanStep.FLOW)
         if len(points):
             with_span = chosen if self._point is not None else marked.chosen_threads
-            state[points] = (marked.points() & with_span)[row[points]].view(np.int8) * np.int8(_State.TAKEN)
+            state[points] = (marked.points & with_span)[row[points]].view(np.int8) * np.int8(_State.TAKEN)
         if marked.has_before:
             early = (marked.before & chosen)[row]
             state[early & (step == SpanStep.BEGIN) & marked.has_start] = _State.WAITING
