@@ -259,7 +259,26 @@ static int init(PyObject *module) {
            PyModule_AddFunctions(module, order_methods) || add_constants(module);
 }
 
+/* Make sure that the interpreter lock is held.  A free-threaded interpreter turns it on for this module, unless its
+ * user forbids that.  Returns -1 with an exception set if it is off. */
+static int require_lock(void) {
+#ifdef Py_GIL_DISABLED
+    PyObject *answer = PyObject_CallMethod(PyImport_AddModule("sys"), "_is_gil_enabled", NULL);
+    int is_on = answer ? answer == Py_True : -1;
+    Py_XDECREF(answer);
+    if (is_on > 0)
+        return 0;
+    if (!is_on)
+        PyErr_SetString(PyExc_ImportError, "it needs the interpreter lock: start Python without PYTHON_GIL=0 and -X gil=0");
+    return -1;
+#else
+    return 0;
+#endif
+}
+
 PyMODINIT_FUNC PyInit__recorder(void) {
+    if (require_lock())
+        return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module && init(module))
         Py_CLEAR(module);
