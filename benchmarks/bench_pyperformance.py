@@ -33,7 +33,7 @@ from pathlib import Path
 WORKER = Path(__file__).with_name("pyperformance_worker.py")
 TOOLS = {"fxtio": "fxtio", "trace0": "trace0", "VizTracer": "viztracer", "cProfile": "cProfile"}
 """The columns and the modules that they need.  The worker knows tools by their names in small letters."""
-TIMEOUT = 60
+TIMEOUT = 100
 ONLY_COMMANDS = {"2to3", "hg_startup", "python_startup", "python_startup_no_site"}
 """Benchmarks that only start other programs."""
 

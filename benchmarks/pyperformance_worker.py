@@ -3,9 +3,8 @@
     python benchmarks/pyperformance_worker.py TOOL SCRIPT RESULTS LOOPS [OPTION...]
 
 The script runs unmodified, in the folder of RESULTS.  All clocks for durations show the processor time of the process,
-and `pyperf.Runner` measures here instead of in processes of its own: it runs a benchmark once to warm up, then a few
-times.  LOOPS is JSON: how often each benchmark repeats its work; one that is missing is repeated until it takes a
-while.
+and `pyperf.Runner` measures here instead of in processes of its own: it runs a benchmark a few times.  LOOPS is JSON:
+how often each benchmark repeats its work in a run; one that is missing is repeated until it takes a while.
 
 Writes JSON: for each benchmark the number of loops and the seconds of the best run; and how many events were lost, if
 the tool says so.
@@ -21,9 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-RUNS = 3
-SHORTEST = 0.04
-"""Seconds that the loops of a benchmark take at least, unless a tool has been told their number."""
+RUNS = 4
+SHORTEST, LONGEST = 0.04, 0.4
+"""Seconds that the loops of a benchmark take at least, where their number is not given, and after which there is no
+further run."""
 
 Stop = Callable[[], int | None]
 
@@ -84,13 +84,14 @@ TOOLS: dict[str, Callable[[Path], Stop]] = {
 
 def measure(run: Callable[[int], float], loops: int | None) -> tuple[int, float]:
     """Return the number of loops and the seconds of the best run."""
-    if loops is None:
-        loops = 1
-        while (seconds := run(loops)) < SHORTEST:
-            loops = max(2 * loops, int(loops * SHORTEST / max(seconds, 1e-6)))
-    else:
-        run(loops)
-    return loops, min(run(loops) for _ in range(RUNS))
+    count = loops or 1
+    seconds = [run(count)]
+    while loops is None and seconds[0] < SHORTEST:
+        count = max(2 * count, int(count * SHORTEST / max(seconds[0], 1e-6)))
+        seconds = [run(count)]
+    while len(seconds) < RUNS and sum(seconds) < LONGEST:
+        seconds.append(run(count))
+    return count, min(seconds)
 
 
 def main() -> None:

@@ -51,6 +51,20 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         "--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder"
     ),
     _declare(
+        "--args",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the arguments of this function, or of all in this module, file or folder",
+    ),
+    _declare(
+        "--results",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the results of this function, or of all in this module, file or folder",
+    ),
+    _declare(
         "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
     ),
     _declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
@@ -60,6 +74,7 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     _declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
     _declare("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms"),
     _declare("--no-children", action=_SWITCH, help="do not record the processes that the program starts"),
+    _declare("--open", action=_SWITCH, help="show the trace in a browser when the program has ended, see `fxtio open`"),
     _declare("-q", "--quiet", action=_SWITCH, help="do not print at the end what was recorded"),
     _declare("-m", dest="module", nargs=_REST, metavar="MODULE ...", help="run a module, with arguments"),
     _declare("-c", dest="code", nargs=_REST, metavar="CODE ...", help="run this code, with arguments"),
@@ -151,9 +166,9 @@ def run(options: Any) -> Callable[[], None]:
     _refuse_other_formats(options.output)
     try:
         target = _program(options)
-        recording_options = _options(options)
+        chosen = recording_options(options)
         target.enter()
-        session.begin(recording_options)
+        session.begin(chosen)
     except (program.ProgramError, ValueError) as error:
         raise FxtioError(str(error)) from None
     session.report_at_exit(quiet=options.quiet)
@@ -197,7 +212,8 @@ def _program(options: Any) -> Any:
     raise program.ProgramError("there is nothing to run: give a script, -m MODULE or -c CODE")
 
 
-def _options(options: Any) -> Any:
+def recording_options(options: Any) -> Any:
+    """Return the `Options` of the recording that the arguments describe."""
     from fxtio.tracer.options import Options
 
     return Options(
@@ -207,6 +223,8 @@ def _options(options: Any) -> Any:
         c_functions=options.c_functions,
         include=options.include,
         exclude=options.exclude,
+        args=options.args,
+        results=options.results,
         max_depth=options.max_depth,
         min_duration=options.min_duration,
         max_size=options.max_size,

@@ -8,7 +8,6 @@ import itertools
 import os
 import re
 import sys
-import threading
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ _CHUNKS_AT_ONCE = 8
 _MAX_LOADED_BYTES = 256 * 1024 * 1024
 _LATEST_TICK = 2**64 - 1
 _PAGES_IN_SAMPLE = 512
+_numbers = itertools.count(1)
 
 
 class Front(NamedTuple):
@@ -302,8 +302,8 @@ def part_records(path: Path, rate: int, *, checked: bool = False, tally: Tally |
 
 
 def unfinished_name(path: Path) -> Path:
-    """Return another name for a file while it is written, which tells by whom; `abandoned` finds it after a kill."""
-    return path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_native_id()}{path.suffix}")
+    """Return another name for a file while it is written, new each time; `abandoned` finds such files after a kill."""
+    return path.with_name(f".{path.stem}.{os.getpid()}-{next(_numbers)}{path.suffix}")
 
 
 def abandoned(trace: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # without the enumerations, which take long to import
 import _thread
+import atexit
 import contextlib
 import itertools
 import os
@@ -27,6 +28,7 @@ from fxtio.tracer.file import COMPRESSED, high_descriptor, opener, refuse_unwrit
 from fxtio.tracer.layout import KINDS
 from fxtio.tracer.notices import report
 from fxtio.tracer.units import time_in_ns
+from fxtio.tracer.waiting import NO_LIMIT, wait_for
 
 if TYPE_CHECKING:
     from signal import Signals
@@ -133,6 +135,7 @@ class Dumps:
         self._trace, self._label, self._reserved, self._copy = trace, label, reserved, copy
         self._numbers = itertools.count(1)
         self._writing = _thread.allocate_lock()
+        self._writer = 0
 
     @property
     def is_writing(self) -> bool:
@@ -185,17 +188,25 @@ class Dumps:
         copy.write()
 
     def _write_in_thread(self, copy: _Copy) -> None:
+        self._writer = _thread.get_ident()
         try:
             copy.write()
         except Exception as error:
             report(f"the dump {copy.path} cannot be written: {error}")
         finally:
+            self._writer = 0
             self._writing.release()
 
-    def wait(self) -> None:
-        """Wait until no dump is being written."""
-        with self._writing:
-            pass
+    def wait(self, seconds: float = NO_LIMIT) -> None:
+        """Wait until no dump is being written; if that takes too long, wait at the end of the program.
+
+        Args:
+            seconds: for how long, or `NO_LIMIT`.
+        """
+        if self._writer == _thread.get_ident():  # called by a destructor that runs in the thread
+            return
+        if not wait_for(self._writing, seconds):
+            atexit.register(self.wait)
 
 
 _file_numbers = itertools.count()

@@ -1,13 +1,18 @@
-"""The recording of this process: at most one at a time, which ends with the process at the latest."""
+"""The recording of this process: at most one at a time, which ends with the process at the latest.
+
+Several threads may start and end recordings, and a thread may do so in the middle of a start or an end of its own.
+Each attempt is decided at once, without waiting: who is too late finds a recording that runs already, or none.
+"""
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import shlex
-import threading
+import sys
 import warnings
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +20,7 @@ from fxtio.tracer.backend import recorder, require_recorder
 from fxtio.tracer.notices import RecordingWarning, report
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options
 from fxtio.tracer.units import time_as_text
+from fxtio.tracer.waiting import NO_LIMIT, PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from fxtio.tracer.clock import RecordingClock
@@ -25,8 +31,9 @@ class _Process:
     """The state of this process.
 
     Attributes:
-        lock: keeps starts and stops apart.
-        recording: the recording that runs, if any.
+        starting: locked while a thread begins a recording.
+        recording: the recording that runs, if any, until nothing is recorded any more.
+        ending: recordings that end, until their files are finished, with the thread that ends each.
         reports_at_exit: whether to say at the end what was recorded, and where the trace is.
         is_quiet: whether to say of that only what is wrong.
         ignored: the traces of `tracing` blocks that record to another one; each is reported once.
@@ -36,11 +43,35 @@ class _Process:
         self.reset()
 
     def reset(self) -> None:
-        """Return to the initial state, with a new lock: after a fork, another thread may have held the old one."""
-        self.lock = threading.RLock()
+        """Return to the initial state: after a fork, the other threads are not there any more."""
+        self.starting = _thread.allocate_lock()
         self.recording: Recording | None = None
+        self.ending: dict[Recording, int] = {}
         self.reports_at_exit = self.is_quiet = False
         self.ignored: set[str] = set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the recordings that other threads end are finished, for so many seconds, or `NO_LIMIT`."""
+        for recording, thread in list(self.ending.items()):
+            if thread != _thread.get_ident():
+                wait_for(recording.unfinished, seconds)
+
+    def wait_for_file(self, path: str | os.PathLike[str]) -> None:
+        """Wait until no other recording to this file is being finished.
+
+        Raises:
+            RuntimeError: this thread finishes one, or another thread does and takes long.
+        """
+        for recording, thread in list(self.ending.items()):
+            if recording.writes_to(path) and (
+                thread == _thread.get_ident() or not wait_for(recording.unfinished, PATIENCE_S)
+            ):
+                raise RuntimeError(f"a recording to {path} is still being finished")
+
+    def release(self, recording: Recording) -> None:
+        """Forget a recording that has ended."""
+        self.ending.pop(recording, None)
+        recording.unfinished.release()
 
 
 _process = _Process()
@@ -55,7 +86,8 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
 
     Raises:
         RecorderMissingError: the recorder, a C extension, is missing.
-        RuntimeError: a recording runs already.
+        RuntimeError: a recording runs already, another thread begins one, one with this name is being finished, or the
+            interpreter shuts down.
         OSError: the file cannot be written.
         TypeError: there is no such option.
         ValueError: an option makes no sense.
@@ -63,60 +95,83 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
     return begin(Options(output, **options))
 
 
-def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
-    """Begin to record; with the clock of a parent process, as a part of its trace."""
+def begin(options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False) -> Recording:
+    """Begin to record; with the clock of a parent process, as a part of its trace.
+
+    Args:
+        options: what is recorded.
+        clock: the clock of the parent process.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
+    """
+    recording = _begin_unless_recorded(options, clock, is_finished_elsewhere=is_finished_elsewhere)
+    if isinstance(recording, str):
+        raise RuntimeError(recording)
+    return recording
+
+
+def _begin_unless_recorded(
+    options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False
+) -> Recording | str:
+    """Begin to record, or return why not: another recording runs or is being started, or the interpreter ends."""
     require_recorder()
+    if sys.is_finalizing():  # this runs in a destructor, and nothing would end the recording
+        return "Python is shutting down"
     from fxtio.tracer.recording import Recording, child_recording  # needs POSIX, as the recorder does
 
-    with _process.lock:
+    starting = _process.starting  # a fork replaces it
+    if not starting.acquire(blocking=False):
+        return "a recording is being started"
+    try:
         if _process.recording is not None:
-            raise RuntimeError(f"a recording to {_process.recording.options.output} runs already")
+            return f"a recording to {_process.recording.options.output} runs already"
+        _process.wait_for_file(options.output)
         if clock is None:
-            recording = Recording(options)
+            recording = Recording(options, is_finished_elsewhere=is_finished_elsewhere)
         else:
             recording = child_recording(options, clock, Path(options.output))
         _process.recording = recording
         return recording
+    finally:
+        starting.release()
 
 
-@cache  # in a virtual environment Python reads `fxtio.pth` twice
-def start_from_environment() -> None:
-    """Begin to record if the environment variables ask for it; `fxtio.pth` calls this when Python starts.
-
-    A program that cannot be recorded runs all the same; the reason is written to standard error.
-    """
-    from fxtio.tracer import environment
-
-    if not environment.is_fork_server():
-        _start_as_requested()
-    elif os.environ.get(environment.OUTPUT):
-        server = os.getpid()
-        os.register_at_fork(after_in_child=lambda: _start_as_requested() if os.getppid() == server else None)
-
-
-def _start_as_requested() -> None:
-    try:
-        require_recorder()
-        from fxtio.tracer import environment
-
-        if _process.recording is None and (request := environment.requested()):
-            begin(*request)
-    except Exception as error:
-        report(f"nothing is recorded: {error}")
+def current() -> Recording | None:
+    """Return the recording of this process that runs, if any."""
+    return _process.recording
 
 
 def stop() -> Summary | None:
     """End the recording.
 
     Returns:
-        What became of it; None if there was none.
+        What became of it; None if there was none, or if another thread is ending it.  Then this waits until that thread
+        has finished the trace, but only for some seconds.
 
     Raises:
         OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
     """
-    with _process.lock:
-        recording, _process.recording = _process.recording, None
-        return recording.stop() if recording is not None else None
+    return _stop(PATIENCE_S)
+
+
+def _stop(patience: float) -> Summary | None:
+    recording = _process.recording
+    if recording is None or not recording.may_end.acquire(blocking=False):
+        _process.wait(patience)
+        return None
+    try:
+        _process.ending[recording] = _thread.get_ident()
+        try:
+            recording.end()
+        finally:
+            if _process.recording is recording:
+                _process.recording = None
+        summary = recording.finish(patience)
+    finally:
+        _process.release(recording)
+    if summary.lost and not recording.is_finished_elsewhere:
+        message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
+        warnings.warn(message, RecordingWarning, stacklevel=3)
+    return summary
 
 
 def dump(path: str | os.PathLike[str] | None = None) -> Path | None:
@@ -155,11 +210,12 @@ class tracing:  # noqa: N801  # used like a function
         self._recording: Recording | None = None
 
     def __enter__(self) -> tracing:
-        with _process.lock:
-            if _process.recording is None:
-                self._recording = begin(self._options)
-            else:
-                _report_ignored(str(self._options.output), _process.recording)
+        running = _process.recording
+        if running is not None:
+            _report_ignored(str(self._options.output), running)
+        else:
+            recording = _begin_unless_recorded(self._options)
+            self._recording = None if isinstance(recording, str) else recording
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -192,9 +248,10 @@ def _at_exit() -> None:
     try:
         if recording is not None:
             recording.triggers.at_exit()
-        summary = stop()
+        wait_for(_process.starting, PATIENCE_S)
+        summary = _stop(NO_LIMIT)
         if summary is not None and _process.reports_at_exit:
-            _report(summary, quiet=_process.is_quiet)
+            report_summary(summary, quiet=_process.is_quiet)
     except KeyboardInterrupt:  # while the file is rewritten
         live = recording and recording.live
         report(f"interrupted: {live} is complete but not finished: `fxtio recover` finishes it later")
@@ -204,8 +261,13 @@ def _at_exit() -> None:
         report(str(error))
 
 
-def _report(summary: Summary, *, quiet: bool) -> None:
-    """Say what was recorded, and in the last line how to look at it."""
+def report_summary(summary: Summary, *, quiet: bool = False) -> None:
+    """Say on standard error what was recorded, and in the last line how to look at it.
+
+    Args:
+        summary: the outcome of the recording.
+        quiet: say only what is wrong.
+    """
     for option, value in summary.unmatched:
         report(f"nothing in the program matches --{option} {shlex.quote(value)}")
     if quiet:
