@@ -226,7 +226,8 @@ static inline __attribute__((always_inline)) int record_usual(PyObject *code, en
 static inline __attribute__((always_inline)) int record_usual_c(PyObject *const *args, enum EventKind kind) {
     State *state = current;
     const PyThreadState *thread = state->python_thread;
-    return LIKELY(thread && session.has_counter) && c_call_record_fast(state, 1, args[0], args[2], kind, call_frame_of(thread));
+    return LIKELY(thread && session.has_counter) &&
+           c_call_record_fast(state, 1, args[0], args[2], kind, call_frame_of(thread));
 }
 
 /* A callback: `usual` is whether an event was recorded in the usual way, otherwise `expression` is returned.  That has a
