@@ -131,7 +131,7 @@ class Recording:
             end=self._file.end,
             limit=limit,
             ring=ring,
-            tsc=self.clock.tsc,
+            has_counter=self.clock.has_counter,
             base=self.clock.base,
             step=self.clock.step,
             only=only or None,

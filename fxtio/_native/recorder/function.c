@@ -118,7 +118,7 @@ static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first, co
 /* Record the begin or end of a call of cached code.  Returns whether it was recorded. */
 static inline int record_cached(PyObject *code, enum EventKind kind, const void *frame) {
     const CachedCode *entry = code_cache_entry(code);
-    return LIKELY(entry->code == code) && call_record_fast(current, session.tsc, entry->refs, kind, frame);
+    return LIKELY(entry->code == code) && call_record_fast(current, session.has_counter, entry->refs, kind, frame);
 }
 
 /* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded. */
@@ -218,7 +218,7 @@ static inline __attribute__((always_inline)) int record_usual(PyObject *code, en
     State *state = current;
     const PyThreadState *thread = state->python_thread;
     const CachedCode *entry = code_cache_entry(code);
-    return LIKELY(thread && session.tsc && entry->code == code) &&
+    return LIKELY(thread && session.has_counter && entry->code == code) &&
            call_record_fast(state, 1, entry->refs, kind, call_frame_of(thread));
 }
 
@@ -226,7 +226,8 @@ static inline __attribute__((always_inline)) int record_usual(PyObject *code, en
 static inline __attribute__((always_inline)) int record_usual_c(PyObject *const *args, enum EventKind kind) {
     State *state = current;
     const PyThreadState *thread = state->python_thread;
-    return LIKELY(thread && session.tsc) && c_call_record_fast(state, 1, args[0], args[2], kind, call_frame_of(thread));
+    return LIKELY(thread && session.has_counter) &&
+           c_call_record_fast(state, 1, args[0], args[2], kind, call_frame_of(thread));
 }
 
 /* A callback: `usual` is whether an event was recorded in the usual way, otherwise `expression` is returned.  That has a
