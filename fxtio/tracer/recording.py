@@ -19,7 +19,7 @@ from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options
 from fxtio.tracer.tasks import arrows_to, running_task
 from fxtio.tracer.units import size_in_bytes, time_in_ns
-from fxtio.tracer.waiting import PATIENCE_S
+from fxtio.tracer.waiting import PATIENCE_S, acquire
 
 _MAX_NAME = 60
 """Characters of the name of the program."""
@@ -82,6 +82,7 @@ class Recording:
         self.unfinished = _thread.allocate_lock()
         self.unfinished.acquire()
         self._dumping = threading.RLock()
+        self._dumper = 0
         self._has_ended = False
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
@@ -202,7 +203,7 @@ class Recording:
 
     def end(self) -> None:
         """Record nothing any more."""
-        is_alone = self._dumping.acquire(timeout=PATIENCE_S)
+        is_alone = acquire(self._dumping, PATIENCE_S, self._dumper)
         try:
             self._has_ended = True
             self._counts, self._is_in_order = self._end()
@@ -286,11 +287,14 @@ class Recording:
             OSError: the dump cannot be written.
             ValueError: the path is the recording's own.
         """
-        if not self._dumping.acquire(timeout=PATIENCE_S):
+        if self.may_end.locked():  # a thread is ending it
+            return None
+        if not acquire(self._dumping, PATIENCE_S, self._dumper):
             raise TimeoutError(errno.ETIMEDOUT, "another thread takes a dump", str(path or self.trace))
         try:
             if self._has_ended:
                 return None
+            self._dumper = _thread.get_ident()
             copy = self._dumps.take(path)
         finally:
             self._dumping.release()
