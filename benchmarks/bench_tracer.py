@@ -1,6 +1,6 @@
 """The cost of the tracer and of its peers, measured in one run on one core.
 
-    python benchmarks/bench_tracer.py                 # about two minutes
+    python benchmarks/bench_tracer.py                 # about three minutes
     python benchmarks/bench_tracer.py --markdown      # as a Markdown table
     python benchmarks/bench_tracer.py --check         # exit status 1 where a limit is missed
 
@@ -8,12 +8,14 @@ Every set-up runs in a child process of its own, in several rounds and a shuffle
 nanoseconds over the untraced statement, the best round and in brackets the median round; costs of programs are
 processor time as a multiple of the untraced program's.  Behind a peer's figure stands how many times ours it is.
 *least* is no peer but what the interpreter, the clock and the stores alone cost on this machine (tracer_floor.py).
-Peers: viztracer, opentelemetry-sdk and functiontrace, whichever are there; one that is missing is left out, visibly.
+Peers: viztracer, trace0, opentelemetry-sdk and functiontrace, whichever are there; one that is missing is left out,
+visibly.
 """
 
 from __future__ import annotations
 
 import argparse
+import array
 import importlib.util
 import json
 import os
@@ -26,14 +28,17 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-COLUMNS = ("fxtio", "least", "VizTracer", "OpenTelemetry", "cProfile", "functiontrace")
+COLUMNS = ("fxtio", "least", "VizTracer", "trace0", "OpenTelemetry", "cProfile", "functiontrace")
 CALLS = 2_000_000
 MILLION = 1_000_000
+LOSS_FIB = 29
+LOSS_CALLS = 1_664_078
+"""Calls that `fib(29)` makes, without the first one."""
 MONITORING = sys.version_info >= (3, 12)
 
 
@@ -185,7 +190,13 @@ class Program:
     limit: Limit
 
 
-PYTHON = {"fxtio": "fxtio", "least": "floor", "VizTracer": "viztracer_python", "cProfile": "cprofile_python"}
+PYTHON = {
+    "fxtio": "fxtio",
+    "least": "floor",
+    "VizTracer": "viztracer_python",
+    "trace0": "trace0",
+    "cProfile": "cprofile_python",
+}
 WITH_C = {
     "fxtio": "fxtio_c",
     "least": "floor_c",
@@ -255,51 +266,131 @@ def run_whole(command: list[str], out: Path | None) -> Whole:
     return Whole(seconds, usage.ru_maxrss * 1024, out.stat().st_size if out is not None else 0)
 
 
-def run_command(prefix: list[str], suffix: str, times: int, rounds: int) -> Whole:
-    """Return the fastest of some runs of the realistic program under a command."""
-    results = []
-    for _ in range(rounds):
+@dataclass(frozen=True)
+class Command:
+    """A tool's command that records a program, up to the name of the trace, and what the trace's name ends with."""
+
+    words: list[str]
+    suffix: str
+    rounds: int
+
+
+def commands(rounds: int) -> dict[str, Command]:
+    """Return the commands of the tools that are there."""
+    python = [sys.executable, "-m"]
+    entries = ["--tracer_entries", str(3 * CALLS)]  # its usual buffer keeps the last million calls
+    found = {"fxtio": Command([*python, "fxtio", "run", "-o"], ".fxt", rounds)}
+    if importlib.util.find_spec("viztracer") is not None:
+        viztracer = [*python, "viztracer", "--quiet", *entries, "--ignore_c_function", "-o"]
+        found["VizTracer"] = Command(viztracer, ".json", 2)
+    if importlib.util.find_spec("trace0") is not None:
+        found["trace0"] = Command([*python, "trace0", "run", "-o"], ".pftrace", rounds)
+    return found
+
+
+def run_command(command: Command, arguments: list[str], count: bool = False) -> tuple[Whole, int]:
+    """Return the fastest of some runs of the workload under a command; and how many calls its trace holds, the fewest
+    of all runs, if they are to be counted."""
+    results, counts = [], []
+    for _ in range(command.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder, f"out{suffix}") if suffix else None
+            out = Path(folder, f"out{command.suffix}") if command.suffix else None
             names = [str(out)] if out is not None else []
-            command = [*prefix, *names, str(HERE / "tracer_workload.py"), str(times)]
-            results.append(run_whole(command, out))
-    return min(results, key=lambda result: result.seconds)
+            results.append(run_whole([*command.words, *names, str(HERE / "tracer_workload.py"), *arguments], out))
+            if out is not None and count:
+                counts.append(calls_in(out))
+    return min(results, key=lambda result: result.seconds), min(counts, default=0)
 
 
 def command(children: Children, rounds: int) -> Iterator[Row]:
     """Measure the whole command on a program of two million calls: time, memory, size."""
     calls = children.ask("tracer_programs.py", "untraced", "count")
     times = -(-CALLS // calls)
-    own = [sys.executable, "-m", "fxtio", "run", "-o"]
-    peer = [sys.executable, "-m", "viztracer", "--quiet", "--tracer_entries", str(3 * CALLS)]
-    whole = {
-        "": run_command([sys.executable], "", times, rounds),
-        "fxtio": run_command(own, ".fxt", times, rounds),
-    }
-    with_c: dict[str, Whole] = {}
-    tenth = run_command(own, ".fxt", times // 10, 1)
-    if importlib.util.find_spec("viztracer") is not None:
-        whole["VizTracer"] = run_command([*peer, "--ignore_c_function", "-o"], ".json", times, 2)
-        with_c["VizTracer"] = run_command([*peer, "-o"], ".json", times, 1)
-    columns = [column for column in COLUMNS if column in whole]
-    plain = whole[""].seconds
+    tools = commands(rounds)
+    plain = run_command(Command([sys.executable], "", rounds), [str(times)])[0].seconds
+    whole = {column: run_command(tool, [str(times)])[0] for column, tool in tools.items()}
+    tenth = run_command(replace(tools["fxtio"], rounds=1), [str(times // 10)])[0]
     rows = [
         Row("whole command, 2 million calls", "s", Limit(None, 5)),
         Row("peak memory of it", "MB", Limit(1.2 * tenth.peak / MILLION)),
         Row("size of its trace", "bytes per call", Limit(32, 5)),
     ]
-    for column in columns:
-        result = whole[column]
+    for column, result in whole.items():
         for row, figure in zip(rows, (result.seconds, result.peak / MILLION, result.size / times / calls), strict=True):
             row.figures[column] = figure
         rows[0].notes[column] = f"{number(result.seconds / plain)} x untraced"
-    for column, result in with_c.items():
-        rows[0].notes[column] += f", with C functions {number(result.seconds)} s"
+    if "VizTracer" in tools:
+        words = [word for word in tools["VizTracer"].words if word != "--ignore_c_function"]
+        result, _ = run_command(Command(words, ".json", 1), [str(times)])
+        rows[0].notes["VizTracer"] += f", with C functions {number(result.seconds)} s"
     rows[1].notes["fxtio"] = f"{number(tenth.peak / MILLION)} at a tenth of the calls"
     more = (whole["fxtio"].size - tenth.size) / (times - times // 10) / calls  # names and the like come once
     rows[2].figures["fxtio"] = round(more, 2)
     yield from rows
+
+
+# --- losses ---------------------------------------------------------------------------------------------------------
+
+
+def calls_in(trace: Path) -> int:
+    """Return how many calls a trace holds."""
+    if trace.suffix == ".json":
+        return trace.read_bytes().count(b'"ph": "X"')
+    return calls_in_fxt(trace) if trace.suffix == ".fxt" else calls_in_protobuf(trace.read_bytes())
+
+
+def calls_in_fxt(trace: Path) -> int:
+    """Return how many calls a trace of ours holds, by a walk over its records."""
+    data = array.array("Q", trace.read_bytes())
+    position = calls = 0
+    while position < len(data):
+        word = data[position]
+        calls += word & 0xF000F == 0x20004  # an event that begins a slice
+        position += word >> 4 & 0xFFF
+    return calls
+
+
+def calls_in_protobuf(data: bytes) -> int:
+    """Return how many slices begin in a trace of Perfetto: packets with a track event (field 11) of type (9) 1."""
+
+    def fields(position: int, end: int) -> Iterator[tuple[int, int, int]]:
+        while position < end:
+            key, position = varint(position)
+            if key & 7 == 1:
+                yield key >> 3, position, position + 8
+                position += 8
+                continue
+            value, position = varint(position)
+            size = value if key & 7 == 2 else 0
+            yield key >> 3, position if size else value, position + size
+            position += size
+
+    def varint(position: int) -> tuple[int, int]:
+        value = shift = 0
+        while True:
+            byte = data[position]
+            position += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value, position
+            shift += 7
+
+    return sum(
+        kind == 9 and value == 1
+        for _, packet, packet_end in fields(0, len(data))
+        for field_, event, event_end in fields(packet, packet_end)
+        if field_ == 11
+        for kind, value, _ in fields(event, event_end)
+    )
+
+
+def losses(rounds: int) -> Row:
+    """Measure how many calls of a program that does nothing but call are missing in the trace."""
+    row = Row("calls lost, of fib(29)", "%", Limit(0))
+    for column, tool in commands(rounds).items():
+        (_, none), (_, all_) = (run_command(tool, ["fib", str(argument)], count=True) for argument in (0, LOSS_FIB))
+        row.figures[column] = 100 * (1 - (all_ - none) / LOSS_CALLS)
+    return row
 
 
 def saving(children: Children, rounds: int) -> Row:
@@ -322,7 +413,7 @@ def measure(rounds: int) -> list[Row]:
     """Measure everything."""
     children = Children()
     rows = [*events(children, rounds), *programs(children, rounds), *command(children, min(rounds, 3))]
-    return [*rows, saving(children, min(rounds, 2))]
+    return [*rows, losses(min(rounds, 2)), saving(children, min(rounds, 2))]
 
 
 def table(rows: list[Row], markdown: bool) -> str:

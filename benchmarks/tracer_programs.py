@@ -74,6 +74,13 @@ def viztracer_python(folder: Path) -> Callable[[], object]:
     return viztracer(folder, ignore_c_function=True)
 
 
+def trace0(folder: Path) -> None:
+    """Record Python functions; the work of the thread that writes them counts."""
+    from trace0 import Tracer
+
+    Tracer(str(folder / "out.pftrace")).__enter__()
+
+
 def cprofile(_: Path) -> None:
     """Profile all functions: a sum for each, no events."""
     import cProfile
@@ -107,6 +114,7 @@ TOOLS: dict[str, Callable[[Path], Callable[[], object] | None]] = {
     "floor_c": floor_c,
     "viztracer": viztracer,
     "viztracer_python": viztracer_python,
+    "trace0": trace0,
     "cprofile": cprofile,
     "cprofile_python": cprofile_python,
     "functiontrace": functiontrace,

@@ -1,6 +1,7 @@
 """The programs that are traced: `fib`, which does nothing but call, and `real`, a mix of standard library work.
 
 python benchmarks/tracer_workload.py 20        # `real` so many times
+python benchmarks/tracer_workload.py fib 20    # `fib` of this number
 """
 
 from __future__ import annotations
@@ -73,5 +74,8 @@ def real() -> int:
 
 
 if __name__ == "__main__":
-    for _ in range(int(sys.argv[1])):
-        real()
+    if sys.argv[1] == "fib":
+        fib(int(sys.argv[2]))
+    else:
+        for _ in range(int(sys.argv[1])):
+            real()

@@ -64,6 +64,7 @@ _TRACER = frozenset({"counter", "dump", "flow", "instant", "log", "span", "start
 def __getattr__(name: str) -> Any:
     if name in _TRACER:
         value = globals()[name] = getattr(import_module("fxtio.tracer"), name)
+        import_module("fxtio.tracer.attached").listen()
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

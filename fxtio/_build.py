@@ -29,7 +29,7 @@ NAME = "fxtio.pth"
 LINE = (
     'import os; os.environ.get("FXTIO") and '
     '__import__("fxtio._native.interpreters", fromlist=["is_main"]).is_main() and '
-    '__import__("fxtio.tracer.session", fromlist=["start_from_environment"]).start_from_environment()\n'
+    '__import__("fxtio.tracer.startup", fromlist=["start_from_environment"]).start_from_environment()\n'
 )
 
 

@@ -14,7 +14,7 @@ from hypothesis.internal import entropy
 
 from fxtio._native import extensions
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "support.full_run"]
 
 pytest.register_assert_rewrite("judges", "oracle", "support")
 

@@ -177,6 +177,7 @@ print("survived")
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_chaos(seed: int, out: Path) -> None:
     settings = f"SEED, SECONDS, STEPS, LIMIT = {seed}, 1.5, {MANY_STEPS}, 90"
@@ -194,6 +195,6 @@ def test_a_recording_ends_while_another_thread_holds_the_lock_of_threading(out: 
         done.release()
     with threading._active_limbo_lock:
         _thread.start_new_thread(stop, ())
-        print(done.acquire(timeout=20))
+        print(done.acquire(timeout=200))
     """
     assert fine(source, out, start=True) == "True\n"

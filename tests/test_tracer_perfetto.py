@@ -21,7 +21,7 @@ from support.tracer_check import check_trace
 from support.tracer_run import fine
 from support.tracer_view import View
 
-pytestmark = pytest.mark.recorder
+pytestmark = [pytest.mark.full, pytest.mark.recorder]
 
 RATE_ERROR = 1.001
 """The rate of the tick counter is measured over a few milliseconds or longer."""

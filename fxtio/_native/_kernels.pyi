@@ -53,6 +53,8 @@ def pair(
     /,
 ) -> tuple[int, int]: ...
 def distinct(values: _Array, codes: _Array, first: _Array, seed: int, /) -> int: ...
+def choose_rows(kind: _Array, chosen: _Array, rows: _Array, /) -> int: ...
+def group_rows(kind: _Array, order: _Array, begins: _Array, /) -> None: ...
 def walk_chunks(
     numbers: _Array,
     start: int,
@@ -126,6 +128,27 @@ def nest(
     deepest: int,
     /,
 ) -> int: ...
+def find_uses(
+    words: _Array,
+    at: _Array,
+    size: _Array,
+    kind: _Array,
+    taken: _Array,
+    header: _Array,
+    rules: _Array,
+    tails: _Array,
+    string_rows: _Array,
+    string_slots: _Array,
+    string_now: _Array,
+    string_used: _Array,
+    string_earlier: _Array,
+    thread_rows: _Array,
+    thread_slots: _Array,
+    thread_now: _Array,
+    thread_used: _Array,
+    thread_earlier: _Array,
+    /,
+) -> bool: ...
 def read_plain(
     words: _Array,
     at: _Array,

@@ -60,7 +60,8 @@ enum {
     PLAIN_HEADER = 0,
     PLAIN_WORD = 1,
     PLAIN_TEXT = 2,
-    PLAIN_MEMBERS = 3
+    PLAIN_NOWHERE = 3,
+    PLAIN_MEMBERS = 4
 };
 
 /* Op */

@@ -20,6 +20,7 @@ PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* plain.c */
+PyObject *find_uses(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* spans.c */

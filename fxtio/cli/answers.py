@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fxtio.timeline import Timeline
     from fxtio.timeline.answers import Answer
 
+_LAST_OF_NUMBER = "0123456789."
+_HINT = "write 1.2s, 350ms, 12us or 800ns"
+
 ALL = "all"
 """The text that stands for any number of rows."""
 
@@ -58,7 +61,7 @@ def limit(text: str) -> int | None:
 
 
 def duration(text: str) -> int:
-    """Parse a duration from the command line, `5ms`; return nanoseconds.
+    """Parse a duration from the command line, `5ms`; return nanoseconds.  Only 0 needs no unit.
 
     Raises:
         ArgumentTypeError: the text is not a duration.
@@ -70,7 +73,9 @@ def duration(text: str) -> int:
     except SelectionError:
         moment = None
     if moment is None or moment.anchor is not Anchor.START:
-        raise ArgumentTypeError(f"{text!r} is not a duration; write 1.2s, 350ms, 12us or 800ns")
+        raise ArgumentTypeError(f"{text!r} is not a duration; {_HINT}")
+    if moment.distance and text.rstrip()[-1] in _LAST_OF_NUMBER:
+        raise ArgumentTypeError(f"{text!r} has no unit; {_HINT}")
     return int(moment.distance)
 
 

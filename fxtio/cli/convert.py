@@ -37,7 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
     add_selection(parser, "--until")
     group = parser.add_argument_group("simplification", "What is left out is counted, and is no loss for --strict.")
-    group.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help="leave out shorter slices")
+    min_help = "leave out slices shorter than this, with a unit: 10us"
+    group.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help=min_help)
     depth_help = "leave out slices with N or more slices around them"
     group.add_argument("--max-depth", type=count, default=None, metavar="N", help=depth_help)
     group.add_argument("--drop-args", action="store_true", help="leave out all arguments")

@@ -20,6 +20,7 @@ COMMANDS = (
     "tree",
     "find",
     "timeline",
+    "open",
     "dump",
     "explain",
     "stats",
@@ -33,6 +34,7 @@ COMMANDS = (
     "convert",
     "recover",
     "conformance",
+    "attach",
     "run",
 )
 

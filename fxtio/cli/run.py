@@ -51,15 +51,30 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         "--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder"
     ),
     _declare(
+        "--args",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the arguments of this function, or of all in this module, file or folder",
+    ),
+    _declare(
+        "--results",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the results of this function, or of all in this module, file or folder",
+    ),
+    _declare(
         "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
     ),
     _declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
-    _declare("--min-duration", default=0, metavar="TIME", help="leave out shorter calls, such as 10us"),
+    _declare("--min-duration", default=0, metavar="TIME", help="leave out calls shorter than this, with a unit: 10us"),
     _declare("--max-depth", type=int, default=0, metavar="N", help="leave out calls that are nested deeper"),
     _declare("--max-size", default=0, metavar="SIZE", help="stop recording when the file has this size, such as 1GiB"),
     _declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
     _declare("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms"),
     _declare("--no-children", action=_SWITCH, help="do not record the processes that the program starts"),
+    _declare("--open", action=_SWITCH, help="show the trace in a browser when the program has ended, see `fxtio open`"),
     _declare("-q", "--quiet", action=_SWITCH, help="do not print at the end what was recorded"),
     _declare("-m", dest="module", nargs=_REST, metavar="MODULE ...", help="run a module, with arguments"),
     _declare("-c", dest="code", nargs=_REST, metavar="CODE ...", help="run this code, with arguments"),
@@ -148,17 +163,40 @@ def run(options: Any) -> Callable[[], None]:
     require_recorder()
     if options.output == "-":
         raise FxtioError("a recording is a file, not a stream: give it a name, or /dev/shm/... to keep it in memory")
+    _refuse_other_formats(options.output)
     try:
         target = _program(options)
-        recording_options = _options(options)
+        chosen = recording_options(options)
         target.enter()
-        session.begin(recording_options)
+        session.begin(chosen)
     except (program.ProgramError, ValueError) as error:
         raise FxtioError(str(error)) from None
-    if not options.quiet:
-        session.report_at_exit()
+    session.report_at_exit(quiet=options.quiet)
     start: Callable[[], None] = target.run
     return start
+
+
+def _refuse_other_formats(output: str) -> None:
+    """Make sure that the trace is not named like one in another format.
+
+    Raises:
+        FxtioError: it is.
+    """
+    from fxtio.tracer.file import COMPRESSED
+
+    name = next((output.removesuffix(each) for each in COMPRESSED if output.endswith(each)), output)
+    stem, dot, suffix = name.rpartition(".")
+    if not dot or "/" in suffix or suffix == "fxt":
+        return  # nearly always, and without the registry of formats, which takes long to import
+    from fxtio.exchange.convert import format_of
+
+    try:
+        other = format_of(output)
+    except FxtioError:
+        return
+    if other != "fxt":
+        advice = f"record to {stem}.fxt, then `fxtio convert {stem}.fxt {output}`"
+        raise FxtioError(f"{output} is named like a trace in the format {other}, but a recording is FXT: {advice}")
 
 
 def _program(options: Any) -> Any:
@@ -174,7 +212,8 @@ def _program(options: Any) -> Any:
     raise program.ProgramError("there is nothing to run: give a script, -m MODULE or -c CODE")
 
 
-def _options(options: Any) -> Any:
+def recording_options(options: Any) -> Any:
+    """Return the `Options` of the recording that the arguments describe."""
     from fxtio.tracer.options import Options
 
     return Options(
@@ -184,6 +223,8 @@ def _options(options: Any) -> Any:
         c_functions=options.c_functions,
         include=options.include,
         exclude=options.exclude,
+        args=options.args,
+        results=options.results,
         max_depth=options.max_depth,
         min_duration=options.min_duration,
         max_size=options.max_size,

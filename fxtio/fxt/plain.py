@@ -85,20 +85,19 @@ class PlainReader:
     Args:
         steps: the effect of each class of events, NONE for those of which only the arguments are needed; records of
             other classes are passed over.
-        kinds: the type of an argument in a timeline for each type; arguments of other types are not plain.
+        kinds: the type of an argument in a timeline for each type; arguments of other types are not plain.  If it is
+            None, arguments are passed over, and events may have any that lie within them.
     """
 
-    def __init__(self, steps: Mapping[type[Record], SpanStep], kinds: Mapping[ArgumentType, ArgumentKind]) -> None:
+    def __init__(
+        self, steps: Mapping[type[Record], SpanStep], kinds: Mapping[ArgumentType, ArgumentKind] | None
+    ) -> None:
         self._steps = np.zeros(len(RECORDS.classes), np.int8)
         self._tails = np.full(len(RECORDS.classes), -1, np.int8)
         for cls, step in steps.items():
-            self._steps[KINDS[cls]], self._tails[KINDS[cls]] = step, _tail_words(cls)
-        self._header = _header_fields()
-        self._rules = np.zeros((ARGUMENTS.base.fields["type"].mask + 1, _RULE_FIELDS), np.uint64)
-        for cls in ARGUMENTS.classes:
-            kind = cls.words[0].fields["type"].value
-            if kind in kinds and issubclass(cls, Argument):
-                self._rules[kind] = _rule(cls, kinds[ArgumentType(kind)])
+            self._steps[KINDS[cls]], self._tails[KINDS[cls]] = step, tail_words(cls)
+        self._header = header_fields()
+        self._rules = argument_rules(kinds)
         self._room = 0  # for the arguments of a batch
         self._kernel: Any = (
             import_module("fxtio._native._kernels").read_plain if _native.IMPLEMENTATION == "c" else None
@@ -144,7 +143,7 @@ def _place(field: Field) -> tuple[int, int]:
     return field.lo, field.mask
 
 
-def _tail_words(cls: type[Record]) -> int:
+def tail_words(cls: type[Record]) -> int:
     """Return the number of words behind the arguments of a class of events, without optional ones."""
     parts = layout_of(cls).parts
     common = len(Event.__struct_fields__)
@@ -152,7 +151,7 @@ def _tail_words(cls: type[Record]) -> int:
     return sum(part.tail_words() or 0 for _, part in parts[common:])
 
 
-def _header_fields() -> Array:
+def header_fields() -> Array:
     """Return where the fields of the header of an event lie, as the kernel takes them."""
     fields = EventWord.fields
     places = [number for name in ("arg_count", "thread", "category", "name") for number in _place(fields[name])]
@@ -160,6 +159,23 @@ def _header_fields() -> Array:
 
 
 _RULE_FIELDS = 11
+
+
+def argument_rules(kinds: Mapping[ArgumentType, ArgumentKind] | None) -> Array:
+    """Return for each type of argument where its fields lie, as the kernels take it (uint64, a row for each type).
+
+    Args:
+        kinds: see `PlainReader`.
+    """
+    rules = np.zeros((ARGUMENTS.base.fields["type"].mask + 1, _RULE_FIELDS), np.uint64)
+    if kinds is None:
+        rules[:] = [1, 0, PlainValue.NOWHERE, *_place(ARGUMENTS.base.fields[SIZE]), *(0,) * 6]
+        return rules
+    for cls in ARGUMENTS.classes:
+        kind = cls.words[0].fields["type"].value
+        if kind in kinds and issubclass(cls, Argument):
+            rules[kind] = _rule(cls, kinds[ArgumentType(kind)])
+    return rules
 
 
 def _rule(cls: type[Argument], kind: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,17 @@ from fxtio.fxt.state import Batch
 Array = np.ndarray[Any, Any]
 
 
-def broken(batch: Batch) -> Array:
-    """Return which records are too short for their content (bool): no reader could decode them."""
+def broken(batch: Batch, whole: Collection[type[Record]] = ()) -> Array:
+    """Return which records are too short for their content (bool): no reader could decode them.
+
+    Args:
+        batch: the batch.
+        whole: classes of records of which it is known that none is too short.
+    """
     result = np.zeros(len(batch), bool)
     for cls in batch.classes():
+        if cls in whole:
+            continue
         rows, _ = batch.columns(cls)
         of_class = batch.rows(cls)
         if len(rows) < len(of_class):

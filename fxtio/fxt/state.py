@@ -9,7 +9,6 @@ spec: Provider section metadata, String record, Thread record, Initialization re
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +28,7 @@ from fxtio.codec.columns import (
     members_of,
     tick_places,
 )
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.generate import decode
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
@@ -88,7 +88,6 @@ NS_PER_SECOND = 1_000_000_000
 _MAX_WORD = (1 << 64) - 1
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SEED = secrets.randbits(64)
 
 KERNEL = -1
 """The process of kernel objects in the keys of objects: their koids are the same in all processes."""
@@ -197,8 +196,7 @@ class Threads:
         if not len(process):
             return np.empty(0, np.int32)
         digest = (process * _MULTIPLIER ^ thread) * _MULTIPLIER ^ has_thread
-        number, first = np.empty(len(process), np.int32), np.empty(len(process), np.int64)
-        first = first[: _native.distinct(digest, number, first, _SEED)]
+        number, first = number_distinct(digest)
         like = first[number]
         other = (process != process[like]) | (thread != thread[like]) | (has_thread != has_thread[like])
         distinct = zip(process[first].tolist(), thread[first].tolist(), has_thread[first].tolist(), strict=True)
@@ -243,7 +241,7 @@ class ProviderName:
     name: str
 
 
-_MIN_SORTED = 4  # from so many classes on, sorting the rows costs less than a search for each class
+_FEW = 32  # the rows of a class are not worth sorting all rows if it has less than one in so many
 
 
 class Batch:
@@ -271,7 +269,7 @@ class Batch:
         kinds = frame.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if kind in kinds]
         self._order: Array | None = None  # all rows, class by class
-        self._bounds: list[int] = []  # where each class begins in them
+        self._begins: list[int] = []  # where each class begins in them
         self._string_slots: SlotLookup
         self._thread_slots: SlotLookup
         self._clocks: SlotLookup
@@ -297,14 +295,14 @@ class Batch:
 
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
-        kinds = self.frame.kind
-        if len(self._classes) < _MIN_SORTED:
-            return np.flatnonzero(kinds == KINDS[cls])
+        is_of_class = self.frame.kind == KINDS[cls]
+        if self._order is None and np.count_nonzero(is_of_class) * _FEW < len(self):
+            return np.flatnonzero(is_of_class)
         if self._order is None:
-            self._order = np.argsort(kinds, kind="stable")
-            self._bounds = kinds[self._order].searchsorted(np.arange(len(RECORDS.classes) + 1, dtype=np.int8)).tolist()
-        begin, end = self._bounds[KINDS[cls]], self._bounds[KINDS[cls] + 1]
-        return self._order[begin:end]
+            self._order, begins = np.empty(len(self), np.int64), np.empty(len(RECORDS.classes) + 1, np.int64)
+            _native.group_rows(self.frame.kind, self._order, begins)
+            self._begins = begins.tolist()
+        return self._order[self._begins[KINDS[cls]] : self._begins[KINDS[cls] + 1]]
 
     def classes(self) -> list[type[Record]]:
         """Return the record classes that occur."""

@@ -6,12 +6,11 @@ definition up to a time says, or what the first definition says if all of them a
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 import numpy as np
 
-from fxtio import _native
+from fxtio.codec.distinct import number_distinct
 from fxtio.table import Categories, Table
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +37,7 @@ class Lookup:
         """Return the codes of addresses at times (int32); -1 for an address that is never defined."""
         if not len(self._distinct) or not len(address):
             return np.full(len(address), -1, np.int32)
-        numbers, first = numbered(np.ascontiguousarray(address))
+        numbers, first = number_distinct(address)
         distinct = address[first]
         place = np.searchsorted(self._distinct, distinct)
         place[place == len(self._distinct)] = 0
@@ -52,13 +51,6 @@ class Lookup:
             end = begin + self._count[place][numbers[rows]]
             result[rows] = self._code[last_until(self._time, begin, end, time[rows])]
         return result
-
-
-def numbered(values: Array) -> tuple[Array, Array]:
-    """Return the number of each value among the distinct values (int32), and the first row of each of those."""
-    codes, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
-    count = _native.distinct(values.astype(np.uint64, copy=False), codes, first, secrets.randbits(63))
-    return codes, first[:count]
 
 
 def last_until(times: Array, begin: Array, end: Array, limit: Array) -> Array:

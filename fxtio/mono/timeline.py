@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio._native.constants import UNWIND, SliceState, SpanStep
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.integers import MAX_INT32, MAX_INT64
 from fxtio.mono.columns import Batch
 from fxtio.mono.enums import CounterSection, GcEventType
 from fxtio.mono.frames import Recording
-from fxtio.mono.state import numbered
 from fxtio.mono.tables import EventCollector
 from fxtio.mono.timeline_args import Arguments
 from fxtio.mono.timeline_stacks import CodePlaces, StackColumns
@@ -173,7 +173,7 @@ class _Mapping:
         """Return the distinct processes and threads of events, and for each event the place among them."""
         if not len(ids):
             return [], np.empty(0, np.int64)
-        codes, first = numbered(ids)
+        codes, first = number_distinct(ids)
         recording = np.searchsorted([offset for offset, _ in self._begins], table["offset"], "right")
         distinct, place = np.unique(recording * len(first) + codes, return_inverse=True)
         of_recording, code = np.divmod(distinct, len(first))

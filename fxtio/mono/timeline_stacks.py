@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.integers import MAX_UINT64
-from fxtio.mono.state import AddressNames, numbered
+from fxtio.mono.state import AddressNames
 from fxtio.table import Categories, Column, Optional, Table
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import Stacks
@@ -86,7 +87,7 @@ class StackColumns:
 
     def _address_codes(self, addresses: Array) -> Array:
         """Return the codes of the names of methods whose address is all that is known."""
-        codes, first = numbered(np.ascontiguousarray(addresses))
+        codes, first = number_distinct(addresses)
         return np.array([self._names.code(f"<{address:x}>") for address in addresses[first].tolist()], np.int32)[codes]
 
     def of_samples(self, tables: dict[str, Table]) -> Array:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer import monitor
 from fxtio.tracer.backend import MISSING, recorder
+from fxtio.tracer.functions import place_of
 from fxtio.tracer.layout import ReturnKind
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _traced_function(
 ) -> Any:
     signature = _inspect("signature", target, follow_wrapped=False)
     keys = _unrecorded(_recorded_arguments, signature, args, skip, target.__qualname__)
-    site = recorder.Site(category, name or target.__qualname__, keys)
+    site = recorder.Site(category, name or target.__qualname__, keys, **place_of(target.__code__))
     if monitor.AVAILABLE:
         code = _own_code(target)
         recorder.watch(code, site, keys or None, result)

@@ -15,6 +15,8 @@ from fxtio.tracer.options import DEFAULT_OUTPUT, Options
 OUTPUT = "FXTIO"
 OPTIONS = "FXTIO_OPTIONS"
 PARENT = "FXTIO_PARENT"
+WAIT = "wait"
+"""The value of `FXTIO` that records nothing, but lets `fxtio attach` do so at any time."""
 
 _USUAL = '{"functions": true}'  # as json prints it, which takes long to import
 _HELPER = "multiprocessing.resource_tracker"  # a process that outlives the program and does nothing of interest
@@ -36,6 +38,11 @@ def _as_json(options: Options) -> str:
 def is_fork_server() -> bool:
     """Return whether this is the server of `multiprocessing` that forks processes, or a fork of it."""
     return any(_FORK_SERVER in argument for argument in sys.orig_argv)
+
+
+def waits() -> bool:
+    """Return whether the environment asks to wait for `fxtio attach`."""
+    return os.environ.get(OUTPUT) == WAIT
 
 
 def requested() -> tuple[Options, RecordingClock | None] | None:

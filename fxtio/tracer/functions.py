@@ -16,6 +16,7 @@ from functools import cache
 from types import CodeType, MethodDescriptorType, ModuleType
 from typing import Any
 
+from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer import greenlets, monitor, plain
 from fxtio.tracer.backend import recorder
 
@@ -30,6 +31,9 @@ DISGUISE = "fxtio: "
 
 _OWN_MODULES = "fxtio."
 _SEPARATOR = os.sep
+_VARARGS, _VARKEYWORDS = 0x04, 0x08  # of inspect, which takes long to import
+_OWNERS = (("self",), ("cls",))
+_PLACE = 2  # arguments that say where the function is defined
 
 
 class Filter:
@@ -39,11 +43,42 @@ class Filter:
         include: modules (`app`, `app.*`), files and folders; everything if empty.
         exclude: modules, files and folders to leave out.  The machinery of imports and threads is left out unless it
             is included by name.
+        args: functions, modules, files and folders whose arguments are recorded as well.
+        results: functions, modules, files and folders whose results are recorded as well.
     """
 
-    def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        args: Iterable[str] = (),
+        results: Iterable[str] = (),
+    ) -> None:
         self._include = tuple(map(_Pattern, include))
         self._exclude = tuple(map(_Pattern, exclude))
+        self._args = tuple(map(_Pattern, args))
+        self._results = tuple(map(_Pattern, results))
+
+    def unmatched(self) -> list[tuple[str, str]]:
+        """Return what was not found in the program so far, as pairs of an option and what it names."""
+        options = {"include": self._include, "args": self._args, "results": self._results}
+        return [(name, each.text) for name, patterns in options.items() for each in patterns if not each.is_used]
+
+    def site_of(self, code: CodeType) -> Any:
+        """Return how the calls of a function are recorded, as the recorder takes it from its code hook.
+
+        Returns:
+            None if they are not; the call site; or a tuple of the call site, the names of the arguments to record, and
+            whether to record the result.
+        """
+        if not self.accepts(code):
+            return None
+        if not (self._args or self._results):
+            return site_of(code)
+        path = plain.text(code.co_filename)
+        name = f"{module_of(path)}.{code.co_qualname}"
+        keys = _arguments_of(code) if _matches(self._args, name, path) else ()
+        return site_of(code, keys), keys or None, _matches(self._results, name, path)
 
     def accepts(self, code: CodeType) -> bool:
         """Return whether the function with this code is recorded."""
@@ -61,17 +96,29 @@ def _is_path(pattern: str) -> bool:
 
 
 class _Pattern:
-    """A module, a file or a folder to include or to exclude."""
+    """A module, a file or a folder to include or to exclude.
+
+    Attributes:
+        text: the pattern as it was given.
+        is_used: whether it has matched anything.
+    """
 
     def __init__(self, pattern: str) -> None:
+        self.text, self.is_used = pattern, False
         self._folder = plain.absolute(pattern).rstrip(_SEPARATOR) if _is_path(pattern) else ""
         self._module = pattern
         self._expression = translate(pattern) if any(letter in pattern for letter in "*?[") else ""
 
     def matches(self, module: str, path: str) -> bool:
         """Return whether the file at a path, which holds a module, is meant."""
-        if self._folder:
-            return f"{plain.absolute(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
+        result = self._is_in_folder(path) if self._folder else self._is_module(module)
+        self.is_used |= result
+        return result
+
+    def _is_in_folder(self, path: str) -> bool:
+        return f"{plain.file_of_code(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
+
+    def _is_module(self, module: str) -> bool:
         return module == self._module or module.startswith(f"{self._module}.") or self._fits(module)
 
     def _fits(self, module: str) -> bool:
@@ -82,7 +129,8 @@ _MACHINERY = (_Pattern("importlib"), _Pattern("threading"))
 
 
 def _matches(patterns: tuple[_Pattern, ...], module: str, path: str) -> bool:
-    return any(pattern.matches(module, path) for pattern in patterns)
+    answers = [pattern.matches(module, path) for pattern in patterns]  # of each, so that each knows whether it matches
+    return any(answers)
 
 
 def absolute_pattern(pattern: str) -> str:
@@ -97,7 +145,7 @@ def absolute_pattern(pattern: str) -> str:
 def module_of(path: str) -> str:
     """Return the module that a file holds, by its place: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
     if path.startswith("<"):
-        return path.removeprefix("<frozen ").removesuffix(">") if path.startswith("<frozen ") else path
+        return plain.frozen_module(path) or path
     path = plain.absolute(path)
     folders = [folder for folder in plain.import_folders() if path.startswith(f"{folder}{_SEPARATOR}")]
     longest = max(map(len, folders), default=path.rfind(_SEPARATOR))
@@ -107,9 +155,28 @@ def module_of(path: str) -> str:
     return name.replace(_SEPARATOR, ".").removesuffix(".__init__")
 
 
-def site_of(code: CodeType) -> Any:
-    """Return the call site of a function, named by module and qualified name."""
-    return recorder.Site(CATEGORY, f"{module_of(plain.text(code.co_filename))}.{code.co_qualname}")
+def site_of(code: CodeType, keys: tuple[str, ...] = ()) -> Any:
+    """Return the call site of a function, named by module and qualified name.
+
+    Args:
+        code: the code of the function.
+        keys: the names of the arguments that are recorded.
+    """
+    path = plain.text(code.co_filename)
+    return recorder.Site(CATEGORY, f"{module_of(path)}.{code.co_qualname}", keys, **place_of(code))
+
+
+def _arguments_of(code: CodeType) -> tuple[str, ...]:
+    """Return the names of the arguments of a function that are recorded: as many as an event holds, without `self`."""
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & _VARARGS) + bool(code.co_flags & _VARKEYWORDS)
+    names = code.co_varnames[:count]
+    return tuple([name for name in names[names[:1] in _OWNERS :] if name.isidentifier()])[: MAX_ARGUMENTS - _PLACE]
+
+
+def place_of(code: CodeType) -> dict[str, Any]:
+    """Return where a function is defined, as a call site takes it: its file and line."""
+    return {"file": plain.file_of_code(plain.text(code.co_filename)), "line": code.co_firstlineno}
 
 
 def site_of_builtin(function: Any) -> Any:
@@ -144,7 +211,7 @@ def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks:
 
     def hook(code: CodeType) -> Any:
         greenlets.follow()  # which the program may have imported since
-        return site_of(code) if accepted is not None and accepted.accepts(code) else None
+        return accepted.site_of(code) if accepted is not None else None
 
     c_functions = c_functions and accepted is not None
     recorder.functions(

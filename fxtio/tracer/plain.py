@@ -13,6 +13,7 @@ from typing import Any
 
 _getcwd = os.getcwd  # as it is now: programs patch it
 _SEPARATOR = os.sep
+_FROZEN = "<frozen "
 _OF_TYPE: Any = type.__dict__
 _OF_MODULE: Any = ModuleType.__dict__
 _mro_of = _OF_TYPE["__mro__"].__get__
@@ -66,6 +67,28 @@ def absolute(path: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     return _SEPARATOR + _SEPARATOR.join(parts)
+
+
+def file_of_code(name: str) -> str:
+    """Return the absolute path of the file that code comes from.
+
+    Args:
+        name: the file as a code object has it, such as `<frozen os>` for a module of the standard library that is a
+            part of the interpreter.
+
+    Returns:
+        The path; the name itself for code without a file, such as `<string>`.
+    """
+    if not name.startswith("<"):
+        return absolute(name)
+    module = frozen_module(name)
+    folder = vars(sys).get("_stdlib_dir")
+    return f"{folder}{_SEPARATOR}{module.replace('.', _SEPARATOR)}.py" if module and type(folder) is str else name
+
+
+def frozen_module(name: str) -> str:
+    """Return the module whose code has the file name `<frozen MODULE>`, an empty text for any other file name."""
+    return name[len(_FROZEN) : -1] if name.startswith(_FROZEN) and name.endswith(">") else ""
 
 
 def import_folders() -> list[str]:

@@ -10,19 +10,29 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from fxtio.tracer import archive, decorate, encode, environment, flight, functions, greenlets, plain, sources
+from fxtio.tracer import (
+    archive,
+    decorate,
+    encode,
+    environment,
+    flight,
+    functions,
+    greenlets,
+    plain,
+    process_names,
+    sources,
+)
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options
-from fxtio.tracer.tasks import arrows_to, running_task
+from fxtio.tracer.tasks import gathered_tasks, look_around
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.waiting import PATIENCE_S, acquire
 
-_MAX_NAME = 60
-"""Characters of the name of the program."""
+_get_ident = _thread.get_ident  # as it is now: programs patch it
 
 
 class Summary(NamedTuple):
@@ -39,6 +49,8 @@ class Summary(NamedTuple):
         inlined: how often a name that did not fit into the tables is in its event instead.
         parts: the number of child processes whose records are in the trace.
         left: parts of the trace that are still beside it, because their processes run: `fxtio merge` joins them later.
+        unmatched: options that name something to record which the program does not have, perhaps because it is
+            misspelled: pairs such as `("include", "myap")` and `("category", "htpt")`.
     """
 
     path: Path
@@ -51,6 +63,7 @@ class Summary(NamedTuple):
     inlined: int
     parts: int
     left: tuple[Path, ...]
+    unmatched: tuple[tuple[str, str], ...]
 
 
 class Recording:
@@ -60,12 +73,14 @@ class Recording:
         options: what is recorded.
         clock: the clock of a parent process, which records the same trace; a new one unless given.
         parent: the trace that this recording is a part of, if it is a child's.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
 
     Attributes:
         options: what is recorded.
         clock: its clock.
         trace: the trace that it is, or is a part of.
         triggers: what takes dumps.
+        is_finished_elsewhere: whether another process makes the file a finished trace.
         may_end: locked once by the thread that ends the recording.
         unfinished: locked until the recording has ended and its file is finished.
 
@@ -74,27 +89,38 @@ class Recording:
         ValueError: an option makes no sense.
     """
 
-    def __init__(self, options: Options, clock: RecordingClock | None = None, parent: Path | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        clock: RecordingClock | None = None,
+        parent: Path | None = None,
+        *,
+        is_finished_elsewhere: bool = False,
+    ) -> None:
         self.options = options = options.normalized()
         self.clock = clock or RecordingClock.start()
         self._pid = os.getpid()
         self.may_end = _thread.allocate_lock()
         self.unfinished = _thread.allocate_lock()
         self.unfinished.acquire()
-        self._dumping = threading.RLock()
-        self._dumper = 0
-        self._has_ended = False
+        self._dumping, self._dumper = threading.RLock(), 0
+        self._has_ended = self._has_stopped = False
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
         only = {name for name in options.categories if not name.startswith("-")}
         without = {name[1:] for name in options.categories if name.startswith("-")}
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
         min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
-        accepted = functions.Filter(options.include, options.exclude) if options.functions else None
+        self._accepted: functions.Filter | None = None
+        if options.functions:
+            self._accepted = functions.Filter(options.include, options.exclude, options.args, options.results)
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
-        provider = self._pid, _program_name()
-        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=parent is not None)
+        self._process_name = ""
+        provider = self._pid, process_names.program_name()
+        self.is_finished_elsewhere = is_finished_elsewhere
+        self._is_kept = is_finished_elsewhere or parent is not None
+        self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=self._is_kept)
         self.trace = parent or self._file.path
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
@@ -112,32 +138,42 @@ class Recording:
             without=without or None,
             thread_hook=self._on_new_thread,
             value_hook=describe,
-            task_hook=running_task,
-            wait_hook=arrows_to,
+            task_hook=look_around,
+            wait_hook=gathered_tasks,
             slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
             slow_hook=self.triggers.slow_hook,
             interrupt_hook=interrupts,
         )
         try:
-            self._begin(accepted, min_ticks)
+            self._begin(min_ticks)
         except BaseException:  # the caller has no recording that it could stop
             self._abandon()
             raise
 
-    def _begin(self, accepted: functions.Filter | None, min_ticks: int) -> None:
+    def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
-        recorder.define(encode.process_name(self._pid, recorder.reference(_program_name())))
+        self._name_process()
+        process_names.when_named(self, Recording._name_process)
+        command = process_names.command_line()
         if self.options.children:
             self._variables = self._set_variables()
         decorate.switch_on()
         for source in self._sources:
             source.start()
         self.triggers.install()
-        engine = functions.start(accepted, self.options.c_functions, self.options.max_depth, min_ticks)
-        recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0])
+        engine = functions.start(self._accepted, self.options.c_functions, self.options.max_depth, min_ticks)
+        recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0], command=command)
+
+    def _name_process(self) -> None:
+        """Record the name of the process if it has changed."""
+        name = process_names.process_name()
+        if name != self._process_name and not self._has_stopped and self._pid == os.getpid():
+            self._process_name = name
+            recorder.define(encode.process_name(self._pid, recorder.reference(name)))
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""
+        self._has_stopped = True
         self.triggers.remove()
         self._stop_sources()
         functions.stop()
@@ -174,6 +210,10 @@ class Recording:
             if native_id == thread:
                 self._name_thread(thread, name)
                 return not plain.is_a(entry, threading._DummyThread)
+        own = threading._active.get(_get_ident())  # type: ignore[attr-defined]
+        if own is threading._main_thread:  # type: ignore[attr-defined]  # a fork leaves it with its former native id
+            self._name_thread(thread, plain.thread_facts(own)[1])
+            return True
         self._thread_names[thread] = ""  # it may have a name at the end
         return False
 
@@ -184,7 +224,8 @@ class Recording:
             recorder.define(encode.thread_name(thread, name_slot, self._pid, key))
 
     def _name_threads(self) -> None:
-        """Record the names of threads that have changed."""
+        """Record the names of threads and of the process that have changed."""
+        self._name_process()
         # Without the lock of `threading`: a thread that holds it may wait for this one, as when a destructor stops.
         for thread in threading._enumerate():  # type: ignore[attr-defined]
             native_id, name = plain.thread_facts(thread)
@@ -206,7 +247,7 @@ class Recording:
         is_alone = acquire(self._dumping, PATIENCE_S, self._dumper)
         try:
             self._has_ended = True
-            self._counts, self._is_in_order = self._end()
+            self._counts, self._is_in_order, self._never_matched = self._end()
         finally:
             if is_alone:
                 self._dumping.release()
@@ -221,8 +262,7 @@ class Recording:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
         """
         self._dumps.wait(patience)
-        is_first_process = self.trace == self._file.path
-        parts, running = self._parts() if is_first_process and self.options.children else ([], ())
+        parts, running = ([], ()) if self._is_kept or not self.options.children else self._parts()
         tally = self._file.finish(self.clock.rate, parts, in_order=self._is_in_order)
         counts = self._counts
         return Summary(
@@ -236,6 +276,7 @@ class Recording:
             counts["inlined"],
             parts=len(parts),
             left=running,
+            unmatched=() if parts or running else self._never_matched,
         )
 
     def _parts(self) -> tuple[list[Path], tuple[Path, ...]]:
@@ -244,11 +285,12 @@ class Recording:
         running = tuple(part for part, fault in candidates if fault == archive.RUNNING)
         return [part for part, fault in candidates if not fault], running
 
-    def _end(self) -> tuple[dict[str, int], bool]:
+    def _end(self) -> tuple[dict[str, int], bool, tuple[tuple[str, str], ...]]:
         """Stop everything that records, and write what is known only at the end.
 
         Returns:
-            The recorder's counts and the last tick, and whether each thread's events are in order in the file.
+            The recorder's counts and the last tick, whether each thread's events are in order in the file, and
+            `unmatched` of the summary.
         """
         recorder.unrecorded(self.triggers.remove)
         self._stop_sources()
@@ -262,7 +304,15 @@ class Recording:
         if lost := recorder.lost():
             recorder.define(self._loss(ticks, *lost))
         is_in_order = self._file.is_large and recorder.settle()
-        return {**recorder.stop(), "ticks": ticks}, is_in_order
+        unmatched = self._unmatched()
+        self._has_stopped = True
+        return {**recorder.stop(), "ticks": ticks}, is_in_order, unmatched
+
+    def _unmatched(self) -> tuple[tuple[str, str], ...]:
+        """Return the options that name something which the program does not have."""
+        patterns = self._accepted.unmatched() if self._accepted else []
+        categories = sorted(recorder.unseen_categories())
+        return (*patterns, *(("category", text) for text in categories))
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):
@@ -294,7 +344,7 @@ class Recording:
         try:
             if self._has_ended:
                 return None
-            self._dumper = _thread.get_ident()
+            self._dumper = _get_ident()
             copy = self._dumps.take(path)
         finally:
             self._dumping.release()
@@ -335,9 +385,3 @@ def child_recording(options: Options, clock: RecordingClock, trace: Path) -> Rec
         trace: the trace that the recording becomes a part of.
     """
     return Recording(options._replace(output=archive.part_of(trace, os.getpid(), clock.wall_ns)), clock, trace)
-
-
-def _program_name() -> str:
-    """Return the name of the process in the trace."""
-    script = sys.argv[0] if getattr(sys, "argv", None) and sys.argv[0] not in ("", "-c", "-m") else ""
-    return (Path(script).name or "python")[:_MAX_NAME]

@@ -27,6 +27,7 @@ class Recovered:
         size: its own size in bytes.
         parts: the parts of child processes that are in it.
         left_out: files that look like parts but are not in it, each with the reason.
+        events: the number of events in it.
     """
 
     path: Path
@@ -34,6 +35,7 @@ class Recovered:
     size: int
     parts: list[Path]
     left_out: list[tuple[Path, str]]
+    events: int
 
 
 def recover(path: Path, output: Path | None = None) -> Recovered:
@@ -62,10 +64,10 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
             raise RecoveryError(f"{target} exists already; use -o with another name, or with this one to replace it")
         refuse_unwritable(target)
         input_size = sum(source.stat().st_size for source in (live, *parts))
-        rate = front.rate
+        rate, tally = front.rate, archive.Tally()
         blocks = itertools.chain(
-            archive.squeezed(file.fileno(), name=str(live)),
-            *(archive.part_records(part, rate, checked=True) for part in parts),
+            archive.squeezed(file.fileno(), name=str(live), tally=tally),
+            *(archive.part_records(part, rate, checked=True, tally=tally) for part in parts),
         )
         try:
             replace(target, blocks, opener(target))
@@ -75,7 +77,7 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
     if target == trace:
         archive.remove([*parts, *([live] if live != target else []), *archive.abandoned(trace)])
     left_out = [(part, fault) for part, fault in candidates if fault]
-    return Recovered(target, input_size, target.stat().st_size, parts, left_out)
+    return Recovered(target, input_size, target.stat().st_size, parts, left_out, tally.events)
 
 
 def _trace_of(path: Path) -> Path:

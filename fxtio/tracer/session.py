@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import warnings
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ class _Process:
         recording: the recording that runs, if any, until nothing is recorded any more.
         ending: recordings that end, until their files are finished, with the thread that ends each.
         reports_at_exit: whether to say at the end what was recorded, and where the trace is.
+        is_quiet: whether to say of that only what is wrong.
+        ignored: the traces of `tracing` blocks that record to another one; each is reported once.
     """
 
     def __init__(self) -> None:
@@ -45,7 +47,8 @@ class _Process:
         self.starting = _thread.allocate_lock()
         self.recording: Recording | None = None
         self.ending: dict[Recording, int] = {}
-        self.reports_at_exit = False
+        self.reports_at_exit = self.is_quiet = False
+        self.ignored: set[str] = set()
 
     def wait(self, seconds: float) -> None:
         """Wait until the recordings that other threads end are finished, for so many seconds, or `NO_LIMIT`."""
@@ -89,15 +92,23 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
     return begin(Options(output, **options))
 
 
-def begin(options: Options, clock: RecordingClock | None = None) -> Recording:
-    """Begin to record; with the clock of a parent process, as a part of its trace."""
-    recording = _begin_unless_recorded(options, clock)
+def begin(options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False) -> Recording:
+    """Begin to record; with the clock of a parent process, as a part of its trace.
+
+    Args:
+        options: what is recorded.
+        clock: the clock of the parent process.
+        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
+    """
+    recording = _begin_unless_recorded(options, clock, is_finished_elsewhere=is_finished_elsewhere)
     if isinstance(recording, str):
         raise RuntimeError(recording)
     return recording
 
 
-def _begin_unless_recorded(options: Options, clock: RecordingClock | None = None) -> Recording | str:
+def _begin_unless_recorded(
+    options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False
+) -> Recording | str:
     """Begin to record, or return why not: another recording runs or is being started, or the interpreter ends."""
     require_recorder()
     if sys.is_finalizing():  # this runs in a destructor, and nothing would end the recording
@@ -112,7 +123,7 @@ def _begin_unless_recorded(options: Options, clock: RecordingClock | None = None
             return f"a recording to {_process.recording.options.output} runs already"
         _process.wait_for_file(options.output)
         if clock is None:
-            recording = Recording(options)
+            recording = Recording(options, is_finished_elsewhere=is_finished_elsewhere)
         else:
             recording = child_recording(options, clock, Path(options.output))
         _process.recording = recording
@@ -121,30 +132,9 @@ def _begin_unless_recorded(options: Options, clock: RecordingClock | None = None
         starting.release()
 
 
-@cache  # in a virtual environment Python reads `fxtio.pth` twice
-def start_from_environment() -> None:
-    """Begin to record if the environment variables ask for it; `fxtio.pth` calls this when Python starts.
-
-    A program that cannot be recorded runs all the same; the reason is written to standard error.
-    """
-    from fxtio.tracer import environment
-
-    if not environment.is_fork_server():
-        _start_as_requested()
-    elif os.environ.get(environment.OUTPUT):
-        server = os.getpid()
-        os.register_at_fork(after_in_child=lambda: _start_as_requested() if os.getppid() == server else None)
-
-
-def _start_as_requested() -> None:
-    try:
-        require_recorder()
-        from fxtio.tracer import environment
-
-        if _process.recording is None and (request := environment.requested()):
-            begin(*request)
-    except Exception as error:
-        report(f"nothing is recorded: {error}")
+def current() -> Recording | None:
+    """Return the recording of this process that runs, if any."""
+    return _process.recording
 
 
 def stop() -> Summary | None:
@@ -175,7 +165,7 @@ def _stop(patience: float) -> Summary | None:
         summary = recording.finish(patience)
     finally:
         _process.release(recording)
-    if summary.lost:
+    if summary.lost and not recording.is_finished_elsewhere:
         message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
         warnings.warn(message, RecordingWarning, stacklevel=3)
     return summary
@@ -202,7 +192,10 @@ def dump(path: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 class tracing:  # noqa: N801  # used like a function
-    """Record what happens inside of a `with` block.  Inside of another recording it does nothing: events go there.
+    """Record what happens inside of a `with` block.
+
+    While another recording runs it does nothing but say so in a line on standard error: events go to that recording,
+    with its options.
 
     Args:
         output: the trace; `.zst`, `.gz` and `.xz` compress it at the end.
@@ -214,7 +207,10 @@ class tracing:  # noqa: N801  # used like a function
         self._recording: Recording | None = None
 
     def __enter__(self) -> tracing:
-        if _process.recording is None:
+        running = _process.recording
+        if running is not None:
+            _report_ignored(str(self._options.output), running)
+        else:
             recording = _begin_unless_recorded(self._options)
             self._recording = None if isinstance(recording, str) else recording
         return self
@@ -227,9 +223,21 @@ class tracing:  # noqa: N801  # used like a function
                 warnings.warn(f"the trace is not in its final form: {error}", RecordingWarning, stacklevel=2)
 
 
-def report_at_exit() -> None:
-    """Say on standard error at the end of the program what was recorded, where it is, and how to look at it."""
-    _process.reports_at_exit = True
+def _report_ignored(output: str, recording: Recording) -> None:
+    """Say that a block records to another trace than its own."""
+    if output not in _process.ignored:
+        _process.ignored.add(output)
+        path = _as_seen_here(recording.trace)
+        report(f"tracing({output!r}): a recording runs already; events go to {path}, and {output} is not written")
+
+
+def report_at_exit(*, quiet: bool = False) -> None:
+    """Say on standard error at the end of the program what was recorded, where it is, and how to look at it.
+
+    Args:
+        quiet: say only what is wrong.
+    """
+    _process.reports_at_exit, _process.is_quiet = True, quiet
 
 
 def _at_exit() -> None:
@@ -240,7 +248,7 @@ def _at_exit() -> None:
         wait_for(_process.starting, PATIENCE_S)
         summary = _stop(NO_LIMIT)
         if summary is not None and _process.reports_at_exit:
-            _report(summary)
+            report_summary(summary, quiet=_process.is_quiet)
     except KeyboardInterrupt:  # while the file is rewritten
         live = recording and recording.live
         report(f"interrupted: {live} is complete but not finished: `fxtio recover` finishes it later")
@@ -250,8 +258,17 @@ def _at_exit() -> None:
         report(str(error))
 
 
-def _report(summary: Summary) -> None:
-    """Say what was recorded, and in the last line how to look at it."""
+def report_summary(summary: Summary, *, quiet: bool = False) -> None:
+    """Say on standard error what was recorded, and in the last line how to look at it.
+
+    Args:
+        summary: the outcome of the recording.
+        quiet: say only what is wrong.
+    """
+    for option, value in summary.unmatched:
+        report(f"nothing in the program matches --{option} {shlex.quote(value)}")
+    if quiet:
+        return
     if summary.left:
         names = ", ".join(part.name for part in summary.left)
         count = len(summary.left)

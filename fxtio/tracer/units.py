@@ -6,7 +6,7 @@ import re
 
 _SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 _SIZES |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_TIMES = {"": 1, "ns": 1, "us": 1000, "µs": 1000, "ms": 10**6, "s": 10**9}
+_TIMES = {"ns": 1, "us": 1000, "µs": 1000, "ms": 10**6, "s": 10**9}
 _NUMBER_AND_UNIT = r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]*)\s*"
 
 
@@ -20,7 +20,9 @@ def size_in_bytes(size: str | int) -> int:
 
 
 def time_in_ns(time: str | int) -> int:
-    """Return the nanoseconds in `10us`, `1.5 ms` or a number of nanoseconds.
+    """Return the nanoseconds in a text such as `10us` or `1.5 ms`, or in an integer, a number of nanoseconds.
+
+    A text without a unit is refused: some commands took it for seconds, others for nanoseconds.
 
     Raises:
         ValueError: it is not a time.
@@ -39,7 +41,10 @@ def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
             raise ValueError(f"{text} is not {expected}")
         return text
     match = re.fullmatch(_NUMBER_AND_UNIT, text, re.IGNORECASE)
+    if match is not None and not match[2] and not float(match[1]):
+        return 0
     unit = units.get(match[2].lower()) if match else None
     if match is None or unit is None:
-        raise ValueError(f"{text!r} is not {expected}")
+        reason = f": its unit is missing, one of {', '.join(units)}" if match and not match[2] else ""
+        raise ValueError(f"{text!r} is not {expected}{reason}")
     return round(float(match[1]) * unit)

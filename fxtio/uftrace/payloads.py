@@ -5,7 +5,6 @@ Each value is padded to 4 bytes, the whole payload to 8.  uftrace does not fill 
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -20,9 +19,6 @@ Order = Literal["little", "big"]
 
 NULL = b"\xff\xff\xff\xff"
 """The bytes that old versions of uftrace wrote for a null pointer to a string; readers still accept them."""
-
-SEED = int.from_bytes(os.urandom(8), "little")
-"""The seed of the hashes of `fxtio._native.distinct`, random so that no trace can be made to collide."""
 
 STRING = -1
 """The step of a payload program for a string, see `fxtio._native.python.walk_payloads`."""

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.table import Bytes, Categories, Column, GrowingTable, Table
-from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
@@ -363,9 +363,8 @@ class TableBuilder:
         """Return the codes of the names of the functions at addresses (int32)."""
         if chunk.functions is not self._functions:
             self._functions, self._name_codes = chunk.functions, {}
-        codes, first = np.empty(len(addresses), np.int32), np.empty(len(addresses), np.int64)
-        count = _native.distinct(np.ascontiguousarray(addresses), codes, first, payloads.SEED)
-        distinct = addresses[first[:count]].tolist()
+        codes, first = number_distinct(addresses)
+        distinct = addresses[first].tolist()
         if len(self._name_codes) > MAX_ADDRESSES:
             self._name_codes.clear()
         for address in distinct:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio import _native
 from fxtio._native.constants import SpanStep
+from fxtio.codec.distinct import number_distinct
 from fxtio.table import Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind, TrackKind
-from fxtio.uftrace import payloads
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
 from fxtio.uftrace.frames import Chunk
@@ -95,9 +94,8 @@ class _Functions:
         """Return the codes of the names at addresses, and of the file names of their modules, -1 for none (int32)."""
         if chunk.functions is not self._functions or len(self._code_of) > MAX_ADDRESSES:
             self._functions, self._code_of = chunk.functions, {}
-        codes, first = np.empty(len(addresses), np.int32), np.empty(len(addresses), np.int64)
-        count = _native.distinct(np.ascontiguousarray(addresses), codes, first, payloads.SEED)
-        pairs = [self._pair(chunk.functions, address) for address in addresses[first[:count]].tolist()]
+        codes, first = number_distinct(addresses)
+        pairs = [self._pair(chunk.functions, address) for address in addresses[first].tolist()]
         names, modules = np.array(pairs, np.int32).reshape(-1, 2).T
         return names[codes], modules[codes]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fxtio import _native
 from fxtio.codec.columns import StreamColumn
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.uftrace import payloads
@@ -153,12 +153,11 @@ def _groups(chunk: Chunk) -> Iterator[_Group]:
         return
     exits = (kinds[rows] == RecordType.EXIT).astype(np.uint64)
     key = _FIELDS["address"].get(words[rows]) * np.uint64(2) + exits
-    codes, first = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
-    count = _native.distinct(key, codes, first, payloads.SEED)
+    codes, first = number_distinct(key)
     numbers: dict[tuple[Any, ...], int] = {}
     groups: list[tuple[ValueSpecs, tuple[EnumNames, ...]]] = []
-    number_of = np.full(count, -1, np.int32)  # the number of the group of each address
-    for code, value in enumerate(key[first[:count]].tolist()):
+    number_of = np.full(len(first), -1, np.int32)  # the number of the group of each address
+    for code, value in enumerate(key[first].tolist()):
         address, is_exit = divmod(value, 2)
         specs = chunk.functions.specs_at(address, is_exit=bool(is_exit))
         if specs:

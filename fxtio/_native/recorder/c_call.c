@@ -7,23 +7,13 @@
 #include "call.h"
 #include "code.h"
 
-enum { CACHE_SIZE = 1024 };
-
-typedef struct {
-    const PyMethodDef *definition;
-    PyCFunction function;
-    const char *name;
-    Site *site; /* borrowed from `sites`; NULL for what is not recorded */
-} CFunction;
-
-static CFunction cache[CACHE_SIZE];
+CFunction c_call_cache[C_CALL_CACHE_SIZE];
 static PyObject *c_hook; /* returns the site of a callable, or None; NULL if no C function is recorded */
 static PyObject *sites;  /* dict: (definition, function, name), as numbers, to site or None */
 
 /* Forget all sites. */
 void c_call_clear(void) {
-    for (size_t index = 0; index < CACHE_SIZE; index++)
-        cache[index] = (CFunction){NULL, NULL, NULL, NULL};
+    memset(c_call_cache, 0, sizeof c_call_cache);
     Py_CLEAR(sites);
 }
 
@@ -31,14 +21,6 @@ void c_call_clear(void) {
 void c_call_set_hook(PyObject *hook) {
     c_call_clear();
     Py_XSETREF(c_hook, hook == Py_None ? NULL : Py_NewRef(hook));
-}
-
-/* Return the definition of a callable, NULL if it has none. */
-static inline const PyMethodDef *definition_of(PyObject *callable) {
-    PyTypeObject *type = Py_TYPE(callable);
-    if (type == &PyCFunction_Type || type == &PyCMethod_Type)
-        return ((PyCFunctionObject *)callable)->m_ml;
-    return type == &PyMethodDescr_Type ? ((PyMethodDescrObject *)callable)->d_method : NULL;
 }
 
 /* Ask the hook for the site of a callable.  Returns None also if the hook fails, NULL if the recording has ended. */
@@ -73,42 +55,18 @@ static CFunction *fill_entry(PyObject *callable, const PyMethodDef *definition, 
     Py_XDECREF(key);
     if (!site)
         return NULL;
-    *entry = (CFunction){definition, function, name, site == Py_None ? NULL : (Site *)site};
+    *entry = (CFunction){definition, function, name, NOT_RECORDED, site == Py_None ? NULL : (Site *)site};
     Py_DECREF(site); /* the dict has a reference */
     return entry;
 }
 
-/* Return the entry of the cache in which a C function may be. */
-static inline CFunction *cache_entry(const PyMethodDef *definition) {
-    return &cache[((uintptr_t)definition >> 5) % CACHE_SIZE];
-}
-
-/* Return whether an entry is that of a definition. */
-static inline int is_of(const CFunction *entry, const PyMethodDef *definition) {
-    return LIKELY(entry->definition == definition && entry->function == definition->ml_meth &&
-                  entry->name == definition->ml_name);
-}
-
-/* Record the begin or end of a call if both the calling code and the callable are cached: then no limit applies.
- * Returns whether it was recorded. */
-static inline int record_fast(PyObject *code, PyObject *callable, enum EventKind kind, const void *key) {
-    const PyMethodDef *definition = definition_of(callable);
-    if (UNLIKELY(!definition || code_cache_entry(code)->code != code))
-        return 0;
-    const CFunction *entry = cache_entry(definition);
-    const Site *site = entry->site;
-    if (UNLIKELY(!is_of(entry, definition) || !site || site->generation != session.generation || !site->is_fast))
-        return 0;
-    return call_record_fast(site, kind, key);
-}
-
 /* Return the site of a C function, NULL if it is not recorded. */
 static Site *site_of_callable(PyObject *callable) {
-    const PyMethodDef *definition = definition_of(callable);
+    const PyMethodDef *definition = c_call_definition(callable);
     if (!definition || !c_hook || !session.active || current->paused)
         return NULL;
-    CFunction *entry = cache_entry(definition);
-    if (UNLIKELY(!is_of(entry, definition))) {
+    CFunction *entry = c_call_entry(definition);
+    if (UNLIKELY(!c_call_is_of(entry, definition))) {
         SavedError error = error_save();
         entry = fill_entry(callable, definition, entry);
         error_restore_unless_escaped(error);
@@ -127,21 +85,25 @@ static inline enum Answer is_recorded(PyObject *code) {
     return !info ? UNKNOWN_NOW : info->site || info->is_decorated ? YES : NO;
 }
 
-/* Return the key of the call that a frame makes: of C functions it makes one at a time. */
-static inline const void *key_of(const void *frame) {
-    return (const char *)frame + 1;
+/* Let further events of a C function be recorded in the simplest way, if that is possible. */
+static void note_ready(PyObject *callable, const Site *site) {
+    const PyMethodDef *definition = c_call_definition(callable);
+    CFunction *entry = c_call_entry(definition);
+    if (c_call_is_of(entry, definition) && entry->site == site && site->generation == session.generation &&
+        site->is_fast)
+        entry->refs = site->refs;
 }
 
 /* Record that this code, in a frame, calls a C function.  Returns 0 if the code is not recorded at all. */
 int c_call_begin(PyObject *code, PyObject *callable, const void *frame) {
-    const void *key = key_of(frame);
-    if (LIKELY(PyFunction_Check(callable) || record_fast(code, callable, EVENT_BEGIN, key)))
+    if (c_call_record_fast(current, session.tsc, code, callable, EVENT_BEGIN, frame))
         return 1;
     enum Answer answer = is_recorded(code);
     Site *site = answer == YES ? site_of_callable(callable) : NULL;
     if (site) {
         Py_INCREF((PyObject *)site);
-        call_begin(site, key);
+        call_begin(site, c_call_key(frame));
+        note_ready(callable, site);
         Py_DECREF((PyObject *)site);
     }
     return answer != NO;
@@ -149,13 +111,12 @@ int c_call_begin(PyObject *code, PyObject *callable, const void *frame) {
 
 /* Record that a C function has returned to this code, in a frame, or has raised. */
 void c_call_end(PyObject *code, PyObject *callable, const void *frame) {
-    const void *key = key_of(frame);
-    if (LIKELY(record_fast(code, callable, EVENT_END, key)))
+    if (c_call_record_fast(current, session.tsc, code, callable, EVENT_END, frame))
         return;
     Site *site = is_recorded(code) == YES ? site_of_callable(callable) : NULL;
     if (site) {
         Py_INCREF((PyObject *)site);
-        call_end(site, key);
+        call_end(site, c_call_key(frame));
         Py_DECREF((PyObject *)site);
     }
 }

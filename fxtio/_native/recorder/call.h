@@ -19,14 +19,18 @@ HIDDEN void call_end(Site *site, const void *key);
 HIDDEN int call_make_room(State *state);
 HIDDEN int call_end_missing(State *state, const void *key);
 
-/* Return the frame that runs, which serves as the key of its call.  Python's threads are asked in the quickest way. */
-static inline const void *call_running_frame(const State *state) {
-    PyThreadState *thread = LIKELY(state->python_thread != NULL) ? state->python_thread : PyThreadState_Get();
+/* Return the frame that runs in a thread, which serves as the key of its call. */
+static inline const void *call_frame_of(const PyThreadState *thread) {
 #if PY_VERSION_HEX >= 0x030D0000
     return thread->current_frame;
 #else
     return thread->cframe->current_frame;
 #endif
+}
+
+/* Return the frame that runs.  Python's threads are asked in the quickest way. */
+static inline const void *call_running_frame(const State *state) {
+    return call_frame_of(LIKELY(state->python_thread != NULL) ? state->python_thread : PyThreadState_Get());
 }
 
 /* Note that a call has begun. */
@@ -57,23 +61,29 @@ static inline int call_is_within_depth(const State *state) {
     return !call_limits.max_depth || state->open.depth < call_limits.max_depth;
 }
 
-/* Write the begin or end of a call, two words, if the site is known to be ready, no limit and no open span matters, and
- * an end is that of the innermost open call.  Returns whether it was recorded. */
-static inline int call_record_fast(const Site *site, enum EventKind kind, const void *key) {
-    State *state = current;
-    uint64_t *record = state->cursor;
+/* Write the begin or end of a call, two words, by the names in its header, if no limit and no open span matters, an end
+ * is that of the innermost open call, and the record is not the last one of its page.  Returns whether it was
+ * recorded.
+ *
+ * This runs for nearly every event, so each instruction counts: what is rare is left to others, and `tsc` is that of
+ * next_tick_by(). */
+static inline __attribute__((always_inline)) int call_record_fast(State *state, int tsc, uint64_t refs,
+                                                                  enum EventKind kind, const void *key) {
+    uint64_t *record = state->cursor, *rest = record + 2, *end = state->fast_end;
     OpenSet *open = &state->open;
-    if (UNLIKELY(record + 2 > state->fast_end))
+    unsigned depth = open->depth;
+    if (UNLIKELY(rest >= end))
         return 0;
-    if (kind == EVENT_BEGIN ? UNLIKELY(open->depth == open->frame_room)
-                            : UNLIKELY(open->depth <= open->span_depth || open->frames[open->depth - 1].key != key))
+    if (kind == EVENT_BEGIN ? UNLIKELY(depth == open->frame_room)
+                            : UNLIKELY(depth <= open->span_depth || open->frames[depth - 1].key != key))
         return 0;
-    record[1] = next_tick(state);
-    commit(state, record, 2, EVENT_HEADERS[kind] + 2 * SIZE_UNIT + state->identity.thread_ref + site->refs);
+    record[1] = next_tick_by(state, tsc);
+    *rest = filler_between(rest, end);
+    __atomic_store_n(record, EVENT_HEADERS[kind] + 2 * SIZE_UNIT + state->identity.thread_ref + refs, __ATOMIC_RELEASE);
+    state->cursor = rest;
     if (kind == EVENT_BEGIN)
-        open->frames[open->depth++] = (OpenFrame){key, site->refs};
-    else
-        open->depth--;
+        open->frames[depth] = (OpenFrame){key, refs};
+    open->depth = kind == EVENT_BEGIN ? depth + 1 : depth - 1;
     return 1;
 }
 

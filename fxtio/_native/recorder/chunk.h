@@ -27,6 +27,11 @@ static inline uint64_t filler(uint64_t words) {
     return FILLER_HEADER + words * SIZE_UNIT;
 }
 
+/* Return the header of a filler that begins at a word and ends in front of a later one, of the same page. */
+static inline uint64_t filler_between(const uint64_t *word, const uint64_t *end) {
+    return FILLER_HEADER + ((uintptr_t)end - (uintptr_t)word) * (SIZE_UNIT / sizeof(uint64_t));
+}
+
 /* Show or hide a chunk, given its first word. */
 static inline void chunk_show(uint64_t *first_word, int visible) {
     __atomic_store_n(first_word, filler(visible ? 1 : PAGE_WORDS), __ATOMIC_RELEASE);

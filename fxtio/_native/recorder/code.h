@@ -22,10 +22,11 @@ typedef struct {
 
 enum { CODE_CACHE_SIZE = 1024 };
 
-/* The site of code that is recorded in the simplest way: no arguments, no result, no limits. */
+/* The names, as in the header of an event, of code that is recorded in the simplest way: no arguments, no result, no
+ * limits. */
 typedef struct {
     PyObject *code;
-    Site *site;
+    uint64_t refs;
 } CachedCode;
 
 extern HIDDEN CachedCode code_cache[CODE_CACHE_SIZE];

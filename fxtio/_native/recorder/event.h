@@ -9,6 +9,7 @@
  * async or flow event, a counter), else it is NULL. */
 
 extern HIDDEN PyObject *result_name, *exception_name; /* "result", "exception" */
+extern HIDDEN PyObject *file_name, *line_name;        /* "source.file_name", "source.line_number", as Perfetto has it */
 
 HIDDEN int event_init(void);
 HIDDEN int record_event(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id);

@@ -186,6 +186,9 @@ PyMethodDef mark_methods[] = {
     {"message", message, METH_O, "message(text)\n--\n\nRecord a log message; return whether it was recorded."},
     {"task_track", running_task_track, METH_NOARGS,
      "task_track()\n--\n\nReturn the id of the running task's track, 0 outside of tasks."},
+    {"know_asyncio", task_know_asyncio, METH_VARARGS,
+     "know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, task_type, future_type): set how to "
+     "find the running task."},
     {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL,
      "collection(begin, end, phase, info): record the begin or end of a garbage collection."},
     {NULL, NULL, 0, NULL},

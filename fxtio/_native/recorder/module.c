@@ -62,6 +62,7 @@ static void begin(SessionObjects objects) {
     session.lost = session.lost_since = 0;
     session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
     session.generation++;
+    session.place_kind = EVENT_BEGIN;
     function_clear();
     session.active = 1;
     session_set_objects(objects);
@@ -92,13 +93,15 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
         return NULL;
     SessionObjects objects = {
         .text_slots = PyDict_New(),
+        .placed = ring ? PyList_New(0) : NULL,
         .thread_hook = new_ref_or_null(thread_hook),
         .value_hook = new_ref_or_null(value_hook),
         .task_hook = new_ref_or_null(task_hook),
         .wait_hook = new_ref_or_null(wait_hook),
         .slow_hook = new_ref_or_null(slow_hook),
     };
-    if (!objects.text_slots || plain_set(only, &objects.only_categories) ||
+    if (!objects.text_slots || (ring && !objects.placed) || plain_set(only, &objects.only_categories) ||
+        (objects.only_categories && !(objects.unseen_categories = PySet_New(objects.only_categories))) ||
         plain_set(without, &objects.not_categories) || start_writing(fd, end, limit, ring)) {
         session_free_objects(objects);
         return NULL;
@@ -160,6 +163,13 @@ static PyObject *lost(PyObject *module, PyObject *unused) {
     return count ? Py_BuildValue("KK", count, session.lost_since) : Py_NewRef(Py_None);
 }
 
+/* unseen_categories(): return those of the categories to record that no event had so far, a list. */
+static PyObject *unseen_categories(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    PyObject *unseen = session.objects.unseen_categories;
+    return unseen ? PySequence_List(unseen) : PyList_New(0);
+}
+
 /* define(record): write a record among the definitions.  Returns False if there is no room. */
 static PyObject *define(PyObject *module, PyObject *record) {
     char *data;
@@ -214,6 +224,8 @@ static PyMethodDef methods[] = {
     {"stop", stop, METH_NOARGS, "End the recording; return a dict of counters."},
     {"active", active, METH_NOARGS, "Return whether the recorder runs."},
     {"lost", lost, METH_NOARGS, "Return how many events found no room and the tick of the first, or None."},
+    {"unseen_categories", unseen_categories, METH_NOARGS,
+     "Return those of the categories to record that no event had so far."},
     {"define", define, METH_O,
      "define(record): write a record among the definitions; return False if there is no room."},
     {"reference", reference, METH_O, "reference(text): return the slot of a text, 0 if it has none."},

@@ -104,6 +104,8 @@ uint64_t text_slot(PyObject *text) {
 static int is_category_recorded(PyObject *category) {
     if (session.objects.only_categories && PySet_Contains(session.objects.only_categories, category) != 1)
         return 0;
+    if (session.objects.unseen_categories && PySet_Discard(session.objects.unseen_categories, category) < 0)
+        PyErr_Clear();
     return !(session.objects.not_categories && PySet_Contains(session.objects.not_categories, category) == 1);
 }
 
@@ -112,7 +114,7 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
     Py_CLEAR(*bytes);
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
-    uint64_t slot = text_slot(text);
+    uint64_t slot = site->is_unique && text == site->name ? 0 : text_slot(text);
     if (slot)
         return slot;
     PyObject *owner;
@@ -127,7 +129,7 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
         PyErr_Clear();
         return 0;
     }
-    site->inline_names++;
+    site->inline_names += !site->is_unique;
     site->cut_names += size < whole;
     site->inline_words += (unsigned)words_of(size);
     return STRING_REF_INLINE_UNIT + size;
@@ -143,15 +145,36 @@ int site_prepare(Site *site) {
         site->inline_words = site->inline_names = site->cut_names = 0;
         site->refs = name_ref(site, site->category, &site->inline_category) * EVENT_CATEGORY_UNIT;
         site->refs += name_ref(site, site->name, &site->inline_name) * EVENT_NAME_UNIT;
-        site->is_fast = !site->inline_words && !site->excess_keys;
+        site->has_slots = !site->inline_words && !site->excess_keys;
         for (unsigned index = 0; index < site->count; index++) {
             site->key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
-            site->is_fast &= site->key_refs[index] != 0;
+            site->has_slots &= site->key_refs[index] != 0;
         }
+        site_set_place_recorded(site, !site->file);
         site->generation = session.generation;
     }
     error_restore(error);
     return is_recorded;
+}
+
+/* Note whether an event of this session has the place of the function. */
+void site_set_place_recorded(Site *site, int is_recorded) {
+    site->has_place = is_recorded;
+    site->is_fast = site->has_slots && is_recorded;
+}
+
+/* Return the site of whole calls of a coroutine, on the track of a task: `await` and the name of the function.  What
+ * runs of such a call, on the track of a thread, has the name alone, so that nobody counts the one with the other.
+ * Returns NULL without memory. */
+Site *site_of_operation(Site *site) {
+    if (LIKELY(site->operation != NULL))
+        return site->operation;
+    SavedError error = error_save();
+    PyObject *name = PyUnicode_FromFormat("await %U", site->name);
+    site->operation = name ? site_new(site->category, name, NULL) : NULL;
+    Py_XDECREF(name);
+    error_restore(error);
+    return site->operation;
 }
 
 /* Return a tuple of plain strings: to look up strings of a class of the program would run code of the program. */
@@ -180,7 +203,12 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->excess_keys = (unsigned)count - site->count;
     site->generation = 0;
     site->inline_words = site->inline_names = site->cut_names = 0;
-    site->is_fast = 0;
+    site->is_fast = site->has_slots = 0;
+    site->has_place = 1;
+    site->file = NULL;
+    site->line = 0;
+    site->is_unique = 0;
+    site->operation = NULL;
     site->inline_category = site->inline_name = NULL;
     if (!site->category || !site->name || (keys && !site->keys))
         Py_CLEAR(site);
@@ -193,26 +221,33 @@ static void site_dealloc(Site *site) {
     Py_XDECREF(site->keys);
     Py_XDECREF(site->inline_category);
     Py_XDECREF(site->inline_name);
+    Py_XDECREF(site->file);
+    Py_XDECREF((PyObject *)site->operation);
     PyObject_Free(site);
 }
 
-/* Site(category, name, keys=()): make a site. */
+/* Site(category, name, keys=(), *, file=None, line=0): make a site. */
 static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *category, *name, *keys = NULL;
+    static char *names[] = {"", "", "", "file", "line", NULL};
+    PyObject *category, *name, *keys = NULL, *file = Py_None;
+    unsigned line = 0;
     (void)type;
-    if (kwargs && PyDict_GET_SIZE(kwargs)) {
-        PyErr_SetString(PyExc_TypeError, "Site() takes no keyword arguments");
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UU|O!$OI", names, &category, &name, &PyTuple_Type, &keys, &file,
+                                     &line))
         return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "UU|O!", &category, &name, &PyTuple_Type, &keys))
+    Site *site = site_new(category, name, keys);
+    if (!site)
         return NULL;
-    return (PyObject *)site_new(category, name, keys);
+    site->line = line;
+    if (file != Py_None && !(site->file = PyUnicode_FromObject(file)))
+        Py_CLEAR(site);
+    return (PyObject *)site;
 }
 
 PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Site",
-    .tp_doc = "Site(category, name, keys=()): the common part of all events of one place in the program.",
+    .tp_doc = "Site(category, name, keys=(), *, file=None, line=0): the common part of all events of one place in the program.",
     .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = site_make,

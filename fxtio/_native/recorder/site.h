@@ -6,16 +6,22 @@
 
 enum { MAX_INLINE_NAME = 250 }; /* bytes of an inline name: longer ones are cut */
 
-typedef struct {
+typedef struct Site {
     PyObject_HEAD
     PyObject *category, *name, *keys; /* str, str, tuple of str or NULL */
+    PyObject *file;                   /* str: where the function is defined, NULL if this is no function */
+    unsigned line;
+    int is_unique;                    /* whether the name is not used again, so that it is not worth a slot */
+    struct Site *operation;           /* the site of whole calls of a coroutine, NULL until it is asked for */
     uint64_t generation;              /* of the session for which what follows was prepared */
     uint64_t refs;                    /* category and name as they are in the header of an event */
     unsigned inline_words;            /* words of inline category and name */
     unsigned inline_names, cut_names; /* those of category and name that are inline, and those that are cut */
     PyObject *inline_category, *inline_name; /* bytes or NULL */
+    int has_place;                    /* whether an event has the file and the line already, or there are none */
+    int has_slots;                    /* whether all texts have slots */
     unsigned count, excess_keys;      /* keys that are recorded, and keys beyond the limit of the format */
-    int is_fast;                      /* whether all texts have slots, as the fast paths require */
+    int is_fast;                      /* whether all texts have slots and the place is recorded, as fast paths require */
     uint64_t key_refs[MAX_ARGUMENTS]; /* the keys as they are in headers of arguments, 0 for those without a slot */
 } Site;
 
@@ -28,6 +34,8 @@ HIDDEN Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys);
 HIDDEN Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys,
                           int *failed);
 HIDDEN int site_prepare(Site *site);
+HIDDEN Site *site_of_operation(Site *site);
+HIDDEN void site_set_place_recorded(Site *site, int is_recorded);
 
 HIDDEN uint64_t text_slot(PyObject *text);
 HIDDEN const char *text_utf8(PyObject *text, size_t *size, PyObject **owner);

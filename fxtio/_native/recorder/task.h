@@ -5,7 +5,8 @@
 #include "event.h"
 
 HIDDEN int task_init(void);
-HIDDEN void task_forget_operations(void);
+HIDDEN void task_forget(void);
+HIDDEN PyObject *task_know_asyncio(PyObject *module, PyObject *args);
 HIDDEN int task_begin_operation(const void *frame, uint64_t track);
 HIDDEN uint64_t task_end_operation(const void *frame);
 HIDDEN void task_end_flows(State *state);

@@ -97,21 +97,29 @@ HIDDEN Pause thread_pause(State *state);
 HIDDEN int thread_resume(State *state, Pause *pause);
 HIDDEN int thread_is_interrupted(void);
 HIDDEN void threads_set_interrupt_hook(PyObject *hook);
+HIDDEN void threads_set_renewal_hook(void (*hook)(void));
 
-/* Return the tick of the next record: later than that of the last one of the thread by at least the least step. */
-static inline uint64_t next_tick(State *state) {
-    uint64_t now = session_ticks();
+/* Return the tick of a record that is written now: later than that of the last one of the thread by at least the least
+ * step.  `tsc` is that of the session, or 1 where it is known to be set, so that the compiler leaves out the other
+ * clock, whose call would cost all callers the saving of registers. */
+static inline uint64_t next_tick_by(State *state, int tsc) {
+    uint64_t now = raw_clock(tsc) - session.base;
     if (UNLIKELY(now < state->earliest_tick))
         now = state->earliest_tick;
     state->earliest_tick = now + session.min_step;
     return now;
 }
 
+/* Return the tick of a record that is written now. */
+static inline uint64_t next_tick(State *state) {
+    return next_tick_by(state, session.tsc);
+}
+
 /* Make a record of so many words, of which all but the header is written, part of the trace.  The header is stored
  * last: before, the filler that begins there covers the record. */
 static inline void commit(State *state, uint64_t *record, size_t words, uint64_t header) {
     uint64_t *rest = record + words;
-    *rest = rest == state->page_end ? *rest : filler((uint64_t)(state->page_end - rest));
+    *rest = rest == state->page_end ? *rest : filler_between(rest, state->page_end);
     __atomic_store_n(record, header, __ATOMIC_RELEASE);
     state->cursor = rest;
 }

@@ -20,20 +20,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 
 from fxtio.codec.generate import encode
-from fxtio.codec.record import Record
 from fxtio.formats import CutResult
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Body
 from fxtio.fxt.cut.early import Head, Tables, early_records
+from fxtio.fxt.cut.fields import Classes, event_reader
 from fxtio.fxt.cut.flows import Flows
 from fxtio.fxt.cut.latest import Latest
-from fxtio.fxt.cut.marks import Choice, Limits, Marked, is_behind
+from fxtio.fxt.cut.marks import Choice, Limits, Marked, is_behind, values_at
 from fxtio.fxt.cut.pairs import Pairs
 from fxtio.fxt.cut.splices import Splices
 from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MAGIC
-from fxtio.fxt.rewrite import broken
-from fxtio.fxt.rules.view import Keys
 from fxtio.fxt.state import Batch, Reading
 from fxtio.io.sink import Sink, whole_file
 from fxtio.report import human_size
@@ -44,24 +42,27 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_ALWAYS: tuple[type[Record], ...] = (
+_ALWAYS: Classes = frozenset({
     r.ProviderEvent, r.TraceInfo, r.Blob, r.UserspaceObject, r.KernelObject, r.LargeBlobNoMetadata,
-)  # fmt: skip
+})  # fmt: skip
 """The records without a time, which are taken over; definitions are as far as they are used."""
 
-_DEFINITIONS: tuple[type[Record], ...] = (
+_DEFINITIONS: Classes = frozenset({
     r.Magic, r.ProviderInfo, r.ProviderSection, r.Initialization, r.String, r.ThreadRecord,
-)  # fmt: skip
+})  # fmt: skip
 """The records that are written as far as others need them."""
 
-_POINTS: tuple[type[Record], ...] = (r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob)
+_POINTS: Classes = frozenset({r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob})
 """The records that are taken over if their time is in the range."""
 
-_SCHEDULING: tuple[type[Record], ...] = (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup)
+_SCHEDULING: Classes = frozenset({r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup})
 """The records of CPUs, which are taken over whatever threads are selected: each tells what ran before."""
 
-_MODULES: tuple[type[Record], ...] = (r.ProfilerModule, r.ProfilerMmap)
+_MODULES: Classes = frozenset({r.ProfilerModule, r.ProfilerMmap})
 """The records that explain the addresses of later ones: those before the range are moved to its start."""
+
+
+_COMPLETE: Classes = frozenset({r.DurationComplete})
 
 
 def _events(marked: Marked) -> int:
@@ -124,7 +125,7 @@ class _Cutter:
 
     def __init__(self, limits: Limits, choice: Choice, file: BinaryIO) -> None:
         self._limits, self._choice, self._file = limits, choice, file
-        self._keys = Keys()
+        self._reader = event_reader()
         self._head = Head()
         self._pairs = (
             Pairs(r.DurationBegin, r.DurationEnd, None, self._head),
@@ -139,63 +140,56 @@ class _Cutter:
     def enter(self, batch: Batch) -> None:
         """Take the next batch."""
         self._reading = batch.reading
-        marked = Marked(batch, self._keys, self._limits, self._choice)
         is_live = self._flows.is_live or any(pairs.is_live for pairs in self._pairs)
         if not is_live and is_behind(batch, self._limits, _DEFINITIONS):
-            self._body.write(marked)
+            self._body.write(batch, np.zeros(len(batch), bool))
             return
+        marked = Marked(batch, self._reader, self._limits, self._choice)
         for pairs in self._pairs:
             pairs.enter(marked)
         self._latest.enter(marked)
         self._mark(marked)
         self._flows.mark(marked)
-        marked.taken &= ~broken(batch)
+        marked.taken &= ~marked.fields.broken()
         self._flows.settle(marked)
         self._events += _events(marked)
-        places = self._body.write(marked)
+        places = self._body.write(batch, marked.taken)
         self._flows.enter(marked, places)
 
     def _mark(self, marked: Marked) -> None:
         """Mark what does not depend on other records."""
-        batch = marked.batch
-        marked.take(np.flatnonzero(batch.frame.kind == UNKNOWN))
-        for cls in batch.classes():
-            if cls in _ALWAYS:
-                marked.take(batch.rows(cls))
-            elif cls in _POINTS:
-                times = marked.times(cls)
-                marked.take(times.rows[times.within & marked.chosen(cls)])
-            elif cls in _SCHEDULING and marked.choice.nameless:
-                times = marked.times(cls)
-                marked.take(times.rows[times.within])
-            elif cls in _MODULES:
-                times = marked.times(cls)
-                marked.take(times.rows[times.ticks <= times.last])
-                if times.has_before:
-                    early = times.before
-                    marked.move(cls, 0, times.rows[early], np.broadcast_to(times.first, len(early))[early])
-            elif cls is r.DurationComplete:
-                self._clip(marked)
+        batch, fields, taken = marked.batch, marked.fields, marked.taken
+        taken |= batch.frame.kind == UNKNOWN
+        taken |= fields.are(_ALWAYS)
+        taken |= fields.are(_POINTS) & marked.within & marked.chosen
+        if marked.choice.nameless:
+            taken |= fields.are(_SCHEDULING) & marked.within
+        for cls in fields.present(_MODULES):
+            is_module = fields.are(frozenset({cls}))
+            taken |= is_module & (marked.before | marked.within)
+            early = np.flatnonzero(is_module & marked.before)
+            marked.move(cls, 0, early, values_at(marked.first, early))
+        if fields.present(_COMPLETE):
+            self._clip(marked)
 
     def _clip(self, marked: Marked) -> None:
         """Take over complete events in the range, clip those that end behind it, pass on those that begin before it."""
-        times = marked.times(r.DurationComplete)
-        rows, columns = marked.batch.columns(r.DurationComplete)
-        end, chosen = columns["end"], marked.chosen(r.DurationComplete)
-        taken = times.within & chosen
-        marked.take(rows[taken])
-        late = taken & (end > times.last)
-        if late.any():
-            behind = np.broadcast_to(times.last, len(rows))[late] + np.uint64(1)
-            marked.move(r.DurationComplete, 1, rows[late], behind)
-        begun = times.before & (end > times.first) & chosen
-        if begun.any():
-            for early, tick in zip(
-                early_records(marked.batch, r.DurationComplete, rows[begun]), end[begun].tolist(), strict=True
-            ):
-                if early is not None:
-                    early.end, early.until = tick, early.clock.ns(tick)
-                    self._head.add(early)
+        is_chosen = marked.fields.are(_COMPLETE) & marked.chosen
+        ends = marked.fields.tails(_COMPLETE)
+        taken = is_chosen & marked.within
+        marked.taken |= taken
+        late = np.flatnonzero(taken & (ends > marked.last))
+        if len(late):
+            marked.move(r.DurationComplete, 1, late, values_at(marked.last, late) + np.uint64(1))
+        if not marked.has_before:
+            return
+        begun = np.flatnonzero(is_chosen & marked.before & (ends > marked.first))
+        for early, tick in zip(
+            early_records(marked.batch, r.DurationComplete, begun), ends[begun].tolist(), strict=True
+        ):
+            if early is not None:
+                early.end, early.until = tick, early.clock.ns(tick)
+                self._head.add(early)
 
     def finish(self, sink: Sink) -> Cut:
         """Write the new trace."""

@@ -8,28 +8,24 @@ new trace, which is written last; until then, the body is in a temporary file.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from fxtio.codec.columns import ManyColumn, members_of
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt.cut.early import Definition, Tables, Value
-from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.cut.splices import Splices
-from fxtio.fxt.records import ARGUMENTS, KINDS, Initialization, ProviderInfo, ProviderSection, String, ThreadRecord
-from fxtio.fxt.reference_columns import Definitions, StringColumn, ThreadColumn
+from fxtio.fxt.cut.uses import DEFINERS, Uses
+from fxtio.fxt.records import KINDS, Initialization, ProviderInfo, ProviderSection, String
+from fxtio.fxt.reference_columns import Definitions
 from fxtio.fxt.rewrite import little_endian, output
 from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.fxt.state import Batch
 
 Array = np.ndarray[Any, Any]
-
-_DEFINERS: tuple[type[Record], ...] = (String, ThreadRecord)
-"""The classes of records that define slots."""
-
-_ROWS = 1 << 40  # more records than a batch can have
 
 
 class Places:
@@ -37,25 +33,35 @@ class Places:
 
     Args:
         begin: the byte offset of the first one in the body.
-        sizes: the size in bytes of each record of the batch, 0 for one that was not written (int64).
-
-    Attributes:
-        end: the byte offset behind the last one.
+        batch: the batch.
+        written: the records that were written as they are (bool).
+        replaced: by row, the bytes that replaced a record.
     """
 
-    def __init__(self, begin: int, sizes: Array) -> None:
-        self._begin, self._sizes = begin, sizes
-        self._ends: Array | None = None
-        self.end = begin + int(sizes.sum())
+    def __init__(self, begin: int, batch: Batch, written: Array, replaced: dict[int, bytes]) -> None:
+        self._begin, self._batch, self._written, self._replaced = begin, batch, written, replaced
 
     def of(self, rows: Array) -> Array:
-        """Return the byte offsets of some records (int64)."""
+        """Return the byte offsets of some records (int64).
+
+        Args:
+            rows: the numbers of the records (ascending, none twice).
+        """
         if not len(rows):
             return np.empty(0, np.int64)
-        if self._ends is None:
-            self._ends = np.cumsum(self._sizes)
-        at: Array = self._ends[rows] - self._sizes[rows] + self._begin
+        from_each = np.add.reduceat(self.sizes, rows)  # the bytes from each of these records to the next of them
+        first = self._begin + int(self.sizes[: rows[0]].sum())
+        at: Array = first + np.append(0, np.cumsum(from_each[:-1]))
         return at
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The size in bytes of each record of the batch in the body, 0 for one that is not there (int64)."""
+        sizes = np.where(self._written, self._batch.frame.size, 0)
+        sizes *= 8
+        for row, data in self._replaced.items():
+            sizes[row] = len(data)
+        return sizes
 
 
 class Body:
@@ -74,6 +80,7 @@ class Body:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._uses = Uses()
         self.size = 0
         self.records = 0
         self.initial: dict[int, Tables] = {}
@@ -86,22 +93,21 @@ class Body:
         self._reset: set[int] = set()  # providers that must be introduced anew
         self._provider: int | None = None
 
-    def write(self, marked: Marked) -> Places:
-        """Write the records of a batch that are taken over, and return where they are in the body."""
-        batch, taken = marked.batch, marked.taken
+    def write(self, batch: Batch, taken: Array) -> Places:
+        """Write the records of a batch that are taken over (bool), and return where they are in the body."""
         self.records += int(np.count_nonzero(taken))
         if not taken.any():
-            for cls in _DEFINERS:
+            for cls in DEFINERS:
                 self._wait(batch, cls, _definitions(batch, cls))
             self._note_resets(batch, len(batch))
-            return Places(self.size, np.zeros(len(batch), np.int64))
+            return Places(self.size, batch, taken, {})
         fronts: dict[int, list[tuple[Definition, Value]]] = {}
         first, written = int(np.argmax(taken)), taken.copy()
-        placed = [self._place_definitions(batch, cls, first, taken, fronts) for cls in _DEFINERS]
+        placed = self._place_definitions(batch, first, taken, fronts)
         firsts = _firsts(batch, taken)
         front = self._front(batch, first, firsts, fronts)
         written |= self._clock_rows(batch, firsts)
-        for number, cls in enumerate(_DEFINERS):
+        for number, cls in enumerate(DEFINERS):
             placed[number] = self._without_repeated(batch, cls, placed[number])
             written[placed[number].row] = True
         replaced = self._switches(batch, written, first)
@@ -109,52 +115,53 @@ class Body:
             rows = np.flatnonzero(written).tolist()
             replaced |= {row: bytes(little_endian(batch, row, row)) for row in rows}
             written = np.zeros(len(batch), bool)
-        sizes = np.where(written, batch.frame.size * 8, 0)
-        for row, data in replaced.items():
-            sizes[row] = len(data)
-        places = Places(self.size + len(front), sizes)
-        for definer, definitions in zip(_DEFINERS, placed, strict=True):
-            self._note_firsts(batch, definer, definitions, places.of(definitions.row), sizes[definitions.row])
-        self._file.write(front)
-        for part in output(batch, written, replaced):
+        places = Places(self.size + len(front), batch, written, replaced)
+        for definer, definitions in zip(DEFINERS, placed, strict=True):
+            if len(definitions.row):
+                at, size = places.of(definitions.row), places.sizes[definitions.row]
+                self._note_firsts(batch, definer, definitions, at, size)
+        for part in chain([front], output(batch, written, replaced)):
             self._file.write(part)
-        self.size = places.end
+            self.size += len(part)
         return places
 
     # ---- definitions
 
     def _place_definitions(
-        self, batch: Batch, cls: type[Record], first: int, taken: Array,
-        fronts: dict[int, list[tuple[Definition, Value]]],
-    ) -> Definitions:  # fmt: skip
+        self, batch: Batch, first: int, taken: Array, fronts: dict[int, list[tuple[Definition, Value]]]
+    ) -> list[Definitions]:
         """Find the definitions that a batch uses.
 
         Args:
             batch: the batch.
-            cls: the class of the definitions.
             first: the first record that is taken over.
             taken: the records that are taken over (bool).
             fronts: takes by provider the definitions that are written before the first record.
 
         Returns:
-            The definitions that are written in their places.
+            For each of `DEFINERS`, the definitions that are written in their places.
         """
-        definitions = _definitions(batch, cls)
-        is_early = definitions.row < first
-        self._wait(batch, cls, _some_of(definitions, is_early))
-        definitions = _some_of(definitions, ~is_early)
-        if not len(definitions.row) and not any(key[0] is cls for waiting in self._waiting.values() for key in waiting):
-            return definitions
-        used, earlier = _uses(batch, cls, taken, definitions)
-        for provider, slot in earlier:
-            key = cls, slot
-            waiting = self._waiting.get(provider, {})
-            if key in waiting:
-                fronts.setdefault(provider, []).append((key, waiting.pop(key)))
-        is_placed = np.zeros(len(definitions.row), bool)
-        is_placed[used] = batch.frame.kind[definitions.row[used]] == KINDS[cls]
-        self._wait(batch, cls, definitions, ~is_placed)
-        return _some_of(definitions, is_placed)
+        own = []
+        for cls in DEFINERS:
+            definitions = _definitions(batch, cls)
+            is_early = definitions.row < first
+            self._wait(batch, cls, _some_of(definitions, is_early))
+            own.append(_some_of(definitions, ~is_early))
+        waiting = {cls for waiting in self._waiting.values() for cls, _ in waiting}
+        if not waiting and not any(len(definitions.row) for definitions in own):
+            return own
+        for number, (cls, (used, earlier)) in enumerate(zip(DEFINERS, self._uses.find(batch, taken, own), strict=True)):
+            for provider, slot in earlier:
+                key = cls, slot
+                values = self._waiting.get(provider, {})
+                if key in values:
+                    fronts.setdefault(provider, []).append((key, values.pop(key)))
+            definitions = own[number]
+            is_placed = np.zeros(len(definitions.row), bool)
+            is_placed[used] = batch.frame.kind[definitions.row[used]] == KINDS[cls]
+            self._wait(batch, cls, definitions, ~is_placed)
+            own[number] = _some_of(definitions, is_placed)
+        return own
 
     def _wait(self, batch: Batch, cls: type[Record], definitions: Definitions, waits: Array | None = None) -> None:
         """Let definitions wait, all or some of them; each replaces an earlier one of its slot."""
@@ -291,9 +298,9 @@ class Body:
 
 def _firsts(batch: Batch, taken: Array) -> dict[int, int]:
     """Return for each provider with records that are taken over the first of them."""
-    rows = np.flatnonzero(taken)
     if isinstance(batch.provider, int):
-        return {batch.provider: int(rows[0])}
+        return {batch.provider: int(np.argmax(taken))}
+    rows = np.flatnonzero(taken)
     providers, first = np.unique(batch.provider[rows], return_index=True)
     return dict(zip(providers.tolist(), rows[first].tolist(), strict=True))
 
@@ -308,97 +315,3 @@ def _some_of(definitions: Definitions, which: Array) -> Definitions:
 def _definitions(batch: Batch, cls: type[Record]) -> Definitions:
     """Return the definitions of slots in a batch; those at the introduction of a provider clear slots."""
     return (batch.string_slots if cls is String else batch.thread_slots).definitions
-
-
-def _uses(
-    batch: Batch, cls: type[Record], taken: Array, definitions: Definitions
-) -> tuple[Array, list[tuple[int, int]]]:
-    """Return which definitions of a batch the records use that are taken over, and what else they use.
-
-    Args:
-        batch: the batch.
-        cls: the class of the definitions.
-        taken: the records that are taken over (bool).
-        definitions: the definitions of this batch.
-
-    Returns:
-        The numbers of the definitions (int64); and the distinct pairs of a provider and a slot, of uses that are
-        defined before the batch.
-    """
-    own = definitions.provider.astype(np.int64) * _SLOTS + definitions.slot
-    is_used = np.zeros(_SLOTS, bool)  # by slot, if there is one provider
-    within: list[tuple[Array, Array]] = []
-    outside: list[Array] = []
-    for slots, rows in _references(batch, cls, taken, with_rows=not isinstance(batch.provider, int) or len(own) > 0):
-        if rows is None:
-            is_used[slots] = True
-            continue
-        pairs = np.broadcast_to(batch.provider, len(batch))[rows].astype(np.int64) * _SLOTS + slots
-        may_be_own = np.isin(pairs, own)
-        within.append((pairs[may_be_own], rows[may_be_own]))
-        outside.append(np.unique(pairs[~may_be_own]))
-    if not within:
-        provider = batch.provider if isinstance(batch.provider, int) else 0
-        return np.empty(0, np.int64), [(provider, slot) for slot in np.flatnonzero(is_used).tolist() if slot]
-    pairs, rows = (np.concatenate(column) for column in zip(*within, strict=True))
-    used, is_defined = _last_before(own, definitions.row, pairs, rows)
-    earlier = np.unique(np.concatenate([*outside, pairs[~is_defined]]))
-    return used, [(pair // _SLOTS, pair % _SLOTS) for pair in earlier.tolist() if pair % _SLOTS]
-
-
-_SLOTS = 1 << 16  # more slots than a provider has
-
-
-def _references(
-    batch: Batch, cls: type[Record], taken: Array, *, with_rows: bool
-) -> Iterator[tuple[Array, Array | None]]:
-    """Yield slots that records which are taken over refer to, and on request the numbers of these records.
-
-    A slot 0 is not a reference.
-    """
-    column_type: type[StringColumn | ThreadColumn] = StringColumn if cls is String else ThreadColumn
-    arguments: list[tuple[Array, ...]] = []
-    for record in batch.classes():
-        rows, columns = batch.columns(record)
-        is_taken = taken[rows]
-        if not is_taken.any():
-            continue
-        which = slice(None) if is_taken.all() else np.flatnonzero(is_taken)
-        for column in columns.values():
-            if isinstance(column, column_type):
-                yield column.slot[which], rows[which] if with_rows else None
-        if cls is String and "args" in columns and len(columns["args"].at):
-            many: ManyColumn = columns["args"]
-            of_taken = np.flatnonzero(np.repeat(is_taken, many.count))
-            owners = np.repeat(rows, many.count)[of_taken] if with_rows else of_taken[:0]
-            arguments.append((many.at[of_taken], many.size[of_taken], many.kind[of_taken], owners))
-    if arguments:
-        at, size, kind, owners = (np.concatenate(column) for column in zip(*arguments, strict=True))
-        together = ManyColumn(np.ones(len(at), np.int64), at, size, kind, at[:0])
-        members = members_of(ARGUMENTS, batch.frame.block, together)
-        if with_rows:
-            owners = np.repeat(owners, members.many.count)
-        for _, indices, fields in members.groups:
-            for column in fields.values():
-                if isinstance(column, StringColumn):
-                    yield column.slot, owners[indices] if with_rows else None
-
-
-def _last_before(own: Array, own_rows: Array, pairs: Array, rows: Array) -> tuple[Array, Array]:
-    """Return which definitions some uses refer to, and which of the uses refer to one.
-
-    Args:
-        own: the slots that are defined, with their providers (int64).
-        own_rows: the numbers of the records that define them.
-        pairs: the slots that are used, with their providers (int64).
-        rows: the numbers of the records that use them.
-
-    Returns:
-        The numbers of the definitions (int64), and whether a definition is before each use (bool).
-    """
-    order = np.lexsort((own_rows, own))
-    distinct = np.unique(own)
-    keys = np.searchsorted(distinct, own[order]) * _ROWS + own_rows[order]
-    index = np.searchsorted(keys, np.searchsorted(distinct, pairs) * _ROWS + rows) - 1
-    is_defined = (index >= 0) & (own[order][index] == pairs)
-    return np.unique(order[index[is_defined]]), is_defined

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.columns import tick_places
 from fxtio.codec.generate import decode, encode
 from fxtio.codec.parts import Many
 from fxtio.codec.record import Record, layout_of
@@ -81,7 +82,10 @@ def early_records(batch: Batch, cls: type[Record], rows: Array) -> list[EarlyRec
     result: list[EarlyRecord | None] = [None] * len(rows)
     early: list[EarlyRecord] = []
     uses: list[tuple[int, int, Definition]] = []
-    fields = [(all_rows, at) for all_rows, at in batch.ticks(cls)] if len(rows) else []
+    if not len(rows):
+        return result
+    frame = batch.frame
+    fields = [*tick_places(cls, frame.block, frame.at[rows], frame.size[rows]).values()]
     for number, row in enumerate(rows.tolist()):
         at, size = int(batch.frame.at[row]), int(batch.frame.size[row])
         words = batch.frame.block.words[at : at + size]
@@ -94,7 +98,7 @@ def early_records(batch: Batch, cls: type[Record], rows: Array) -> list[EarlyRec
             continue
         provider = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
         uses += [(len(early), row, definition) for definition in _slots(record)]
-        places = tuple((int(places[np.searchsorted(all_rows, row)]) - at) * 8 for all_rows, places in fields)
+        places = tuple((int(places[number]) - at) * 8 for places in fields)
         early.append(EarlyRecord(provider, batch.clock_at(provider, row), raw, record.timestamp, places, {}))
         result[number] = early[-1]
     _resolve(batch, early, uses)

@@ -6,21 +6,22 @@ body.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from fxtio import _native
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Places
+from fxtio.fxt.cut.fields import FLOWS
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.cut.splices import Splices
 from fxtio.fxt.enums import EventType
 from fxtio.fxt.layout import EventWord
+from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +31,9 @@ _STEPS: dict[type[Record], EventType] = {  # of consecutive numbers
     r.FlowStep: EventType.FLOW_STEP,
     r.FlowEnd: EventType.FLOW_END,
 }
-_SEED = secrets.randbits(64)
+_STEP_OF_KIND = np.zeros(len(RECORDS.classes), np.int8)
+for _cls, _step in _STEPS.items():
+    _STEP_OF_KIND[KINDS[_cls]] = _step
 
 _Point = tuple[int, int, int]
 """A point of a flow that was written: its byte offset in the body, its size in bytes, its header word."""
@@ -135,19 +138,14 @@ class Flows:
     def mark(self, marked: Marked) -> None:
         """Mark the points of a batch that are written, unless this is done with the spans that enclose them."""
         if not marked.choice.by_name:
-            for cls in _STEPS:
-                if cls in marked.batch.classes():
-                    marked.take(marked.times(cls).rows[marked.points(cls) & marked.chosen(cls)])
+            marked.taken |= marked.fields.are(FLOWS) & marked.points & marked.chosen
 
     def settle(self, marked: Marked) -> None:
         """Look at the flows of a batch before it is written; a point that is alone in the range is not taken over."""
-        present = [cls for cls in _STEPS if cls in marked.batch.classes()]
-        if not present:
+        if not marked.fields.present(FLOWS):
             return
-        row, indices = marked.in_order(present)
-        number, step = np.empty(len(row), np.uint64), np.empty(len(row), np.int8)
-        for cls, index in zip(present, indices, strict=True):
-            number[index], step[index] = marked.batch.columns(cls)[1]["id"], _STEPS[cls]
+        row = marked.fields.rows(FLOWS)
+        number, step = marked.fields.tails(FLOWS)[row], _STEP_OF_KIND[marked.batch.frame.kind[row]]
         is_written = marked.taken[row]
         columns = number, step, is_written
         waiting = self._waiting
@@ -190,8 +188,7 @@ class Flows:
             is_written: whether they were written.
             is_last: there are no more points.
         """
-        codes, first = np.empty(len(number), np.int32), np.empty(len(number), np.int64)
-        first = first[: _native.distinct(number, codes, first, _SEED)]
+        codes, first = number_distinct(number)
         index, count = codes.astype(np.intp), len(first)
         last = np.empty(count, np.int64)
         last[index] = np.arange(len(number))
@@ -305,11 +302,7 @@ def _points(marked: Marked, places: Places, settled: _Settled, which: Array) -> 
     """
     frame, row = marked.batch.frame, settled.row[which]
     number, step, is_written = (column[which] for column in settled.columns)
-    process = np.zeros(len(row), np.uint64)
-    for cls, event_type in _STEPS.items():
-        mine = np.flatnonzero(step == event_type)
-        if len(mine):
-            process[mine] = marked.processes(cls)[np.searchsorted(marked.batch.columns(cls)[0], row[mine])]
+    process = marked.processes(FLOWS, row)
     size, header = frame.size[row] * 8, frame.block.words[frame.at[row]]
     return _Points(number, process, step, is_written, places.of(row), size, header)
 

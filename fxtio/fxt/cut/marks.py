@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
+from fxtio.codec.columns import tick_places
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Record, layout_of
 from fxtio.codec.strings import DistinctStrings
+from fxtio.fxt.cut.fields import NAMED, THREADED, TIMED, Classes, Fields
+from fxtio.fxt.plain import PlainReader
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rewrite import set_ticks
-from fxtio.fxt.rules.view import Keys, View
 from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock, Threads
 from fxtio.selection import Selection, is_selected
 
@@ -103,6 +105,7 @@ class Choice:
     Attributes:
         is_all: nothing is restricted.
         by_name: categories or names are restricted.
+        by_thread: threads or processes are restricted.
         nameless: records without a category and a name are selected.
     """
 
@@ -110,24 +113,29 @@ class Choice:
         self._selection = selection
         self._processes, self._threads = processes, threads
         self.by_name = bool(selection.categories or selection.names)
-        self.is_all = not (self.by_name or selection.threads or selection.processes)
+        self.by_thread = bool(selection.threads or selection.processes)
+        self.is_all = not (self.by_name or self.by_thread)
         self.nameless = is_selected(selection.categories, None) and is_selected(selection.names, None)
         self._list: Threads | None = None
         self._strings: DistinctStrings | None = None
         self._chosen_threads: Array = np.ones(1, bool)
         self._chosen: dict[str, Array] = {}
 
-    def threads(self, view: View, cls: type[Record]) -> Array:
-        """Return whether the thread of each record of a class is selected (bool)."""
-        codes = view.threads(cls, "thread")
-        threads = view.batch.threads
+    def threads(self, threads: Threads, codes: Array) -> Array:
+        """Return whether threads are selected (bool).
+
+        Args:
+            threads: the threads that the codes mean.
+            codes: the codes, -1 for one that is not known (int32).
+        """
         have = len(self._chosen_threads) - 1 if threads is self._list else 0
         if have < len(threads.values) or threads is not self._list:
             fresh = [self._has(thread) for thread in threads.values[have:]]
             undefined = is_selected(self._selection.processes, None) and is_selected(self._selection.threads, None)
             self._chosen_threads = np.array([*self._chosen_threads[:have].tolist(), *fresh, undefined], bool)
             self._list = threads
-        return self._chosen_threads[codes]
+        chosen: Array = self._chosen_threads.take(codes)
+        return chosen
 
     def _has(self, thread: Thread) -> bool:
         process, number = thread.process, thread.thread
@@ -135,10 +143,14 @@ class Choice:
             return False
         return number is None or self._selection.has_thread(self._threads.get(number), number)
 
-    def names(self, view: View, cls: type[Record]) -> Array:
-        """Return whether the category and the name of each record of a class are selected (bool)."""
-        strings = view.batch.strings
-        categories, names = view.codes(cls, "category"), view.codes(cls, "name")
+    def names(self, strings: DistinctStrings, categories: Array, names: Array) -> Array:
+        """Return whether events with these categories and names are selected (bool).
+
+        Args:
+            strings: the strings that the codes mean.
+            categories: the codes of the categories, -1 for one that is not known (int32).
+            names: the codes of the names.
+        """
         if strings is not self._strings:
             self._strings, self._chosen = strings, {}
         chosen = np.ones(len(names), bool)
@@ -153,140 +165,121 @@ class Choice:
                     fresh = [is_selected(patterns, text) for text in strings.values[have:]]
                     table = np.array([*table[:have].tolist(), *fresh, is_selected(patterns, None)], bool)
                     self._chosen[what] = table
-                chosen &= table[codes]
+                chosen &= table.take(codes)
         return chosen
 
 
-class Times:
-    """The times of the records of a class.
-
-    Args:
-        rows: the numbers of the records in the batch (int64).
-        ticks: their times (uint64).
-        first: the first tick of the range, one or per record (uint64).
-        last: its last tick.
-
-    Attributes:
-        rows, ticks, first, last: the arguments.
-        before: whether each record is before the range (bool).
-        within: whether each record is in the range (bool).
-        has_before: some are before the range.
-        has_behind: some are behind it.
-    """
-
-    def __init__(self, rows: Array, ticks: Array, first: Any, last: Any) -> None:
-        self.rows, self.ticks, self.first, self.last = rows, ticks, first, last
-        if np.ndim(first):
-            self.before, behind = ticks < first, ticks > last
-            self.has_before, self.has_behind = bool(self.before.any()), bool(behind.any())
-        else:  # mostly all records of a batch are on the same side
-            self.has_before = bool(ticks.min(initial=MAX_TICK) < first)
-            self.has_behind = bool(ticks.max(initial=0) > last)
-            self.before = ticks < first if self.has_before else np.zeros(len(ticks), bool)
-            behind = ticks > last if self.has_behind else np.zeros(len(ticks), bool)
-        self.within = ~(self.before | behind)
-
-
 class Marked:
-    """A batch, and which of its records are written.
+    """A batch, and which of its records are written.  Arrays have a row for each record of the batch.
 
     Args:
         batch: the batch.
-        keys: stands for texts in all batches.
+        reader: reads plain events.
         limits: the range.
         choice: what is selected.
 
     Attributes:
         batch: the batch.
-        view: the batch as rules see it.
+        fields: the fields of its records.
         choice: what is selected.
         has_start: the range has a begin.
         taken: the records that are taken over (bool); at first none.
+        ticks: the times of the records, 0 for those without one (uint64).
+        first: the first tick of the range, one for all or for each record (uint64).
+        last: its last tick.
+        within: whether each record is in the range (bool).
+        before: whether it is before the range (bool).
+        has_before: some are before the range.
+        has_behind: some are behind it.
     """
 
-    def __init__(self, batch: Batch, keys: Keys, limits: Limits, choice: Choice) -> None:
-        self.batch = batch
-        self.view = View(batch, keys)
-        self.choice = choice
-        self.limits = limits
+    def __init__(self, batch: Batch, reader: PlainReader, limits: Limits, choice: Choice) -> None:
+        self.batch, self.choice = batch, choice
+        self.fields = Fields(batch, reader)
         self.has_start = limits.has_start
         self.taken = np.zeros(len(batch), bool)
-        self._times: dict[type[Record], Times] = {}
         limits.enter(batch.reading.clocks)
+        is_timed = self.fields.are(TIMED)
+        self.ticks = self.fields.ticks()
+        self.first: Any
+        self.last: Any
+        self.first, self.last = self._range(limits, is_timed)
+        self.before = is_timed & (self.ticks < self.first)
+        behind = self.ticks > self.last
+        self.within = is_timed & ~(self.before | behind)
+        self.has_before, self.has_behind = bool(self.before.any()), bool(behind.any())
 
-    def times(self, cls: type[Record]) -> Times:
-        """Return the times of the records of a class."""
-        if cls not in self._times:
-            rows, columns = self.batch.columns(cls)
-            ticks = columns["timestamp"]
-            self._times[cls] = Times(rows, ticks, *self.limits.of_rows(self.batch, ticks, rows))
-        return self._times[cls]
+    def _range(self, limits: Limits, is_timed: Array) -> tuple[Any, Any]:
+        """Return the first and the last tick of the range, one for all records or for each (uint64)."""
+        if self.batch.only_clock is not None:
+            return limits.of_rows(self.batch, self.ticks, np.arange(len(self.batch)))
+        rows = np.flatnonzero(is_timed)
+        first, last = np.zeros((2, len(is_timed)), np.uint64)
+        first[rows], last[rows] = limits.of_rows(self.batch, self.ticks[rows], rows)
+        return first, last
 
-    def nanoseconds(self, cls: type[Record], ticks: Array) -> Array:
-        """Return ticks of all records of a class in nanoseconds (uint64)."""
+    def nanoseconds(self, ticks: Array, rows: Array) -> Array:
+        """Return ticks of some records in nanoseconds (uint64)."""
         only = self.batch.only_clock
         if only is None:
-            return self.batch.times(ticks, self.times(cls).rows).view(np.uint64)
+            return self.batch.times(ticks, rows).view(np.uint64)
         return self.batch.reading.clocks[only].to_ns(ticks).view(np.uint64)
 
-    def points(self, cls: type[Record]) -> Array:
-        """Return which records of a class that belong to another one are in the range (bool).
+    @cached_property
+    def points(self) -> Array:
+        """Whether each record is in the range, if it belongs to another record (bool).
 
         Those at its first tick are not, since what they belong to may end there.
         """
-        times = self.times(cls)
-        points: Array = times.within & (times.ticks > times.first) if self.has_start else times.within
+        points: Array = self.within & (self.ticks > self.first) if self.has_start else self.within
         return points
 
-    def chosen(self, cls: type[Record], *, by_name: bool = True) -> Any:
-        """Return which records of a class are selected by thread, and on request by category and name (bool).
-
-        If nothing is restricted, it is one value for all.
-        """
+    @cached_property
+    def chosen_threads(self) -> Any:
+        """Whether the thread of each record is selected, or it has none (bool); one value if all threads are."""
         if self.choice.is_all:
             return np.True_
-        rows, columns = self.batch.columns(cls)
-        chosen = self.choice.threads(self.view, cls) if "thread" in columns else np.ones(len(rows), bool)
-        if by_name and self.choice.by_name:
-            if "category" in columns:
-                chosen = chosen & self.choice.names(self.view, cls)
-            elif not self.choice.nameless:
-                chosen = np.zeros(len(rows), bool)
-        return chosen
+        codes = self.fields.threads(THREADED)  # some threads are new
+        if not self.choice.by_thread:
+            return np.True_
+        return self.choice.threads(self.batch.threads, codes) | ~self.fields.are(THREADED)
 
-    def processes(self, cls: type[Record]) -> Array:
-        """Return the process koid of each record of a class (uint64)."""
-        codes = self.view.threads(cls, "thread")  # some threads are new
-        processes: Array = self.batch.threads.koids()[:, 0].take(codes)
+    @cached_property
+    def chosen(self) -> Any:
+        """Whether each record is selected (bool); one value if nothing is restricted."""
+        fields, choice = self.fields, self.choice
+        if not choice.by_name:
+            return self.chosen_threads
+        by_thread, is_named = self.chosen_threads, fields.are(NAMED)
+        named = choice.names(self.batch.strings, fields.categories(NAMED), fields.names(NAMED))
+        return by_thread & (is_named & named | ~is_named & choice.nameless)
+
+    def processes(self, classes: Classes, rows: Array) -> Array:
+        """Return the process koids of records of some classes (uint64).
+
+        Args:
+            classes: the classes.
+            rows: the numbers of the records.
+        """
+        codes = self.fields.threads(classes)  # some threads are new
+        processes: Array = self.batch.threads.koids()[:, 0].take(codes[rows])
         return processes
 
-    def in_order(self, classes: Collection[type[Record]]) -> tuple[Array, list[Array]]:
-        """Return the numbers of the records of several classes in order, and the places of each class in this list.
-
-        Returns:
-            The numbers (int64, ascending), and for each class the indices (int64, ascending).
-        """
-        has = np.zeros(len(self.batch), bool)
-        for cls in classes:
-            has[self.batch.columns(cls)[0]] = True
-        rows = np.flatnonzero(has)
-        index = np.empty(len(has), np.int64)
-        index[rows] = np.arange(len(rows))
-        return rows, [index.take(self.batch.columns(cls)[0]) for cls in classes]
-
-    def take(self, rows: Array) -> None:
-        """Let records be taken over."""
-        self.taken[rows] = True
-
-    def move(self, cls: type[Record], field: int, rows: Array, ticks: Array) -> None:
+    def move(self, cls: type[Record], field: int, rows: Array, ticks: Any) -> None:
         """Replace the ticks of some records of a class.
 
         Args:
             cls: the class.
             field: which of its fields with ticks: 0 or 1.
-            rows: the numbers of the records in the batch (ascending).
-            ticks: the new ticks (uint64).
+            rows: the numbers of the records in the batch.
+            ticks: the new tick of each record or of all (uint64).
         """
         if len(rows):
-            all_rows, at = self.batch.ticks(cls)[field]
-            set_ticks(self.batch, at[np.searchsorted(all_rows, rows)], ticks)
+            frame = self.batch.frame
+            places = tick_places(cls, frame.block, frame.at[rows], frame.size[rows])
+            set_ticks(self.batch, [*places.values()][field], np.broadcast_to(ticks, len(rows)))
+
+
+def values_at(values: Any, rows: Array) -> Any:
+    """Return the values of some rows, of an array or of one value for all."""
+    return values[rows] if np.ndim(values) else values

@@ -16,18 +16,20 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SpanFault, SpanStep
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
-from fxtio.fxt.cut.marks import Marked
+from fxtio.fxt.cut.fields import FLOWS, Classes
+from fxtio.fxt.cut.marks import Marked, values_at
+from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
 
 Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
-_SEED = secrets.randbits(64)
 _FEW = 4_096  # so many records cannot have too many bytes
-_FLOWS = (r.FlowBegin, r.FlowStep, r.FlowEnd)
+_COMPLETE: Classes = frozenset({r.DurationComplete})
 
 
 class _State(IntEnum):
@@ -83,6 +85,10 @@ class Pairs:
     def __init__(self, begin: type[Record], end: type[Record], point: type[Record] | None, head: Head) -> None:
         self._begin, self._end, self._point = begin, end, point
         self._head = head
+        self._step_of_kind = np.zeros(len(RECORDS.classes), np.int8)
+        for cls, step in self._steps(by_name=True).items():
+            self._step_of_kind[KINDS[cls]] = step
+        self._classes = [frozenset(self._steps(by_name=by_name)) for by_name in (False, True)]
         self._open: _Rows | None = None
         self._open_keys = np.empty(0, np.uint64)  # what stands for the tracks of these rows
         self._waiting: list[EarlyRecord | None] = []  # of the open rows
@@ -94,18 +100,26 @@ class Pairs:
             ((self._open.state != _State.DROPPED) & (self._open.step == SpanStep.BEGIN)).any()
         )
 
-    def enter(self, marked: Marked) -> None:
-        """Mark the records of a batch that are written, and move ends behind the range to its end."""
-        steps: dict[type[Record], SpanStep] = {self._begin: SpanStep.BEGIN, self._end: SpanStep.END}
+    def _steps(self, *, by_name: bool) -> dict[type[Record], SpanStep]:
+        """Return the classes of the records that are looked at, and what each is.
+
+        Args:
+            by_name: categories or names are selected.
+        """
+        steps = {self._begin: SpanStep.BEGIN, self._end: SpanStep.END}
         if self._point is not None:
             steps[self._point] = SpanStep.FLOW
-        elif marked.choice.by_name:  # flow events are taken over with the span that encloses them
+        elif by_name:  # flow events are taken over with the span that encloses them
             steps[r.DurationComplete] = SpanStep.COMPLETE
-            steps |= dict.fromkeys(_FLOWS, SpanStep.FLOW)
-        present = [cls for cls in steps if cls in marked.batch.classes()]
-        if not present:
+            steps |= dict.fromkeys(FLOWS, SpanStep.FLOW)
+        return steps
+
+    def enter(self, marked: Marked) -> None:
+        """Mark the records of a batch that are written, and move ends behind the range to its end."""
+        classes = self._classes[marked.choice.by_name]
+        if not marked.fields.present(classes):
             return
-        rows, keys = self._rows(marked, steps, present)
+        rows, keys = self._rows(marked, classes)
         if _native.late(rows.track, rows.time, np.zeros(len(keys), np.uint64), np.empty(0, np.int64)):
             rows = rows.take(np.lexsort((rows.time, rows.track)))
         partner, top = _nest(rows, len(keys))
@@ -114,81 +128,65 @@ class Pairs:
         assert self._open is not None
         self._open_keys = keys[self._open.track]
 
-    def _rows(
-        self, marked: Marked, steps: dict[type[Record], SpanStep], present: list[type[Record]]
-    ) -> tuple[_Rows, Array]:
+    def _rows(self, marked: Marked, classes: Classes) -> tuple[_Rows, Array]:
         """Return the rows of a batch behind those that are open, and for each track the key that stands for it."""
-        row, places = marked.in_order(present)
-        count = 0 if self._open is None else len(self._open.row)
-        total = count + len(row)
-        rows = _Rows(
-            np.empty(total, np.int8), np.empty(total, np.int32), np.empty(total, np.uint64),
-            np.zeros(total, np.uint64), np.empty(total, np.int8), np.empty(total, np.int64),
-        )  # fmt: skip
-        if self._open is not None:
-            for column, values in zip(rows.columns(), self._open.columns(), strict=True):
-                column[:count] = values
-        rows.row[count:] = row
-        for cls, place in zip(present, places, strict=True):
-            times, place = marked.times(cls), place + count
-            rows.step[place] = steps[cls]
-            rows.time[place] = marked.nanoseconds(cls, times.ticks)
-            rows.state[place] = self._states(marked, cls, steps[cls])
-            if cls is r.DurationComplete:
-                rows.end[place] = marked.nanoseconds(cls, marked.batch.columns(cls)[1]["end"])
-        rows.track[:], keys = self._tracks(marked, present, places, len(row))
-        return rows, keys
+        row = marked.fields.rows(classes)
+        if self._point is None and marked.choice.by_thread:  # the records of a span are of the same thread
+            row = row[marked.chosen_threads[row]]
+        step = self._step_of_kind[marked.batch.frame.kind[row]]
+        time = marked.nanoseconds(marked.ticks[row], row)
+        end = np.zeros(len(row), np.uint64)
+        complete = np.flatnonzero(step == SpanStep.COMPLETE) if r.DurationComplete in classes else ()
+        if len(complete):
+            ends = marked.fields.tails(_COMPLETE)[row[complete]]
+            end[complete] = marked.nanoseconds(ends, row[complete])
+        columns: tuple[Array, ...] = step, time, end, self._states(marked, row, step), row
+        if self._open is not None and len(self._open.row):
+            opened = self._open
+            before = opened.step, opened.time, opened.end, opened.state, opened.row
+            columns = tuple(np.concatenate(pair) for pair in zip(before, columns, strict=True))
+        track, keys = self._tracks(marked, classes, row)
+        return _Rows(columns[0], track, *columns[1:]), keys
 
-    def _states(self, marked: Marked, cls: type[Record], step: SpanStep) -> Array:
-        """Return the state of each record of a class, see `_State` (int8)."""
-        times = marked.times(cls)
-        chosen = marked.chosen(cls, by_name=cls not in _FLOWS)
-        within = marked.points(cls) if step is SpanStep.FLOW else times.within
-        state: Array = (chosen & within).astype(np.int8) * np.int8(_State.TAKEN)
-        if times.has_before:
-            if cls is r.DurationComplete:
-                ticks = marked.batch.columns(cls)[1]["end"]
-                state[chosen & times.before & (ticks > times.first)] = _State.TAKEN
-            elif cls is self._begin and marked.has_start:
-                state[chosen & times.before] = _State.WAITING
+    def _states(self, marked: Marked, row: Array, step: Array) -> Array:
+        """Return the states of records (numbers), which do what `step` says, see `_State` (int8)."""
+        chosen = marked.chosen
+        state: Array = (marked.within & chosen)[row].view(np.int8) * np.int8(_State.TAKEN)
+        points = np.flatnonzero(step == SpanStep.FLOW)
+        if len(points):
+            with_span = chosen if self._point is not None else marked.chosen_threads
+            state[points] = (marked.points & with_span)[row[points]].view(np.int8) * np.int8(_State.TAKEN)
+        if marked.has_before:
+            early = (marked.before & chosen)[row]
+            state[early & (step == SpanStep.BEGIN) & marked.has_start] = _State.WAITING
+            complete = np.flatnonzero(early & (step == SpanStep.COMPLETE))
+            if len(complete):
+                rows = row[complete]
+                ends = marked.fields.tails(_COMPLETE)[rows]
+                state[complete[ends > values_at(marked.first, rows)]] = _State.TAKEN
         return state
 
-    def _tracks(
-        self, marked: Marked, present: list[type[Record]], places: list[Array], count: int
-    ) -> tuple[Array, Array]:
+    def _tracks(self, marked: Marked, classes: Classes, row: Array) -> tuple[Array, Array]:
         """Return the tracks of the open rows and of those of a batch, threads or operations.
 
         Args:
             marked: the batch.
-            present: the classes of the records.
-            places: the indices of the records of each class among those of the batch.
-            count: the number of records.
+            classes: the classes of the records.
+            row: the numbers of the records.
 
         Returns:
             The number of the track of each row (int32), and a key that stands for each track (uint64).
         """
         batch, provider = marked.batch, marked.batch.provider
-        if self._point is not None or not isinstance(provider, int):
-            tracks = np.empty(count, np.uint64)
-            for cls, place in zip(present, places, strict=True):
-                tracks[place] = self._keys(marked, cls)
-            return _numbered(np.concatenate([self._open_keys, tracks]))
-        codes_of = [marked.view.threads(cls, "thread") for cls in present]  # some threads are new
-        numbers, keys = _numbered(_of_provider(_thread_keys(batch.threads.koids()), provider))
-        fresh = np.empty(count, np.int32)
-        for place, codes in zip(places, codes_of, strict=True):
-            fresh[place] = numbers.take(codes)
-        opened, keys = _numbers(self._open_keys, keys)
-        return np.concatenate([opened, fresh]), keys
-
-    def _keys(self, marked: Marked, cls: type[Record]) -> Array:
-        """Return for each record of a class a key that stands for its track (uint64)."""
-        rows, columns = marked.batch.columns(cls)
         if self._point is not None:
-            ids: Array = columns["id"]
-            return ids
-        codes = marked.view.threads(cls, "thread")  # some threads are new
-        return _of_provider(_thread_keys(marked.batch.threads.koids())[codes], marked.batch.provider_of(rows))
+            return _numbered(np.concatenate([self._open_keys, marked.fields.tails(classes)[row]]))
+        codes = marked.fields.threads(classes)[row]  # some threads are new
+        keys = _thread_keys(batch.threads.koids())
+        if not isinstance(provider, int):
+            return _numbered(np.concatenate([self._open_keys, _of_provider(keys[codes], provider[row])]))
+        numbers, keys = _numbered(_of_provider(keys, provider))
+        opened, keys = _numbers(self._open_keys, keys)
+        return np.concatenate([opened, numbers.take(codes)]), keys
 
     def _mark(self, marked: Marked, rows: _Rows, partner: Array) -> None:
         """Decide which records are written."""
@@ -197,7 +195,8 @@ class Pairs:
         is_taken, alone = rows.state == _State.TAKEN, of_begin < 0
         reopens = is_end & (of_begin == _State.WAITING)
         if reopens.any():
-            reopens[reopens] = self._is_behind(marked, rows.row[reopens])
+            ends = rows.row[reopens]
+            reopens[reopens] = marked.ticks[ends] > values_at(marked.first, ends)
         taken = (rows.step == SpanStep.BEGIN) & is_taken
         taken |= reopens | (is_end & ((of_begin == _State.TAKEN) | (alone & is_taken)))
         is_enclosed = of_begin > _State.DROPPED
@@ -206,25 +205,15 @@ class Pairs:
         taken |= is_point & is_enclosed & is_taken
         is_fresh = rows.row >= 0
         marked.taken[rows.row[is_fresh]] = taken[is_fresh]
-        if self._end in marked.batch.classes() and marked.times(self._end).has_behind:
+        if marked.has_behind:
             self._move_late(marked, rows.row[taken & is_end])
         if reopens.any():
             self._reopen(marked, rows, partner[reopens], rows.time[reopens])
 
-    def _is_behind(self, marked: Marked, ends: Array) -> Array:
-        """Return which ends (numbers of records) are behind the first tick of the range (bool)."""
-        times = marked.times(self._end)
-        behind: Array = (times.ticks > times.first)[np.searchsorted(times.rows, ends)]
-        return behind
-
     def _move_late(self, marked: Marked, ends: Array) -> None:
         """Move the ends (numbers of records) that are behind the range to its end."""
-        times = marked.times(self._end)
-        is_late = np.zeros(len(marked.batch), bool)
-        is_late[ends] = True
-        is_late = is_late[times.rows] & (times.ticks > times.last)
-        last = np.broadcast_to(times.last, len(times.rows))[is_late]
-        marked.move(self._end, 0, times.rows[is_late], last + np.uint64(1))
+        late = ends[marked.ticks[ends] > values_at(marked.last, ends)]
+        marked.move(self._end, 0, late, values_at(marked.last, late) + np.uint64(1))
 
     def _reopen(self, marked: Marked, rows: _Rows, begins: Array, ends: Array) -> None:
         """Pass on begins before the range whose ends are not."""
@@ -292,8 +281,7 @@ def _of_provider(keys: Array, provider: int | Array) -> Array:
 
 def _numbered(keys: Array) -> tuple[Array, Array]:
     """Return the number of each key among the distinct keys (int32), and these (uint64)."""
-    numbers, first = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
-    first = first[: _native.distinct(keys, numbers, first, _SEED)]
+    numbers, first = number_distinct(keys)
     return numbers, keys[first]
 
 

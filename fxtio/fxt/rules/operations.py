@@ -6,14 +6,13 @@ batches, and are examined one by one in the order of time.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fxtio import _native
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
@@ -24,7 +23,6 @@ Array = np.ndarray[Any, Any]
 _BEGIN, _MIDDLE, _END = range(3)
 _ASYNC: dict[type[Record], int] = {r.AsyncBegin: _BEGIN, r.AsyncInstant: _MIDDLE, r.AsyncEnd: _END}
 _FLOWS: dict[type[Record], int] = {r.FlowBegin: _BEGIN, r.FlowStep: _MIDDLE, r.FlowEnd: _END}
-_SEED = secrets.randbits(64)
 
 
 @dataclass(slots=True)
@@ -82,13 +80,11 @@ class Operations:
 
     def _enter(self, view: View, present: list[type[Record]], is_flow: bool) -> None:
         events = _events(view, present, is_flow, self._waiting[is_flow])
-        count = len(events.id)
-        codes, first = np.empty(count, np.int32), np.empty(count, np.int64)
-        first = first[: _native.distinct(events.id, codes, first, _SEED)]
+        codes, first = number_distinct(events.id)
         steps = np.bincount(codes * 3 + events.step, minlength=3 * len(first)).reshape(-1, 3)
         begins, ends = steps[:, _BEGIN], steps[:, _END]
         last = np.empty(len(first), np.int64)
-        last[codes] = np.arange(count)
+        last[codes] = np.arange(len(codes))
         is_plain = (events.step[first] == _BEGIN) & (begins == 1) & (ends <= 1)
         is_plain &= (ends == 0) | (events.step[last] == _END)
         if (events.time[1:] < events.time[:-1]).any():

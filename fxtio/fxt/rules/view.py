@@ -59,6 +59,14 @@ class Keys:
         hashes[have:count] = [hash(text) % 2**63 + 1 for text in strings.values[have:]]
         self.hashes = hashes
 
+    def of(self, names: Array, categories: Array) -> Array:
+        """Return numbers that stand for names together with categories (codes), 0 for an empty name (uint64)."""
+        hashes = self.hashes[names]
+        keys: Array = np.maximum(hashes + np.uint64(3) * self.hashes[categories], 1)
+        if not hashes.all():
+            keys[hashes == 0] = 0
+        return keys
+
 
 class View:
     """A batch, as the rules see it.
@@ -120,13 +128,9 @@ class View:
 
     def name_keys(self, cls: type[Record]) -> Array:
         """Return for each event of a class a number that stands for its name and category; 0 without a name."""
-        codes = self.codes(cls, "name"), self.codes(cls, "category")  # some strings are new
+        names, categories = self.codes(cls, "name"), self.codes(cls, "category")  # some strings are new
         self._keys.enter(self.batch.strings)
-        names, categories = self._keys.hashes[codes[0]], self._keys.hashes[codes[1]]
-        keys: Array = np.maximum(names + np.uint64(3) * categories, 1)
-        if not names.all():
-            keys[names == 0] = 0
-        return keys
+        return self._keys.of(names, categories)
 
     def text(self, code: int) -> str:
         """Return the text of a code for messages."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.distinct import number_distinct
 from fxtio.mono import records as r
 from fxtio.mono.rules.view import Array, Check, Numbers, View, always, mixed
-from fxtio.mono.state import numbered
 
 _MOST_MISSING = 1 << 16
 """The most objects that are remembered as missing in a shot."""
@@ -85,7 +85,7 @@ class HeapShots(Check):
 
     def _check_sizes(self, objects: _Objects, sizes: Array) -> None:
         is_first = np.zeros(len(sizes), bool)
-        is_first[numbered(objects.keys)[1]] = True
+        is_first[number_distinct(objects.keys)[1]] = True
         is_first &= ~self._present.has(objects.keys) if not self._present.is_full else objects.shots != self._shot
         is_checked = (objects.shots != self._shot) | np.bool_(not self._present.is_full)
         self.report(
@@ -108,7 +108,7 @@ class HeapShots(Check):
         of_shots = np.repeat(shots, counts)
         targets = _Objects(of_shots, mixed(references[0], of_shots), *references)
         targets = targets.select(np.repeat(inside, counts) & (references[0] != 0))
-        targets = targets.select(numbered(targets.keys)[1])
+        targets = targets.select(number_distinct(targets.keys)[1])
         absent = targets.select(~np.isin(targets.keys, objects.keys))
         self._remember(absent.select(absent.shots == self._shot))
         if last != self._shot:

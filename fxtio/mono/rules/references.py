@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always, mixed
-from fxtio.mono.state import numbered
 
 MOST_UNDEFINED = 1 << 16
 """The most addresses without a definition that are remembered until the end; there are no findings of further ones."""
@@ -144,7 +144,7 @@ def first_places(places: tuple[Place, ...], view: View) -> tuple[Array, Array]:
     for place in places:
         columns = place.addresses(view)
         if columns is not None and len(columns[0]):
-            first = numbered(columns[0])[1]
+            first = number_distinct(columns[0])[1]
             addresses.append(columns[0][first])
             offsets.append(columns[1][first])
     values, places_of = np.concatenate(addresses), np.concatenate(offsets)

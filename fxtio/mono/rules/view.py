@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fxtio.codec.distinct import number_distinct
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch
 from fxtio.mono.frames import Recording
-from fxtio.mono.state import numbered
 from fxtio.mono.stream.declare import Item, Repeated, parts_of
 
 Array = np.ndarray[Any, Any]
@@ -221,7 +221,7 @@ class Numbers:
     def add(self, values: Array) -> None:
         """Add numbers."""
         if len(values) and not self.is_full:
-            self._values = np.union1d(self._values, values[numbered(values)[1]])[:MOST_NUMBERS]
+            self._values = np.union1d(self._values, values[number_distinct(values)[1]])[:MOST_NUMBERS]
 
     def remove(self, values: Array) -> None:
         """Remove numbers."""

@@ -5,7 +5,6 @@ Samples have lanes of their own: for each thread the function in which most samp
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio import _native
+from fxtio.codec.distinct import number_distinct
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.labels import Labels
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_SEED = secrets.randbits(64)
 _MAX_WAITING = 1_000_000
 _TABLES = ("slices", "samples", "stacks", "frames")
 _TIME_UNIT = "ns"
@@ -193,8 +191,7 @@ class _Counts:
 
     def add(self, lane: Array) -> None:
         """Count a row for each of some lanes (int64)."""
-        codes, first = np.empty(len(lane), np.int32), np.empty(len(lane), np.int64)
-        first = first[: _native.distinct(lane.view(np.uint64), codes, first, _SEED)]
+        codes, first = number_distinct(lane)
         self._waiting.append((lane[first], np.bincount(codes)))
         self._count += len(first)
         if self._count > _MAX_WAITING:

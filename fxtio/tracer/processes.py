@@ -1,0 +1,161 @@
+"""Facts about other processes, from `/proc`: whether they run Python, and what they record."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fxtio.errors import FxtioError
+from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.tracer.archive import is_alive
+
+_PROC = Path("/proc")
+_PYTHON = re.compile(r"/(?:lib)?python(?P<major>\d)\.?(?P<minor>\d+)?[^/]*$|/cpython-(?P<m>\d)\.(?P<n>\d+)")
+_RECORDER = re.compile(r"/_recorder\.[^/]*$")
+
+
+class ProcessError(FxtioError):
+    """A process does not run, or cannot be looked at; the message says why."""
+
+
+class OpenRecording(NamedTuple):
+    """A recording that a process writes.
+
+    Attributes:
+        path: its name, as the process sees it.
+        descriptor: the file in `/proc`, by which it can be opened even if it has no name any more.
+    """
+
+    path: Path
+    descriptor: Path
+
+
+class Process:
+    """A process that runs.
+
+    Args:
+        pid: its id.
+
+    Attributes:
+        pid: its id.
+        user: its effective user.
+        group: its effective group.
+
+    Raises:
+        ProcessError: there is no such process, or it runs in another container.
+    """
+
+    def __init__(self, pid: int) -> None:
+        if not _PROC.joinpath("self").exists():
+            raise ProcessError("looking at another process needs Linux, or a system with the same /proc")
+        self.pid = pid
+        self._status = _status_of(pid)
+        if not self._status or not is_alive(pid):
+            raise ProcessError(f"there is no process {pid}")
+        if len(self._status.get("NSpid", "").split()) > len(_status_of(os.getpid()).get("NSpid", "").split()):
+            raise ProcessError(f"process {pid} runs in a container; run fxtio in there")
+        self.user = int(self._status["Uid"].split()[1])
+        self.group = int(self._status["Gid"].split()[1])
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return is_alive(self.pid)
+
+    def catches(self, signal: int) -> bool:
+        """Return whether it has a handler for a signal."""
+        return signal in _signals(_status_of(self.pid).get("SigCgt", "0"))
+
+    def has_pending(self, signal: int) -> bool:
+        """Return whether a signal was sent to it that it has not taken yet."""
+        return signal in _signals(_status_of(self.pid).get("ShdPnd", "0"))
+
+    def mapped_files(self) -> list[str]:
+        """Return the names of the files in its memory.
+
+        Raises:
+            ProcessError: this is not permitted, or it has ended.
+        """
+        try:
+            lines = _PROC.joinpath(str(self.pid), "maps").read_text("utf-8", "surrogateescape").splitlines()
+        except PermissionError:
+            raise ProcessError(f"looking at process {self.pid} is not permitted: {self._owner()}") from None
+        except (FileNotFoundError, ProcessLookupError):
+            raise ProcessError(f"process {self.pid} has ended") from None
+        fields = (line.split(maxsplit=5) for line in lines)
+        return list(dict.fromkeys(words[5] for words in fields if len(words) > 5))
+
+    def python_version(self) -> tuple[int, int] | None:
+        """Return the version of Python that it runs, by the names of the files in its memory.
+
+        Returns:
+            The version, with the minor number 0 if the names do not say it; None if it does not run Python.
+
+        Raises:
+            ProcessError: this is not permitted, or it has ended.
+        """
+        found = None
+        for name in self.mapped_files():
+            if match := _PYTHON.search(name):
+                major, minor = match["major"] or match["m"], match["minor"] or match["n"]
+                if minor:
+                    return int(major), int(minor)
+                found = int(major), 0
+        return found
+
+    def has_recorder(self) -> bool:
+        """Return whether it has loaded the recorder of fxtio.
+
+        Raises:
+            ProcessError: this is not permitted, or it has ended.
+        """
+        return any(_RECORDER.search(name) and "fxtio" in name for name in self.mapped_files())
+
+    def recordings(self) -> list[OpenRecording]:
+        """Return the recordings that it writes at present.
+
+        Raises:
+            ProcessError: this is not permitted, or it has ended.
+        """
+        folder = _PROC / str(self.pid) / "fd"
+        try:
+            descriptors = sorted(folder.iterdir(), key=lambda descriptor: int(descriptor.name))
+        except PermissionError:
+            raise ProcessError(f"looking at process {self.pid} is not permitted: {self._owner()}") from None
+        except OSError:
+            raise ProcessError(f"process {self.pid} has ended") from None
+        return list(_recordings_among(descriptors))
+
+    def _owner(self) -> str:
+        return "run fxtio as its user" if os.geteuid() == self.user else f"it belongs to user {self.user}"
+
+
+def _status_of(pid: int) -> dict[str, str]:
+    """Return the fields of the status of a process, none if there is no such process."""
+    try:
+        lines = _PROC.joinpath(str(pid), "status").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _signals(mask: str) -> set[int]:
+    """Return the signals in a mask: a hexadecimal number, whose last bit stands for signal 1."""
+    return {number for number, bit in enumerate(reversed(f"{int(mask, 16):b}"), 1) if bit == "1"}
+
+
+def _recordings_among(descriptors: list[Path]) -> Iterator[OpenRecording]:
+    """Yield the recordings among the open files of a process."""
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            is_writable = bool(descriptor.lstat().st_mode & stat.S_IWUSR)
+            if not is_writable or not stat.S_ISREG(descriptor.stat().st_mode):
+                continue
+            with open(descriptor, "rb") as file:
+                if Chunks.of(file.read(HEAD_BYTES)) is not None:
+                    yield OpenRecording(descriptor.readlink(), descriptor)

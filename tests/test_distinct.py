@@ -1,0 +1,26 @@
+"""Distinct values are numbered in the order in which they come, whatever integers they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fxtio.codec.distinct import number_distinct
+
+
+@pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", "<i4", "u1"])
+@given(rows=st.lists(st.integers(0, 5)), stride=st.sampled_from([1, 2, -1]))
+def test_numbers_follow_the_order_of_first_use(dtype: str, rows: list[int], stride: int) -> None:
+    values: Any = np.array(rows, dtype)[::stride]
+    codes, first = number_distinct(values)
+    assert values[first].tolist() == list(dict.fromkeys(values.tolist()))
+    assert values[first][codes].tolist() == values.tolist()
+
+
+def test_negative_values_are_distinct_from_positive_ones() -> None:
+    codes, first = number_distinct(np.array([-1, 1, -1], np.int32))
+    assert (codes.tolist(), first.tolist()) == ([0, 1, 0], [0, 1])

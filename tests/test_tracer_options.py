@@ -1,0 +1,165 @@
+"""Options that make no sense, or that name nothing in the program: they are refused, or reported at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fxtio
+from fxtio.cli.parser import parse
+from fxtio.tracer.units import time_in_ns
+from support.tracer_run import fine
+
+pytestmark = pytest.mark.recorder
+
+PROGRAM = """
+import os.path
+namespace = {}
+exec("def made(): pass", namespace)
+def own(): pass
+own(); namespace["made"](); os.path.join("a", "b"); os.fsencode("a")
+"""
+
+
+def run(folder: Path, *arguments: str, source: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+    (folder / "app.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "fxtio", "run", *arguments, "app.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def functions_of(path: Path) -> set[str]:
+    events = fxtio.open(path, strict=True).table("events")
+    return set(events.take(events["type"].is_in("duration_begin"))["name"].to_list())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--include", "nosuch"),
+        ("--include", "app", "--include", "no such.*"),
+        ("--include", "./nosuch.py"),
+        ("--category", "nosuch"),
+        ("--category", "function", "--category", "nosuch"),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_matches_nothing_is_reported(options: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(tmp_path, "-q", *options)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    name = options[-1] if "./" not in options[-1] else str(tmp_path / "nosuch.py")
+    assert line.startswith(f"fxtio: nothing in the program matches {options[-2]} ")
+    assert line.rstrip("'").endswith(name)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--include", "app", "--include", "app.py", "--include", "ap*", "--exclude", "nosuch"),
+        ("--category", "function"),
+        ("--category=-nosuch",),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_matches_something_is_not_reported(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Nor one that leaves out what is not there: it does no harm."""
+    done = run(tmp_path, "-q", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "app.own" in functions_of(tmp_path / "trace.fxt")
+
+
+def test_the_summary_has_what_matched_nothing(out: Path) -> None:
+    printed = fine(
+        """
+        fxtio.start(OUT, functions=True, include=["nosuch", "json"], categories=["function", "none"])
+        import json
+        json.dumps(1)
+        print(fxtio.stop().unmatched)
+        """,
+        out,
+    )
+    assert printed == "(('include', 'nosuch'), ('category', 'none'))\n"
+
+
+def test_a_child_may_match_what_its_parent_does_not(tmp_path: Path) -> None:
+    source = "import os\nif not os.fork():\n    import json\n    json.dumps(1)\n    os._exit(0)\nos.wait()\n"
+    done = run(tmp_path, "-q", "--include", "json", source=source)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--max-depth", "-1"), "the greatest depth is -1"),
+        (("--min-duration", "1"), "'1' is not a time such as 10us: its unit is missing, one of ns, us, "),
+        (("--dump-on", "slow:100"), "'100' is not a time such as 10us: its unit is missing, one of ns, us, "),
+        (("--source", "process:50"), "'50' is not a time such as 10us: its unit is missing, one of ns, us, "),
+        (("-o", "x.json"), "x.json is named like a trace in the format chrome"),
+        (("-o", "x.json.gz"), "x.json.gz is named like a trace in the format chrome"),
+        (("-o", "x.mlpd"), "x.mlpd is named like a trace in the format mono"),
+    ],
+    ids=str,
+)
+def test_an_option_that_makes_no_sense_is_refused(options: tuple[str, ...], reason: str, tmp_path: Path) -> None:
+    done = run(tmp_path, *options, source="print('runs')")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"fxtio: {reason}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py"]
+
+
+@pytest.mark.parametrize("name", ["x", "x.fxt", "x.fxt.gz", "x.trace", "x.fxt.part"])
+def test_other_names_of_traces_are_accepted(name: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "-q", "-o", name).returncode == 0
+    assert "app.own" in functions_of(tmp_path / name)
+
+
+@pytest.mark.parametrize("command", ["run --min-duration", "convert --min-duration", "find f --longer"])
+def test_a_time_without_a_unit_is_refused_by_all_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["app.py"] if "run" in command else [] if "find" in command else ["x.fxt", "y.fxt"]
+    for text, ns in (("10us", 10_000), ("1.5ms", 1_500_000), ("2 s", 2_000_000_000), ("0", 0)):
+        words = [*command.split(), text, *files]
+        options = parse(words)
+        value = getattr(options, "longer" if "longer" in command else "min_duration")
+        assert (time_in_ns(value) if "run" in command else value) == ns
+    if "run" in command:
+        with pytest.raises(ValueError, match="its unit is missing"):
+            time_in_ns("1")
+    else:
+        with pytest.raises(SystemExit):
+            parse([*command.split(), "1", *files])
+        assert "'1' has no unit; write" in capsys.readouterr().err
+
+
+def test_a_folder_has_no_functions_without_a_file(tmp_path: Path) -> None:
+    """Frozen modules of the standard library have files elsewhere, and code from `exec` has none."""
+    for where in ("./", "."):
+        assert run(tmp_path, "-q", "--include", where if "/" in where else str(tmp_path)).returncode == 0
+        assert functions_of(tmp_path / "trace.fxt") == {"app.<module>", "app.own"}
+
+
+def test_frozen_modules_are_files_of_the_standard_library(tmp_path: Path) -> None:
+    library = str(Path(subprocess.__file__).parent)
+    assert run(tmp_path, "-q", "--exclude", f"{library}/").returncode == 0
+    assert functions_of(tmp_path / "trace.fxt") == {"app.<module>", "app.own", "<string>.made", "<string>.<module>"}
+    assert run(tmp_path, "-q", "--include", f"{library}/os.py").returncode == 0
+    assert functions_of(tmp_path / "trace.fxt") == {"os._fscodec.<locals>.fsencode"}
+
+
+def test_a_recording_within_another_one_says_so_once(tmp_path: Path) -> None:
+    source = """
+import fxtio
+for name in ("inner.fxt", "inner.fxt", "other.fxt"):
+    with fxtio.tracing(name):
+        fxtio.instant("here")
+"""
+    done = run(tmp_path, "-q", "--spans-only", source=source)
+    assert done.stderr.splitlines() == [
+        f"fxtio: tracing('{name}'): a recording runs already; events go to trace.fxt, and {name} is not written"
+        for name in ("inner.fxt", "other.fxt")
+    ]
+    events = fxtio.open(tmp_path / "trace.fxt", strict=True).table("events")
+    assert events["name"].to_list().count("here") == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py", "trace.fxt"]
