@@ -517,6 +517,7 @@ def test_the_browser(
     assert (says or "page is closed") in output.err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_and_removes_what_was_converted(tmp_path: Path, number: signal.Signals) -> None:
     child = subprocess.Popen(
@@ -554,6 +555,7 @@ def run_and_open(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.recorder
+@pytest.mark.full
 @pytest.mark.parametrize("output", ["t.fxt", "t.fxt.zst"])
 def test_run_and_open(tmp_path: Path, output: str) -> None:
     write(tmp_path / output)
@@ -568,6 +570,7 @@ def test_run_and_open(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.recorder
+@pytest.mark.full
 def test_nothing_is_opened_without_a_trace(tmp_path: Path) -> None:
     write(tmp_path / "t.fxt")
     with run_and_open(tmp_path, "--open", "-o", "t.fxt", "none.py") as child:
@@ -577,6 +580,7 @@ def test_nothing_is_opened_without_a_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorder
+@pytest.mark.full
 def test_signals_are_those_of_the_program(tmp_path: Path) -> None:
     code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); signal.pause()"
     with run_and_open(tmp_path, "--open", "-o", "/dev/null/none", "-c", code) as child:
@@ -604,12 +608,13 @@ def suggested(capsys: Capture, monkeypatch: Patch, *arguments: str | Path) -> li
 
 def test_suggestions(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Capture) -> None:
     seen: list[dict[str, str]] = []
-    for command in (
+    commands: tuple[list[str | Path], ...] = (
         ["top", trace, "--sort", "max", "--from", "150ms"],
         ["find", trace, "query", "--sort", "time", "--from", "1ms"],
         ["find", trace, "slow"],
         ["diff", trace, write(tmp_path / "other.fxt"), "--all"],
-    ):
+    )
+    for command in commands:
         words = suggested(capsys, monkeypatch, *command)
         if words:
             seen.append(served_by_command(monkeypatch, *words[1:])[2])
