@@ -55,12 +55,12 @@ static void get_locals(PyObject *names, unsigned count, PyObject **values) {
 }
 
 /* Record a begin with local variables as arguments.  Returns whether it was recorded. */
-static int record_begin_with_locals(Site *site, PyObject *names) {
+static int record_with_locals(Site *site, enum EventKind kind, PyObject *names, const uint64_t *id) {
     PyObject *values[MAX_ARGUMENTS];
     SavedError error = error_save();
     Py_INCREF(names);
     get_locals(names, site->count, values);
-    int is_recorded = record_event(site, EVENT_BEGIN, values, NULL);
+    int is_recorded = record_event(site, kind, values, id);
     for (unsigned index = 0; index < site->count; index++)
         Py_DECREF(values[index]);
     Py_DECREF(names);
@@ -86,12 +86,13 @@ static void record_begin(const CodeInfo *info, Site *site, int is_first, const v
         uint64_t track = task_track();
         Site *operation = track && is_first ? site_of_operation(site) : NULL;
         if (operation && !task_begin_operation(frame, track) &&
-            !record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track))
+            !(info->names ? record_with_locals(operation, EVENT_ASYNC_BEGIN, info->names, &track)
+                          : record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track)))
             task_end_operation(frame);
     }
     if (call_is_within_depth(current)) {
         if (info->names && is_first)
-            is_recorded = record_begin_with_locals(site, info->names);
+            is_recorded = record_with_locals(site, EVENT_BEGIN, info->names, NULL);
         else if ((is_recorded = record_bare(site, EVENT_BEGIN)))
             call_note_begin(current);
         if (UNLIKELY(current->flow_ids != NULL))
