@@ -6,7 +6,7 @@
     python benchmarks/bench_pyperformance.py --only deltablue,richards
 
 All tools record each call of a Python function; cProfile only sums them up.  Each run is a child process
-(pyperformance_worker.py); the tools take turns, in several rounds.  The clock is the processor time of the process with
+(pyperformance_worker.py) of a few runs; the tools take turns.  The clock is the processor time of the process with
 all its threads, without start-up and without saving.  A slowdown is the best run of a tool over the best untraced one.
 Left out are benchmarks that only start other programs, those whose packages are missing (`requirements.txt` in the
 folders of pyperformance's benchmarks), and tools that are missing.
@@ -15,10 +15,12 @@ folders of pyperformance's benchmarks), and tools that are missing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -33,7 +35,7 @@ from pathlib import Path
 WORKER = Path(__file__).with_name("pyperformance_worker.py")
 TOOLS = {"fxtio": "fxtio", "trace0": "trace0", "VizTracer": "viztracer", "cProfile": "cProfile"}
 """The columns and the modules that they need.  The worker knows tools by their names in small letters."""
-TIMEOUT = 100
+TIMEOUT = 40
 ONLY_COMMANDS = {"2to3", "hg_startup", "python_startup", "python_startup_no_site"}
 """Benchmarks that only start other programs."""
 
@@ -84,20 +86,25 @@ def run(tool: str, script: Script, loops: Loops) -> tuple[Loops, Seconds, int]:
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.json")
         command = [sys.executable, str(WORKER), tool.lower(), str(script.path), str(results), json.dumps(loops)]
+        process = subprocess.Popen(
+            [*command, *script.options],
+            cwd=folder,
+            env=os.environ | {"PYTHONHASHSEED": "0"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                [*command, *script.options],
-                cwd=folder,
-                env=os.environ | {"PYTHONHASHSEED": "0"},
-                capture_output=True,
-                timeout=TIMEOUT,
-                check=False,
-            )
+            _, errors = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             raise BenchmarkError(f"it takes more than {TIMEOUT} s") from None
-        if done.returncode or not results.exists():
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            raise BenchmarkError(lines[-1] if lines else f"exit status {done.returncode}")
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # its own children as well, which may hang
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        if process.returncode or not results.exists():
+            lines = errors.decode(errors="replace").strip().splitlines()
+            raise BenchmarkError(lines[-1] if lines else f"exit status {process.returncode}")
         parts, lost = json.loads(results.read_text("utf-8"))
     counts = {name: count for name, (count, _) in parts.items()}
     return counts, {name: seconds for name, (_, seconds) in parts.items()}, lost or 0
@@ -209,7 +216,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Slowdown of pyperformance's benchmarks under tracers.")
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds of each benchmark (2)")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds of each benchmark (1)")
     parser.add_argument("--minutes", type=float, default=14, help="no benchmark begins after so many minutes (14)")
     parser.add_argument("--only", default="", help="benchmarks to measure, with commas between them (all)")
     parser.add_argument("--core", type=int, help="keep to this core (any)")
