@@ -33,6 +33,7 @@ from fxtio.view import content, focus, server, ui
 from fxtio.view.content import Content
 from fxtio.view.server import Viewer
 from support.checkout import CORPUS
+from support.limits import PATIENCE
 
 MAGIC_TRACE = CORPUS / "fxt" / "magic-trace.fxt"
 UFTRACE = CORPUS / "uftrace" / "thread-v019"
@@ -74,7 +75,7 @@ def viewer(trace: Path) -> Iterator[Viewer]:
 
 
 def ask(viewer: Viewer, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=PATIENCE)
     try:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -84,7 +85,7 @@ def ask(viewer: Viewer, path: str, method: str = "GET", **headers: str) -> tuple
 
 
 def raw(viewer: Viewer, request: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", viewer.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", viewer.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         with connection.makefile("rb") as answer:
@@ -182,7 +183,7 @@ def test_another_port_may_be_forwarded(viewer: Viewer, host: str) -> None:
 def test_it_listens_on_this_machine_only(viewer: Viewer) -> None:
     assert viewer.address.startswith(f"http://127.0.0.1:{viewer.port}/")
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", viewer.port), timeout=60)
+        socket.create_connection(("127.0.0.2", viewer.port), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_it_waits_for_the_end_of_all_pages(viewer: Viewer) -> None:
 
 def opened(viewer: Viewer) -> socket.socket:
     """Open a page as its script does; return the connection, and read the begin of the stream."""
-    connection = socket.create_connection(("127.0.0.1", viewer.port), timeout=60)
+    connection = socket.create_connection(("127.0.0.1", viewer.port), timeout=PATIENCE)
     connection.sendall(f"GET {root(viewer)}alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     data = b""
     while b"retry: 1000\n\n" not in data:
@@ -516,6 +517,7 @@ def test_the_browser(
     assert (says or "page is closed") in output.err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_and_removes_what_was_converted(tmp_path: Path, number: signal.Signals) -> None:
     child = subprocess.Popen(
@@ -528,7 +530,7 @@ def test_a_signal_ends_it_and_removes_what_was_converted(tmp_path: Path, number:
     assert child.stdout.readline().startswith(b"http://127.0.0.1:")
     assert [path.name for folder in tmp_path.iterdir() for path in folder.iterdir()] == ["shown.pftrace"]
     child.send_signal(number)
-    _, errors = child.communicate(timeout=120)
+    _, errors = child.communicate(timeout=PATIENCE)
     assert (child.returncode, b"Traceback" in errors) == (0, False)
     assert list(tmp_path.iterdir()) == []
 
@@ -553,6 +555,7 @@ def run_and_open(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.recorder
+@pytest.mark.full
 @pytest.mark.parametrize("output", ["t.fxt", "t.fxt.zst"])
 def test_run_and_open(tmp_path: Path, output: str) -> None:
     write(tmp_path / output)
@@ -567,6 +570,7 @@ def test_run_and_open(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.recorder
+@pytest.mark.full
 def test_nothing_is_opened_without_a_trace(tmp_path: Path) -> None:
     write(tmp_path / "t.fxt")
     with run_and_open(tmp_path, "--open", "-o", "t.fxt", "none.py") as child:
@@ -576,6 +580,7 @@ def test_nothing_is_opened_without_a_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorder
+@pytest.mark.full
 def test_signals_are_those_of_the_program(tmp_path: Path) -> None:
     code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); signal.pause()"
     with run_and_open(tmp_path, "--open", "-o", "/dev/null/none", "-c", code) as child:
@@ -603,12 +608,13 @@ def suggested(capsys: Capture, monkeypatch: Patch, *arguments: str | Path) -> li
 
 def test_suggestions(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Capture) -> None:
     seen: list[dict[str, str]] = []
-    for command in (
+    commands: tuple[list[str | Path], ...] = (
         ["top", trace, "--sort", "max", "--from", "150ms"],
         ["find", trace, "query", "--sort", "time", "--from", "1ms"],
         ["find", trace, "slow"],
         ["diff", trace, write(tmp_path / "other.fxt"), "--all"],
-    ):
+    )
+    for command in commands:
         words = suggested(capsys, monkeypatch, *command)
         if words:
             seen.append(served_by_command(monkeypatch, *words[1:])[2])

@@ -18,7 +18,7 @@ from fxtio import open_timeline
 from judges import chromium
 from support.checkout import CORPUS
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 MAGIC_TRACE = CORPUS / "fxt" / "magic-trace.fxt"
 UFTRACE = CORPUS / "uftrace" / "thread-v019"

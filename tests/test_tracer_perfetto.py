@@ -211,7 +211,7 @@ def test_names_of_threads_and_processes(functions: bool, tmp_path: Path) -> None
     names = {thread.tid: thread.name for thread in view.threads}
     assert {tid: names.get(tid) for tid in ids} == ids
     assert {item.tid for item in view.named("here")} == set(ids)
-    assert [(process.pid, process.name) for process in view.processes] == [(pid, "python")]
+    assert [(process.pid, process.name) for process in view.processes] == [(pid, "python -c")]
 
 
 def test_flows_join_spans(out: Path) -> None:

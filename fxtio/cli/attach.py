@@ -23,7 +23,7 @@ listens for this if it was started with FXTIO=wait in its environment, or has us
 Python 3.14 on, other programs can be recorded as well, if they can import fxtio.
 """
 
-_NOT_HERE = frozenset({"--dump-on", "--no-children", "--quiet", "-m", "-c", "program"})
+_NOT_HERE = frozenset({"--dump-on", "--no-children", "--open", "--quiet", "-m", "-c", "program"})
 """Arguments of `fxtio run` that make no sense for a program that runs already."""
 
 _INTERVAL = 0.05

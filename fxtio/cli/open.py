@@ -38,6 +38,9 @@ HELP = "Show a trace in the Perfetto UI, in a browser and without the internet"
 
 _MAX_PORT = 65535
 
+ENDING = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
+"""The signals besides that of Ctrl-C that end a process; Windows does not have both."""
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
@@ -90,7 +93,7 @@ def run(options: Namespace) -> int:
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Let the signals that end a process, as when its terminal is closed, do what Ctrl-C does: clean up first."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ENDING}
     try:
         yield
     finally:

@@ -16,7 +16,6 @@ from fxtio.io.source import COMPRESSION_SUFFIXES
 from fxtio.view import ui
 
 _SWITCH = "--open"
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 _KILLED = 128
 """The exit code of a shell for a program that a signal ended, without the number of the signal."""
 
@@ -71,10 +70,10 @@ def _passing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Let a child process alone decide what signals mean; those that a terminal does not send to it are passed on."""
 
     def pass_on(number: int, _: FrameType | None) -> None:
-        if number in _FORWARDED:
+        if number in open_command.ENDING:
             child.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, *_FORWARDED)}
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, *open_command.ENDING)}
     try:
         yield
     finally:

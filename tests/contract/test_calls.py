@@ -32,7 +32,7 @@ pytestmark = pytest.mark.kernels
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
 
-SHARE = 6 if settings().max_examples < 100 else 1
+SHARE = 6 if settings().max_examples < 60 else 1
 """Of so many absurd values, one is tried in each place; all of them in the profile `ci`."""
 
 DIRECTORIES = {name for name, item in formats().items() if item.directory}

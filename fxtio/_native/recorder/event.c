@@ -236,8 +236,7 @@ int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, 
     State *state = current;
     uint64_t *record = state->cursor, *next = record + 2;
     int64_t number;
-    if (UNLIKELY(site->generation != session.generation || !site->is_fast ||
-                 record + 3 + 2 * site->count > state->fast_end))
+    if (UNLIKELY(!site_is_simple(site) || record + 3 + 2 * site->count > state->fast_end))
         return record_event(site, kind, values, id);
     for (unsigned index = 0; index < site->count; index++) {
         PyObject *value = values[index];

@@ -3,7 +3,7 @@
 #include "definition.h"
 #include "thread.h"
 
-enum { CACHE_SIZE = 1024, MAX_SITES = 40000 };
+enum { MAX_SITES = 40000 };
 
 /* ---- Texts. ---- */
 
@@ -254,26 +254,24 @@ PyTypeObject SiteType = {
     .tp_dealloc = (destructor)site_dealloc,
 };
 
-/* Recently used sites by the identity of what the caller passed, and all sites, up to a limit, by its value. */
-static struct {
-    PyObject *name, *category, *keys;
-    Site *site;
-} cache[CACHE_SIZE];
-static PyObject *all_sites, *no_category;
+CachedSite site_cache[SITE_CACHE_SIZE];
+PyObject *site_no_category;
+static PyObject *all_sites; /* dict: (name, category, keys) to site, up to a limit */
 
 /* Make the type.  Returns -1 with an exception set on failure. */
 int sites_init(void) {
-    no_category = PyUnicode_InternFromString("");
-    return no_category ? PyType_Ready(&SiteType) : -1;
+    site_no_category = PyUnicode_InternFromString("");
+    return site_no_category ? PyType_Ready(&SiteType) : -1;
 }
 
 /* Forget all sites.  The dict itself stays: a finalizer may end the recording while a site is looked up in it. */
 void sites_clear(void) {
-    for (int index = 0; index < CACHE_SIZE; index++) {
-        Py_CLEAR(cache[index].name);
-        Py_CLEAR(cache[index].category);
-        Py_CLEAR(cache[index].keys);
-        Py_CLEAR(cache[index].site);
+    for (int index = 0; index < SITE_CACHE_SIZE; index++) {
+        CachedSite *entry = &site_cache[index];
+        Py_CLEAR(entry->name);
+        Py_CLEAR(entry->category);
+        Py_CLEAR(entry->keys);
+        Py_CLEAR(entry->site);
     }
     if (all_sites)
         PyDict_Clear(all_sites);
@@ -319,10 +317,9 @@ static Site *lookup_plainly(PyObject *name, PyObject *category, PyObject *keys) 
 /* Return the site with this name, category and keys, borrowed: the cache owns it until other code runs.  Returns NULL,
  * without an exception, on failure.  The cache holds plain strings only, whose release runs no code of the program. */
 Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
-    uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5 ^ ((uintptr_t)keys >> 4) * 11;
-    size_t index = (hash ^ hash >> 10) % CACHE_SIZE;
-    if (LIKELY(cache[index].name == name && cache[index].category == category && cache[index].keys == keys))
-        return cache[index].site;
+    CachedSite *entry = site_cache_entry(name, category, keys);
+    if (LIKELY(entry->name == name && entry->category == category && entry->keys == keys))
+        return entry->site;
     if (!are_plain(name, category, keys))
         return lookup_plainly(name, category, keys);
     SavedError error = error_save();
@@ -330,22 +327,17 @@ Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
     error_restore(error);
     if (!site)
         return NULL;
-    PyObject *old_name = cache[index].name, *old_category = cache[index].category, *old_keys = cache[index].keys;
-    Site *old_site = cache[index].site;
-    cache[index].name = Py_NewRef(name);
-    cache[index].category = Py_NewRef(category);
-    cache[index].keys = Py_XNewRef(keys);
-    cache[index].site = site; /* the cache takes over the reference */
-    Py_XDECREF(old_name);
-    Py_XDECREF(old_category);
-    Py_XDECREF(old_keys);
-    Py_XDECREF(old_site);
+    const CachedSite old = *entry;
+    *entry = (CachedSite){Py_NewRef(name), Py_NewRef(category), Py_XNewRef(keys), site}; /* takes over the reference */
+    Py_XDECREF(old.name);
+    Py_XDECREF(old.category);
+    Py_XDECREF(old.keys);
+    Py_XDECREF(old.site);
     return site;
 }
 
-/* Return the site, borrowed, of a call `f(name, ..., category, **keys)` in which the category may be omitted.  Returns
- * NULL without an exception if nothing is recorded, or NULL with one and `*failed` set if the arguments are wrong. */
-Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys, int *failed) {
+/* Check the arguments of a call for site_of_call(), and find its site. */
+Site *site_of_new_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys, int *failed) {
     *failed = 0;
     if (count < 1 || count > category_index + 1) {
         PyErr_Format(PyExc_TypeError, "takes a name%s and a category by position, the rest by name",
@@ -353,7 +345,7 @@ Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_
         *failed = 1;
         return NULL;
     }
-    PyObject *category = count > category_index ? args[category_index] : no_category;
+    PyObject *category = count > category_index ? args[category_index] : site_no_category;
     if (UNLIKELY(!PyUnicode_Check(args[0]) || !PyUnicode_Check(category))) {
         PyErr_SetString(PyExc_TypeError, "name and category are strings");
         *failed = 1;

@@ -120,10 +120,12 @@ class Pairs:
         if not marked.fields.present(classes):
             return
         rows, keys = self._rows(marked, classes)
+        fresh: Array | slice = slice(0 if self._open is None else len(self._open.row), None)
         if _native.late(rows.track, rows.time, np.zeros(len(keys), np.uint64), np.empty(0, np.int64)):
             rows = rows.take(np.lexsort((rows.time, rows.track)))
+            fresh = np.flatnonzero(rows.row >= 0)
         partner, top = _nest(rows, len(keys))
-        self._mark(marked, rows, partner)
+        self._mark(marked, rows, partner, fresh)
         self._pass_on_open(marked, rows, partner, top)
         assert self._open is not None
         self._open_keys = keys[self._open.track]
@@ -133,37 +135,42 @@ class Pairs:
         row = marked.fields.rows(classes)
         if self._point is None and marked.choice.by_thread:  # the records of a span are of the same thread
             row = row[marked.chosen_threads[row]]
-        step = self._step_of_kind[marked.batch.frame.kind[row]]
-        time = marked.nanoseconds(marked.ticks[row], row)
-        end = np.zeros(len(row), np.uint64)
+        track, keys = self._tracks(marked, classes, row)
+        count = len(track) - len(row)
+        rows = _Rows(
+            np.empty(len(track), np.int8), track, np.empty(len(track), np.uint64), np.zeros(len(track), np.uint64),
+            np.empty(len(track), np.int8), np.empty(len(track), np.int64),
+        )  # fmt: skip
+        if self._open is not None:
+            opened = self._open
+            rows.step[:count], rows.time[:count], rows.end[:count] = opened.step, opened.time, opened.end
+            rows.state[:count], rows.row[:count] = opened.state, opened.row
+        rows.row[count:] = row
+        step = rows.step[count:]
+        step[:] = self._step_of_kind[marked.batch.frame.kind[row]]
+        rows.time[count:] = marked.nanoseconds(marked.ticks[row], row)
+        rows.state[count:] = self._states(marked, classes)[row]
         complete = np.flatnonzero(step == SpanStep.COMPLETE) if r.DurationComplete in classes else ()
         if len(complete):
             ends = marked.fields.tails(_COMPLETE)[row[complete]]
-            end[complete] = marked.nanoseconds(ends, row[complete])
-        columns: tuple[Array, ...] = step, time, end, self._states(marked, row, step), row
-        if self._open is not None and len(self._open.row):
-            opened = self._open
-            before = opened.step, opened.time, opened.end, opened.state, opened.row
-            columns = tuple(np.concatenate(pair) for pair in zip(before, columns, strict=True))
-        track, keys = self._tracks(marked, classes, row)
-        return _Rows(columns[0], track, *columns[1:]), keys
+            rows.end[count:][complete] = marked.nanoseconds(ends, row[complete])
+        return rows, keys
 
-    def _states(self, marked: Marked, row: Array, step: Array) -> Array:
-        """Return the states of records (numbers), which do what `step` says, see `_State` (int8)."""
-        chosen = marked.chosen
-        state: Array = (marked.within & chosen)[row].view(np.int8) * np.int8(_State.TAKEN)
-        points = np.flatnonzero(step == SpanStep.FLOW)
-        if len(points):
-            with_span = chosen if self._point is not None else marked.chosen_threads
-            state[points] = (marked.points & with_span)[row[points]].view(np.int8) * np.int8(_State.TAKEN)
-        if marked.has_before:
-            early = (marked.before & chosen)[row]
-            state[early & (step == SpanStep.BEGIN) & marked.has_start] = _State.WAITING
-            complete = np.flatnonzero(early & (step == SpanStep.COMPLETE))
-            if len(complete):
-                rows = row[complete]
-                ends = marked.fields.tails(_COMPLETE)[rows]
-                state[complete[ends > values_at(marked.first, rows)]] = _State.TAKEN
+    def _states(self, marked: Marked, classes: Classes) -> Array:
+        """Return the state of each record of some classes, see `_State`; other rows mean nothing (int8)."""
+        fields, chosen = marked.fields, marked.chosen
+        taken = marked.within & chosen
+        points = FLOWS if self._point is None else frozenset({self._point})
+        if points <= classes and fields.present(points):
+            is_point, with_span = fields.are(points), chosen if self._point is not None else marked.chosen_threads
+            taken = (taken & ~is_point) | (marked.points & with_span & is_point)
+        if marked.has_before and r.DurationComplete in classes:
+            ends_later = fields.tails(_COMPLETE) > marked.first
+            taken |= fields.are(_COMPLETE) & marked.before & chosen & ends_later
+        state: Array = taken.view(np.int8) * np.int8(_State.TAKEN)
+        if marked.has_before and marked.has_start:
+            waits = fields.are(frozenset({self._begin})) & marked.before & chosen  # these are not taken
+            state |= waits.view(np.int8) * np.int8(_State.WAITING)
         return state
 
     def _tracks(self, marked: Marked, classes: Classes, row: Array) -> tuple[Array, Array]:
@@ -188,8 +195,8 @@ class Pairs:
         opened, keys = _numbers(self._open_keys, keys)
         return np.concatenate([opened, numbers.take(codes)]), keys
 
-    def _mark(self, marked: Marked, rows: _Rows, partner: Array) -> None:
-        """Decide which records are written."""
+    def _mark(self, marked: Marked, rows: _Rows, partner: Array, fresh: Array | slice) -> None:
+        """Decide which records are written; the rows `fresh` are those of the batch."""
         of_begin = np.append(rows.state, np.int8(-1)).take(partner, mode="wrap")  # of the partner -1, the last one
         is_end, is_point = rows.step == SpanStep.END, rows.step == SpanStep.FLOW
         is_taken, alone = rows.state == _State.TAKEN, of_begin < 0
@@ -203,8 +210,7 @@ class Pairs:
         if self._point is not None:
             is_enclosed |= alone
         taken |= is_point & is_enclosed & is_taken
-        is_fresh = rows.row >= 0
-        marked.taken[rows.row[is_fresh]] = taken[is_fresh]
+        marked.taken[rows.row[fresh]] = taken[fresh]
         if marked.has_behind:
             self._move_late(marked, rows.row[taken & is_end])
         if reopens.any():
