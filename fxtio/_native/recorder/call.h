@@ -65,8 +65,8 @@ static inline int call_is_within_depth(const State *state) {
  * is that of the innermost open call, and the record is not the last one of its page.  Returns whether it was
  * recorded.
  *
- * This runs for nearly every event, so each instruction counts: what is rare is left to others, and `has_counter` is that
- * of next_tick_by(). */
+ * This runs for nearly every event, so each instruction counts: what is rare is left to others, and `has_counter` is
+ * that of next_tick_by(). */
 static inline __attribute__((always_inline)) int call_record_fast(State *state, int has_counter, uint64_t refs,
                                                                   enum EventKind kind, const void *key) {
     OpenSet *open = &state->open;
