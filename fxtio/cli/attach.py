@@ -123,7 +123,14 @@ def _finish(live: Path, counts: dict[str, Any], duration_ns: int) -> None:
     from fxtio.tracer.session import report_summary
 
     recovered = recover(live)
-    values = {"duration_ns": duration_ns, "lost": 0, "cut": 0, "dropped": 0, "inlined": 0, "unmatched": ()} | counts
+    values: dict[str, Any] = {
+        "duration_ns": duration_ns,
+        "lost": 0,
+        "cut": 0,
+        "dropped": 0,
+        "inlined": 0,
+        "unmatched": (),
+    } | counts
     report_summary(Summary(path=recovered.path, events=recovered.events, is_estimate=False, parts=0, left=(), **values))
 
 
