@@ -14,7 +14,7 @@ from hypothesis.internal import entropy
 
 from fxtio._native import extensions
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "support.full_run"]
 
 pytest.register_assert_rewrite("judges", "oracle", "support")
 
@@ -33,7 +33,7 @@ entropy.NP_RANDOM = random
 settings.register_profile("brief", max_examples=20, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=120,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     print_blob=True,

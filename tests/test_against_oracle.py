@@ -29,7 +29,7 @@ from support.fxt_oracle import KINDS, to_oracle
 from support.fxt_samples import for_classes, for_orders, share
 from support.fxt_twins import Vector, plain, scalar
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 ORACLE_KINDS = sorted(records_by_kind())
 
@@ -102,6 +102,7 @@ def test_decoded_records_equal_those_of_the_oracle(kind: str, order: Order, data
     assert isinstance(decode_exactly(raw, order), Opaque) == (kind == "unknown" or kept_as_bytes(meaning))
 
 
+@pytest.mark.full
 @for_orders
 @pytest.mark.parametrize("kind", ORACLE_KINDS)
 @share(4)

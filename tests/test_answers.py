@@ -89,6 +89,7 @@ def ranked(answer: Any) -> dict[str, tuple[int, ...]]:
     return {row["name"]: tuple(row[name] for name in names) for row in answer.table.rows()}
 
 
+@pytest.mark.full
 @given(steps=step_lists(), batch=BATCHES)
 def test_top(steps: list[Step], batch: int) -> None:
     timeline = timeline_of(steps, batch)
@@ -113,6 +114,7 @@ def test_top_of_a_range(steps: list[Step], batch: int, times: tuple[int, int]) -
     assert ranked(top(timeline, selection=Selection(*times))) == rank(cut(rows, *times), "name")
 
 
+@pytest.mark.full
 @given(steps=step_lists(), batch=BATCHES, name=st.sampled_from(NAMES), tid=st.integers(0, 2))
 def test_top_of_a_selection(steps: list[Step], batch: int, name: str, tid: int) -> None:
     timeline = timeline_of(steps, batch)
@@ -271,6 +273,7 @@ def test_tree_that_is_cut(steps: list[Step], batch: int, share: float, depth: in
         assert (path in found) == is_large, (path, total)
 
 
+@pytest.mark.full
 @given(steps=step_lists(), batch=BATCHES, times=RANGES)
 def test_tree_of_a_range(steps: list[Step], batch: int, times: tuple[int, int]) -> None:
     timeline = timeline_of(steps, batch)

@@ -22,7 +22,7 @@ from support.mono_samples import FILES, HAS_MONO, compiled, content, recorded
 from support.uftrace_judge import needs_uftrace, run
 from support.uftrace_samples import UFTRACE
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 needs_mono = pytest.mark.skipif(
     not HAS_MONO and not mono.REQUIRED, reason="needs Debian's mono-utils, libmono-profiler, mono-runtime and mono-mcs"

@@ -25,7 +25,7 @@ from support.checkout import CORPUS
 from support.fxt_nested import STEPS, write
 from support.recorded_programs import PROGRAMS, recorded
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 
 @pytest.fixture(autouse=True, scope="module")

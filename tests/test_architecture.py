@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,12 @@ def module_name(package: Path, path: Path) -> str:
 
 def sources(package: Path) -> Iterator[tuple[str, Path, ast.Module]]:
     for path in sorted(package.rglob("*.py")):
-        yield module_name(package, path), path, ast.parse(path.read_bytes(), str(path))
+        yield module_name(package, path), path, parsed(path)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), str(path))
 
 
 def is_module(package: Path, name: str) -> bool:
@@ -226,7 +232,7 @@ def too_long(root: Path) -> list[str]:
             problems.append(f"{path.relative_to(root)}: {lines} lines, {MAX_FILE_LINES} at most")
         if path.suffix != ".py":
             continue
-        for node in ast.walk(ast.parse(text, str(path))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:
@@ -252,22 +258,27 @@ def wrong_includes(folder: Path) -> list[str]:
     return messages
 
 
+@pytest.mark.once
 def test_imports_go_down_only() -> None:
     assert wrong_imports(PACKAGE) == []
 
 
+@pytest.mark.once
 def test_includes_go_down_only() -> None:
     assert wrong_includes(PACKAGE / "_native" / "recorder") == []
 
 
+@pytest.mark.once
 def test_no_modules_import_each_other() -> None:
     assert circles(PACKAGE) == []
 
 
+@pytest.mark.once
 def test_bit_positions_are_only_in_layout_modules() -> None:
     assert bits_outside_layouts(PACKAGE) == []
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("folder", ["fxtio", "tests", "examples", "benchmarks", "docs"])
 def test_files_and_functions_are_small(folder: str) -> None:
     assert too_long(CHECKOUT / folder) == []

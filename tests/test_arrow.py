@@ -335,6 +335,7 @@ def test_duckdb_joins_arguments_to_their_events(tables: dict[str, Table]) -> Non
     assert relation.fetchall() == [("counter", TOP, "a", 1), ("instant", None, "int32", TOP)]
 
 
+@pytest.mark.full
 def test_many_rows() -> None:
     """Read more rows than one batch has, and more names than a byte can number."""
     pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")

@@ -30,7 +30,7 @@ from support.fxt_readings import Trickle, in_batches, kept_findings, rules
 from support.fxt_samples import for_classes, for_orders, minimal, share
 from support.fxt_twins import plain
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 
 def check(bad: bytes, findings: list[tuple[str, int]], *, order: Order = "little", inside: int = 0) -> None:
@@ -166,6 +166,7 @@ def check_truncation(data: bytes, last: int, count: int, source: Callable[[bytes
     assert len(trace.findings) == 1
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @for_classes(rec.RECORDS.classes)
 def test_the_end_is_missing_at_every_byte(cls: type[Record]) -> None:
@@ -213,6 +214,7 @@ def looks_like_records(cut: bytes, order: Order) -> bool:
     return False
 
 
+@pytest.mark.full
 def test_the_end_is_missing_where_a_batch_ends() -> None:
     before = [*HEAD, *instants(0, 4)]
     start = encoded(before)

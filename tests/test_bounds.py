@@ -107,6 +107,7 @@ def test_the_memory_of_a_large_record_is_given_back() -> None:
         assert sizes[-1] < 4 * frames.BATCH_WORDS
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_the_memory_for_an_exact_large_record(order: Order) -> None:
     """The payload, the buffer of the reader and, if it is big-endian, the same words in the order of the machine."""
@@ -161,6 +162,7 @@ def bomb(kind: str) -> bytes:
     return b"".join([*pieces, compressor.flush()])
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_a_decompression_bomb(kind: str) -> None:
@@ -190,6 +192,7 @@ def test_no_more_is_read_than_allowed(limit: int) -> None:
 # --- Very many of something -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_20_000_provider_infos() -> None:
     """Without the limit, these take 3 MiB."""
@@ -202,6 +205,7 @@ def test_20_000_provider_infos() -> None:
     assert len(trace.info.providers) == 1024
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("slot", [32_767, 20_000, 300])
 def test_1024_providers_that_each_define_one_slot(slot: int) -> None:
@@ -244,6 +248,7 @@ def test_slots_that_are_far_apart() -> None:
             assert [record.name for record in FxtTrace(encoded(records)) if type(record) is rec.Instant] == expected
 
 
+@pytest.mark.full
 @for_orders
 @pytest.mark.parametrize("batches", [(1, 1), (64, 64), (1 << 19, 1 << 17)])
 def test_providers_that_are_introduced_again_and_again(order: Order, batches: tuple[int, int]) -> None:
@@ -312,6 +317,7 @@ def test_more_clocks_than_are_kept() -> None:
         assert rules(trace.findings) == {"fxt.clock.too-many": 1}
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_very_many_string_redefinitions() -> None:
     names, every = 1 << 18, 1 << 14
@@ -322,6 +328,7 @@ def test_very_many_string_redefinitions() -> None:
     assert not trace.findings
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_names_out_of_use_are_forgotten() -> None:
     """Memory depends on the size of a batch and the number of slots, not on the number of names (5 MiB here)."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import CHECKOUT
+from support.limits import PATIENCE
 
 pytestmark = pytest.mark.native
 
@@ -37,7 +38,7 @@ def build(checkout: Path, *arguments: str, **variables: str) -> subprocess.Compl
     command = [sys.executable, "-c", "import setuptools; setuptools.setup()", "build_ext", *arguments]
     environment = {**os.environ, "CFLAGS": "-O0", **variables}
     return subprocess.run(
-        command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=300, check=True
+        command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
 
 
@@ -45,7 +46,7 @@ def status(folder: Path) -> list[str]:
     """Return what `fxtio --version` says of the extensions of a package in this folder."""
     source = "from fxtio._native import extensions; print(*extensions.status(), sep='\\n')"
     command = [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); {source}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout.splitlines()
 
 
 def test_without_a_compiler(checkout: Path) -> None:
@@ -60,6 +61,7 @@ def test_without_a_compiler(checkout: Path) -> None:
     assert "/nonexistent/cc" in recorder
 
 
+@pytest.mark.full
 @pytest.mark.recorder  # without it there may be no compiler
 def test_the_message_of_the_compiler_is_kept(checkout: Path) -> None:
     for name in ("calls.c", "recorder/c_call.c"):  # the first ones, so that no other is compiled
@@ -73,6 +75,7 @@ def test_the_message_of_the_compiler_is_kept(checkout: Path) -> None:
     assert report.count("there-is-no-such-header.h") >= 2  # the summary, and the compiler's message in full
 
 
+@pytest.mark.full
 @pytest.mark.recorder
 def test_a_build_that_succeeds_removes_the_report(checkout: Path) -> None:
     source = checkout / "fxtio" / "_native" / "small.c"

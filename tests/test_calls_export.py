@@ -98,6 +98,7 @@ def test_names_and_numbers_that_do_not_fit(to: str, tmp_path: Path) -> None:
     assert any(loss.startswith("numbers of threads") for loss in losses)
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize(("to", "command"), [("uftrace", ["uftrace", "report", "-d"]), ("mono", ["mprof-report"])])
 def test_their_own_programs_count_the_same(to: str, command: list[str], tmp_path: Path) -> None:

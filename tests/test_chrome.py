@@ -168,6 +168,7 @@ HOSTILE = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.full
 @given(st.lists(HOSTILE | JSON_VALUES, max_size=6), MEMBERS)
 def test_values_of_wrong_types_are_losses(events: list[Any], members: dict[str, Any]) -> None:
     text = json.dumps({"traceEvents": events, **members})
@@ -220,6 +221,7 @@ tracer.save()
 """
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_viztracer(tmp_path: Path) -> None:
     pytest.importorskip("viztracer")
@@ -255,6 +257,7 @@ def torch_like(count: int) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_torch_like(tmp_path: Path) -> None:
     judges.require(perfetto.available())

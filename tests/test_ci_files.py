@@ -19,6 +19,7 @@ from fxtio.cli import common
 from fxtio.formats import by_name, formats
 from fxtio.fxt import synth
 from support.checkout import CHECKOUT
+from support.limits import PATIENCE
 
 pytestmark = pytest.mark.once
 
@@ -107,7 +108,9 @@ def run_step(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     script.write_text(step["run"])
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
     variables = {**os.environ, **environment, "RUNNER_TEMP": str(folder)}
-    return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, env=variables, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 def test_the_metadata_of_the_action() -> None:
@@ -136,6 +139,7 @@ def test_the_action_installs_its_own_checkout() -> None:
     assert subprocess.run(["bash", "-n", "-c", install], check=False).returncode == 0
 
 
+@pytest.mark.full
 def test_the_action_validates(tmp_path: Path) -> None:
     (tmp_path / "out put").mkdir()
     (tmp_path / "deep").mkdir()
@@ -152,6 +156,7 @@ def test_the_action_validates(tmp_path: Path) -> None:
     assert run_step(tmp_path, files="none.fxt").returncode == common.REFUSED
 
 
+@pytest.mark.full
 def test_the_hook_of_pre_commit(tmp_path: Path) -> None:
     (hook,) = yaml.safe_load(HOOKS.read_text("utf-8"))
     assert hook.keys() >= {"id", "name", "entry", "language", "files"}

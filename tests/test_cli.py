@@ -58,6 +58,7 @@ WELL_FORMED = sorted(name for name in KNOWN if "malformed" not in KNOWN[name]["c
 # ------------------------------------------------------------------------------------------------------- info and dump
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", WELL_FORMED)
 def test_counts_of_the_corpus(name: str, capsys: Capture) -> None:
     path = str(FXT / name)

@@ -19,6 +19,7 @@ import fxtio
 from fxtio.cli import main
 from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
 from support.checkout import CORPUS
+from support.limits import PATIENCE
 
 Capture = pytest.CaptureFixture[str]
 
@@ -171,7 +172,7 @@ def test_what_is_found_as_json(capsys: Capture, trace: str) -> None:
     assert (result["start"], result["more"]) == (5, 63)
     assert result["rows"][0] == {
         "kind": "slice", "time": 5, "duration": 5 * MS, "thread": "worker (11)", "category": "jobs", "name": "job",
-        "arguments": {"ok": False}, "ancestors": [],
+        "arguments": {"ok": False}, "ancestors": [], "defined_in": None,
     }  # fmt: skip
     (slow,) = rows_of_json(capsys, "find", trace, "slow")
     assert (slow["kind"], slow["duration"], slow["ancestors"]) == ("instant", None, ["GET /", "query"])
@@ -477,12 +478,13 @@ def test_rounded_percentiles_are_told(capsys: Capture, trace: str, monkeypatch: 
     assert abs(query["median"] - 2 * MS) <= 2 * MS * 0.0079
 
 
+@pytest.mark.full
 def test_standard_input(trace: str) -> None:
     data = Path(trace).read_bytes()
     for command in [*COMMANDS, "info"]:
         for options in ([], ["--from", "10%"] if command != "info" else []):
             run = [sys.executable, "-m", "fxtio", command, "-", *options]
-            child = subprocess.run(run, input=data, capture_output=True, check=False, timeout=60)
+            child = subprocess.run(run, input=data, capture_output=True, check=False, timeout=PATIENCE)
             assert (child.returncode, child.stderr) == (0, b"")
             assert b"main (10)" in child.stdout if command == "timeline" else b"GET /" in child.stdout
 
@@ -507,6 +509,7 @@ def in_terminal(arguments: list[str], **variables: str) -> str:
     return b"".join(parts).decode()
 
 
+@pytest.mark.full
 def test_colors_are_for_terminals(trace: str) -> None:
     arguments = ["timeline", trace]
     assert "\x1b[30;48;5;" in in_terminal(arguments, NO_COLOR="")

@@ -26,6 +26,7 @@ from fxtio.cli.common import Progress
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.report import human_duration, human_size, printable, seconds
 from support.checkout import CORPUS, run_python
+from support.limits import PATIENCE
 
 pytestmark = pytest.mark.native
 
@@ -40,7 +41,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def fxtio_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=120, check=False, **options)
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=PATIENCE, check=False, **options)
 
 
 # ---------------------------------------------------------------------------------------------------------------- input
@@ -57,6 +58,7 @@ def zstd(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, zstd, lzma.compress], ids=["plain", "gzip", "zstd", "xz"])
 @pytest.mark.parametrize("verb", READERS)
 def test_compressed_and_piped(
@@ -174,6 +176,7 @@ def test_only_the_first_findings_are_printed(capsys: Capture, tmp_path: Path) ->
 # ---------------------------------------------------------------------------------------------------------- the process
 
 
+@pytest.mark.full
 def test_output_to_a_closed_pipe() -> None:
     for arguments in (["dump"], ["dump", "--json"]):
         command = [*COMMAND, *arguments, str(FXT / "magic-trace.fxt")]
@@ -208,7 +211,7 @@ def test_closed_standard_streams() -> None:
     for redirection, stream in (("<&-", "input"), (">&-", "output")):
         file = "-" if stream == "input" else path
         command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, "info", file]
-        child = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        child = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
         assert (child.returncode, child.stderr) == (2, f"fxtio: standard {stream} is closed\n".encode())
 
 

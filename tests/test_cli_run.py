@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fxtio
+from support.limits import PATIENCE
 
 pytestmark = pytest.mark.recorder
 
@@ -27,7 +28,7 @@ def printed(folder: Path, *command: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         env=environment,
         input=standard_input,

@@ -32,7 +32,7 @@ from support.fxt_hostile import damaged
 from support.fxt_samples import for_classes, for_orders, minimal, share, union_of
 from support.fxt_twins import Vector, plain, scalar
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 
 def decoded_singly(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[Any], list[list[str]]]:
@@ -80,6 +80,7 @@ def test_columns_of_big_endian_bytes_are_encoded_as_little_endian(cls: type[Reco
     assert vector.rewritten() == b"".join([encode(record, "little") for record in records])
 
 
+@pytest.mark.full
 @for_orders
 @for_classes()
 @share(3)

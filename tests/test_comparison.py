@@ -91,6 +91,7 @@ def simulated(random: np.random.Generator, slow: int | None = None) -> dict[str,
     return blocks
 
 
+@pytest.mark.full
 def test_equal_runs_raise_no_alarm() -> None:
     """Of 1,000 pairs of runs of the same program, at most 1 % raise an alarm about any name."""
     random = np.random.default_rng(3)
@@ -98,6 +99,7 @@ def test_equal_runs_raise_no_alarm() -> None:
     assert sum(any(each.change is not Change.SAME for each in pair) for pair in pairs) <= 10
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("runs", "attempts"), [(1, 100), (3, 20), (5, 20)])
 def test_a_slowdown_is_found(runs: int, attempts: int) -> None:
     """Of slowdowns by 10 %, at least 95 % are found, and nothing else is."""

@@ -70,6 +70,7 @@ def test_the_commands_find_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *SLOW, "--baseline", *SAME[:10], "--limit", "program.search=+30%"]) == 0
 
 
+@pytest.mark.full
 @pytest.mark.recorder
 def test_new_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A function that does twenty times its work is found in recordings of now, whatever else the machine does."""

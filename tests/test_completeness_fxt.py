@@ -50,6 +50,7 @@ def tables(record: Any) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("cls", "name"), BOTH_FIELDS, ids=lambda each: each if isinstance(each, str) else each.__name__
 )

@@ -21,6 +21,7 @@ from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
 from fxtio.validate import validate
 from support.checkout import CHECKOUT
+from support.limits import PATIENCE
 from support.small_kit import make_harness, make_kit, right_harness
 
 KIT = CHECKOUT / "conformance"
@@ -71,6 +72,7 @@ def test_run_prints_failures(kit: Path, tmp_path: Path, capsys: Capture) -> None
     assert "\\x1b[31m<script>" in out
 
 
+@pytest.mark.full
 def test_the_variable_names_the_harness(kit: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setenv("FXTIO_HARNESS", f"'{sys.executable}' -m fxtio.conformance.testee")
     assert conformance("run", "--kit", kit, "--mode", "serve") == 0
@@ -263,6 +265,7 @@ def test_list(kit: Path, capsys: Capture) -> None:
     assert content[0]["rules"] == ["fxt.framing.truncated"]
 
 
+@pytest.mark.full
 def test_copy(tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / "copy"
     assert conformance("copy", target) == 0
@@ -278,10 +281,11 @@ def test_a_copy_needs_no_fxtio(tmp_path: Path) -> None:
     """The kit's own script checks a copy with nothing but the standard library."""
     assert conformance("copy", tmp_path / "copy") == 0
     command = [sys.executable, "-I", "-S", str(tmp_path / "copy" / "assemble.py"), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert "--check" in done.stdout
 
 
+@pytest.mark.full
 def test_lint(tmp_path: Path, kit: Path, capfd: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "copy"
     shutil.copytree(KIT, target)
@@ -319,6 +323,7 @@ def test_every_language_has_a_skeleton(tmp_path: Path, capsys: Capture) -> None:
     assert f"only for {', '.join(sorted(BUILD_AND_RUN))}" in error
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize("language", sorted(BUILD_AND_RUN))
 def test_new_harness(
@@ -334,7 +339,7 @@ def test_new_harness(
     monkeypatch.chdir(folder)
     if build is not None:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-        done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False, env=environment)
+        done = subprocess.run(build, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
         assert (done.returncode, done.stderr) == (0, "")
     for mode in ("exec", "serve") if build is None else ("exec",):
         assert conformance("run", "--kit", kit, "--mode", mode, "--verbose", "--", *run) == 1
@@ -344,6 +349,7 @@ def test_new_harness(
         assert out.count("\n    writing is not implemented") == 1
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize("language", ["javascript", "python"])
 def test_a_skeleton_does_not_refuse_by_an_exception(language: str, tmp_path: Path, kit: Path, capsys: Capture) -> None:

@@ -26,6 +26,7 @@ from fxtio.conformance.runner import Run, Runner
 from fxtio.conformance.verdict import KnownFailures
 from fxtio.errors import FxtioError
 from support.checkout import CHECKOUT
+from support.limits import PATIENCE
 from support.small_kit import RIGHT, add_case, make_harness, make_kit, right_harness
 
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
@@ -54,7 +55,7 @@ def kit(tmp_path: Path) -> Path:
 
 
 def run(kit: Path, command: list[str], *, mode: str = "exec", **options: Any) -> Run:
-    limits = options.pop("limits", Limits(seconds=20))
+    limits = options.pop("limits", Limits(seconds=PATIENCE))
     patterns = options.pop("patterns", ())
     jobs = options.pop("jobs", 1)
     content = read_kit(kit)
@@ -73,6 +74,7 @@ def details(run: Run, case: str) -> str:
 # ------------------------------------------------------------------------------------------------------ right harnesses
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["exec", "serve"])
 def test_the_testee_of_fxtio_passes(kit: Path, mode: str) -> None:
     result = run(kit, TESTEE, mode=mode, jobs=2)
@@ -174,6 +176,7 @@ def test_a_wrong_number(kit: Path, tmp_path: Path) -> None:
     assert details(result, "fxt/valid/two") == 'record 2 (provider-event): event_id is "1", expected "0"'
 
 
+@pytest.mark.full
 def test_findings_are_compared(kit: Path, tmp_path: Path) -> None:
     source = """
         from fxtio.conformance import canonical
@@ -203,9 +206,9 @@ WRONG_PROCESSES = {
     "a directory": ("target.mkdir()", "protocol error", "the result cannot be read"),
     "an exception": ("raise SystemExit(3)", "crash", "it ended with exit status 3"),
     "a signal": ("os.kill(os.getpid(), signal.SIGSEGV)", "crash", "it was ended by the signal SIGSEGV"),
-    "a hang": ("time.sleep(1000)", "timeout", "no result after 1.5 seconds"),
-    "a busy loop": ("while True: pass", "timeout", "no result after 1.5 seconds"),
-    "a loop that prints": ("while True: print('x' * 10000)", "timeout", "the harness printed"),
+    "a hang": ("time.sleep(1000)", "timeout", "no result after 5 seconds"),
+    "a busy loop": ("while True: pass", "timeout", "no result after 0.5 seconds"),
+    "much output": ("[print('x' * 10000) for _ in range(500)]; time.sleep(1000)", "timeout", "the harness printed"),
     "large results": (
         "target.mkdir(); [Path(target, str(n)).write_bytes(bytes(1 << 20)) for n in range(3)]",
         "protocol error",
@@ -215,11 +218,13 @@ WRONG_PROCESSES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", WRONG_PROCESSES)
 def test_wrong_processes(kit: Path, tmp_path: Path, fault: str) -> None:
     source, verdict, message = WRONG_PROCESSES[fault]
     command = make_harness(tmp_path / "h.py", source)
-    limits = Limits(seconds=1.5 if verdict == "timeout" else 60, output=2 << 20)
+    seconds = 0.5 if fault == "a busy loop" else 5 if verdict == "timeout" else PATIENCE
+    limits = Limits(seconds=seconds, output=2 << 20)
     result = run(kit, command, patterns=["fxt/valid/two"], limits=limits)
     assert verdicts(result) == {"fxt/valid/two": verdict}
     assert message in details(result, "fxt/valid/two")
@@ -237,7 +242,7 @@ def test_children_of_a_harness_end_with_it(kit: Path, tmp_path: Path) -> None:
     result = run(kit, make_harness(tmp_path / "h.py", source), patterns=["fxt/valid/magic"])
     assert verdicts(result) == {"fxt/valid/magic": "pass"}
     pid = int((tmp_path / "child").read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_running(pid)
@@ -280,7 +285,7 @@ WRONG_ANSWERS = {
     ),
     "an exit": ("sys.stderr.write('I give up\\n'); os._exit(5)", "crash", "it ended with exit status 5"),
     "a signal": ("os.kill(os.getpid(), signal.SIGKILL)", "crash", "it was ended by the signal SIGKILL"),
-    "a hang": ("time.sleep(1000)", "timeout", "no answer after 5 seconds"),
+    "a hang": ("time.sleep(1000)", "timeout", "no answer after 10 seconds"),
 }
 
 
@@ -295,7 +300,7 @@ def test_wrong_answers(kit: Path, tmp_path: Path, fault: str) -> None:
     serve(wrong)
     """
     command = make_harness(tmp_path / "h.py", RIGHT + SERVE + body)
-    result = run(kit, command, mode="serve", limits=Limits(seconds=5 if fault == "a hang" else 20))
+    result = run(kit, command, mode="serve", limits=Limits(seconds=10 if fault == "a hang" else PATIENCE))
     assert verdicts(result) == {**dict.fromkeys(IDS, "pass"), "fxt/valid/magic": verdict}
     assert message in details(result, "fxt/valid/magic")
     if fault == "an exit":
@@ -337,7 +342,7 @@ def test_lines_without_a_request_are_protocol_errors(kit: Path, tmp_path: Path) 
 
 
 WRONG_GREETINGS = {
-    "no answer": ("time.sleep(1000)", "no answer to the handshake for 1.5 seconds"),
+    "no answer": ("time.sleep(1000)", "no answer to the handshake for 5 seconds"),
     "an end": ("sys.exit(4)", "it ended with exit status 4"),
     "rubbish": ("answer('hello')", "a line is not JSON"),
     "another protocol": ("answer(json.dumps(HELLO | {'protocol': 2}))", "the protocol is 2; this runner speaks 1"),
@@ -354,7 +359,7 @@ def test_wrong_handshakes(kit: Path, tmp_path: Path, fault: str) -> None:
     source, message = WRONG_GREETINGS[fault]
     begin = "print('my complaint', file=sys.stderr)\nsys.stdin.readline()\n"
     command = make_harness(tmp_path / "h.py", f"{begin}{source}\ntime.sleep(1000)\n")
-    limits = Limits(seconds=1.5 if fault == "no answer" else 60)
+    limits = Limits(seconds=5 if fault == "no answer" else PATIENCE)
     with pytest.raises(HarnessError, match="my complaint") as caught:
         run(kit, command, mode="serve", limits=limits)
     assert message in str(caught.value)
@@ -400,6 +405,7 @@ def test_wrong_writers(kit: Path, tmp_path: Path, fault: str) -> None:
 INTERNING = CHECKOUT / "conformance" / "harness" / "fxt_interning_writer.py"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["threads-koids", "names-alike", "providers-tables"])
 def test_slots_and_inline_references_mean_the_same(tmp_path: Path, name: str) -> None:
     scenario = json.loads((CHECKOUT / f"conformance/scenarios/fxt/{name}.json").read_text())
@@ -443,6 +449,7 @@ WRONG_INTERNING = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", WRONG_INTERNING)
 def test_writers_that_use_tables_wrongly(tmp_path: Path, fault: str) -> None:
     name, change, outside = WRONG_INTERNING[fault]
@@ -492,6 +499,7 @@ WRONG_DIRECTORIES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", WRONG_DIRECTORIES)
 def test_wrong_writers_of_directories(tmp_path: Path, fault: str) -> None:
     change, outside, message = WRONG_DIRECTORIES[fault]
@@ -633,12 +641,12 @@ def test_an_interrupt_ends_all_harnesses(kit: Path, tmp_path: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", "fxtio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    watchdog = threading.Timer(60, child.kill)
+    watchdog = threading.Timer(PATIENCE, child.kill)
     watchdog.start()
     while len(list(tmp_path.glob("pid-*"))) < 2 and child.poll() is None:
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=PATIENCE)
     watchdog.cancel()
     assert (child.returncode, out, err) == (130, "", "fxtio: interrupted\n")
     assert len(list(tmp_path.glob("pid-*"))) == 2  # no new ones

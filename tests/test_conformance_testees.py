@@ -23,7 +23,7 @@ from judges import mono, perfetto, pypi_fxt
 from support import uftrace_judge
 from support.checkout import CHECKOUT
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 HARNESSES = CHECKOUT / "conformance" / "harness"
 RUN_TESTEES = runpy.run_path(str(HARNESSES / "run_testees.py"))

@@ -74,6 +74,7 @@ def test_the_same_format_is_copied(trace: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out.fxt").read_bytes() == damaged
 
 
+@pytest.mark.full
 def test_pipes(trace: Path) -> None:
     command = [sys.executable, "-P", "-m", "fxtio", "convert", "-", "-", "--to", "chrome"]
     done = subprocess.run(command, input=trace.read_bytes(), capture_output=True, check=True)
@@ -171,6 +172,7 @@ def test_a_trace_out_of_order_is_written_again(tmp_path: Path) -> None:
     assert events[0]["name"] == "earlier"
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize("to", SEEN_BY_PERFETTO)
 @pytest.mark.parametrize("shape", ["spans", "mixed", "flows", "async", "program"])

@@ -27,6 +27,7 @@ Capture = pytest.CaptureFixture[str]
 TRACES = sorted((CORPUS / "coreprofiler").glob("*.log"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_synthetic_traces(shape: str, tmp_path: Path) -> None:
     outputs = []
@@ -72,6 +73,7 @@ def test_everything_is_in_the_shape_of_that_name(style: str) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_synthetic_program_looks_like_one() -> None:
     out = io.BytesIO()
     synth(out, "program", events=20_000, seed=1)

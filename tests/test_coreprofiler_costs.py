@@ -81,6 +81,7 @@ READINGS: dict[str, Callable[[CoreProfilerTrace], object]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("kind", LINES)
 def test_the_cost_is_proportional_to_the_size(kind: str, reading: str) -> None:

@@ -15,6 +15,7 @@ from fxtio.selection import Selection, SelectionError
 OPTIONS: Any = {"size": None, "threads": None, "seed": 2, "progress": lambda done, of: None}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", sorted(synth.SHAPES))
 def test_a_cut_has_the_stacks_of_the_range(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "whole.log"

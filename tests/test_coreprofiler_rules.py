@@ -139,6 +139,7 @@ def mutant(draw: random.Random) -> list[bytes]:
     return lines
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(300))
 def test_what_the_specification_forbids_is_found(seed: int) -> None:
     lines = mutant(random.Random(seed))

@@ -22,6 +22,7 @@ def compare(data: bytes) -> None:
     assert together.info == apart.info
 
 
+@pytest.mark.full
 @given(data=support.simulated_traces() | support.damaged(), block=st.sampled_from([200, 1000, frames.BLOCK]))
 def test_simulated_and_damaged_traces(data: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as changed:
@@ -37,6 +38,7 @@ def changed(record: Any, draw: random.Random) -> Any:
     return type(record)(**values)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(40))
 def test_changed_samples(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)

@@ -29,6 +29,7 @@ from support import coreprofiler as support
 STYLES = pytest.mark.parametrize("style", DIALECTS)
 
 
+@pytest.mark.full
 @given(
     style=st.sampled_from(list(DIALECTS)),
     shape=st.sampled_from(list(SHAPES)),

@@ -34,6 +34,7 @@ def test_every_table_of_records_can_be_written() -> None:
     assert set(CoreProfilerWriter.writable_tables) == {cls.table for cls in r.RECORDS}
 
 
+@pytest.mark.full
 @CLASSES
 @given(data=st.data())
 def test_a_written_table_has_the_same_records(cls: Any, data: st.DataObject) -> None:

@@ -69,6 +69,7 @@ def test_a_cut_has_no_new_faults(seed: int, bounds: tuple[int, int], words: int)
     assert faults(part).keys() <= faults(data).keys()
 
 
+@pytest.mark.full
 @share(2)
 @given(seed=st.integers(0, 10**6), start=st.integers(0, 300), words=WORDS)
 def test_archives_of_several_providers_and_clocks(seed: int, start: int, words: int) -> None:
@@ -82,6 +83,7 @@ def test_archives_of_several_providers_and_clocks(seed: int, start: int, words: 
     assert faults(part).keys() <= faults(out.getvalue()).keys()
 
 
+@pytest.mark.full
 @share(2)
 @given(seed=st.integers(0, 10**6), words=WORDS)
 def test_the_whole_of_a_trace_stays(seed: int, words: int) -> None:
@@ -92,6 +94,7 @@ def test_the_whole_of_a_trace_stays(seed: int, words: int) -> None:
     assert Counter(map(repr, records_of(part))) == Counter(map(repr, records_of(data)))
 
 
+@pytest.mark.full
 @share(2)
 @given(seed=st.integers(0, 10**6), words=WORDS, patterns=st.sampled_from([("11",), ("!10", "!12"), ("1?",)]))
 def test_threads(seed: int, words: int, patterns: tuple[str, ...]) -> None:
@@ -110,6 +113,7 @@ def test_threads(seed: int, words: int, patterns: tuple[str, ...]) -> None:
     assert faults(part).keys() <= faults(data).keys()
 
 
+@pytest.mark.full
 @share(2)
 @given(seed=st.integers(0, 10**6), words=WORDS)
 def test_names(seed: int, words: int) -> None:
@@ -296,6 +300,7 @@ def test_processes_and_threads_by_name_or_number(tmp_path: Path) -> None:
     assert left("--name", "*1", "--name", "!client*") == ["server 1"]
 
 
+@pytest.mark.full
 def test_standard_input_can_be_read_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.fxt"
     with fxtio.create(path) as writer:

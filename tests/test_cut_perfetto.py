@@ -18,7 +18,7 @@ from judges.perfetto import Perfetto
 from support.checkout import CORPUS
 from support.fxt_cut import Program, cut
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 SHAPES = ("spans", "flows", "async", "threads", "mixed", "system", "program")
 FILES = {"ftr-demo": 2_000, "janestreet-demo": 0, "magic-trace": 0, "nixpkgs-tracy": 0, "ocaml-trace-first": 0}

@@ -21,6 +21,8 @@ from fxtio.uftrace.merge import merge as merge_directories
 from support.fxt_cut import Program, cut
 from support.fxt_samples import share
 
+pytestmark = pytest.mark.full
+
 Slices = Counter[tuple[Any, ...]]
 
 

@@ -65,6 +65,7 @@ def test_a_synthetic_program_has_hot_loops() -> None:
     assert counts[: len(counts) // 20].sum() > counts.sum() // 2
 
 
+@pytest.mark.full
 def test_synthetic_profiles_have_about_the_requested_size(tmp_path: Path) -> None:
     for shape in SHAPES:
         _, size = synth(tmp_path / "out", shape, size=300_000)

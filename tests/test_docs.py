@@ -102,6 +102,7 @@ def marked(page: Path) -> Any:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", list(map(marked, pages())))
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tests").mkdir()

@@ -54,6 +54,7 @@ def test_write_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert trace.info.started_at is not None
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_perfetto_shows_what_was_written(tmp_path: Path) -> None:
     judges.require(perfetto.available())
@@ -163,6 +164,7 @@ def test_trace_recursion(tmp_path: Path) -> None:
     assert 0 < some_calls["DurationBegin"] == some_calls["DurationEnd"] < 1_000
 
 
+@pytest.mark.full
 @pytest.mark.recorder
 def test_trace_a_crash(tmp_path: Path) -> None:
     out = record("trace_a_crash.py", tmp_path / "t.fxt")
@@ -171,6 +173,7 @@ def test_trace_a_crash(tmp_path: Path) -> None:
     assert fxtio.open(tmp_path / "t.fxt", strict=True).info.records["Log"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.recorder
 @pytest.mark.parametrize("name", ["trace_asyncio_service.py", "trace_thread_pool.py"])
 def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
@@ -182,6 +185,7 @@ def test_perfetto_shows_what_was_traced(name: str, tmp_path: Path) -> None:
         assert {(flow.name_out, flow.name_in) for flow in judge.flows()} == {ends[name]}
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_write_a_uftrace_directory(tmp_path: Path) -> None:
     assert "7 calls of 3 functions" in run("write_a_uftrace_directory.py", tmp_path / "t")

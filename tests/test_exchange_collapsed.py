@@ -118,6 +118,7 @@ def test_times_of_slices_come_back(spans: list[tuple[int, int, int, str]]) -> No
     assert exchange.weights(again).total() == timeline.table("slices")["self_time"].sum()
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_speedscope_reads_the_same_stacks(tmp_path: Path) -> None:
     judges.require(speedscope.available())
@@ -128,6 +129,7 @@ def test_speedscope_reads_the_same_stacks(tmp_path: Path) -> None:
     assert profile.stacks == {("a:b", "c d", "e 5"): 3, ("a:b",): 2}
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_speedscope_reads_the_corpus(tmp_path: Path) -> None:
     judges.require(speedscope.available())

@@ -211,6 +211,7 @@ def test_the_messages_of_opentelemetry(trace: Path) -> None:
     assert sorted(found) == [("inner", 130, 1, 0), ("open", 110, 1, 0), ("outer", 100, 1, 1), ("work", 100, 1, 0)]
 
 
+@pytest.mark.full
 def test_the_corpus() -> None:
     timeline = fxtio.open_timeline(CORPUS / "fxt" / "magic-trace.fxt")
     again = imported(exported(timeline, "otlp")[0])
@@ -354,6 +355,7 @@ json_values = st.recursive(
 KEYS = ["traceId", "spanId", "parentSpanId", "name", "startTimeUnixNano", "attributes", "events", "status", "links"]
 
 
+@pytest.mark.full
 @given(st.dictionaries(st.sampled_from(KEYS), json_values), st.dictionaries(st.sampled_from(KEYS), json_values))
 def test_any_values_are_read(changes: Row, event: Row) -> None:
     changes.setdefault("events", [{"timeUnixNano": "1", **event}])

@@ -17,7 +17,7 @@ from judges import perfetto
 from support.checkout import CORPUS
 from support.conversion import export, perfetto_view
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 ARGS = {
     "null": None, "yes": True, "no": False, "small": -5, "int": -(1 << 62), "large": (1 << 63) - 1, "zero": 0,
@@ -104,6 +104,20 @@ def test_numbers_that_do_not_fit(tmp_path: Path) -> None:
     with open_timeline(out.getvalue()) as timeline:
         losses = export(timeline, "perfetto", tmp_path / "out.pftrace")
     assert set(losses) == {"numbers of processes and threads over 31 bits, which are cut"}
+
+
+def test_processes_and_threads_without_numbers(tmp_path: Path) -> None:
+    judges.require(perfetto.available())
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        writer.thread(0, 8).complete("work", 1, 2)
+        writer.thread(7, 0, "zero", "program").complete("work", 1, 2)
+    for source, count in ((out.getvalue(), 2), (CORPUS / "py-spy" / "work.speedscope.json", 8)):
+        with open_timeline(source) as timeline:
+            export(timeline, "perfetto", tmp_path / "out.pftrace")
+        with perfetto.load(tmp_path / "out.pftrace") as p:
+            assert len(p.slices()) == count
+            assert p.query("select name from stats where name glob 'track_event_*_errors' and value") == []
 
 
 def scheduled() -> bytes:

@@ -132,6 +132,7 @@ def test_an_empty_timeline() -> None:
 # ------------------------------------------------------------------------------------------------- foreign readers
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_go_pprof(tmp_path: Path) -> None:
     judges.require(go_pprof.available())
@@ -159,6 +160,7 @@ def test_go_pprof(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_go_pprof_reads_the_corpus(tmp_path: Path) -> None:
     judges.require(go_pprof.available())
@@ -176,6 +178,7 @@ def test_go_pprof_reads_the_corpus(tmp_path: Path) -> None:
     assert innermost == Counter(slices["name"].to_list())
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_speedscope(tmp_path: Path) -> None:
     judges.require(speedscope.available())

@@ -132,6 +132,7 @@ def test_the_corpus() -> None:
 # ------------------------------------------------------------------------------------------- speedscope's own importer
 
 
+@pytest.mark.full
 @pytest.mark.once
 @needs_speedscope
 def test_speedscope_reads_what_is_written(tmp_path: Path) -> None:
@@ -153,6 +154,7 @@ def test_speedscope_reads_what_is_written(tmp_path: Path) -> None:
     assert size.stacks == {("main", "g"): 64} and size.unit == "bytes"
 
 
+@pytest.mark.full
 @pytest.mark.once
 @needs_speedscope
 @pytest.mark.parametrize("name", ["magic-trace.fxt"])

@@ -135,6 +135,7 @@ def test_one_table(format: str, table: str, trace: Path, tmp_path: Path) -> None
     assert plain(read(out, table)) == expected(timeline, table)
 
 
+@pytest.mark.full
 def test_one_table_to_a_pipe(trace: Path) -> None:
     command = [sys.executable, "-P", "-m", "fxtio", "convert", "--table", "slices", "--to", "csv", str(trace), "-"]
     done = subprocess.run(command, capture_output=True, check=True)
@@ -142,6 +143,7 @@ def test_one_table_to_a_pipe(trace: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.full
 def test_one_table_of_a_trace_that_is_not_in_order(tmp_path: Path) -> None:
     with fxtio.create(tmp_path / "in.fxt") as writer:
         track = writer.thread(1, 2)

@@ -16,7 +16,7 @@ import pytest
 
 from fuzz import engine
 from support.checkout import CHECKOUT
-from support.limits import TooSlowError, processor_seconds
+from support.limits import PATIENCE, TooSlowError, processor_seconds
 
 pytestmark = pytest.mark.once
 
@@ -29,6 +29,7 @@ def flipped(data: bytes, most: int) -> bytes:
     return (data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :] if data else b"A")[:most]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", engine.TARGETS)
 def test_targets_accept_seeds_and_mutated_seeds(name: str) -> None:
     target = engine.target_of(name)
@@ -140,6 +141,7 @@ engine.run_hypothesis("hanging", Path(sys.argv[1]), 60, 1)
 """
 
 
+@pytest.mark.full
 def test_an_input_that_hangs_in_c_ends_the_process_and_is_stored(tmp_path: Path) -> None:
     child = subprocess.run(
         [
@@ -150,7 +152,7 @@ def test_an_input_that_hangs_in_c_ends_the_process_and_is_stored(tmp_path: Path)
             tmp_path,
         ],
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert child.returncode == -signal.SIGXCPU, child.stderr

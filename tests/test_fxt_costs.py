@@ -101,6 +101,7 @@ READINGS: dict[str, Callable[[FxtTrace], object]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("batches", [None, (512, 64)], ids=["whole", "in batches"])
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("kind", TRACES)

@@ -65,6 +65,7 @@ def round_trip(data: bytes, path: Path) -> tuple[TrackEvents, TrackEvents, Count
         return before, track_events(timeline), losses
 
 
+@pytest.mark.full
 @given(events=EVENTS)
 def test_the_round_trip(tmp_path_factory: pytest.TempPathFactory, events: list[tuple[Any, ...]]) -> None:
     before, after, losses = round_trip(written(events), tmp_path_factory.mktemp("trip") / "out.fxt")
@@ -110,6 +111,7 @@ def test_the_round_trip_of_counters_and_logs(
     assert seen[0] == seen[1] == (Counter((time, 10 + number, text) for number, time, text in logs), wall_clock)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["names", "texts", "threads", "async"])
 def test_more_than_the_tables_hold(kind: str, tmp_path: Path) -> None:
     out = io.BytesIO()
@@ -152,6 +154,7 @@ def test_what_fxt_cannot_express(tmp_path: Path) -> None:
     assert max(table["process"].tolist()) == 2**64 - 5
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_operations_with_one_id_stay_apart(tmp_path: Path) -> None:
     judges.require(perfetto.available())
@@ -165,6 +168,7 @@ def test_operations_with_one_id_stay_apart(tmp_path: Path) -> None:
     assert sorted(row[:4] for row in view.asyncs) == [(1000, 4000, 0, "disk"), (1000, 4000, 0, "net")]
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_the_scheduler_in_perfetto(tmp_path: Path) -> None:
     judges.require(perfetto.available())
@@ -194,6 +198,7 @@ def test_the_scheduler_in_perfetto(tmp_path: Path) -> None:
         assert trace.table("logs")["message"].to_list() == ["a message"]
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("format", "shape"),

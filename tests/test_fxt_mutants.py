@@ -82,6 +82,7 @@ def flips() -> list[Any]:
     ]
 
 
+@pytest.mark.full
 @for_orders
 @pytest.mark.parametrize(("cls", "number", "field"), flips())
 def test_each_change_that_is_forbidden_is_found(cls: type[Record], number: int, field: Field, order: Order) -> None:

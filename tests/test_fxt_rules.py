@@ -42,6 +42,7 @@ def trace_of(*records: Record) -> bytes:
     return b"".join(part if isinstance(part, bytes) else encode(part) for part in parts)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rule", BREAKS)
 @pytest.mark.parametrize("words", [1, 7, 40])
 def test_the_same_faults_in_batches_of_any_size(rule: str, words: int, tmp_path: Path) -> None:
@@ -163,6 +164,7 @@ def test_spans_that_are_too_deep_are_told_once() -> None:
         assert broken(trace_of(*deep, *between, r.Instant(30, SLOT, 0, "event", ())))["fxt.event.too-deep"] == 3
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_number_of_open_operations() -> None:
     many = [r.AsyncBegin(10, SLOT, 0, "span", (), number) for number in range(MAX_KEPT + 10_000)]
     data = trace_of(*many)
@@ -172,6 +174,7 @@ def test_memory_does_not_grow_with_the_number_of_open_operations() -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.full
 def test_threads_and_slots_of_many_providers_take_bounded_memory() -> None:
     parts: list[Record] = []
     for number in range(2, 1_000):

@@ -18,7 +18,7 @@ from fxtio.rules import rules_of
 from judges import perfetto
 from judges.perfetto import Perfetto, Slice
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -19,7 +19,7 @@ import pytest
 import judges
 from judges import go_pprof, perfetto, pypi_fxt, speedscope
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 CORPUS = Path(__file__).parent / "corpus" / "fxt"
 TRACES = sorted(path.name for path in CORPUS.glob("*.fxt"))

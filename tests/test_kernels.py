@@ -119,6 +119,42 @@ def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> Non
     assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
 
 
+@given(kinds=st.lists(st.integers(-128, 127) | st.integers(-1, 3), max_size=30), chosen=st.lists(st.booleans()))
+def test_choose_rows(kinds: list[int], chosen: list[bool]) -> None:
+    expected = [row for row, kind in enumerate(kinds) if 0 <= kind < len(chosen) and chosen[kind]]
+    for choose_rows in (kernels.choose_rows, stand_in.choose_rows):
+        rows = np.empty(len(kinds), np.int64)
+        count = choose_rows(np.array(kinds, np.int8), np.array(chosen, bool), rows)
+        assert rows[:count].tolist() == expected
+        with pytest.raises(ValueError, match="lengths differ"):
+            choose_rows(np.zeros(2, np.int8), np.ones(1, bool), i64(0))
+    with pytest.raises(TypeError, match="3 arguments"):
+        kernels.choose_rows(FEW)
+
+
+@given(kinds=st.lists(st.integers(-3, 5), max_size=30), count=st.integers(0, 8))
+def test_group_rows(kinds: list[int], count: int) -> None:
+    for group_rows in (kernels.group_rows, stand_in.group_rows):
+        order, begins = np.empty(len(kinds), np.int64), np.empty(count, np.int64)
+        if max(kinds, default=-1) < count - 1:
+            group_rows(np.array(kinds, np.int8), order, begins)
+            assert order.tolist() == sorted(range(len(kinds)), key=lambda row: max(kinds[row], -1))
+            assert begins.tolist() == [sum(kind < each for kind in kinds) for each in range(count)]
+        else:
+            with pytest.raises(ValueError, match="a kind has no begin"):
+                group_rows(np.array(kinds, np.int8), order, begins)
+
+
+def test_group_rows_refuses_wrong_lengths() -> None:
+    for group_rows in (kernels.group_rows, stand_in.group_rows):
+        with pytest.raises(ValueError, match="lengths differ"):
+            group_rows(np.zeros(2, np.int8), i64(0), i64(0, 0))
+    with pytest.raises(ValueError, match="lengths differ"):
+        kernels.group_rows(np.zeros(0, np.int8), i64(), np.zeros(200, np.int64))
+    with pytest.raises(TypeError, match="3 arguments"):
+        kernels.group_rows(FEW)
+
+
 @given(
     words=st.lists(WORDS, max_size=20),
     runs=st.lists(st.tuples(st.integers(-2, 22), st.integers(-2, 9), st.booleans()), max_size=8),

@@ -135,6 +135,7 @@ def test_the_kit_needs_only_the_standard_library() -> None:
     run_python("-S", "-I", str(KIT / "assemble.py"), "--help")
 
 
+@pytest.mark.full
 def test_the_kit_is_current_and_without_faults() -> None:
     assert len(ASSEMBLE.Kit(KIT).assembled()) > 500
     assert ASSEMBLE.check(KIT) == []
@@ -290,6 +291,7 @@ def test_descriptions_match_their_schema(name: str, paths: list[Path]) -> None:
     assert faults == {}
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize("format_name", SUFFIXES)
 def test_expectations_match_the_schema_of_canonical_json(format_name: str) -> None:
@@ -359,6 +361,7 @@ def test_scenarios_expect_what_they_ask_for(path: Path, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------- the cases, read by fxtio
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: f"{path.parts[-3]}/{path.parent.name}/{path.stem}")
 def test_the_rules_find_what_the_case_says(path: Path) -> None:
     case = description(path)

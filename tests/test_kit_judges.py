@@ -12,7 +12,7 @@ import judges
 from judges import mono, perfetto, pypi_fxt
 from support.checkout import CHECKOUT
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 CASES = CHECKOUT / "conformance" / "cases"
 EVENT_SLICES = {"instant", "duration-begin", "duration-complete", "async-begin", "async-instant"}

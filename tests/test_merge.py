@@ -319,6 +319,7 @@ def test_traces_of_other_programs(name: str, tmp_path: Path) -> None:
     assert readable_records(merged) == readable_records(data) * 2
 
 
+@pytest.mark.full
 def test_many_batches(tmp_path: Path) -> None:
     for number in range(2):
         with fxtio.create(tmp_path / f"{number}.fxt", wall_clock=START_TIME + number * SECOND) as writer:

@@ -156,6 +156,7 @@ def test_two_recordings_of_two_programs(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------- Perfetto
 
 
+@pytest.mark.full
 def test_perfetto_sees_both() -> None:
     judges.require(perfetto.available())
     traces = []

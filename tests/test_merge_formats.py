@@ -59,6 +59,7 @@ def test_directories_become_one(tmp_path: Path) -> None:
             assert whole.keys() <= trace.findings.counts.keys()
 
 
+@pytest.mark.full
 @judge.needs_uftrace
 def test_uftrace_reads_what_became_one(tmp_path: Path) -> None:
     paths = [directory(tmp_path / "a", "/client", 10), directory(tmp_path / "b", "/server", 20, 5)]
@@ -90,6 +91,7 @@ def kernel_events(path: Path) -> list[tuple[int, int, str]]:
     return [(event.time, event.tid, event.name) for event in events]
 
 
+@pytest.mark.full
 def test_kernel_events_of_a_cpu_are_in_order(tmp_path: Path) -> None:
     paths = [
         kernel_directory(tmp_path / "a", 10, range(1_000, 90_000, 10)),
@@ -136,6 +138,7 @@ def test_kernel_events_that_are_described_in_two_ways(tmp_path: Path) -> None:
     assert not (tmp_path / "all").exists()
 
 
+@pytest.mark.full
 @judge.needs_uftrace
 def test_uftrace_shows_the_kernel_events_of_both(tmp_path: Path) -> None:
     paths = [

@@ -34,7 +34,7 @@ from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 SMALL = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes()
 HEAD = encode_header(header())
@@ -100,6 +100,7 @@ def test_reading_continues_with_the_buffer_after_a_fault(events: bytes, rule: st
     assert (caught.value.rule, caught.value.offset) == (rule, len(HEAD) + BUFFER_HEADER_SIZE + place)
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 def test_cut_at_every_byte() -> None:
     trace = MonoTrace(SMALL)
@@ -122,6 +123,7 @@ def test_any_bytes_changed(changes: list[tuple[int, int]]) -> None:
     assert events or findings
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("change", [0xFF, 0x80, 0x01])
 def test_every_byte_flipped(change: int) -> None:
@@ -137,6 +139,7 @@ def test_every_byte_flipped(change: int) -> None:
 DAMAGES = ("flip", "cut", "drop", "insert", "duplicate")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_damaged_file_is_copied_exactly(path: Path, damage: str) -> None:

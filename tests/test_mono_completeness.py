@@ -68,6 +68,7 @@ def test_some_version_tries_every_event() -> None:
     assert {cls for _, cls in CASES} == {*r.EVENTS}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("version", "cls"), CASES, ids=lambda case: getattr(case, "__name__", str(case)))
 def test_changing_any_field_changes_a_table(version: int, cls: type[r.Event]) -> None:
     """The fields of items are changed one by one, too."""

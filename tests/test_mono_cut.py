@@ -226,6 +226,7 @@ def test_recordings_of_all_versions(tmp_path: Path) -> None:
         assert trace.info.recordings == info.recordings
 
 
+@pytest.mark.full
 @needs_mono
 @pytest.mark.once
 def test_mono_reads_parts(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def test_recordings_of_mono_stay_the_same(name: str, tmp_path: Path) -> None:
     assert "samples" not in losses
 
 
+@pytest.mark.full
 def test_collections_on_other_tracks_are_written_once(tmp_path: Path) -> None:
     assert main(["synth", "program", "--format", "coreprofiler", "-o", str(tmp_path / "in"), "--events", "5k"]) == 0
     before, after, _ = written_again(tmp_path / "in", tmp_path / "out")
@@ -107,6 +108,7 @@ def test_weights_and_objects_that_a_recording_does_not_have(tmp_path: Path) -> N
     assert sorted(Counter(tables["allocations"]["size"].tolist()).items()) == [(4, 1000), (10, 1), (11, 1)]
 
 
+@pytest.mark.full
 @pytest.mark.once
 def test_mprof_report_counts_samples_and_objects(tmp_path: Path) -> None:
     if shutil.which("mprof-report") is None:

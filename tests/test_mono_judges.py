@@ -25,7 +25,7 @@ from judges import mono, mono_log
 from support.mono_every import every_event
 from support.mono_samples import FILES, HAS_MONO, compiled, content, copied, recorded, written
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 needs_mono = pytest.mark.skipif(
     not HAS_MONO and not mono.REQUIRED, reason="needs Debian's mono-utils, libmono-profiler, mono-runtime and mono-mcs"

@@ -137,6 +137,7 @@ def test_buffer_marks_in_a_hole_count_only_in_a_valid_chain() -> None:
             assert [finding.offset for finding in trace.findings] == [len(HEAD + buffer())]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 15_000)])
 @pytest.mark.parametrize("first", [b"hole", buffer(b"", more=15_000)], ids=["a hole", "a buffer"])
 def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, first: bytes) -> None:

@@ -66,6 +66,7 @@ def test_findings_have_the_place_of_the_event(rule: str, tmp_path: Path) -> None
         check(trace)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("block", [64, 300])
 def test_findings_do_not_depend_on_batches(block: int, tmp_path: Path) -> None:
     path = tmp_path / "broken.mlpd"
@@ -85,6 +86,7 @@ def test_findings_do_not_depend_on_kernels(kernels: Kernels, tmp_path: Path) -> 
             assert {*broken(path)} == {rule, *RULES[rule].implied}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damaged_recordings_are_checked(kind: str, tmp_path: Path) -> None:
     """Any bytes give findings only; those of the reader are among them."""
@@ -101,6 +103,7 @@ def test_damaged_recordings_are_checked(kind: str, tmp_path: Path) -> None:
             assert {*trace.findings.counts} <= {*RULES}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rule", VALUE_RULES, ids=lambda rule: f"{rule.rule}-{rule.cls.__name__}-{rule.since}")
 def test_exactly_the_forbidden_values_are_found(rule: ValueRule) -> None:
     """Whatever number stands in the field, in each version that has it."""
@@ -143,6 +146,7 @@ def expected_of_shots(events: list[tuple[int, r.Event]]) -> Counter[str]:
     return +counts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("block", [64, 500, frames.BLOCK])
 def test_heap_shots_are_checked_as_if_event_by_event(block: int) -> None:
     for seed in range(40):
@@ -202,6 +206,7 @@ def expected_of_calls(events: list[tuple[int, r.Event]]) -> Counter[str]:
     return +counts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("block", [64, 500, frames.BLOCK])
 def test_calls_are_checked_as_if_event_by_event(block: int) -> None:
     for seed in range(40):
@@ -319,6 +324,7 @@ def peak_of(calls: int, folder: Path) -> int:
     return peak
 
 
+@pytest.mark.full
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """Neither open calls nor methods without a name fill the memory, however long the recording is."""
     with (

@@ -14,8 +14,10 @@ import fxtio
 from fxtio.mono.breaks import BREAKS
 from fxtio.rules import rules_of
 from judges import mono
+from support.limits import PATIENCE
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.once,
     pytest.mark.skipif(mono.PROGRAM is None and not mono.REQUIRED, reason="needs Debian's mono-utils"),
 ]
@@ -27,7 +29,7 @@ def run(path: Path, *options: str) -> tuple[int, str]:
     done = subprocess.run(
         [mono.PROGRAM, *options, str(path)],
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env=os.environ | {"TZ": "UTC"},
     )

@@ -539,6 +539,7 @@ def test_everything_is_repeated_in_rounds() -> None:
     assert more.recordings > 2 * one.recordings
 
 
+@pytest.mark.full
 def test_the_program_looks_like_one() -> None:
     trace = synthetic("program", events=60_000, threads=4, seed=7)
     assert [*trace.info.threads.values()].count("") == 0

@@ -95,6 +95,7 @@ def alone(record: bytes, order: Order = "little") -> bytes:
     return encoded(HEAD, order) + record + encoded([rec.Instant(5, Thread(1, 2), "", "", ())], order)
 
 
+@pytest.mark.full
 @for_orders
 @for_classes(RECORDS.classes)
 @given(data=st.data())
@@ -110,6 +111,7 @@ def test_a_damaged_record_is_exact_or_found(cls: type[Record], order: Order, dat
         assert bool(counts.keys() & (INEXACT | ERRORS)) == (not is_exact(trace)), counts
 
 
+@pytest.mark.full
 @for_orders
 @given(data=st.data(), words=st.integers(1, 64))
 def test_all_ways_find_the_same(order: Order, data: st.DataObject, words: int) -> None:
@@ -126,6 +128,7 @@ def test_right_traces_are_not_odd(order: Order, data: st.DataObject) -> None:
     assert every_way(encoded(records, order)) == {}
 
 
+@pytest.mark.full
 @given(strategies.traces())
 def test_what_a_strategy_calls_odd(records: list[Any]) -> None:
     assert every_way(encoded(records)).keys() <= OTHERS

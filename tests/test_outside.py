@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("module", SMALL)
 def test_tests_of_cpython(module: str, tmp_path: Path) -> None:
     count, different = differences(module, tmp_path / "out.fxt")

@@ -22,7 +22,7 @@ from fxtio.fxt import FxtWriter, Koid, Pointer
 from judges import perfetto
 from judges.perfetto import Perfetto
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,7 +21,7 @@ from fxtio.fxt.records import Thread
 from judges import perfetto
 from judges.perfetto import Perfetto
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -16,7 +16,7 @@ from fxtio.fxt import FxtWriter, Koid
 from judges import perfetto
 from judges.perfetto import Perfetto
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 PROCESS, THREAD, JOB = 1, 2, 17
 """Types of kernel objects."""

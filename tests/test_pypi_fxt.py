@@ -23,7 +23,7 @@ from fxtio.fxt.records import Thread
 from judges import pypi_fxt
 from judges.pypi_fxt import PypiTrace
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 KOID = (1 << 64) - 1
 EVENTS = (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from fxtio.fxt.records import Thread
 from fxtio.testing.asserts import assert_same_meaning, assert_valid
 from fxtio.testing.strategies import encoded
 from support.checkout import CORPUS, run_python
+from support.tracer_view import View
 
 pytestmark = pytest.mark.native
 
@@ -44,6 +48,7 @@ def clean(path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_valid_trace_passes(pytester: pytest.Pytester) -> None:
     path = clean(pytester.path / "clean.fxt")
     text = f"""
@@ -63,6 +68,7 @@ def test_a_valid_trace_passes(pytester: pytest.Pytester) -> None:
     run(pytester, text).assert_outcomes(passed=3)
 
 
+@pytest.mark.full
 def test_a_broken_trace_fails_and_shows_its_bytes(pytester: pytest.Pytester, broken: Path) -> None:
     text = f"""
         def test_producer(validate_trace):
@@ -147,6 +153,7 @@ def test_formats_without_canonical_form_are_compared_by_their_records(
         assert_same_meaning(fxt(tables=True), paths[0])
 
 
+@pytest.mark.full
 def test_a_trace_is_compared_with_an_expected_one(pytester: pytest.Pytester) -> None:
     for name, trace in (("a", fxt(tables=True)), ("b", fxt(tables=False)), ("c", fxt(tables=True, name="play"))):
         (pytester.path / f"{name}.fxt").write_bytes(trace)
@@ -160,3 +167,62 @@ def test_a_trace_is_compared_with_an_expected_one(pytester: pytest.Pytester) -> 
     result = run(pytester, text)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["E*AssertionError: the trace does not mean what was expected", 'E*"play"*'])
+
+
+TESTS = """
+    import pytest
+
+    @pytest.mark.parametrize("number", [1, 2])
+    @pytest.mark.parametrize("text", ["x", "y z"])
+    def test_one(number, text):
+        assert number == 1
+
+    @pytest.fixture
+    def broken():
+        yield
+        raise RuntimeError
+
+    def test_two(broken):
+        pass
+
+    def test_three():
+        pytest.skip("not today")
+"""
+
+OUTCOMES = {
+    "test_one[x-1]": "passed",
+    "test_one[x-2]": "failed",
+    "test_one[y z-1]": "passed",
+    "test_one[y z-2]": "failed",
+    "test_two": "failed",
+    "test_three": "skipped",
+}
+
+
+@pytest.mark.full
+@pytest.mark.recorder
+@pytest.mark.parametrize("options", [[], ["--spans-only"], ["--include", "nosuch"]], ids=" ".join)
+def test_a_recorded_run_has_a_span_for_each_test(options: list[str], pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    command = ["-m", "fxtio", "run", "-q", "-o", "out.fxt", *options, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    subprocess.run([sys.executable, *command], cwd=pytester.path, check=False, capture_output=True, timeout=60)
+    view = View(pytester.path / "out.fxt")
+    tests = [item for item in view.slices if "::" in (item.name or "")]
+    file = "test_a_recorded_run_has_a_span_for_each_test.py"
+    assert {str(item.name).removeprefix(f"{file}::"): item.args["outcome"] for item in tests} == OUTCOMES
+    assert len(tests) == len(OUTCOMES)
+    phases = [item for item in view.slices if item.category == "pytest" and "::" not in (item.name or "")]
+    assert [item.name for item in phases] == ["setup", "call", "teardown"] * 5 + ["setup", "call", "teardown"]
+
+
+@pytest.mark.recorder
+def test_the_output_of_a_recorded_run_is_the_same(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    words = ["-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    outputs = []
+    for before in ([], ["-m", "fxtio", "run", "-q"]):
+        command = [sys.executable, *before, *words]
+        done = subprocess.run(command, cwd=pytester.path, check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        outputs.append(re.sub(r"in \d+\.\d+s", "", done.stdout))
+    assert outputs[0] == outputs[1]

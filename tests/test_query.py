@@ -69,6 +69,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", QUERIES)
 def test_queries_give_what_they_give_in_perfetto(shaped: dict[str, Path], name: str) -> None:
     """Compare the rows.
@@ -95,6 +96,7 @@ def compared(path: Path, p: Perfetto, name: str) -> int:
     return len(ours)
 
 
+@pytest.mark.full
 @pytest.mark.recorder
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_queries_of_recordings_give_what_they_give_in_perfetto(program: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def modeled(data: bytes, order: Order) -> list[Any]:
 # --- Meaning by position --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @for_orders
 @given(data=st.data())
 def test_a_trace_has_the_meaning_of_the_model(order: Order, data: st.DataObject) -> None:
@@ -87,6 +88,7 @@ def test_small_batches_mean_the_same(order: Order, data: st.DataObject, batches:
         assert plain(list(FxtTrace(trace))) == tuple([entry[2] for entry in expected])
 
 
+@pytest.mark.full
 @given(data=st.data(), batches=BATCHES)
 def test_everything_is_the_same_in_small_batches(data: st.DataObject, batches: tuple[int, int]) -> None:
     magic, *others = data.draw(narrow_traces(most=12))

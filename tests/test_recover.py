@@ -63,6 +63,7 @@ def check(path: Path, children: int = 0) -> None:
             assert [item.name for item in p.slices()].count("child") == children
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", CHILD_ENDS)
 @pytest.mark.parametrize("children", [0, 2])
 @pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst", "out.fxt.gz", "out.fxt.xz"])
@@ -82,6 +83,7 @@ def test_recover(name: str, children: int, how: str, tmp_path: Path, capsys: Cap
     assert message.err == f"fxtio: {shown}{of}, from {before / 2**20:.1f} MiB: {out}\n"
 
 
+@pytest.mark.full
 def test_perfetto_is_asked() -> None:
     judges.require(perfetto.available())
 
@@ -112,6 +114,7 @@ def test_a_second_recovery_changes_nothing(out: Path) -> None:
     assert out.read_bytes() == before
 
 
+@pytest.mark.full
 def test_a_ring(out: Path) -> None:
     killed(out, ring="1MiB")
     assert main(["recover", str(out)]) == 0
@@ -211,6 +214,7 @@ def test_damage(where: str, out: Path, capsys: Capture) -> None:
     assert len(fxtio.open(out.parent / "new.fxt").info.processes) == 2
 
 
+@pytest.mark.full
 def test_a_record_that_is_cut_off(out: Path) -> None:
     killed(out)
     with open(out, "ab") as file:

@@ -54,6 +54,7 @@ from fxtio.fxt.records import (
     TraceInfo,
 )
 from judges import perfetto
+from support.limits import PATIENCE
 
 SHAPES = sorted(synth.SHAPES)
 SIMPLE = [shape for shape in SHAPES if shape not in {"everything", "program"}]
@@ -240,6 +241,7 @@ def test_mixed_has_everything(amount: dict[str, int]) -> None:
     assert kinds == {DurationComplete, Counter, Instant, *FLOWS, *ASYNC}
 
 
+@pytest.mark.full
 def test_perfetto_finds_no_fault(shaped: tuple[str, bytes]) -> None:
     judges.require(perfetto.available())
     shape, data = shaped
@@ -316,6 +318,7 @@ def named(records: list[Any], cls: type[Event]) -> list[Any]:
     return [record for record in records if type(record) is cls]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("threads", [1, 2, 3, 4, 8, 40, 600])
 def test_the_spans_of_a_program_nest(threads: int) -> None:
     records = read(make("program", events=6_000, threads=threads, seed=2))
@@ -358,6 +361,7 @@ def test_what_a_program_does() -> None:
     assert {record.name for record in named(records, Instant)} == {"exception"}
 
 
+@pytest.mark.full
 def test_perfetto_shows_a_program() -> None:
     judges.require(perfetto.available())
     data = make("program", events=8_000, seed=3)
@@ -401,7 +405,7 @@ def test_command_compresses(suffix: str, unpack: Callable[[bytes], bytes], tmp_p
 
 def test_command_to_a_pipe() -> None:
     command = [sys.executable, "-P", "-m", "fxtio", "synth", "flows", "-o", "-", "--events", "600"]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     assert sum(isinstance(record, FLOWS) for record in read(done.stdout)) == 300
     assert done.stderr.endswith(b" to standard output\n")

@@ -170,6 +170,7 @@ class Waiting:
         self.arguments.leave(tables)
 
 
+@pytest.mark.full
 def test_memory_is_bounded_where_a_trace_is_sorted() -> None:
     """The last of many parts is earlier than all others; each has slices with two arguments at both ends."""
     count, parts_count = 500, 50

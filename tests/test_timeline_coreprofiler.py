@@ -50,6 +50,7 @@ def named(names: dict[int | None, str], iid: int | None) -> str:
     return "<unknown>" if iid is None else names.get(iid, f"<function {iid}>")
 
 
+@pytest.mark.full
 def test_slices_at_a_sample_are_its_stack(path: Path) -> None:
     """The last sample of several at the same time is what remains."""
     with fxtio.open(path, format="coreprofiler") as trace:
@@ -175,6 +176,7 @@ def test_samples_that_go_back_are_moved() -> None:
     assert slices["depth"].tolist() == [0, 1]
 
 
+@pytest.mark.full
 def test_the_whole_trace_and_its_batches_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fxtio.coreprofiler import frames
 

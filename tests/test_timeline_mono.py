@@ -83,6 +83,7 @@ def test_synthetic_recordings(shape: str, tmp_path: Path) -> None:
     check_tables(path)
 
 
+@pytest.mark.full
 @needs_mono
 @pytest.mark.once
 @pytest.mark.parametrize("options", ["calls", "alloc", "gc,gcalloc,finalization", "monitor", "exception"])
@@ -90,6 +91,7 @@ def test_new_recordings(options: str, folder: Path) -> None:
     check_tables(recorded(program(folder), f"nodefaults,{options}", folder / "new.mlpd", "0"))
 
 
+@pytest.mark.full
 @needs_mono
 @pytest.mark.once
 def test_calls_are_counted_as_by_mprof_report(folder: Path) -> None:
@@ -106,6 +108,7 @@ def test_calls_are_counted_as_by_mprof_report(folder: Path) -> None:
     assert int(slices["duration"][slices["name"].is_in(main)].sum()) // 1_000_000 == theirs[main][0]
 
 
+@pytest.mark.full
 @needs_mono
 @pytest.mark.once
 def test_allocations_and_collections_are_counted_as_by_mprof_report(folder: Path) -> None:
@@ -130,6 +133,7 @@ def test_allocations_and_collections_are_counted_as_by_mprof_report(folder: Path
     assert f"Max heap size: {int(tables['counters']['value'].max())}\n" in text
 
 
+@pytest.mark.full
 @needs_mono
 @pytest.mark.once
 def test_samples_are_counted_as_by_mprof_report(folder: Path) -> None:

@@ -21,7 +21,7 @@ from judges import perfetto
 from judges.perfetto import Perfetto
 from support.fxt_nested import STEPS, write
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 CORPUS = Path(__file__).parent / "corpus" / "fxt"
 

@@ -112,6 +112,7 @@ def test_stacks_of_slices(seed: int, size: int) -> None:
     assert found(events, size) == expected(events)
 
 
+@pytest.mark.full
 def test_many_slices_in_one_batch_and_deep_ones() -> None:
     deep = [(0, f"f{number % 5}") for number in range(3000)] + [(0, "")] * 3000
     wide = [(0, "root")] + [(0, name) for number in range(2000) for name in (f"g{number % 50}", "")] + [(0, "")]

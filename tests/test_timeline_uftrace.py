@@ -119,6 +119,7 @@ def test_totals_of_programs_that_wait_are_those_of_uftrace(name: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.full
 @needs_uftrace
 @pytest.mark.parametrize("shape", ["calls", "args"])
 def test_totals_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: str, tmp_path: Path) -> None:
@@ -147,6 +148,7 @@ def test_stacks_are_those_of_the_flame_graph_of_uftrace(name: str) -> None:
     assert paths(opened(name)) == +reference_flame(text)
 
 
+@pytest.mark.full
 @needs_uftrace
 @pytest.mark.parametrize("shape", ["calls", "recursion"])
 def test_stacks_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: str, tmp_path: Path) -> None:
@@ -314,6 +316,7 @@ def test_values_that_are_read_are_counters(tmp_path: Path) -> None:
     assert set(tables["counters"]["event"].tolist()) <= set(tables["instants"]["event"].tolist())
 
 
+@pytest.mark.full
 @pytest.mark.once
 @needs_uftrace
 def test_counters_are_what_replay_prints() -> None:

@@ -15,7 +15,7 @@ from judges import perfetto
 from support.checkout import CORPUS
 from support.conversion import export
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 UFTRACE = (
     "args-all-v013",

@@ -30,6 +30,7 @@ from support.attached import (
     service,
     wait_for,
 )
+from support.limits import PATIENCE
 
 pytestmark = [
     pytest.mark.recorder,
@@ -75,7 +76,7 @@ def test_until_ctrl_c(tmp_path: Path) -> None:
         recording = begin_attach("-o", trace, program.pid)
         assert [opened.path.name for opened in Process(program.pid).recordings()] == ["app.fxt.zst.part"]
         recording.send_signal(signal.SIGINT)
-        _, errors = recording.communicate(timeout=60)
+        _, errors = recording.communicate(timeout=PATIENCE)
         assert (recording.returncode, "fxtio top" in errors) == (0, True), errors
         assert_unchanged(program)
     check_trace(trace)
@@ -142,7 +143,7 @@ def test_the_program_ends_while_it_is_recorded(tmp_path: Path) -> None:
     with service(SERVICE) as program:
         recording = begin_attach("-o", trace, program.pid)
         assert program.end() == (STATUS, OUTPUT, "")
-        _, errors = recording.communicate(timeout=60)
+        _, errors = recording.communicate(timeout=PATIENCE)
         assert recording.returncode == 0, errors
         assert f"process {program.pid} has ended" in errors
     check_trace(trace)
@@ -154,7 +155,7 @@ def test_the_program_is_killed_while_it_is_recorded(tmp_path: Path) -> None:
         recording = begin_attach("-o", trace, program.pid)
         program.process.kill()
         program.process.wait()
-        _, errors = recording.communicate(timeout=60)
+        _, errors = recording.communicate(timeout=PATIENCE)
         assert recording.returncode == 0, errors
     assert Chunks.of(trace.read_bytes()[:HEAD_BYTES]) is None
     assert fxtio.open(trace).table("events").num_rows
@@ -182,7 +183,7 @@ def test_only_one_is_attached(tmp_path: Path) -> None:
         assert other.stderr == f"fxtio: another `fxtio attach` is attached to process {program.pid}\n"
         assert other.returncode == 2
         recording.terminate()
-        _, errors = recording.communicate(timeout=60)
+        _, errors = recording.communicate(timeout=PATIENCE)
         assert recording.returncode == 0, errors
         assert_unchanged(program)
 
@@ -208,7 +209,7 @@ def test_a_program_that_ends_the_recording_itself(tmp_path: Path) -> None:
         program.write("stop\n")
         wait_for(lambda: not Process(program.pid).recordings())
         recording.send_signal(signal.SIGINT)
-        _, errors = recording.communicate(timeout=60)
+        _, errors = recording.communicate(timeout=PATIENCE)
         assert (recording.returncode, "has ended the recording itself" in errors) == (0, True), errors
         assert program.end() == (0, "up\n", "")
     check_trace(trace)

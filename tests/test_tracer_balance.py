@@ -28,6 +28,7 @@ def traced(source: str, out: Path, **options: object) -> tuple[str, Seen]:
     return printed, check_trace(out, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.full
 def test_an_interrupt_at_the_first_instruction(out: Path) -> None:
     """On some versions the interpreter then reports that a function ends whose begin it did not report."""
     source = '''

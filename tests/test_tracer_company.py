@@ -159,6 +159,63 @@ def test_without_a_free_tool_id_the_program_runs_unrecorded(out: Path) -> None:
     assert beside(source, out) == "3\n"
 
 
+MEANWHILE = """
+from fxtio.tracer import monitor
+class Meanwhile:
+    "sys.monitoring, while something else happens before the events of a function are set for the first time."
+    def __init__(self, happens):
+        self.happens = happens
+    def __getattr__(self, name):
+        return getattr(sys.monitoring, name)
+    def set_local_events(self, *args):
+        happens, self.happens = self.happens, lambda: None
+        happens()
+        sys.monitoring.set_local_events(*args)
+def meanwhile(happens):
+    stand_in = Meanwhile(happens)
+    monitor._monitoring = lambda: stand_in
+def decorated(name):
+    scope = {}
+    exec(f"def {name}(): pass", scope)
+    return fxtio.trace(scope[name])
+"""
+
+
+@pytest.mark.skipif(not MONITORING, reason="there is no sys.monitoring before CPython 3.12")
+def test_a_function_that_is_decorated_while_a_recording_starts(out: Path) -> None:
+    source = """
+    first, second, late = decorated("first"), decorated("second"), []
+    meanwhile(lambda: late.extend(decorated(f"late_{number}") for number in range(50)))
+    fxtio.start(OUT)
+    for function in (first, second, *late):
+        function()
+    """
+    fine(MEANWHILE + textwrap.dedent(source), out)
+    assert sorted(span.name for span in check_trace(out).spans()) == sorted(
+        ["first", "second", *(f"late_{number}" for number in range(50))]
+    )
+
+
+@pytest.mark.skipif(not MONITORING, reason="there is no sys.monitoring before CPython 3.12")
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_function_that_is_decorated_while_a_recording_ends(starts: bool, out: Path) -> None:
+    source = """
+    def happens():
+        fxtio.stop()
+        if STARTS:
+            fxtio.start(OUT)
+    fxtio.start(OUT)
+    meanwhile(happens)
+    function = decorated("function")
+    print(function(), [sys.monitoring.get_tool(number) for number in range(6)].count("fxtio"))
+    print(sys.monitoring.get_local_events(4, function.__code__) > 0 if STARTS else fxtio.stop())
+    """
+    assert fine(f"STARTS = {starts}\n{MEANWHILE}{textwrap.dedent(source)}", out) == (
+        "None 1\nTrue\n" if starts else "None 0\nNone\n"
+    )
+    assert [span.name for span in check_trace(out).spans()] == ["function"] * starts
+
+
 def test_a_recording_that_begins_within_a_debugger(out: Path) -> None:
     source = """
     import bdb

@@ -226,6 +226,7 @@ for number, file in enumerate(files):
     check_trace(out, open_spans=True)
 
 
+@pytest.mark.full
 def test_a_ring_whose_descriptor_the_program_reuses(out: Path) -> None:
     """At every position in the ring: a part of it is mapped, and more may be mapped when it is needed."""
     source = """
@@ -252,7 +253,7 @@ def test_a_ring_whose_descriptor_the_program_reuses(out: Path) -> None:
                 fxtio.stop()
             os.close(descriptor)
     """
-    assert fine(source, out, timeout=100) == ""
+    assert fine(source, out) == ""
 
 
 def test_threads_without_room_for_a_chunk(out: Path) -> None:

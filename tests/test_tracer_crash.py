@@ -25,6 +25,7 @@ from fxtio.tracer.backend import recorder
 from fxtio.tracer.recovery import RecoveryError, recover
 from judges import perfetto
 from support import tracer_crash_child as child
+from support.limits import PATIENCE
 from support.tracer_check import Seen, check_trace
 
 pytestmark = pytest.mark.recorder
@@ -88,7 +89,7 @@ def counted(shared: Path) -> list[list[int]]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "the program did not get there"
         time.sleep(0.002)
@@ -179,6 +180,7 @@ MODES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", MODES)
 def test_killed(how: str, victims: Victims, tmp_path: Path, shared: Path) -> None:
     mode, name, options = MODES[how]
@@ -245,6 +247,7 @@ def test_killed_while_it_starts_and_stops(name: str, victims: Victims, tmp_path:
     assert finished
 
 
+@pytest.mark.full
 def test_killed_while_events_are_put_in_order(victims: Victims, tmp_path: Path, shared: Path) -> None:
     """At the end of a large file the last events of each thread are moved: always all of them are there, once."""
     chance = random.Random(f"endings {KILLS}")
@@ -254,7 +257,7 @@ def test_killed_while_events_are_put_in_order(victims: Victims, tmp_path: Path, 
         shared.write_bytes(bytes(mmap.PAGESIZE))
         counts = np.memmap(shared, np.uint64, "r")
         victim = victims.begin("endings", folder / "out.fxt", shared, {})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while counts[0] == counts[1]:
             assert time.monotonic() < deadline, "the program did not get there"
         moment = time.perf_counter() + 0.0015 * chance.random()
@@ -270,6 +273,7 @@ def test_killed_while_events_are_put_in_order(victims: Victims, tmp_path: Path, 
                 assert numbers.tolist() == list(range(child.ENDING_EVENTS))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst"])
 @pytest.mark.parametrize(
     ("mode", "status"), [("exit", 7), ("abort", -signal.SIGABRT), ("fault", -signal.SIGSEGV), ("busy", -signal.SIGTERM)]
@@ -291,6 +295,7 @@ def test_ends_without_cleanup(
         check_with_perfetto(live)
 
 
+@pytest.mark.full
 def test_stopped_and_continued(victims: Victims, tmp_path: Path, shared: Path) -> None:
     """The file of a program that is stopped by a signal is a valid trace."""
     output = tmp_path / "out.fxt"

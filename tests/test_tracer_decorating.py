@@ -133,6 +133,7 @@ def test_a_function_is_only_marked() -> None:
     assert namespace["work"].__code__ is code
 
 
+@pytest.mark.full
 def test_functions_that_a_loop_makes(out: Path) -> None:
     """Outside of functions they share their code, which is replaced when it is marked a second time."""
     namespace: dict[str, Any] = {"trace": fxtio.trace, "functions": []}
@@ -143,6 +144,7 @@ def test_functions_that_a_loop_makes(out: Path) -> None:
     assert [item.name for item in View(out).slices] == ["one", "two", "one", "two"]
 
 
+@pytest.mark.full
 def test_decorating_a_running_function(out: Path) -> None:
     """Recording begins with the next call; the end of the present call would end another span."""
     namespace: dict[str, Any] = {"trace": fxtio.trace}
@@ -170,6 +172,7 @@ def test_a_partial_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(fxtio.trace(functools.partial(twice_of, 4))))() == 8
 
 
+@pytest.mark.full
 def test_everything_that_can_be_called(out: Path) -> None:
     length, called, half = fxtio.trace(len), fxtio.trace(Call()), fxtio.trace(functools.partial(plain, 1, third=0))
     bound, short = fxtio.trace(Shop(2).method), fxtio.trace(identity)
@@ -204,6 +207,7 @@ def test_everything_that_can_be_called(out: Path) -> None:
     assert [view.parent(item) for item in view.named("__init__")] == [created]
 
 
+@pytest.mark.full
 def test_generators_and_coroutines_behave_the_same(out: Path) -> None:
     generator, coroutine, stream = fxtio.trace(echo), fxtio.trace(twice), fxtio.trace(numbers)
 
@@ -222,6 +226,7 @@ def test_generators_and_coroutines_behave_the_same(out: Path) -> None:
     assert len(view.named("numbers")) >= 4
 
 
+@pytest.mark.full
 def test_whole_programs(out: Path) -> None:
     fine(
         """

@@ -18,6 +18,7 @@ from fxtio.tracer import archive
 from fxtio.tracer.recovery import recover
 from fxtio.tracer.units import time_as_text
 from support.in_process import run_fxtio
+from support.limits import PATIENCE
 from support.tracer_check import check_trace
 from support.tracer_run import run
 
@@ -31,7 +32,7 @@ def fxtio_run(folder: Path, program: str, *options: str) -> subprocess.Completed
     """Run a program by `fxtio run`, in a folder."""
     (folder / "app.py").write_text(program)
     command = [sys.executable, "-m", "fxtio", "run", *options, "app.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def events(path: Path) -> int:

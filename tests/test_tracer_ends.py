@@ -28,6 +28,7 @@ ENDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("functions", [False, True], ids=["decorated", "functions"])
 @pytest.mark.parametrize("how", ENDS)
 def test_ends(how: str, functions: bool, out: Path) -> None:
@@ -40,6 +41,7 @@ def test_ends(how: str, functions: bool, out: Path) -> None:
         assert last.args == {"exception": "SystemExit"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("functions", [False, True], ids=["decorated", "functions"])
 def test_daemon_threads_record_until_the_end(functions: bool, out: Path) -> None:
     source = """

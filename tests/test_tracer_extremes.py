@@ -81,6 +81,7 @@ thread.join()
     assert len(seen.rows(kind="instant", name="n" * 30_000)) == 1
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # many equal events, slow to measure
 def test_many_names(out: Path) -> None:
     """Each of them is in the trace, though the table holds 32,767, and the recorder remembers 40,000 call sites."""
@@ -92,7 +93,6 @@ def test_many_names(out: Path) -> None:
                     pass
         """,
         out,
-        timeout=120,
     )
     seen = check_trace(out)
     names = seen.tables["events"]["name"]
@@ -118,6 +118,7 @@ def test_long_names_are_cut_and_counted(out: Path) -> None:
     assert seen.tables["logs"]["message"].to_list() == ["é" * 2_000]
 
 
+@pytest.mark.full
 def test_forty_thousand_functions(out: Path) -> None:
     count = 40_000
     fine(
@@ -138,6 +139,7 @@ def test_forty_thousand_functions(out: Path) -> None:
     assert numbered == [f"f{n}" for n in range(count)] * 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
 def test_a_thousand_threads(at_once: bool, out: Path) -> None:
     fine(
@@ -197,7 +199,6 @@ def test_many_recordings(tmp_path: Path) -> None:
         print(before == (len(os.listdir("/proc/self/fd")), maps()), grown < 10_000 or grown)
         """,
         tmp_path / "out.fxt",
-        timeout=120,
     )
     assert printed == "True True\n"
     assert [path.name for path in tmp_path.iterdir()] == ["out.fxt"]

@@ -231,10 +231,11 @@ for thread in threads:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [{}, {"ring": "1MiB"}, {"functions": True}], ids=str)
 def test_dumps_while_threads_record(options: dict[str, Any], out: Path) -> None:
     ring = "ring" in options
-    lines = fine(BUSY, out, start=True, timeout=120, **options).splitlines()
+    lines = fine(BUSY, out, start=True, **options).splitlines()
     assert len(lines) == 20
     for at, line in enumerate(lines):
         path, *counts = line.split()
@@ -285,6 +286,7 @@ def test_a_child_dumps_its_own_events(out: Path) -> None:
     assert [len(check_trace(out).rows(name=name)) for name in ("parent", "child")] == [1, 1]
 
 
+@pytest.mark.full
 def test_killed_during_a_dump(tmp_path: Path) -> None:
     """The recording is complete, and so is every dump that appeared under its name."""
     program = """

@@ -175,7 +175,7 @@ def test_threads_that_begin_while_the_recording_ends(out: Path) -> None:
         fxtio.stop()
     print("survived")
     """
-    assert fine(source, out, timeout=60) == "survived\n"
+    assert fine(source, out) == "survived\n"
 
 
 def test_without_a_working_directory(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ leaked(lambda: work(1000), 3)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("source", "options"),
     [
@@ -87,7 +88,7 @@ def test_nothing_is_left(source: str, options: dict[str, Any], out: Path) -> Non
     Some blocks come with the interpreter's caches after one of them as after many, and do not count; what leaks does so
     with each of 100 recordings or 3,000 rounds of events.
     """
-    printed = fine(WORK + source, out, functions=True, timeout=100, **options)
+    printed = fine(WORK + source, out, functions=True, **options)
     blocks, mappings, descriptors = map(int, printed.split())
     assert blocks < 100
     assert (mappings, descriptors) == (0, 0)

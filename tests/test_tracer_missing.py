@@ -18,6 +18,7 @@ import pytest
 
 import fxtio
 from fxtio._native import extensions
+from support.limits import PATIENCE
 from support.tracer_check import check_trace
 from support.tracer_recorder import recording
 
@@ -35,7 +36,7 @@ def run(
     names = ("FXTIO", "FXTIO_OPTIONS", "FXTIO_PARENT")
     environment = {name: value for name, value in os.environ.items() if name not in names} | variables
     command = [sys.executable, "-P", "-c", front + textwrap.dedent(source), *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 MARKS = """

@@ -11,6 +11,7 @@ import pytest
 import fxtio
 from fxtio.cli.parser import parse
 from fxtio.tracer.units import time_in_ns
+from support.limits import PATIENCE
 from support.tracer_run import fine
 
 pytestmark = pytest.mark.recorder
@@ -27,7 +28,7 @@ own(); namespace["made"](); os.path.join("a", "b"); os.fsencode("a")
 def run(folder: Path, *arguments: str, source: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     (folder / "app.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "fxtio", "run", *arguments, "app.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def functions_of(path: Path) -> set[str]:

@@ -182,6 +182,7 @@ def test_slow_threads_are_not_left_behind(out: Path) -> None:
     assert behind.max() <= window + 8 * recorder.CHUNK_BYTES
 
 
+@pytest.mark.full
 def test_a_limit_holds_also_at_the_end(out: Path) -> None:
     """Room for the last events of all threads is kept from the beginning."""
     record(KEEPS_FILLERS + "WORK = [(30_000, 0)] * 3\n" + THREADS, out, max_size="8MiB")
@@ -232,6 +233,7 @@ def test_dumps_are_in_the_order_of_time(options: dict[str, Any], tmp_path: Path)
 # ---- Killed programs.
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["out.fxt", "out.fxt.zst"])
 @pytest.mark.parametrize("options", [{}, {"ring": "1MiB"}])
 def test_a_killed_recording_opens_in_order(name: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -257,6 +259,7 @@ def test_recover_without_the_extension(options: dict[str, Any], out: Path, monke
     check_all(with_extension)
 
 
+@pytest.mark.full
 def test_the_parts_of_children_are_in_order(out: Path) -> None:
     source = BUSY.replace(
         "for thread in threads: thread.start()", "child = os.fork()\nfor thread in threads: thread.start()"
@@ -496,6 +499,7 @@ def test_wrong_times_do_not_fill_the_memory(out: Path, monkeypatch: pytest.Monke
 # ---- Readers of other projects.
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("front", ["", KEEPS_FILLERS], ids=["small", "large"])
 def test_perfetto(front: str, out: Path) -> None:
     reason = perfetto.available()
@@ -508,6 +512,7 @@ def test_perfetto(front: str, out: Path) -> None:
     assert counts["outer"] == sum(NUMBERS.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("front", ["", KEEPS_FILLERS], ids=["small", "large"])
 def test_pypi_fxt(front: str, out: Path) -> None:
     reason = pypi_fxt.available()

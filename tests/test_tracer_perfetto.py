@@ -21,7 +21,7 @@ from support.tracer_check import check_trace
 from support.tracer_run import fine
 from support.tracer_view import View
 
-pytestmark = pytest.mark.recorder
+pytestmark = [pytest.mark.full, pytest.mark.recorder]
 
 RATE_ERROR = 1.001
 """The rate of the tick counter is measured over a few milliseconds or longer."""
@@ -211,7 +211,7 @@ def test_names_of_threads_and_processes(functions: bool, tmp_path: Path) -> None
     names = {thread.tid: thread.name for thread in view.threads}
     assert {tid: names.get(tid) for tid in ids} == ids
     assert {item.tid for item in view.named("here")} == set(ids)
-    assert [(process.pid, process.name) for process in view.processes] == [(pid, "python")]
+    assert [(process.pid, process.name) for process in view.processes] == [(pid, "python -c")]
 
 
 def test_flows_join_spans(out: Path) -> None:

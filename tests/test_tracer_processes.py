@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import fxtio
+import judges
+from judges import perfetto
 from support.checkout import PACKAGE
+from support.limits import PATIENCE
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import of_program
 
@@ -49,7 +53,7 @@ def run(tmp_path: Path, environment: dict[str, str], source: str, *arguments: st
     script.write_text(FRONT + source)
     command = [sys.executable, *(arguments or [str(script)])]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     assert of_program(done.stderr) == []
@@ -148,3 +152,114 @@ if __name__ == "__main__":
     run(tmp_path, environment, source)
     assert len(check_trace(tmp_path / "out.fxt").spans("square")) == 2
     assert not list(tmp_path.glob("*.part"))
+
+
+def names_in_perfetto(path: Path) -> dict[str, set[str]]:
+    """Return the names of processes, with those of their threads, as Perfetto shows them."""
+    judges.require(perfetto.available())
+    with perfetto.load(path) as p:
+        assert p.errors() == {}
+        rows = p.query("select p.name as process, t.name as thread from thread t join process p using (upid)")
+    names: dict[str, set[str]] = {}
+    for row in rows:
+        if row["process"] is not None:
+            names.setdefault(str(row["process"]), set()).add(str(row["thread"]))
+    return names
+
+
+NAMED = """
+if __name__ == "__main__":
+    multiprocessing.set_start_method(METHOD)
+    with fxtio.tracing("out.fxt"):
+        with multiprocessing.Pool(2) as pool:
+            pool.map(square, range(20), chunksize=1)
+            pool.close()
+            pool.join()
+        process = multiprocessing.Process(target=square, args=(3,), name="my worker")
+        process.start()
+        process.join()
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_the_names_of_multiprocessing(method: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    run(tmp_path, environment, NAMED.replace("METHOD", repr(method)))
+    kind = {"fork": "Fork", "forkserver": "ForkServer", "spawn": "Spawn"}[method]
+    names = names_in_perfetto(tmp_path / "out.fxt")
+    assert set(names) == {"app.py", f"{kind}PoolWorker-1", f"{kind}PoolWorker-2", "my worker"}
+    assert all("MainThread" in threads for threads in names.values())
+
+
+@pytest.mark.full
+def test_a_process_that_is_killed_has_its_name(tmp_path: Path, environment: dict[str, str]) -> None:
+    source = """
+def ends():
+    square(1)
+    os.kill(os.getpid(), 9)
+
+if __name__ == "__main__":
+    with fxtio.tracing("out.fxt"):
+        process = multiprocessing.get_context("fork").Process(target=ends, name="short")
+        process.start()
+        process.join()
+"""
+    run(tmp_path, environment, source)
+    assert set(names_in_perfetto(tmp_path / "out.fxt")) == {"app.py", "short"}
+
+
+@pytest.mark.full
+def test_names_of_other_processes(tmp_path: Path, environment: dict[str, str]) -> None:
+    """A process has the name of its program; the first thread of a fork has that of the thread that forked."""
+    source = """
+def fork():
+    if not os.fork():
+        square(1)
+        os._exit(0)
+    os.wait()
+
+if __name__ == "__main__":
+    import threading
+    with fxtio.tracing("out.fxt"):
+        fork()
+        thread = threading.Thread(target=fork, name="forks")
+        thread.start()
+        thread.join()
+        for words in (["-m", "worker.jobs", "x"], ["-m", "worker"], ["-c", "import worker.__main__"], ["../app2.py"]):
+            subprocess.run([sys.executable, *words], cwd="sub", check=True)
+"""
+    (tmp_path / "sub" / "worker").mkdir(parents=True)
+    work = "import fxtio\nfxtio.instant('works')\n"
+    for path in ("sub/worker/jobs.py", "sub/worker/__main__.py", "app2.py"):
+        (tmp_path / path).write_text(work)
+    (tmp_path / "sub" / "worker" / "__init__.py").touch()
+    environment |= {"PYTHONWARNINGS": "ignore", "PYTHONSAFEPATH": ""}  # for a fork with several threads, and for -m
+    run(tmp_path, environment, source)
+    names = names_in_perfetto(tmp_path / "out.fxt")
+    assert set(names) == {"app.py", "worker.jobs", "worker", "python -c", "app2.py"}
+    assert names["app.py"] == {"MainThread", "forks"}
+    with fxtio.open(tmp_path / "out.fxt") as trace:
+        args = trace.table("args")
+    commands = args.take(args["name"].is_in("command"))["text"].to_list()
+    assert f"{sys.executable} -m worker.jobs x" in commands
+    assert f"{sys.executable} -c 'import worker.__main__'" in commands
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        (["-m", "package"], "package"),
+        (["-m", "package.part"], "package.part"),
+        (["package"], "package"),
+        (["-c", "1"], "python -c"),
+    ],
+    ids=str,
+)
+def test_the_name_of_a_program_that_is_run(program: list[str], name: str, tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    for file in ("__init__", "__main__", "part"):
+        (tmp_path / "package" / f"{file}.py").touch()
+    command = [sys.executable, "-m", "fxtio", "run", "-q", "-o", "out.fxt", *program]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60, env=os.environ | {"PYTHONSAFEPATH": ""})
+    assert set(names_in_perfetto(tmp_path / "out.fxt")) == {name}

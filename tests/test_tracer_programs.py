@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import PATIENCE
 from support.tracer_recorder import Event, read_events
 
 pytestmark = pytest.mark.recorder
@@ -162,7 +163,7 @@ def record(source: str, path: Path, *arguments: str) -> list[list[Event]]:
     """Run a program in a process of its own; return its events by thread, without the one about the recording."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", FRONT + source, str(path), *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     threads = [events for _, events in sorted(read_events(path).items())]
@@ -172,6 +173,8 @@ def record(source: str, path: Path, *arguments: str) -> list[list[Event]]:
 def arguments_of(event: Event) -> str:
     values = []
     for kind, name, *value in event[4]:
+        if name.startswith("source."):  # where the function is defined
+            continue
         result: Any = value[0] if value else None
         values.append(f"{name}={struct.unpack('<d', result)[0] if kind == 'DoubleArgument' else result!r}")
     return ", ".join(values)
@@ -223,14 +226,18 @@ def test_decorated_functions(out: Path) -> None:
     assert as_text(events) == " ".join(DECORATED)
 
 
-STARTED = "@{task} child(){{ child(){{ @{arrow} end @{task} in a task!n={n} @{task} waits(){{}} "
-WAITS_AGAIN = "child(){{ @{task} waits}} }} @{task} child}} "
+STARTED = (
+    "@{task} Task-{number}!coroutine='child' @{task} await child(){{ "
+    "child(){{ @{arrow} end @{task} in a task!n={n} @{task} waits(){{}} "
+)
+WAITS_AGAIN = "child(){{ @{task} waits}} }} @{task} await child}} "
 TASKS = [
-    "before! @0 main(){ main(){ @1 begin @2 begin @3 begin } ",
-    *(f"{STARTED.format(task=task, arrow=task - 3, n=task - 4)}" for task in (4, 5, 6)),
+    "before! @0 Task-1!coroutine='main' @0 await main(){ main(){ @1 begin @2 begin @3 begin } ",
+    *(STARTED.format(task=task, number=task - 2, arrow=task - 3, n=task - 4) for task in (4, 5, 6)),
     *(WAITS_AGAIN.format(task=task) for task in (4, 5)),
-    "child(){ @6 waits} }=exception='ValueError' @6 child} ",
-    "main(){ stream(){} @0 got! stream(){} } main(){ stream(){} @0 got! stream(){} } main(){ stream(){} } @0 main} ",
+    "child(){ @6 waits} }=exception='ValueError' @6 await child} ",
+    "main(){ stream(){} @0 got! stream(){} } main(){ stream(){} @0 got! stream(){} } ",
+    "main(){ stream(){} } @0 await main} ",
     "after!",
 ]
 

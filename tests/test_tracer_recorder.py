@@ -121,6 +121,7 @@ def test_threads_that_end_leave_their_chunk(out: Path) -> None:
     assert (size - result.file.end) / recorder.CHUNK_BYTES < 5
 
 
+@pytest.mark.full
 def test_more_names_than_the_table_holds(out: Path) -> None:
     with recording(out) as result:
         for number in range(33_000):
@@ -156,6 +157,7 @@ def test_too_many_arguments_are_counted_not_recorded(out: Path) -> None:
     assert result.counts["dropped"] == 5
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # many equal events, slow to measure
 @pytest.mark.parametrize("limit", [0, 1, 7, 40])
 def test_the_limit_holds(limit: int, out: Path) -> None:

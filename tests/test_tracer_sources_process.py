@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fxtio.tracer.sources import NAMES
+from support.limits import PATIENCE
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import fine, of_program, recorded
 from support.tracer_sources import RAISED, exceptions, instants, logs
@@ -216,6 +217,7 @@ print(sorted(name for name in sys.modules if name in ("inner", "outer", "package
 # ---- All together.
 
 
+@pytest.mark.full
 def test_forks_and_threads(out: Path) -> None:
     source = (
         QUIET
@@ -258,7 +260,7 @@ for other in others: other.join()
 def python(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
     """Run the Python interpreter."""
     command = [sys.executable, "-P", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **how)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, **how)
 
 
 def test_run(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_signal_handlers_raise_where_they_would(out: Path) -> None:
     seen = 0
     for n in range(20):
         signal.setitimer(signal.ITIMER_REAL, 0.002)
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         try:
             record()
         except TimeUp:
@@ -279,6 +279,7 @@ def test_generators_that_never_end(out: Path) -> None:
     assert {span.name.rpartition(".")[2] for span in spans} == {"numbers"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["decorated", "functions"])
 def test_a_span_outlives_the_function_that_opened_it(how: str, out: Path) -> None:
     """The function may be a generator that manages a context, or a method such as `setUp`."""

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import fxtio
+import fxtio.tracer.backend
 from support.tracer_check import check_trace
 
 pytestmark = pytest.mark.recorder
@@ -201,9 +202,10 @@ def test_a_traced_async_generator_is_an_async_generator() -> None:
 def test_a_task_shows_the_whole_call(out: Path) -> None:
     with fxtio.tracing(out):
         asyncio.run(sleeps(2))
-    spans = check_trace(out).spans("sleeps")
-    (whole,) = [span for span in spans if span.on_track]
-    stretches = [span for span in spans if not span.on_track]
+    seen = check_trace(out)
+    (whole,) = seen.spans("await sleeps")
+    stretches = seen.spans("sleeps")
+    assert whole.on_track and not any(stretch.on_track for stretch in stretches)
     assert len(stretches) == 3
     assert all(whole.start < stretch.start < stretch.end < whole.end for stretch in stretches)
 
@@ -229,8 +231,7 @@ def test_a_dropped_coroutine_ends(out: Path) -> None:
 
     with fxtio.tracing(out):
         asyncio.run(drops())
-    spans = check_trace(out).spans("sleeps")
-    assert [span.on_track for span in spans].count(True) == 1
+    assert len(check_trace(out).spans("await sleeps")) == 1
 
 
 def test_a_deep_chain_of_coroutines(out: Path) -> None:
@@ -240,4 +241,40 @@ def test_a_deep_chain_of_coroutines(out: Path) -> None:
 
     with fxtio.tracing(out):
         assert asyncio.run(deep(150)) == 150
-    assert len(check_trace(out).spans(deep.__qualname__)) == 302
+    seen = check_trace(out)
+    assert len(seen.spans(deep.__qualname__)) == len(seen.spans(f"await {deep.__qualname__}")) == 151
+
+
+def test_each_of_many_tasks_has_a_track_of_its_own(out: Path) -> None:
+    """Tasks that are freed leave their addresses to others; some live on meanwhile, and keep their tracks."""
+    waves, width = 12, 30
+
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return fxtio.tracer.backend.recorder.task_track()
+
+    async def stays(started: asyncio.Event, end: asyncio.Event) -> tuple[int, int]:
+        first = await work()
+        started.set()
+        await end.wait()
+        return first, await work()
+
+    async def main() -> tuple[list[int], list[tuple[int, int]]]:
+        tracks: list[int] = []
+        end = asyncio.Event()
+        long_lived = []
+        for _ in range(waves):
+            started = asyncio.Event()
+            long_lived.append(asyncio.create_task(stays(started, end)))
+            await started.wait()
+            tracks += await asyncio.gather(*[work() for _ in range(width)])
+        end.set()
+        return tracks, await asyncio.gather(*long_lived)
+
+    with fxtio.tracing(out, functions=True):
+        tracks, kept = asyncio.run(main())
+    assert all(before == after for before, after in kept)
+    tracks += [before for before, _ in kept]
+    assert len(set(tracks)) == waves * (width + 1)
+    assert 0 not in tracks
+    check_trace(out, open_spans=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fxtio._build import LINE
+from support.limits import PATIENCE
 from support.tracer_check import check_trace
 from support.tracer_run import fine
 
@@ -75,7 +76,7 @@ def test_fxtio_pth_in_sub_interpreters(tmp_path: Path) -> None:
     program = f"{RUN}\nrun('pass')\nprint('done')\n"
     environment = os.environ | {"FXTIO": str(tmp_path / "out.fxt"), "PYTHONPATH": str(folder)}
     command = [sys.executable, "-P", "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.fxt", "site"]
     check_trace(tmp_path / "out.fxt", open_spans=True)

@@ -15,6 +15,7 @@ import pytest
 
 import fxtio
 from fxtio.tracer import flight
+from support.limits import PATIENCE
 from support.tracer_check import Seen, check_trace
 from support.tracer_run import fine, recorded, run
 
@@ -346,12 +347,17 @@ def test_by_the_command_and_the_environment(tmp_path: Path) -> None:
     triggers = ["exception", "SIGUSR2", "slow:1ns"]
     given = [part for trigger in triggers for part in ("--dump-on", trigger)]
     command = [sys.executable, "-P", "-m", "fxtio", "run", "-q", "-o", str(tmp_path / "run.fxt"), *given, str(program)]
-    of_command = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    of_command = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     options = f'{{"dump_on": {triggers!s}}}'.replace("'", '"')
     environment = os.environ | {"FXTIO": str(tmp_path / "env.fxt"), "FXTIO_OPTIONS": options}
     source = f"from fxtio.tracer import startup; startup.start_from_environment(); exec(open({str(program)!r}).read())"
     of_environment = subprocess.run(
-        [sys.executable, "-P", "-c", source], capture_output=True, text=True, timeout=60, env=environment, check=False
+        [sys.executable, "-P", "-c", source],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment,
+        check=False,
     )
     for done, name in ((of_command, "run"), (of_environment, "env")):
         assert done.returncode == 1

@@ -85,6 +85,7 @@ PATCHED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("patch", PATCHED)
 def test_what_a_program_patches_is_not_called(patch: str, out: Path) -> None:
     source = f"import math{FRESH}{textwrap.dedent(PATCHED[patch])}"

@@ -148,6 +148,24 @@ def test_the_program_ends_when_recordings_of_threads_are_finished(out: Path) -> 
     check_trace(out)
 
 
+@pytest.mark.parametrize("call", ["fxtio.start(OUT)", "fxtio.tracing(OUT).__enter__()"])
+def test_nothing_is_recorded_when_the_interpreter_has_ended(call: str, out: Path) -> None:
+    source = f"""
+    fxtio.start, fxtio.tracing
+    class Last:
+        def __del__(self, fxtio=fxtio, OUT=OUT):
+            try:
+                {call}
+            except RuntimeError as error:
+                print(error)
+            else:
+                print("no error")
+    kept = Last()
+    """
+    assert fine(source, out) == ("no error\n" if "tracing" in call else "Python is shutting down\n")
+    assert list(out.parent.iterdir()) == []
+
+
 SLOW_DUMP = """
 fxtio.start(OUT, dump_on=["SIGUSR1"])
 when("os.rename", "." + Path(OUT).stem + "-1", act)

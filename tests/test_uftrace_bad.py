@@ -25,7 +25,7 @@ from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 RECORD = 16
 
@@ -41,6 +41,7 @@ def read_everything(trace: UftraceTrace) -> tuple[int, dict[str, int]]:
     return count, counts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["args-all-v013", "thread-v019", "synth-events", "old-v05-fork", "dlopen-v013"])
 def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
     count, _ = read_everything(opened(name))
@@ -61,6 +62,7 @@ def test_every_missing_file_is_survived(name: str, tmp_path: Path) -> None:
             assert rules["uftrace.task.none"] == 1
 
 
+@pytest.mark.full
 def test_a_cut_file_gives_all_whole_records(tmp_path: Path) -> None:
     minimal(tmp_path / "t", records=5)
     raw = (tmp_path / "t" / "1.dat").read_bytes()
@@ -368,6 +370,7 @@ def mutations() -> st.SearchStrategy[list[tuple[int, int]]]:
     return st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=20)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("file", ["1.dat", "info", "task.txt", "prog.sym", "sid-0000000000000001.map", "events.txt"])
 @given(changes=mutations(), cut=st.integers(0, 3))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)

@@ -25,6 +25,7 @@ def finished(opened: Opened) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in opened.writer.path.iterdir()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_texts_are_refused_as_a_whole_or_read_again(odd: str, tmp_path: Path) -> None:
     expected = finished(begun(tmp_path / "without"))

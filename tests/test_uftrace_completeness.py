@@ -279,6 +279,7 @@ def small_fields() -> list[Any]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "at", "field"), small_fields())
 def test_every_field_of_a_small_file_is_in_a_table(name: str, at: int, field: str, tmp_path: Path) -> None:
     items, to_bytes = SMALL[name]

@@ -89,6 +89,7 @@ def test_only_regular_files_are_copied(tmp_path: Path) -> None:
     assert contents(tmp_path / "copy") == contents(UFTRACE / "thread-v019")
 
 
+@pytest.mark.full
 @given(seed=st.integers(0, 2**32))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 @pytest.mark.parametrize("name", ["args-all-v013", "fork-v013", "synth-big-endian", "synth-perf", "old-v05-fork"])

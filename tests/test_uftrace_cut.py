@@ -57,6 +57,7 @@ def ranges(path: Path, count: int = 3) -> list[tuple[int, int]]:
     return [(start, max(end, start + 1)) for start, end in chosen]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", [*SHAPES, *SAMPLES], ids=lambda source: getattr(source, "name", source))
 def test_a_cut_has_the_calls_of_the_range(source: Any, tmp_path: Path) -> None:
     path = source if isinstance(source, Path) else make(tmp_path / "whole", source)
@@ -81,6 +82,7 @@ def test_a_cut_has_the_calls_of_the_range(source: Any, tmp_path: Path) -> None:
         assert faults[1].findings.counts.keys() <= known
 
 
+@pytest.mark.full
 @judge.needs_uftrace
 @pytest.mark.parametrize("shape", ["calls", "recursion", "args", "program"])
 def test_uftrace_reports_the_calls_of_the_range(shape: str, tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def plain(value: Any) -> Any:
     return float(value) if isinstance(value, bool | int) else value
 
 
+@pytest.mark.full
 @pytest.mark.once
 @needs_uftrace
 def test_uftrace_prints_them(tmp_path: Path) -> None:

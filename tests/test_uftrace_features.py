@@ -30,6 +30,7 @@ def slices(path: Path) -> list[tuple[int, str, str]]:
     return [(row["tid"], row["name"], row["state"]) for row in trace.table("slices").rows()]
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_names_of_values_pointers_and_structures(tmp_path: Path) -> None:
     values: list[Any] = ["RED", 3, 7, 12, -5, -1, 0, 4]
@@ -49,6 +50,7 @@ def test_names_of_values_pointers_and_structures(tmp_path: Path) -> None:
     assert replayed(tmp_path / "t") == [f"[   100] | paint({name}, &paint, Point{{...}}) = {name};" for name in names]
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_of_several_definitions_uftrace_shows_the_same(tmp_path: Path) -> None:
     text = "enum color {NONE=0,RED=1,ROT=1,GREEN=2};enum color {OTHER=1};enum next {A=5,B,C=B}"
@@ -79,6 +81,7 @@ def test_values_by_name_must_exist(tmp_path: Path) -> None:
         writer.enum("color", COLORS)
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_places_in_source_files(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
@@ -110,6 +113,7 @@ def test_places_in_source_files(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_a_library_that_is_loaded(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t", program="/usr/bin/game") as writer:
@@ -145,6 +149,7 @@ def test_a_library_that_is_loaded(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_a_child_that_runs_another_program(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t", program="/usr/bin/game") as writer:
@@ -193,6 +198,7 @@ def test_a_child_that_runs_another_program(tmp_path: Path) -> None:
     assert len(lines) == len(set(lines)) == 8
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_events_by_the_names_of_their_values(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
@@ -252,6 +258,7 @@ def test_the_values_of_each_event_come_back(event: int, order: Any) -> None:
                 assert encode_values(event, values, order, size) == bytes(range(length))
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_the_kernel(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:

@@ -25,7 +25,7 @@ from support import uftrace_dump
 from support.uftrace_judge import VIEWS, compile_c, needs_compiler, needs_uftrace, record, run, views
 from support.uftrace_samples import SAMPLES, UFTRACE, flame, from_calls, minimal, opened, plain, reference_flame
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.full, pytest.mark.once]
 
 # The commands of Debian's uftrace 0.13 that fail for a directory, and why.
 WITHOUT = {

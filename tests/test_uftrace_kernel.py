@@ -40,6 +40,7 @@ def test_functions_of_the_kernel(tmp_path: Path) -> None:
     assert not trace.findings
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_uftrace_reads_them(tmp_path: Path) -> None:
     kernel_trace(tmp_path / "t")
@@ -236,6 +237,7 @@ def test_any_scheduler_file_is_survived(raw: bytes) -> None:
     assert bool(findings) == (complete != raw)
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_uftrace_shows_scheduler_events(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:

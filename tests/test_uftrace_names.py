@@ -242,6 +242,7 @@ def shown_by_uftrace(names: list[str], target: Path) -> list[str]:
     return re.findall(r"\[entry\] (.*)\([0-9a-f]+\) depth", text)
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_legacy_rust_names_are_those_of_uftrace(tmp_path: Path) -> None:
     """uftrace 0.13 shows traits, which newer versions leave out, and does not decode Unicode."""
@@ -250,6 +251,7 @@ def test_legacy_rust_names_are_those_of_uftrace(tmp_path: Path) -> None:
     assert shown == [LEGACY[name] for name in names]
 
 
+@pytest.mark.full
 @needs_uftrace
 @needs_compiler
 @pytest.mark.skipif(not available(), reason="pydemumble is not installed")

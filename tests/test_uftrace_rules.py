@@ -18,7 +18,7 @@ from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.info import HEADER_SIZE
 from fxtio.uftrace.records import Event, encode
 from fxtio.uftrace.rules import check
-from support.limits import processor_seconds
+from support.limits import PATIENCE, processor_seconds
 from support.uftrace_judge import PROGRAM, needs_uftrace
 from support.uftrace_samples import minimal, opened
 
@@ -32,7 +32,7 @@ def run(directory: Path, command: str, *options: str) -> Outcome:
     assert PROGRAM, "uftrace is required, but not installed"
     done = subprocess.run(
         [PROGRAM, command, "--no-pager", "--color=no", *options, "-d", str(directory)],
-        capture_output=True, timeout=60, check=False, cwd=directory,
+        capture_output=True, timeout=PATIENCE, check=False, cwd=directory,
         env={"PATH": os.environ["PATH"], "TERM": "dumb", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
     )  # fmt: skip
     return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
@@ -142,6 +142,7 @@ def test_every_rule_about_uftrace_is_judged() -> None:
     assert [*JUDGES] == [rule.id for rule in rules_of("uftrace").values() if rule.level == "interop:uftrace"]
 
 
+@pytest.mark.full
 @needs_uftrace
 @pytest.mark.parametrize("rule", JUDGES)
 def test_uftrace_goes_wrong(rule: str, tmp_path: Path) -> None:
@@ -149,6 +150,7 @@ def test_uftrace_goes_wrong(rule: str, tmp_path: Path) -> None:
     JUDGES[rule](tmp_path / "t")
 
 
+@pytest.mark.full
 @needs_uftrace
 def test_uftrace_reads_what_is_not_broken(tmp_path: Path) -> None:
     BREAKS["uftrace.source.cut"](tmp_path / "t")
@@ -163,6 +165,7 @@ def findings_of(directory: Path) -> set[str]:
     return {*trace.findings.counts}
 
 
+@pytest.mark.full
 def test_hostile_directories_are_checked_in_little_time(tmp_path: Path) -> None:
     """Very many events of different numbers, and very many lines that begin a block."""
     target = minimal(tmp_path / "t")

@@ -344,6 +344,7 @@ def test_modules_and_files_given_by_the_caller(tmp_path: Path) -> None:
     assert trace.table("slices")["state"].to_list() == ["open", "open"]
 
 
+@pytest.mark.full
 def test_many_tasks_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.uftrace.new_trace._BUFFERED", 8)
     with UftraceWriter(tmp_path / "t") as writer:

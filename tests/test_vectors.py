@@ -312,6 +312,7 @@ def test_a_small_file_has_the_expected_records(name: str) -> None:
             assert plain(record) == plain(record_of(entry))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_resolved(name: str) -> None:
     data = (FXT / name).read_bytes()

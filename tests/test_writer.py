@@ -31,6 +31,7 @@ from fxtio.fxt import records as rec
 from fxtio.fxt.enums import BlobType
 from fxtio.fxt.records import Int32Argument, KoidArgument, NullArgument, StringArgument, Thread
 from support.fxt_bad import MIB, memory
+from support.limits import PATIENCE
 
 PREAMBLE = [rec.Magic(), rec.ProviderInfo(1, "fxtio"), rec.ProviderSection(1), rec.Initialization(10**9)]
 DEFINITIONS = rec.String | rec.ThreadRecord
@@ -212,7 +213,7 @@ with fxtio.create("-", format="fxt") as writer:
     writer.thread(1, 2).instant("name", 5)
 print("behind")
 """
-    run = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, timeout=60)
+    run = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, timeout=PATIENCE)
     trace, behind, rest = run.stdout.partition(b"behind")
     assert (behind, rest.strip()) == (b"behind", b"")
     assert read(trace) == [*PREAMBLE, instant("name", 5)]

@@ -147,6 +147,7 @@ def is_accepted(writer: FxtWriter, name: str, attempt: Attempt) -> bool:
     return True
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("cls", "method", "parameter"), PLACES, ids=str)
 def test_a_call_is_accepted_or_refused_as_a_whole(cls: type, method: str, parameter: str) -> None:
     good = dict(CALLS[cls][method])

@@ -183,6 +183,7 @@ def test_a_large_blob_is_not_copied(write: Callable[[FxtWriter, bytes], object],
     assert [record.payload for record in records if hasattr(record, "payload")] == [payload]
 
 
+@pytest.mark.full
 def test_a_blob_over_256_mib_is_read_again(tmp_path: Path) -> None:
     size = 257 * MIB
     with fxtio.create(tmp_path / "made.fxt") as writer:

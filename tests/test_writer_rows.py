@@ -136,6 +136,7 @@ def test_arguments_of_every_type() -> None:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rows", [1000, 70_000])
 def test_more_strings_and_threads_than_the_tables_have_slots(rows: int) -> None:
     numbers = np.arange(rows)
@@ -151,6 +152,7 @@ def test_more_strings_and_threads_than_the_tables_have_slots(rows: int) -> None:
     assert (table["ticks"] == numbers).all()
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # slow to measure
 @pytest.mark.once
 def test_many_more_names_than_slots() -> None:

@@ -141,6 +141,7 @@ NEEDS_ROOM: dict[str, Callable[[FxtWriter], object]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("room", [1, 2, 17, 30, 31, 32, 33])
 @pytest.mark.parametrize("write", NEEDS_ROOM.values(), ids=NEEDS_ROOM)
@@ -158,6 +159,7 @@ def test_a_record_at_the_end_of_the_string_table(write: Callable[[FxtWriter], ob
     assert plain(records[-1]) == (2, "filler 0", "filler 1", {"name": "filler 2"})
 
 
+@pytest.mark.full
 def test_slots_are_reused() -> None:
     count = 2 * MAX_STRING_SLOT + 100
     out = io.BytesIO()

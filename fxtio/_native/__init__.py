@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fxtio._native.python import (
+        choose_rows,
         copy_rows,
         distinct,
         gather,
+        group_rows,
         interleave,
         late,
         list_slices,
@@ -44,8 +46,8 @@ _WALK_ENDS = ("END", "ZERO", "PARTIAL", "FULL")
 """The reasons why a walk stopped, see `fxtio._native.constants.WalkEnd`."""
 
 _KERNELS = (
-    "copy_rows", "distinct", "gather", "interleave", "late", "list_slices", "match", "nest", "pair", "sum_rows",
-    "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
+    "choose_rows", "copy_rows", "distinct", "gather", "group_rows", "interleave", "late", "list_slices", "match",
+    "nest", "pair", "sum_rows", "tally", "unroll", "walk", "walk_chunks", "walk_many", "walk_payloads",
 )  # fmt: skip
 
 
@@ -70,9 +72,11 @@ __all__ = [
     "IMPLEMENTATION",
     "PARTIAL",
     "ZERO",
+    "choose_rows",
     "copy_rows",
     "distinct",
     "gather",
+    "group_rows",
     "interleave",
     "late",
     "list_slices",

@@ -23,7 +23,16 @@ on_call_over: Callable[..., Any]
 
 @final
 class Site:
-    def __new__(cls, category: str, name: str, keys: tuple[str, ...] = (), /) -> Self: ...
+    def __new__(
+        cls,
+        category: str,
+        name: str,
+        keys: tuple[str, ...] = (),
+        /,
+        *,
+        file: str | None = None,
+        line: int = 0,
+    ) -> Self: ...
 
 @final
 class Span:
@@ -54,8 +63,8 @@ def start(
     without: Collection[str] | None,
     thread_hook: Callable[[int], bool] | None,
     value_hook: Callable[[Any], str] | None,
-    task_hook: Callable[[], tuple[int, tuple[int, ...]]] | None,
-    wait_hook: Callable[[Any], tuple[int, ...]] | None,
+    task_hook: Callable[[], None] | None,
+    wait_hook: Callable[[Any], tuple[Any, ...]] | None,
     slow: int,
     slow_hook: Callable[[str, int], tuple[Site, tuple[Any, ...]] | None] | None,
     interrupt_hook: Callable[[BaseException], bool],
@@ -86,9 +95,18 @@ def record(kind: int, site: Site, values: tuple[Any, ...], id: int | None, /) ->
 def collection(begin: Site, end: Site, phase: str, info: dict[str, Any], /) -> None: ...
 def message(text: str, /) -> bool: ...
 def task_track() -> int: ...
+def know_asyncio(
+    running_loop: Callable[[], Any],
+    task_of_loop: Callable[[Any], Any],
+    name_of_task: Callable[[Any], str],
+    coroutine_of_task: Callable[[Any], Any],
+    task_type: type,
+    future_type: type,
+    /,
+) -> None: ...
 def watch(code: CodeType, site: Site | None, names: tuple[str, ...] | None, result: bool, /) -> None: ...
 def functions(
-    hook: Callable[[CodeType], Site | None] | None,
+    hook: Callable[[CodeType], Site | tuple[Site, tuple[str, ...] | None, bool] | None] | None,
     c_hook: Callable[[Any], Site | None] | None,
     max_depth: int,
     min_ticks: int,

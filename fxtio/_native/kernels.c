@@ -144,6 +144,81 @@ static PyObject *gather(PyObject *module, PyObject *const *args, Py_ssize_t narg
     Py_RETURN_NONE;
 }
 
+/* Sort rows by their kinds; see python.py. */
+static PyObject *group_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {{"kind", 1, 0}, {"order", 8, 1}, {"begins", 8, 1}};
+    enum { KIND, ORDER, BEGINS, COUNT };
+    if (nargs != COUNT) {
+        PyErr_SetString(PyExc_TypeError, "group_rows takes 3 arguments");
+        return NULL;
+    }
+    Array a[COUNT];
+    if (arrays_open(a, args, specs, COUNT) < 0)
+        return NULL;
+    const int8_t *kind = a[KIND].view.buf;
+    int64_t *order = a[ORDER].view.buf, *begins = a[BEGINS].view.buf;
+    Py_ssize_t rows = a[KIND].count, kinds = a[BEGINS].count - 1;
+    int64_t next[INT8_MAX + 2] = {0}; /* by kind + 1, negative ones together in the first */
+    int valid = a[ORDER].count == rows && kinds >= 0 && kinds <= INT8_MAX + 1;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; valid && row < rows; row++) {
+        next[kind[row] < 0 ? 0 : kind[row] + 1]++;
+        valid = kind[row] < kinds;
+    }
+    if (valid) {
+        int64_t total = 0;
+        for (Py_ssize_t group = 0; group <= kinds; group++) {
+            int64_t count = next[group];
+            next[group] = total;
+            total += count;
+            begins[group] = total;
+        }
+        for (Py_ssize_t row = 0; row < rows; row++)
+            order[next[kind[row] < 0 ? 0 : kind[row] + 1]++] = row;
+    }
+    Py_END_ALLOW_THREADS
+    arrays_close(a, COUNT);
+    if (!valid) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ, or a kind has no begin");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Find the rows of some kinds; see python.py. */
+static PyObject *choose_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    (void)module;
+    static const ArraySpec specs[] = {{"kind", 1, 0}, {"chosen", 1, 0}, {"rows", 8, 1}};
+    enum { KIND, CHOSEN, ROWS, COUNT };
+    if (nargs != COUNT) {
+        PyErr_SetString(PyExc_TypeError, "choose_rows takes 3 arguments");
+        return NULL;
+    }
+    Array a[COUNT];
+    if (arrays_open(a, args, specs, COUNT) < 0)
+        return NULL;
+    const int8_t *kind = a[KIND].view.buf, *chosen = a[CHOSEN].view.buf;
+    int64_t *out = a[ROWS].view.buf;
+    Py_ssize_t rows = a[KIND].count, kinds = a[CHOSEN].count, found = 0;
+    uint8_t is_chosen[UINT8_MAX + 1] = {0}; /* by kind, negative ones behind the others */
+    for (Py_ssize_t each = 0; each < kinds && each <= INT8_MAX; each++)
+        is_chosen[each] = chosen[each] != 0;
+    int valid = a[ROWS].count == rows;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; valid && row < rows; row++) {
+        out[found] = row; /* without a branch, which would often be foretold wrongly */
+        found += is_chosen[(uint8_t)kind[row]];
+    }
+    Py_END_ALLOW_THREADS
+    arrays_close(a, COUNT);
+    if (!valid) {
+        PyErr_SetString(PyExc_ValueError, "lengths differ");
+        return NULL;
+    }
+    return PyLong_FromSsize_t(found);
+}
+
 /* Copy runs of words one behind the other; see python.py. */
 static PyObject *copy_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     (void)module;
@@ -246,6 +321,8 @@ static PyObject *walk_many(PyObject *module, PyObject *const *args, Py_ssize_t n
 static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, "See fxtio._native.python.walk."},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, "See fxtio._native.python.gather."},
+    {"group_rows", (PyCFunction)(void (*)(void))group_rows, METH_FASTCALL, "See fxtio._native.python.group_rows."},
+    {"choose_rows", (PyCFunction)(void (*)(void))choose_rows, METH_FASTCALL, "See fxtio._native.python.choose_rows."},
     {"copy_rows", (PyCFunction)(void (*)(void))copy_rows, METH_FASTCALL, "See fxtio._native.python.copy_rows."},
     {"walk_many", (PyCFunction)(void (*)(void))walk_many, METH_FASTCALL, "See fxtio._native.python.walk_many."},
     {"walk_payloads", (PyCFunction)(void (*)(void))walk_payloads, METH_FASTCALL,

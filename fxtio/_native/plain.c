@@ -204,7 +204,7 @@ PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs) 
 typedef struct {
     const int64_t *rows, *slots;
     Py_ssize_t definitions, next;
-    int64_t *now; /* by slot, the definition in effect, -1 for one from before the batch */
+    int64_t *now; /* by slot, the definition in effect, -1 for one from before the batch; NULL without definitions */
     int8_t *used; /* by definition */
     int8_t *earlier; /* by slot, whether its definition from before the batch is used */
     uint64_t room;
@@ -223,7 +223,7 @@ static inline void define_until(SlotUses *uses, int64_t row) {
 static inline uint64_t note_use(SlotUses *uses, uint64_t slot) {
     if (slot >= uses->room)
         return (slot - uses->room + 7) / 8;
-    if (slot > 0 && uses->now[slot] >= 0)
+    if (slot > 0 && uses->now != NULL && uses->now[slot] >= 0)
         uses->used[uses->now[slot]] = 1;
     else if (slot > 0)
         uses->earlier[slot] = 1;
@@ -286,9 +286,10 @@ PyObject *find_uses(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
                 rules_fit(source.header, source.rules, types);
     for (int i = 0; i < 2; i++) {
         const Array *of = &a[STRINGS + 5 * i];
-        uses[i] = (SlotUses){of[0].view.buf, of[1].view.buf, of[0].count, 0, of[2].view.buf,
-                             of[3].view.buf, of[4].view.buf, (uint64_t)of[2].count};
-        valid = valid && of[1].count == of[0].count && of[3].count == of[0].count && of[4].count == of[2].count;
+        uses[i] = (SlotUses){of[0].view.buf, of[1].view.buf, of[0].count, 0, of[0].count > 0 ? of[2].view.buf : NULL,
+                             of[3].view.buf, of[4].view.buf, (uint64_t)of[4].count};
+        valid = valid && of[1].count == of[0].count && of[3].count == of[0].count &&
+                (of[0].count == 0 || of[2].count == of[4].count);
         memset(of[2].view.buf, 0xff, (size_t)of[2].view.len); /* -1 in each */
     }
     const int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;

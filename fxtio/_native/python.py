@@ -99,6 +99,46 @@ def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
     words.take(index, out=out, mode="clip")
 
 
+def choose_rows(kind: Array, chosen: Array, rows: Array) -> int:
+    """Find the rows of some kinds.
+
+    Args:
+        kind: the kind of each row (int8); those that `chosen` does not have are none of them.
+        chosen: by kind, whether it is one of them (bool).
+        rows: filled with the numbers of the rows, ascending (int64, as long as `kind`); the rest means nothing.
+
+    Returns:
+        The number of these rows.
+
+    Raises:
+        ValueError: lengths differ.
+    """
+    if len(rows) != len(kind):
+        raise ValueError("lengths differ")
+    is_chosen = np.zeros(256, bool)
+    is_chosen[: len(chosen[:128])] = chosen[:128]
+    found = np.flatnonzero(is_chosen[kind.view(np.uint8)])
+    rows[: len(found)] = found
+    return len(found)
+
+
+def group_rows(kind: Array, order: Array, begins: Array) -> None:
+    """Sort rows by their kinds; rows of a kind stay in order.
+
+    Args:
+        kind: the kind of each row (int8).
+        order: filled with the numbers of the rows (int64, same length); those of negative kinds come first, mixed.
+        begins: filled with where the rows of each kind begin in `order`, for one kind more than there are (int64).
+
+    Raises:
+        ValueError: lengths differ, or a kind has no begin.
+    """
+    if len(order) != len(kind) or not len(begins) or int(kind.max(initial=-1)) >= len(begins) - 1:
+        raise ValueError("lengths differ, or a kind has no begin")
+    order[:] = np.argsort(np.maximum(kind, -1), kind="stable")
+    begins[:] = kind[order].searchsorted(np.arange(len(begins)))
+
+
 def walk_chunks(
     numbers: Array, start: int, size: int, count_place: int, value_place: int, at: Array, count: Array, value: Array
 ) -> tuple[int, int]:
@@ -413,9 +453,11 @@ def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
 
 
 __all__ = [
+    "choose_rows",
     "copy_rows",
     "distinct",
     "gather",
+    "group_rows",
     "interleave",
     "late",
     "list_slices",

@@ -74,6 +74,10 @@ def _run_program(arguments: list[str]) -> int:
 
         options = parse(arguments)
     try:
+        if options.open:
+            from fxtio.cli.run_and_open import run_and_open
+
+            return run_and_open(arguments, options)
         start = run.run(options)
     except FxtioError as error:
         return _refuse(str(error))

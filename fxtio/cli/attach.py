@@ -23,7 +23,7 @@ listens for this if it was started with FXTIO=wait in its environment, or has us
 Python 3.14 on, other programs can be recorded as well, if they can import fxtio.
 """
 
-_NOT_HERE = frozenset({"--dump-on", "--no-children", "--quiet", "-m", "-c", "program"})
+_NOT_HERE = frozenset({"--dump-on", "--no-children", "--open", "--quiet", "-m", "-c", "program"})
 """Arguments of `fxtio run` that make no sense for a program that runs already."""
 
 _INTERVAL = 0.05
@@ -123,14 +123,8 @@ def _finish(live: Path, counts: dict[str, Any], duration_ns: int) -> None:
     from fxtio.tracer.session import report_summary
 
     recovered = recover(live)
-    values: dict[str, Any] = {
-        "duration_ns": duration_ns,
-        "lost": 0,
-        "cut": 0,
-        "dropped": 0,
-        "inlined": 0,
-        "unmatched": (),
-    } | counts
+    values: dict[str, Any] = {"duration_ns": duration_ns, "lost": 0, "cut": 0, "dropped": 0, "inlined": 0}
+    values |= {"unmatched": ()} | counts
     report_summary(Summary(path=recovered.path, events=recovered.events, is_estimate=False, parts=0, left=(), **values))
 
 

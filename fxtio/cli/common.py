@@ -136,16 +136,21 @@ def add_selection(parser: ArgumentParser, *ends: str) -> None:
         "trace, or a wall-clock time such as 14:03:05.2. A name may be a pattern such as\n"
         "'net*'; one that begins with ! excludes. Options for names may be repeated.",
     )
-    group.add_argument("--from", dest="begin", type=_moment, metavar="TIME", help="only what is at this time or later")
+    group.add_argument("--from", dest="begin", type=moment, metavar="TIME", help="only what is at this time or later")
     help_to = "only what is before this time; +50ms is 50 ms after --from"
-    group.add_argument(*(ends or ("--until", "--to")), dest="end", type=_moment, metavar="TIME", help=help_to)
+    group.add_argument(*(ends or ("--until", "--to")), dest="end", type=moment, metavar="TIME", help=help_to)
     for option, attribute, what in _PATTERN_OPTIONS:
         group.add_argument(
             f"--{option}", dest=attribute, action="append", default=[], metavar="NAME", help=f"only {what}"
         )
 
 
-def _moment(text: str) -> Moment:
+def moment(text: str) -> Moment:
+    """Parse a time from the command line, see `fxtio.selection.Moment`.
+
+    Raises:
+        ArgumentTypeError: the text is not a time.
+    """
     from fxtio.selection import Moment, SelectionError
 
     try:
@@ -168,6 +173,19 @@ def selection_of(options: Namespace, trace: Trace) -> Selection:
     if isinstance(trace, FileReader) and (has_range or options.threads or options.processes):
         trace.reads_again = True
     return selection_within(options, lambda: trace.info)
+
+
+def selects(options: Namespace) -> bool:
+    """Return whether an option of `add_selection` was given."""
+    return bool(selection_arguments(options))
+
+
+def selection_arguments(options: Namespace) -> list[str]:
+    """Return the arguments that select what the options of `add_selection` select."""
+    arguments = [f"--{name}={time.text}" for name, time in (("from", options.begin), ("until", options.end)) if time]
+    for option, attribute, _ in _PATTERN_OPTIONS:
+        arguments += [f"--{option}={pattern}" for pattern in getattr(options, attribute)]
+    return arguments
 
 
 def selection_within(options: Namespace, summary: Callable[[], TraceInfo]) -> Selection:

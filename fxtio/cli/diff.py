@@ -16,6 +16,7 @@ from fxtio.cli.compared import (
     print_differences,
     side_of,
 )
+from fxtio.cli.seeing import suggest_open
 
 NAME = "diff"
 HELP = "Compare runs of a program: what got slower, faster, more or fewer, new or gone"
@@ -59,6 +60,8 @@ def run(options: Namespace) -> int:
             print()
         counts = Counter(str(each.change) for each in differences)
         print(", ".join(f"{number:,} {change}" for change, number in counts.items()) or "there are no slices")
+        for each in changed[:1]:
+            suggest_open(sides[0 if each.change is Change.GONE else 1][0], each.name)
     return max(before.code, after.code, FOUND if changed else FINE)
 
 

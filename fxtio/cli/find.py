@@ -17,6 +17,7 @@ from fxtio.cli.answers import (
     selection_in,
 )
 from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
+from fxtio.cli.seeing import suggest_open
 from fxtio.report import printable, seconds, short_duration
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NAME = "find"
 HELP = "Find slices, instants and log messages by name, argument, duration and time"
 
 _ORDERS = ("longest", "time")
-_COLUMNS = ("kind", "time", "duration", "thread", "category", "name", "arguments", "ancestors")
+_COLUMNS = ("kind", "time", "duration", "thread", "category", "name", "arguments", "ancestors", "defined_in")
 _MAX_TEXT = 120
 
 
@@ -87,7 +88,11 @@ def run(options: Namespace) -> int:
         print_csv(_COLUMNS, ([_csv_cell(value) for value in _json(hit).values()] for hit in hits.rows))
     else:
         _print(timeline.name, hits, origin, with_ancestors=options.ancestors)
-    return print_end(timeline, sentence)
+    code = print_end(timeline, sentence)
+    shown = next((hit for hit in hits.rows if hit.kind != "log"), None)
+    if shown is not None:
+        suggest_open(options.file, shown.name, after=shown.time - origin)
+    return code
 
 
 def _json(hit: Hit) -> dict[str, Any]:
@@ -100,6 +105,7 @@ def _json(hit: Hit) -> dict[str, Any]:
         "name": json_value(hit.name),
         "arguments": {printable(name): json_value(value) for name, value in hit.arguments.items()},
         "ancestors": [json_value(name) for name in hit.ancestors],
+        "defined_in": json_value(hit.defined_in),
     }
 
 
@@ -116,16 +122,25 @@ def _print(name: str, hits: Hits, origin: int, *, with_ancestors: bool) -> None:
     headers = [">time", ">duration", "thread", "name", "arguments"]
     if with_ancestors:
         headers.append("within")
-    print_table(headers, [_cells(hit, origin, with_ancestors=with_ancestors) for hit in hits.rows])
+    with_places = any(hit.defined_in for hit in hits.rows)
+    if with_places:
+        headers.append("defined in")
+    rows = [_cells(hit, origin, with_ancestors=with_ancestors, with_places=with_places) for hit in hits.rows]
+    print_table(headers, rows)
     if hits.count > len(hits.rows):
         print(f"and {hits.count - len(hits.rows):,} more (-n all)")
 
 
-def _cells(hit: Hit, origin: int, *, with_ancestors: bool) -> list[int | str]:
-    arguments = " ".join(f"{name}={_shown(value)}" for name, value in hit.arguments.items())
+def _cells(hit: Hit, origin: int, *, with_ancestors: bool, with_places: bool) -> list[int | str]:
+    from fxtio.timeline.answers.places import FILE, LINE, short_place
+
+    shown = {name: value for name, value in hit.arguments.items() if not with_places or name not in (FILE, LINE)}
+    arguments = " ".join(f"{name}={_shown(value)}" for name, value in shown.items())
     lasts = "-" if hit.duration is None else short_duration(hit.duration)
     row: list[int | str] = [f"{seconds(hit.time - origin)} s", lasts, hit.place, _cut(hit.name or ""), _cut(arguments)]
-    return [*row, " > ".join(hit.ancestors)] if with_ancestors else row
+    if with_ancestors:
+        row.append(" > ".join(hit.ancestors))
+    return [*row, short_place(hit.defined_in)] if with_places else row
 
 
 def _shown(value: Any) -> str:

@@ -20,6 +20,7 @@ COMMANDS = (
     "tree",
     "find",
     "timeline",
+    "open",
     "dump",
     "explain",
     "stats",

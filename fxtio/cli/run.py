@@ -51,6 +51,20 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         "--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder"
     ),
     _declare(
+        "--args",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the arguments of this function, or of all in this module, file or folder",
+    ),
+    _declare(
+        "--results",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="record the results of this function, or of all in this module, file or folder",
+    ),
+    _declare(
         "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
     ),
     _declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
@@ -60,6 +74,7 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     _declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
     _declare("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms"),
     _declare("--no-children", action=_SWITCH, help="do not record the processes that the program starts"),
+    _declare("--open", action=_SWITCH, help="show the trace in a browser when the program has ended, see `fxtio open`"),
     _declare("-q", "--quiet", action=_SWITCH, help="do not print at the end what was recorded"),
     _declare("-m", dest="module", nargs=_REST, metavar="MODULE ...", help="run a module, with arguments"),
     _declare("-c", dest="code", nargs=_REST, metavar="CODE ...", help="run this code, with arguments"),
@@ -208,6 +223,8 @@ def recording_options(options: Any) -> Any:
         c_functions=options.c_functions,
         include=options.include,
         exclude=options.exclude,
+        args=options.args,
+        results=options.results,
         max_depth=options.max_depth,
         min_duration=options.min_duration,
         max_size=options.max_size,

@@ -19,6 +19,7 @@ from fxtio.cli.answers import (
     value_text,
 )
 from fxtio.cli.common import FINE, UsageError, add_examples, add_input, opened_timeline, print_table
+from fxtio.cli.seeing import suggest_open
 from fxtio.report import printable
 
 if TYPE_CHECKING:
@@ -103,7 +104,10 @@ def run(options: Namespace) -> int:
         print_csv(answer.table.column_names, ([*row.values()] for row in answer.table.rows()))
     else:
         _print(options, timeline.name, answer, selection)
-    return print_end(timeline, sentence)
+    code = print_end(timeline, sentence)
+    if (options.by, answer.what) == ("name", "slices") and answer.table.num_rows:
+        suggest_open(options.file, answer.table["name"][0], options=options)
+    return code
 
 
 def _run_live(options: Namespace) -> int:
@@ -132,6 +136,8 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
         print()
         values = [column for column in _VALUES if column in shown]
         headers = [">calls", *(f">{column}" for column in values), ">share", printable(options.by)]
+        if "place" in shown:
+            headers.append("defined in")
         print_table(headers, [_cells(row, values, answer.unit) for row in shown.rows()])
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
@@ -145,4 +151,9 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
 
 def _cells(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
     numbers = [value_text(row[column], unit) for column in values]
-    return [row["calls"], *numbers, f"{row['share']:.1%}", row["name"]]
+    cells: list[int | str] = [row["calls"], *numbers, f"{row['share']:.1%}", row["name"]]
+    if "place" in row:
+        from fxtio.timeline.answers.places import short_place
+
+        cells.append(short_place(row["place"]))
+    return cells

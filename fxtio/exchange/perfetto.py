@@ -184,7 +184,7 @@ class Exporter(TrackEventExporter):
         for process, name in enumerate(registry.process_names()):
             if self._processes.get(process) != name:
                 self._processes[process] = name
-                fields = number_field(_Owner.PID, self._number(registry.process_id(process)))
+                fields = self._number_field(_Owner.PID, registry.process_id(process))
                 fields += bytes_field(_Owner.PROCESS_NAME, self._texts.text(name)) if name >= 0 else b""
                 uuid = _PROCESS_UUIDS + process + 1
                 packets.append(number_field(_Descriptor.UUID, uuid) + bytes_field(_Descriptor.PROCESS, fields))
@@ -234,9 +234,16 @@ class Exporter(TrackEventExporter):
         name = self._registry.thread_names()[thread]
         self._threads[thread] = (track, name)
         info = self._registry.thread_info(thread)
-        owner = number_field(_Owner.PID, self._number(info.pid)) + number_field(_Owner.TID, self._number(info.tid))
+        owner = self._number_field(_Owner.PID, info.pid) + self._number_field(_Owner.TID, info.tid)
         owner += bytes_field(_Owner.THREAD_NAME, self._texts.text(name)) if name >= 0 else b""
         return bytes_field(_Descriptor.THREAD, owner)
+
+    def _number_field(self, field: _Owner, number: int) -> bytes:
+        """Return the field with the number of a process or thread.
+
+        The number 0 stands in the file as well: Perfetto refuses a process or a thread without a number.
+        """
+        return number_field(field, self._number(number)) or number_field(field, 1)[:-1] + b"\0"
 
     def _number(self, number: int) -> int:
         """Return the number of a process or thread, which is a signed one of 32 bits."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -240,7 +241,7 @@ class ProviderName:
     name: str
 
 
-_MIN_SORTED = 4  # from so many classes on, sorting the rows costs less than a search for each class
+_FEW = 32  # the rows of a class are not worth sorting all rows if it has less than one in so many
 
 
 class Batch:
@@ -268,7 +269,7 @@ class Batch:
         kinds = frame.kind.tobytes()  # searching bytes for a number is much faster than comparing an array with it
         self._classes = [cls for kind, cls in enumerate(RECORDS.classes) if kind in kinds]
         self._order: Array | None = None  # all rows, class by class
-        self._bounds: list[int] = []  # where each class begins in them
+        self._begins: list[int] = []  # where each class begins in them
         self._string_slots: SlotLookup
         self._thread_slots: SlotLookup
         self._clocks: SlotLookup
@@ -294,14 +295,14 @@ class Batch:
 
     def rows(self, cls: type[Record]) -> Array:
         """Return the numbers of the batch's records of a class (int64, ascending)."""
-        kinds = self.frame.kind
-        if len(self._classes) < _MIN_SORTED:
-            return np.flatnonzero(kinds == KINDS[cls])
+        is_of_class = self.frame.kind == KINDS[cls]
+        if self._order is None and np.count_nonzero(is_of_class) * _FEW < len(self):
+            return np.flatnonzero(is_of_class)
         if self._order is None:
-            self._order = np.argsort(kinds, kind="stable")
-            self._bounds = kinds[self._order].searchsorted(np.arange(len(RECORDS.classes) + 1, dtype=np.int8)).tolist()
-        begin, end = self._bounds[KINDS[cls]], self._bounds[KINDS[cls] + 1]
-        return self._order[begin:end]
+            self._order, begins = np.empty(len(self), np.int64), np.empty(len(RECORDS.classes) + 1, np.int64)
+            _native.group_rows(self.frame.kind, self._order, begins)
+            self._begins = begins.tolist()
+        return self._order[self._begins[KINDS[cls]] : self._begins[KINDS[cls] + 1]]
 
     def classes(self) -> list[type[Record]]:
         """Return the record classes that occur."""

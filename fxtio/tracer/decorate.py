@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer import monitor
 from fxtio.tracer.backend import MISSING, recorder
+from fxtio.tracer.functions import place_of
 from fxtio.tracer.layout import ReturnKind
 
 if TYPE_CHECKING:
@@ -123,13 +124,12 @@ def _traced_function(
 ) -> Any:
     signature = _inspect("signature", target, follow_wrapped=False)
     keys = _unrecorded(_recorded_arguments, signature, args, skip, target.__qualname__)
-    site = recorder.Site(category, name or target.__qualname__, keys)
+    site = recorder.Site(category, name or target.__qualname__, keys, **place_of(target.__code__))
     if monitor.AVAILABLE:
         code = _own_code(target)
         recorder.watch(code, site, keys or None, result)
         _marked[id(code)] = code
-        if recorder.active() and monitor.acquire():
-            monitor.watch(code)
+        monitor.watch(code)  # after it was marked: a recording that starts meanwhile finds it there
         return target
     # The recording of a whole program must not record this function a second time.
     target.__code__ = target.__code__.replace()
@@ -238,5 +238,7 @@ def _recorded_arguments(
 def switch_on() -> None:
     """Begin to monitor the decorated functions."""
     if monitor.AVAILABLE and monitor.acquire():
-        for code in _marked.values():
-            monitor.watch(code)
+        for reference in _marked.valuerefs():  # not values(): another thread may decorate a function meanwhile
+            code = reference()
+            if code is not None:
+                monitor.watch(code)

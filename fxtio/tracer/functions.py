@@ -16,6 +16,7 @@ from functools import cache
 from types import CodeType, MethodDescriptorType, ModuleType
 from typing import Any
 
+from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer import greenlets, monitor, plain
 from fxtio.tracer.backend import recorder
 
@@ -33,6 +34,9 @@ _REMOTE_SCRIPT = "fxtio.tracer.attached"
 
 _OWN_MODULES = "fxtio."
 _SEPARATOR = os.sep
+_VARARGS, _VARKEYWORDS = 0x04, 0x08  # of inspect, which takes long to import
+_OWNERS = (("self",), ("cls",))
+_PLACE = 2  # arguments that say where the function is defined
 
 
 class Filter:
@@ -42,15 +46,42 @@ class Filter:
         include: modules (`app`, `app.*`), files and folders; everything if empty.
         exclude: modules, files and folders to leave out.  The machinery of imports and threads is left out unless it
             is included by name.
+        args: functions, modules, files and folders whose arguments are recorded as well.
+        results: functions, modules, files and folders whose results are recorded as well.
     """
 
-    def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        args: Iterable[str] = (),
+        results: Iterable[str] = (),
+    ) -> None:
         self._include = tuple(map(_Pattern, include))
         self._exclude = tuple(map(_Pattern, exclude))
+        self._args = tuple(map(_Pattern, args))
+        self._results = tuple(map(_Pattern, results))
 
-    def unmatched(self) -> list[str]:
-        """Return what to include that was not found in the program so far."""
-        return [pattern.text for pattern in self._include if not pattern.is_used]
+    def unmatched(self) -> list[tuple[str, str]]:
+        """Return what was not found in the program so far, as pairs of an option and what it names."""
+        options = {"include": self._include, "args": self._args, "results": self._results}
+        return [(name, each.text) for name, patterns in options.items() for each in patterns if not each.is_used]
+
+    def site_of(self, code: CodeType) -> Any:
+        """Return how the calls of a function are recorded, as the recorder takes it from its code hook.
+
+        Returns:
+            None if they are not; the call site; or a tuple of the call site, the names of the arguments to record, and
+            whether to record the result.
+        """
+        if not self.accepts(code):
+            return None
+        if not (self._args or self._results):
+            return site_of(code)
+        path = plain.text(code.co_filename)
+        name = f"{module_of(path)}.{code.co_qualname}"
+        keys = _arguments_of(code) if _matches(self._args, name, path) else ()
+        return site_of(code, keys), keys or None, _matches(self._results, name, path)
 
     def accepts(self, code: CodeType) -> bool:
         """Return whether the function with this code is recorded."""
@@ -127,9 +158,28 @@ def module_of(path: str) -> str:
     return name.replace(_SEPARATOR, ".").removesuffix(".__init__")
 
 
-def site_of(code: CodeType) -> Any:
-    """Return the call site of a function, named by module and qualified name."""
-    return recorder.Site(CATEGORY, f"{module_of(plain.text(code.co_filename))}.{code.co_qualname}")
+def site_of(code: CodeType, keys: tuple[str, ...] = ()) -> Any:
+    """Return the call site of a function, named by module and qualified name.
+
+    Args:
+        code: the code of the function.
+        keys: the names of the arguments that are recorded.
+    """
+    path = plain.text(code.co_filename)
+    return recorder.Site(CATEGORY, f"{module_of(path)}.{code.co_qualname}", keys, **place_of(code))
+
+
+def _arguments_of(code: CodeType) -> tuple[str, ...]:
+    """Return the names of the arguments of a function that are recorded: as many as an event holds, without `self`."""
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & _VARARGS) + bool(code.co_flags & _VARKEYWORDS)
+    names = code.co_varnames[:count]
+    return tuple([name for name in names[names[:1] in _OWNERS :] if name.isidentifier()])[: MAX_ARGUMENTS - _PLACE]
+
+
+def place_of(code: CodeType) -> dict[str, Any]:
+    """Return where a function is defined, as a call site takes it: its file and line."""
+    return {"file": plain.file_of_code(plain.text(code.co_filename)), "line": code.co_firstlineno}
 
 
 def site_of_builtin(function: Any) -> Any:
@@ -164,7 +214,7 @@ def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks:
 
     def hook(code: CodeType) -> Any:
         greenlets.follow()  # which the program may have imported since
-        return site_of(code) if accepted is not None and accepted.accepts(code) else None
+        return accepted.site_of(code) if accepted is not None else None
 
     c_functions = c_functions and accepted is not None
     recorder.functions(

@@ -1,7 +1,12 @@
-"""The tracer's tool of `sys.monitoring` (CPython 3.12 on), shared by decorated functions and whole programs."""
+"""The tracer's tool of `sys.monitoring` (CPython 3.12 on), shared by decorated functions and whole programs.
+
+Only what starts and ends a recording takes the tool and returns it.  Meanwhile other threads may watch functions, which
+they decorate: they take no lock for it, and look afterwards whether the tool is still ours.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import CodeType
@@ -63,15 +68,15 @@ def acquire() -> bool:
 
 def release() -> None:
     """End all monitoring and return the tool id."""
-    for tool in _tools:
+    while _tools:
+        tool = _tools.pop()
         _monitoring().set_events(tool, 0)
-        for code in _watched:
+        for code in _watched[:]:
             _monitoring().set_local_events(tool, code, 0)
         for event in _CALLBACKS:
             _monitoring().register_callback(tool, _events(event), None)
         _monitoring().free_tool_id(tool)
     _watched.clear()
-    _tools.clear()
 
 
 def watch_all(*, functions: bool, calls: bool) -> None:
@@ -91,9 +96,13 @@ def _add_events(events: int) -> None:
 
 
 def watch(code: CodeType) -> None:
-    """Monitor one code object."""
-    _monitoring().set_local_events(_tools[0], code, _events(*_LOCAL))
-    _watched.append(code)
+    """Monitor one code object, if there is a tool id for us."""
+    for tool in _tools[:]:
+        _watched.append(code)  # first, so that its events end with the monitoring
+        with contextlib.suppress(ValueError):  # the monitoring has ended, and the tool id is not in use
+            _monitoring().set_local_events(tool, code, _events(*_LOCAL))
+            if tool not in _tools:
+                _monitoring().set_local_events(tool, code, 0)
 
 
 def listen(event: str, callback: Callable[..., Any]) -> None:

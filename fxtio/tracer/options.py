@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from fxtio.tracer.functions import absolute_pattern
 
 DEFAULT_OUTPUT = "trace.fxt"
-_PATTERNS = ("include", "exclude")
-_LISTS = ("categories", "include", "exclude", "sources", "dump_on")
+_PATTERNS = ("include", "exclude", "args", "results")
+_LISTS = ("categories", *_PATTERNS, "sources", "dump_on")
 
 
 class Options(NamedTuple):
@@ -23,6 +23,8 @@ class Options(NamedTuple):
         c_functions: whether to record the calls of C functions by these as well.
         include: files, folders and modules (with `*`) whose functions are recorded; all if empty.
         exclude: files, folders and modules whose functions are not recorded.
+        args: functions (`app.handle`), files, folders and modules whose functions are recorded with their arguments.
+        results: functions, files, folders and modules whose functions are recorded with their results.
         max_depth: calls nested deeper are left out; 0 for no limit.
         min_duration: calls shorter than this, such as "10us", are left out if nothing was recorded within them.
         max_size: the file does not grow beyond this, such as "1GiB"; later events are lost and counted.
@@ -39,6 +41,8 @@ class Options(NamedTuple):
     c_functions: bool = False
     include: Iterable[str] = ()
     exclude: Iterable[str] = ()
+    args: Iterable[str] = ()
+    results: Iterable[str] = ()
     max_depth: int = 0
     min_duration: str | int = 0
     max_size: str | int = 0

@@ -10,19 +10,29 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from fxtio.tracer import archive, decorate, encode, environment, flight, functions, greenlets, plain, sources
+from fxtio.tracer import (
+    archive,
+    decorate,
+    encode,
+    environment,
+    flight,
+    functions,
+    greenlets,
+    plain,
+    process_names,
+    sources,
+)
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options
-from fxtio.tracer.tasks import arrows_to, running_task
+from fxtio.tracer.tasks import gathered_tasks, look_around
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.waiting import PATIENCE_S
 
-_MAX_NAME = 60
-"""Characters of the name of the program."""
+_get_ident = _thread.get_ident  # as it is now: programs patch it
 
 
 class Summary(NamedTuple):
@@ -94,17 +104,20 @@ class Recording:
         self.unfinished = _thread.allocate_lock()
         self.unfinished.acquire()
         self._dumping = threading.RLock()
-        self._has_ended = False
+        self._has_ended = self._has_stopped = False
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
         only = {name for name in options.categories if not name.startswith("-")}
         without = {name[1:] for name in options.categories if name.startswith("-")}
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
         min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
-        self._accepted = functions.Filter(options.include, options.exclude) if options.functions else None
+        self._accepted: functions.Filter | None = None
+        if options.functions:
+            self._accepted = functions.Filter(options.include, options.exclude, options.args, options.results)
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
-        provider = self._pid, _program_name()
+        self._process_name = ""
+        provider = self._pid, process_names.program_name()
         self.is_finished_elsewhere = is_finished_elsewhere
         self._is_kept = is_finished_elsewhere or parent is not None
         self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=self._is_kept)
@@ -125,8 +138,8 @@ class Recording:
             without=without or None,
             thread_hook=self._on_new_thread,
             value_hook=describe,
-            task_hook=running_task,
-            wait_hook=arrows_to,
+            task_hook=look_around,
+            wait_hook=gathered_tasks,
             slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
             slow_hook=self.triggers.slow_hook,
             interrupt_hook=interrupts,
@@ -139,7 +152,9 @@ class Recording:
 
     def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
-        recorder.define(encode.process_name(self._pid, recorder.reference(_program_name())))
+        self._name_process()
+        process_names.when_named(self, Recording._name_process)
+        command = process_names.command_line()
         if self.options.children:
             self._variables = self._set_variables()
         decorate.switch_on()
@@ -147,10 +162,18 @@ class Recording:
             source.start()
         self.triggers.install()
         engine = functions.start(self._accepted, self.options.c_functions, self.options.max_depth, min_ticks)
-        recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0])
+        recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0], command=command)
+
+    def _name_process(self) -> None:
+        """Record the name of the process if it has changed."""
+        name = process_names.process_name()
+        if name != self._process_name and not self._has_stopped and self._pid == os.getpid():
+            self._process_name = name
+            recorder.define(encode.process_name(self._pid, recorder.reference(name)))
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""
+        self._has_stopped = True
         self.triggers.remove()
         self._stop_sources()
         functions.stop()
@@ -187,6 +210,10 @@ class Recording:
             if native_id == thread:
                 self._name_thread(thread, name)
                 return not plain.is_a(entry, threading._DummyThread)
+        own = threading._active.get(_get_ident())  # type: ignore[attr-defined]
+        if own is threading._main_thread:  # type: ignore[attr-defined]  # a fork leaves it with its former native id
+            self._name_thread(thread, plain.thread_facts(own)[1])
+            return True
         self._thread_names[thread] = ""  # it may have a name at the end
         return False
 
@@ -197,7 +224,8 @@ class Recording:
             recorder.define(encode.thread_name(thread, name_slot, self._pid, key))
 
     def _name_threads(self) -> None:
-        """Record the names of threads that have changed."""
+        """Record the names of threads and of the process that have changed."""
+        self._name_process()
         # Without the lock of `threading`: a thread that holds it may wait for this one, as when a destructor stops.
         for thread in threading._enumerate():  # type: ignore[attr-defined]
             native_id, name = plain.thread_facts(thread)
@@ -277,13 +305,14 @@ class Recording:
             recorder.define(self._loss(ticks, *lost))
         is_in_order = self._file.is_large and recorder.settle()
         unmatched = self._unmatched()
+        self._has_stopped = True
         return {**recorder.stop(), "ticks": ticks}, is_in_order, unmatched
 
     def _unmatched(self) -> tuple[tuple[str, str], ...]:
         """Return the options that name something which the program does not have."""
         patterns = self._accepted.unmatched() if self._accepted else []
         categories = sorted(recorder.unseen_categories())
-        return (*(("include", text) for text in patterns), *(("category", text) for text in categories))
+        return (*patterns, *(("category", text) for text in categories))
 
     def _stop_sources(self) -> None:
         for source in reversed(self._sources):
@@ -353,9 +382,3 @@ def child_recording(options: Options, clock: RecordingClock, trace: Path) -> Rec
         trace: the trace that the recording becomes a part of.
     """
     return Recording(options._replace(output=archive.part_of(trace, os.getpid(), clock.wall_ns)), clock, trace)
-
-
-def _program_name() -> str:
-    """Return the name of the process in the trace."""
-    script = sys.argv[0] if getattr(sys, "argv", None) and sys.argv[0] not in ("", "-c", "-m") else ""
-    return (Path(script).name or "python")[:_MAX_NAME]

@@ -10,6 +10,7 @@ import _thread
 import atexit
 import os
 import shlex
+import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -85,7 +86,8 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
 
     Raises:
         RecorderMissingError: the recorder, a C extension, is missing.
-        RuntimeError: a recording runs already, another thread begins one, or one with this name is being finished.
+        RuntimeError: a recording runs already, another thread begins one, one with this name is being finished, or the
+            interpreter shuts down.
         OSError: the file cannot be written.
         TypeError: there is no such option.
         ValueError: an option makes no sense.
@@ -110,8 +112,10 @@ def begin(options: Options, clock: RecordingClock | None = None, *, is_finished_
 def _begin_unless_recorded(
     options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False
 ) -> Recording | str:
-    """Begin to record, or return why not: another recording runs, or is being started."""
+    """Begin to record, or return why not: another recording runs or is being started, or the interpreter ends."""
     require_recorder()
+    if sys.is_finalizing():  # this runs in a destructor, and nothing would end the recording
+        return "Python is shutting down"
     from fxtio.tracer.recording import Recording, child_recording  # needs POSIX, as the recorder does
 
     starting = _process.starting  # a fork replaces it

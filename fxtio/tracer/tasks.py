@@ -1,67 +1,46 @@
-"""The running asyncio task, as a number, and arrows from a task to the tasks it waits for."""
+"""The running asyncio task, and the tasks for which a task waits.
+
+The recorder in C finds the running task by itself, with what this module gives it when asyncio is seen first.
+"""
 
 from __future__ import annotations
 
-import itertools
-import os
 import sys
-import weakref
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from fxtio.tracer import greenlets
+from fxtio.tracer.backend import recorder
 
 _MAX_ARROWS = 100
 """Arrows from one task to the tasks that it gathers."""
 
-_numbers = itertools.count(1)
-_tracks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-_arrows: weakref.WeakKeyDictionary[Any, tuple[int, ...]] = weakref.WeakKeyDictionary()
-"""By awaited task: the ids of the arrows that end where the task next runs."""
-
-
-def _new_id() -> int:
-    """Return an id that no other process of the machine uses."""
-    return os.getpid() * 10**9 + next(_numbers)
-
 
 @cache
 def _accelerated() -> Any:
-    """Return the part of asyncio in C, which programs do not patch."""
-    return import_module("_asyncio")
+    """Return the part of asyncio in C, which programs do not patch, and give the recorder what it needs of it."""
+    asyncio = import_module("_asyncio")
+    task_of_loop = asyncio.current_task if sys.version_info >= (3, 12) else asyncio._current_tasks.get
+    task = asyncio.Task
+    recorder.know_asyncio(asyncio._get_running_loop, task_of_loop, task.get_name, task.get_coro, task, asyncio.Future)
+    return asyncio
 
 
-def _current_task() -> Any:
-    """Return the task that runs, or None.  What `asyncio` itself offers for that may be patched."""
-    if "_asyncio" not in sys.modules:
-        return None
-    asyncio = _accelerated()
-    loop = asyncio._get_running_loop()
-    if loop is None:
-        return None
-    return asyncio.current_task(loop) if sys.version_info >= (3, 12) else asyncio._current_tasks.get(loop)
+def look_around() -> None:
+    """Follow the tasks of asyncio, and this thread's greenlets, if the program uses them.
+
+    The recorder calls this until asyncio is imported.  Where greenlets are used it goes on to do so, as each greenlet
+    has a context of its own.
+    """
+    greenlets.follow()
+    if "_asyncio" in sys.modules:
+        _accelerated()
 
 
-def running_task() -> tuple[int, tuple[int, ...]]:
-    """Return the id of the running task's track (0 outside of tasks), and the ids of arrows that end in it now."""
-    greenlets.follow()  # here, as it may have been imported since; and each greenlet has a context of its own
-    task = _current_task()
-    if task is None:
-        return 0, ()
-    track = _tracks.get(task)
-    if track is None:
-        track = _tracks[task] = _new_id()
-    return track, _arrows.pop(task, ()) if _arrows else ()
-
-
-def arrows_to(awaited: Any) -> tuple[int, ...]:
-    """Return the ids of new arrows to the tasks that are awaited: to `awaited` itself, or to those that it gathers."""
+def gathered_tasks(awaited: Any) -> tuple[Any, ...]:
+    """Return the tasks that an awaited object gathers and that have not ended, of many only the first."""
     task = _accelerated().Task
-    targets = [awaited] if isinstance(awaited, task) else list(getattr(awaited, "_children", ()))[:_MAX_ARROWS]
-    ids = []
-    for target in targets:
-        if isinstance(target, task) and not target.done():
-            ids.append(_new_id())
-            _arrows[target] = (*_arrows.get(target, ()), ids[-1])
-    return tuple(ids)
+    children = list(getattr(awaited, "_children", ()))[:_MAX_ARROWS]
+    tasks = [child for child in children if isinstance(child, task) and not child.done()]  # a generator costs more here
+    return tuple(tasks)

@@ -27,12 +27,12 @@ from contract.samples import files_of
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
 
-SHARE = 6 if settings().max_examples < 100 else 1
+SHARE = 6 if settings().max_examples < 60 else 1
 """Of so many absurd values, one is tried in each place; all of them in the profile `ci`."""
 
 DIRECTORIES = {name for name, item in formats().items() if item.directory}
@@ -129,6 +129,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.full
 @every_format
 def test_a_call_writes_all_or_nothing(name: str, tmp_path: Path) -> None:
     faults = Faults()

@@ -93,7 +93,7 @@ class Content:
         Raises:
             EncodeError: the record cannot be written.
         """
-        target: Any = folder / str(sum(1 for _ in folder.iterdir())) if self.files else io.BytesIO()
+        target: Any = Path(mkdtemp(dir=folder)) if self.files else io.BytesIO()
         writer: Any
         with fxtio.create(target, format=self.format.name, **self.options) as writer:
             for name, content in self.files.items():
@@ -253,6 +253,7 @@ def left_out(name: str) -> set[str]:
     return {field for line in lines for field in re.findall(r"`([A-Z]\w*\.\w+)`", line)}
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize("name", formats())
 def test_every_field_of_a_record_changes_a_table(name: str, tmp_path: Path) -> None:
@@ -272,6 +273,7 @@ SHOWN_BY = {
 """For each format a field of records, and the columns that show it."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", formats())
 def test_a_field_whose_columns_are_left_out_is_found(name: str, tmp_path: Path) -> None:
     """Its other lengths change the places and sizes of records, which does not count."""

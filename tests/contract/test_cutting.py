@@ -65,6 +65,7 @@ def test_a_part_is_a_trace_of_the_format(sample: Sample, tmp_path: Path) -> None
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([path.name, target.name])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_whatever_can_be_read_can_be_cut(sample: Sample, tmp_path: Path) -> None:
     with open_sample(sample, tmp_path) as trace:
@@ -100,6 +101,7 @@ def test_a_merged_trace_is_one_of_the_format(sample: Sample, tmp_path: Path) -> 
         assert trace.info.records.total() > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
 def test_damaged_traces_are_cut_or_refused(sample: Sample, tmp_path: Path) -> None:
     path = sample.make(tmp_path)

@@ -22,7 +22,7 @@ from fxtio.formats import formats
 from fxtio.io.source import open_source
 from support.limits import processor_seconds
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 LONGEST = 1 << 15
 """The number of bytes of a sample that are damaged and copied; the records behind them are of the same kinds."""
@@ -132,16 +132,19 @@ def _first_difference(expected: bytes, actual: bytes) -> str:
     return f"from byte {at}: {expected[at : at + 24]!r} became {actual[at : at + 24]!r}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_files_are_copied_exactly(name: str, folder: Path) -> None:
     check_all(name, folder, partial(copied, name))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FILES)
 def test_raw_records_of_damaged_files_are_the_same_bytes(name: str, folder: Path) -> None:
     check_all(name, folder, partial(put_again, name))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DIRECTORIES)
 def test_damaged_directories_are_copied_exactly(name: str, folder: Path) -> None:
     wrong, seed = [], 0

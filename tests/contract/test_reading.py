@@ -17,7 +17,7 @@ from fxtio.io.reading import TraceInfo
 from fxtio.readers import TraceReader
 from fxtio.table import Bytes, Categories, Lists, Optional, Table
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 MOMENTS = ("time", "start", "end")
 AVOIDED = {"begin", "stop", "at", "when", "timestamp", "writer", "how", "outcome"}

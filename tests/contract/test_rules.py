@@ -156,7 +156,14 @@ def test_every_rule_has_a_broken_trace(name: str) -> None:
     assert {*formats()[name].breaks.BREAKS} == {*rules_of(name)}
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+LONG = {"uftrace.session.too-many", "uftrace.symbol.too-many"}
+"""Rules that only traces break that take long to read."""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, id=rule.id, marks=[pytest.mark.full] if rule.id in LONG else []) for rule in RULES],
+)
 def test_a_broken_trace_breaks_its_rule_only(rule: Rule, tmp_path: Path) -> None:
     path = tmp_path / f"broken{formats()[rule.format].suffixes[0]}"
     formats()[rule.format].breaks.BREAKS[rule.id](path)

@@ -27,7 +27,7 @@ from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import LABELS, TABLES, TEXT
 from support.limits import processor_seconds
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 ROUNDS = max(settings().max_examples // 2, len(DAMAGE))
 """The number of damaged traces of each format."""
@@ -129,6 +129,7 @@ def test_tables_fit_together(sample: Sample, folder: Path) -> None:
         assert all(count > 0 for count in timeline.losses.values())
 
 
+@pytest.mark.full
 @pytest.mark.once
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_traces_answer_sql_as_their_timelines_do(sample: Sample, folder: Path) -> None:
@@ -184,6 +185,7 @@ class LateArguments:
         self._seen.discard(-1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
 def test_small_batches_make_the_same_tables(sample: Sample, folder: Path) -> None:
     with opened(sample, folder) as timeline:
@@ -216,6 +218,7 @@ def as_rows(tables: dict[str, Table]) -> dict[str, list[str]]:
     return result
 
 
+@pytest.mark.full
 @every_format
 def test_the_kernel_and_its_stand_in_make_the_same_tables(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -231,6 +234,7 @@ def test_the_kernel_and_its_stand_in_make_the_same_tables(
                 assert as_rows(timeline.tables(*TABLES)) == expected
 
 
+@pytest.mark.full
 @every_format
 def test_damaged_traces_make_tables_that_fit_together(name: str, folder: Path) -> None:
     samples = [sample for sample in SAMPLES if sample.format.name == name]

@@ -17,7 +17,7 @@ from fxtio.formats import formats
 from fxtio.io.writing import TraceWriter
 from fxtio.table import Categories, Optional, Table, WritableTable
 
-pytestmark = pytest.mark.native
+pytestmark = pytest.mark.kernels
 
 every_format = pytest.mark.parametrize("name", formats())
 
@@ -43,6 +43,7 @@ def test_a_copy_has_the_same_bytes(sample: Sample, tmp_path: Path) -> None:
         assert files_of(made) == files_of(path)
 
 
+@pytest.mark.full
 @every_format
 def test_records_of_a_default_reading_can_be_put(name: str, tmp_path: Path) -> None:
     """All records of a trace without findings, with names and threads in place of references, are accepted."""
@@ -143,6 +144,7 @@ def test_tables_are_checked_before_anything_is_written(name: str, tmp_path: Path
         assert writer.position == position
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
 def test_rows_that_are_written_are_read_again(sample: Sample, tmp_path: Path) -> None:
     for number, path in enumerate(recordings(sample, tmp_path)):
@@ -186,6 +188,7 @@ def plain(table: Table, names: list[str]) -> dict[str, list[Any]]:
     return {name: [*table[name]] for name in names}
 
 
+@pytest.mark.full
 @every_format
 def test_every_writable_table_has_rows_in_some_sample(name: str, tmp_path: Path) -> None:
     """So that the test above proves something for each."""

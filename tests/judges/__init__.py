@@ -8,6 +8,7 @@ to write. None of them imports fxtio.
     pypi_fxt    the `fxt` reader from PyPI, pure Python
     speedscope  the importer of speedscope's npm package, under Node.js: speedscope JSON, collapsed stacks, pprof
     go_pprof    the pprof of Go
+    chromium    Debian's Chromium, which shows the Perfetto UI
 
 A judge may be missing from a machine. Every judge module therefore has `available()`, which returns None or the
 reason in one sentence, and tests pass that to `require`::

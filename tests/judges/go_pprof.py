@@ -12,7 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_TIMEOUT = 120.0
+from support.limits import PATIENCE
+
 _LOCATION = re.compile(r"\s*(\d+): 0x([0-9a-f]+) (?:M=\d+ )?(?:(.*) \S*:\d+(?::\d+)? s=\d+\(.*\))?")
 _SAMPLE = re.compile(r"\s*([-\d ]+): ([\d ]*)")
 
@@ -50,7 +51,7 @@ def run(path: Path, *options: str) -> str:
         PprofError: it refuses the file.
     """
     command = ["go", "tool", "pprof", "-symbolize=none", *options, str(path)]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    child = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if child.returncode:
         raise PprofError(child.stderr[-2000:])
     return child.stdout

@@ -30,6 +30,7 @@ from fxtio.mono import records as r
 from fxtio.mono.enums import ClauseKind, GcEventType, HandleType, LoadAction, MethodAction, MonitorEvent, NameAction
 from fxtio.mono.layout import BUFFER_MARK
 from fxtio.mono.reader import Entry, MonoTrace
+from support.limits import PATIENCE
 
 PROGRAM = shutil.which("mprof-report")
 REQUIRED = bool(os.environ.get("FXTIO_REQUIRE_MONO"))
@@ -83,7 +84,11 @@ def report(path: Path, *options: str) -> str:
     """Return what mprof-report prints about a recording; fail where it fails."""
     assert PROGRAM is not None
     done = subprocess.run(
-        [PROGRAM, *options, str(path)], capture_output=True, timeout=60, check=False, env=os.environ | {"TZ": "UTC"}
+        [PROGRAM, *options, str(path)],
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+        env=os.environ | {"TZ": "UTC"},
     )
     text = done.stdout.decode("utf-8", "surrogateescape")
     assert done.returncode == 0, f"exit status {done.returncode}: {text[-300:]}"

@@ -21,6 +21,7 @@ from typing import Any
 
 from fxtio.mono.enums import LoadAction, MethodAction, NameAction
 from fxtio.mono.reader import Entry, MonoTrace
+from support.limits import PATIENCE
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 _SOURCE = Path(__file__).with_name("mono_log_dump.cs")
@@ -33,7 +34,7 @@ def compiled(folder: Path) -> Path:
     library = next(Path("/usr/lib/mono").rglob("Mono.Profiler.Log.dll"))
     shutil.copy(library, folder)
     subprocess.run(
-        ["mcs", f"-r:{library}", f"-out:{program}", str(_SOURCE)], check=True, capture_output=True, timeout=120
+        ["mcs", f"-r:{library}", f"-out:{program}", str(_SOURCE)], check=True, capture_output=True, timeout=PATIENCE
     )
     return program
 
@@ -44,7 +45,7 @@ def library_rows(path: Path, folder: Path, *, order: str = "file") -> list[str]:
         ["mono", str(compiled(folder)), str(path), *(["sorted"] if order == "time" else [])],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     return rows_of(done.stdout.decode("utf-8", "surrogateescape"), 8)
 

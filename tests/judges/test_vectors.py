@@ -105,6 +105,7 @@ def refused(records: list[dict[str, Any]]) -> bool:
     return has_blob or any("\udc80" <= character <= "\udcff" for character in text)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SOUND)
 def test_the_pypi_reader_agrees(name: str) -> None:
     judges.require(pypi_fxt.available())

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.limits import PATIENCE
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "fxtio"
 CORPUS = CHECKOUT / "tests" / "corpus"
 
 
-def run_python(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run_python(*arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """Run this interpreter with `arguments`; it imports the installed fxtio, whatever the working directory is.
 
     Raises:

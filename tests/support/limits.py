@@ -1,4 +1,4 @@
-"""A limit of the processor time that a part of a test may take, and the numbers at which formats reach their limits."""
+"""Limits of the time that a test waits or works, and the numbers at which formats reach their limits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from types import FrameType
 
 EXTREME_NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 """Numbers that readers and writers easily get wrong: the ends of integer types, and their neighbors."""
+
+PATIENCE = 300.0
+"""Seconds that a test waits for another process or thread to do what takes a moment; a busy machine takes longer."""
 
 GRACE = 10
 """Seconds of processor time after which the process is killed if C code does not let the exception be raised."""

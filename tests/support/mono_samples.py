@@ -15,6 +15,7 @@ from fxtio.mono.headers import StreamHeader
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter, header_for
 from support.checkout import CORPUS
+from support.limits import PATIENCE
 
 FILES = sorted(path for path in (CORPUS / "mono").iterdir() if path.name.endswith((".mlpd", ".mlpd.gz")))
 RECORDED = [path for path in FILES if "v1" not in path.name]
@@ -65,12 +66,12 @@ def compiled(folder: Path) -> Path:
     """Compile the program of `mono_programs` and return its path."""
     program = folder / "work.exe"
     source = PROGRAMS / "work.cs"
-    subprocess.run(["mcs", f"-out:{program}", str(source)], check=True, capture_output=True, timeout=120)
+    subprocess.run(["mcs", f"-out:{program}", str(source)], check=True, capture_output=True, timeout=PATIENCE)
     return program
 
 
 def recorded(program: Path, options: str, out: Path, *arguments: str) -> Path:
     """Record a program with Mono and these options; return the path of the recording."""
     profile = f"--profile=log:{options},output={out}"
-    subprocess.run(["mono", profile, str(program), *arguments], check=True, capture_output=True, timeout=120)
+    subprocess.run(["mono", profile, str(program), *arguments], check=True, capture_output=True, timeout=PATIENCE)
     return out

@@ -16,6 +16,9 @@ from fxtio.table import Table
 
 Array = np.ndarray[Any, Any]
 
+PLACE = ("source.file_name", "source.line_number")
+"""The arguments of the first event of a function that say where it is defined."""
+
 _BEGINS = (EventType.DURATION_BEGIN, EventType.ASYNC_BEGIN)
 _ENDS = (EventType.DURATION_END, EventType.ASYNC_END)
 
@@ -66,7 +69,15 @@ class Seen:
         return result
 
     def args(self, row: int) -> dict[str, Any]:
-        """Return the arguments of an event."""
+        """Return the arguments of an event, without those that say where a function is defined, see `place`."""
+        return {name: value for name, value in self._all_args(row).items() if name not in PLACE}
+
+    def place(self, row: int) -> tuple[Any, ...] | None:
+        """Return the file and line that an event says its function is defined in, None if it does not say it."""
+        args = self._all_args(row)
+        return tuple(args[name] for name in PLACE) if args.keys() >= set(PLACE) else None
+
+    def _all_args(self, row: int) -> dict[str, Any]:
         args = self.tables["args"]
         first, last = np.searchsorted(args["event"], [row, row + 1]).tolist()
         return {str(args["name"][at]): _value(args, at) for at in range(first, last)}

@@ -10,6 +10,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from support.limits import PATIENCE
+
 PRELUDE = """\
 import os, sys, threading, time
 import fxtio
@@ -24,7 +26,9 @@ if OUT:
 Done = subprocess.CompletedProcess[str]
 
 
-def run(source: str, output: str | Path = "", *, start: bool = False, timeout: float = 60, **options: Any) -> Done:
+def run(
+    source: str, output: str | Path = "", *, start: bool = False, timeout: float = PATIENCE, **options: Any
+) -> Done:
     """Run a program that knows OUT and OPTIONS; with `start` it is recorded from its first line on, if OUT is given."""
     program = PRELUDE + (START if start else "") + textwrap.dedent(source)
     command = [sys.executable, "-P", "-c", program, str(output), repr(options)]
@@ -38,7 +42,7 @@ def run(source: str, output: str | Path = "", *, start: bool = False, timeout: f
     return Done(command, process.returncode, stdout, stderr)
 
 
-def recorded(source: str, output: str | Path, *, timeout: float = 60, **options: Any) -> Done:
+def recorded(source: str, output: str | Path, *, timeout: float = PATIENCE, **options: Any) -> Done:
     """Run a program unrecorded and recorded: it must print the same and exit the same.
 
     On standard error the recorded one may say more, about the recording.

@@ -7,11 +7,11 @@ from pathlib import Path
 import judges
 from judges import perfetto
 from judges.perfetto import Slice
-from support.tracer_check import check_trace
+from support.tracer_check import PLACE, check_trace
 
 
 class View:
-    """A trace as read by fxtio and by Perfetto, without events of the tracer itself."""
+    """A trace as read by fxtio and by Perfetto, without events of the tracer itself and without places of functions."""
 
     def __init__(self, path: Path, **how: bool) -> None:
         self.seen = check_trace(path, **how)
@@ -19,6 +19,9 @@ class View:
         with perfetto.load(path) as p:
             assert p.errors() == {}
             self.slices = [item for item in p.slices() if item.category != "fxtio"]
+            for item in self.slices:
+                for name in PLACE:
+                    item.args.pop(name, None)
             self.counters, self.flows = p.counters(), p.flows()
             self.threads, self.processes = p.threads(), p.processes()
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from support.limits import PATIENCE
+
 PROGRAM = shutil.which("uftrace")
 REQUIRED = bool(os.environ.get("FXTIO_REQUIRE_UFTRACE"))
 COMPILER = shutil.which("gcc") if PROGRAM else None
@@ -33,7 +35,7 @@ def run(command: str, directory: Path, *options: str, cwd: Path | None = None) -
     done = subprocess.run(
         [PROGRAM, command, "--no-pager", "--color=no", *options, "-d", str(directory)],
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         cwd=cwd or directory,
         env={"PATH": os.environ["PATH"], "TERM": "dumb", "TZ": "UTC", "HOME": str(directory), "LC_ALL": "C.UTF-8"},
@@ -63,7 +65,7 @@ def record(directory: Path, program: Path, *options: str) -> Path:
     done = subprocess.run(
         [PROGRAM, "record", "--no-event", *options, "-d", str(directory), str(program)],
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert (directory / "info").is_file(), done.stderr.decode()
@@ -74,5 +76,5 @@ def compile_c(source: str, target: Path, *flags: str, compiler: str = "gcc") -> 
     """Compile a program."""
     path = target.with_suffix(".cpp" if compiler == "g++" else ".c")
     path.write_text(source)
-    subprocess.run([compiler, "-O0", "-g0", *flags, str(path), "-o", str(target)], check=True, timeout=120)
+    subprocess.run([compiler, "-O0", "-g0", *flags, str(path), "-o", str(target)], check=True, timeout=PATIENCE)
     return target

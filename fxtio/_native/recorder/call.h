@@ -69,18 +69,13 @@ static inline int call_is_within_depth(const State *state) {
  * next_tick_by(). */
 static inline __attribute__((always_inline)) int call_record_fast(State *state, int tsc, uint64_t refs,
                                                                   enum EventKind kind, const void *key) {
-    uint64_t *record = state->cursor, *rest = record + 2, *end = state->fast_end;
     OpenSet *open = &state->open;
     unsigned depth = open->depth;
-    if (UNLIKELY(rest >= end))
-        return 0;
     if (kind == EVENT_BEGIN ? UNLIKELY(depth == open->frame_room)
                             : UNLIKELY(depth <= open->span_depth || open->frames[depth - 1].key != key))
         return 0;
-    record[1] = next_tick_by(state, tsc);
-    *rest = filler_between(rest, end);
-    __atomic_store_n(record, EVENT_HEADERS[kind] + 2 * SIZE_UNIT + state->identity.thread_ref + refs, __ATOMIC_RELEASE);
-    state->cursor = rest;
+    if (UNLIKELY(!record_two_words(state, tsc, refs, kind)))
+        return 0;
     if (kind == EVENT_BEGIN)
         open->frames[depth] = (OpenFrame){key, refs};
     open->depth = kind == EVENT_BEGIN ? depth + 1 : depth - 1;

@@ -5,7 +5,9 @@
 CachedCode code_cache[CODE_CACHE_SIZE];
 Py_ssize_t code_extra_index;
 
-static PyObject *code_hook; /* returns the site of a code object, or None; NULL if only decorated code is recorded */
+/* Returns the site of a code object, None, or a tuple: the site, the names of local variables to record at the begin or
+ * None, and whether to record the result.  NULL if only decorated code is recorded. */
+static PyObject *code_hook;
 
 /* Empty the cache. */
 void code_cache_clear(void) {
@@ -89,6 +91,25 @@ CodeInfo *code_set_info(PyObject *code, PyObject *site, PyObject *names, int wit
     return info;
 }
 
+/* Set what is to be recorded of a code object as the hook has answered. */
+static CodeInfo *set_answer(PyObject *code, PyObject *answer) {
+    if (!PyTuple_Check(answer))
+        return code_set_info(code, answer, NULL, 0, 0);
+    PyObject *names = PyTuple_GET_ITEM(answer, 1);
+    return code_set_info(code, PyTuple_GET_ITEM(answer, 0), names, PyTuple_GET_ITEM(answer, 2) == Py_True, 0);
+}
+
+/* Return whether the code hook may answer so. */
+static int is_answer(PyObject *answer) {
+    if (!answer || !PyTuple_Check(answer))
+        return answer && (answer == Py_None || Py_IS_TYPE(answer, &SiteType));
+    if (PyTuple_GET_SIZE(answer) != 3 || !Py_IS_TYPE(PyTuple_GET_ITEM(answer, 0), &SiteType))
+        return 0;
+    PyObject *names = PyTuple_GET_ITEM(answer, 1);
+    Py_ssize_t count = ((Site *)PyTuple_GET_ITEM(answer, 0))->count;
+    return names == Py_None || (PyTuple_Check(names) && PyTuple_GET_SIZE(names) >= count);
+}
+
 /* Ask the code hook for the site of a code object.  If the hook fails, as with a full stack, the site has the plain
  * name of the code.  Returns NULL if the hook cannot be asked now. */
 CodeInfo *code_ask_hook(PyObject *code) {
@@ -98,13 +119,13 @@ CodeInfo *code_ask_hook(PyObject *code) {
     if (!state)
         return NULL;
     Pause pause = thread_pause(state);
-    PyObject *site = session_call_hook(code_hook, code);
-    if (!site || (site != Py_None && !Py_IS_TYPE(site, &SiteType))) {
-        Py_XDECREF(site);
+    PyObject *answer = session_call_hook(code_hook, code);
+    if (!is_answer(answer)) {
+        Py_XDECREF(answer);
         PyCodeObject *object = (PyCodeObject *)code;
-        site = Py_XNewRef((PyObject *)site_lookup(object->co_qualname, object->co_filename, NULL));
+        answer = Py_XNewRef((PyObject *)site_lookup(object->co_qualname, object->co_filename, NULL));
     }
-    CodeInfo *info = site ? code_set_info(code, site, NULL, 0, 0) : NULL;
-    Py_XDECREF(site);
+    CodeInfo *info = answer ? set_answer(code, answer) : NULL;
+    Py_XDECREF(answer);
     return thread_resume(state, &pause) ? info : NULL;
 }

@@ -6,13 +6,15 @@
 
 enum { MAX_TEXT_ARGUMENT = 1000, MAX_LOG_MESSAGE = 4000 }; /* bytes: longer texts are cut */
 
-PyObject *result_name, *exception_name;
+PyObject *result_name, *exception_name, *file_name, *line_name;
 
 /* Make the names of arguments.  Returns -1 with an exception set on failure. */
 int event_init(void) {
     result_name = PyUnicode_InternFromString("result");
     exception_name = PyUnicode_InternFromString("exception");
-    return result_name && exception_name ? 0 : -1;
+    file_name = PyUnicode_InternFromString("source.file_name");
+    line_name = PyUnicode_InternFromString("source.line_number");
+    return result_name && exception_name && file_name && line_name ? 0 : -1;
 }
 
 /* ---- Values of arguments. ---- */
@@ -234,8 +236,7 @@ int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, 
     State *state = current;
     uint64_t *record = state->cursor, *next = record + 2;
     int64_t number;
-    if (UNLIKELY(site->generation != session.generation || !site->is_fast ||
-                 record + 3 + 2 * site->count > state->fast_end))
+    if (UNLIKELY(!site_is_simple(site) || record + 3 + 2 * site->count > state->fast_end))
         return record_event(site, kind, values, id);
     for (unsigned index = 0; index < site->count; index++) {
         PyObject *value = values[index];
@@ -284,24 +285,61 @@ static uint64_t *write_names(uint64_t *next, const State *state, const Site *sit
     return write_name(next, site->inline_name);
 }
 
+/* The file and line of a function, as they are written; the slots are 0 unless they are to be recorded. */
+typedef struct {
+    uint64_t file_key, line_key, file;
+} Place;
+
+/* Return where a function is defined, if the event is the one that says so: the first one of the function. */
+static Place place_of(const Site *site, enum EventKind kind, const Content *content) {
+    if (LIKELY(site->has_place) || kind != session.place_kind || content->count + 2 > MAX_ARGUMENTS)
+        return (Place){0, 0, 0};
+    return (Place){text_slot(file_name), text_slot(line_name), text_slot(site->file)};
+}
+
+/* Write where a function is defined.  Returns how many arguments do not fit. */
+static unsigned write_place(uint64_t **next, const uint64_t *end, Place place, const Site *site, Tally *tally) {
+    enum { ARGUMENTS = 2 };
+    if (LIKELY(!place.file_key || !place.line_key || !place.file))
+        return 0;
+    if (*next + ARGUMENTS > end)
+        return ARGUMENTS;
+    *(*next)++ = ARGUMENT_HEADERS[ARGUMENT_STRING] + SIZE_UNIT + place.file_key * ARGUMENT_NAME_UNIT +
+                 place.file * ARGUMENT_VALUE_UNIT;
+    *(*next)++ = ARGUMENT_HEADERS[ARGUMENT_INT32] + SIZE_UNIT + place.line_key * ARGUMENT_NAME_UNIT +
+                 site->line * ARGUMENT_VALUE_UNIT;
+    tally->arguments += ARGUMENTS;
+    return 0;
+}
+
+/* Note that the place of a function is recorded.  In a ring it is recorded again before it can be overwritten. */
+static void note_place(Site *site) {
+    site_set_place_recorded(site, 1);
+    if (session.objects.placed && PyList_Append(session.objects.placed, (PyObject *)site))
+        PyErr_Clear();
+}
+
 /* Write an event, on a fresh page if it does not fit on this one; arguments that do not fit there either are left
  * out. */
 static int write_event(Site *site, enum EventKind kind, const Content *content) {
     enum { WITHOUT_ARGUMENTS = 5 }; /* words: header, time, two of a thread, an id */
     State *state = current;
     uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->inline_words), *next;
+    const Place place = place_of(site, kind, content);
+    const unsigned id_words = content->id != NULL;
     Tally tally;
     if (!record)
         return 0;
     next = write_names(record + 2, state, site);
-    if (write_arguments(&next, state->page_end - (content->id != NULL), content, &tally)) {
+    if (write_arguments(&next, state->page_end - id_words, content, &tally) ||
+        write_place(&next, state->page_end - id_words, place, site, &tally)) {
         if (!(record = thread_next_page(state))) {
             state->lost++;
             return 0;
         }
         next = write_names(record + 2, state, site);
-        session.dropped_arguments +=
-            write_arguments(&next, state->page_end - (content->id != NULL), content, &tally);
+        session.dropped_arguments += write_arguments(&next, state->page_end - id_words, content, &tally);
+        write_place(&next, state->page_end - id_words, place, site, &tally);
     }
     session.cut_texts += site->cut_names + tally.cut_texts;
     session.inline_names += site->inline_names + tally.inline_names;
@@ -311,6 +349,8 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
     size_t words = (size_t)(next - record);
     uint64_t counts = words * SIZE_UNIT + tally.arguments * EVENT_ARGUMENTS_UNIT;
     commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + site->refs);
+    if (UNLIKELY(!site->has_place) && kind == session.place_kind)
+        note_place(site);
     return 1;
 }
 

@@ -182,6 +182,11 @@ int file_is_ring(void) {
     return file.ring_capacity != 0;
 }
 
+/* Return how many full chunks the ring has room for. */
+uint64_t file_ring_chunks(void) {
+    return file.ring_capacity;
+}
+
 /* Write the first pages of a chunk, hidden, behind the end of the file or over the oldest one of the ring.  Returns
  * their offset, or 0 if there is no room.
  *

@@ -20,6 +20,7 @@ HIDDEN int file_write(const void *data, size_t size, uint64_t offset);
 HIDDEN uint64_t *file_map(uint64_t offset);
 HIDDEN uint64_t *file_word(uint64_t offset);
 HIDDEN int file_is_ring(void);
+HIDDEN uint64_t file_ring_chunks(void);
 HIDDEN uint64_t file_append(const uint64_t *chunk, unsigned pages, enum ChunkRole role);
 
 #endif

@@ -10,6 +10,13 @@
 #include "task.h"
 
 #include <stddef.h>
+#if PY_VERSION_HEX < 0x030C0000
+#define Py_BUILD_CORE
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#include <opcode.h>
+#endif
 
 static PyObject *disable; /* sys.monitoring.DISABLE */
 #if PY_VERSION_HEX < 0x030C0000
@@ -18,21 +25,33 @@ static int has_c_hook;
 
 /* ---- Begin. ---- */
 
+#if PY_VERSION_HEX < 0x030C0000
+/* Return a local variable of a frame, a new reference, NULL if it has none of this name.  `f_locals` would have it, too,
+ * but keeps all variables alive. */
+static PyObject *PyFrame_GetVar(PyFrameObject *frame, PyObject *name) {
+    const PyCodeObject *code = frame->f_frame->f_code;
+    for (int index = 0; index < code->co_nlocalsplus; index++) {
+        if (PyTuple_GET_ITEM(code->co_localsplusnames, index) != name)
+            continue;
+        PyObject *value = frame->f_frame->localsplus[index];
+        if (value && PyBytes_AS_STRING(code->co_localspluskinds)[index] & CO_FAST_CELL && PyCell_Check(value))
+            value = PyCell_GET(value);
+        return Py_XNewRef(value);
+    }
+    return NULL;
+}
+#endif
+
 /* Get local variables of the function that begins, None for those that it does not have. */
 static void get_locals(PyObject *names, unsigned count, PyObject **values) {
     PyFrameObject *frame = PyEval_GetFrame();
     for (unsigned index = 0; index < count; index++) {
-        values[index] = NULL;
-#if PY_VERSION_HEX >= 0x030C0000
-        if (frame)
-            values[index] = PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, index));
-#endif
+        values[index] = frame ? PyFrame_GetVar(frame, PyTuple_GET_ITEM(names, index)) : NULL;
         if (!values[index]) {
             PyErr_Clear();
             values[index] = Py_NewRef(Py_None);
         }
     }
-    (void)frame, (void)names;
 }
 
 /* Record a begin with local variables as arguments.  Returns whether it was recorded. */
@@ -65,8 +84,9 @@ static void record_begin(const CodeInfo *info, Site *site, int is_first, const v
     int is_recorded = 0;
     if (info->is_coroutine) {
         uint64_t track = task_track();
-        if (track && is_first && !task_begin_operation(frame, track) &&
-            !record_bare_with_id(site, EVENT_ASYNC_BEGIN, &track))
+        Site *operation = track && is_first ? site_of_operation(site) : NULL;
+        if (operation && !task_begin_operation(frame, track) &&
+            !record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track))
             task_end_operation(frame);
     }
     if (call_is_within_depth(current)) {
@@ -129,7 +149,7 @@ typedef struct {
 static void record_operation_end(Site *site, const void *frame) {
     uint64_t track = task_end_operation(frame);
     if (track)
-        record_bare_with_id(site, EVENT_ASYNC_END, &track);
+        record_bare_with_id(site_of_operation(site), EVENT_ASYNC_END, &track);
 }
 
 /* Record the end of a call or slice, within the limits, and the flows that begin there. */
@@ -245,6 +265,32 @@ static int add_callback(PyObject *module, const char *name, vectorcallfunc call)
 /* ---- Before CPython 3.12: a profile function. ---- */
 
 #if PY_VERSION_HEX < 0x030C0000
+/* Return the instruction at which a frame is. */
+static inline _Py_CODEUNIT instruction_of(PyFrameObject *frame, PyCodeObject *code) {
+    return _PyCode_CODE(code)[PyFrame_GetLasti(frame) / (int)sizeof(_Py_CODEUNIT)];
+}
+
+/* Return whether a call may consist of several slices. */
+static inline int has_slices(const PyCodeObject *code) {
+    return UNLIKELY(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
+}
+
+/* Return whether a slice that begins is the first one of its call: it begins with a RESUME that says so.  One into which
+ * an exception is thrown begins where the last one was suspended. */
+static inline int is_first_slice(PyFrameObject *frame, PyCodeObject *code) {
+    enum { AT_START = 0 };
+    if (!has_slices(code))
+        return 1;
+    _Py_CODEUNIT instruction = instruction_of(frame, code);
+    int is_resume = _Py_OPCODE(instruction) == RESUME || _Py_OPCODE(instruction) == RESUME_QUICK;
+    return is_resume && _Py_OPARG(instruction) == AT_START;
+}
+
+/* Return whether a slice that ends, with a result or NULL for an exception, is the last one of its call. */
+static inline int is_last_slice(PyFrameObject *frame, PyCodeObject *code, const PyObject *result) {
+    return !has_slices(code) || !result || _Py_OPCODE(instruction_of(frame, code)) == RETURN_VALUE;
+}
+
 /* Record what the interpreter reports to a profile function. */
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
     (void)self;
@@ -257,12 +303,10 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
         Py_DECREF(code);
         return 0;
     }
-    /* Of a generator or coroutine each slice is reported, but not whether it is the first or the last one. */
-    int is_whole = !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
     if (what == PyTrace_CALL)
-        begin((PyObject *)code, is_whole, frame);
+        begin((PyObject *)code, is_first_slice(frame, code), frame);
     else if (what == PyTrace_RETURN)
-        end((PyObject *)code, is_whole, is_whole ? arg : NULL, NULL, frame);
+        end((PyObject *)code, is_last_slice(frame, code, arg), arg, NULL, frame);
     else if (what == PyTrace_C_CALL)
         c_call_begin((PyObject *)code, arg, frame);
     else
@@ -330,6 +374,7 @@ static PyObject *functions(PyObject *module, PyObject *args) {
 #endif
     limits.min_ticks = min_ticks;
     call_limits = limits;
+    session.place_kind = min_ticks ? EVENT_END : EVENT_BEGIN; /* begins of short calls are taken back */
     code_set_hook(hook);
     c_call_set_hook(c_hook);
     Py_RETURN_NONE;
@@ -353,7 +398,18 @@ PyMethodDef function_methods[] = {
 void function_clear(void) {
     code_cache_clear();
     c_call_clear();
-    task_forget_operations();
+    task_forget();
+}
+
+/* Have the places of all functions recorded again: half of the ring is full since the last time. */
+static void renew_places(void) {
+    PyObject *placed = session.objects.placed;
+    code_cache_clear();
+    for (Py_ssize_t index = 0; placed && index < PyList_GET_SIZE(placed); index++)
+        site_set_place_recorded((Site *)PyList_GET_ITEM(placed, index), 0);
+    session.objects.placed = placed ? PyList_New(0) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(placed);
 }
 
 /* Make the callbacks.  Returns -1 with an exception set on failure. */
@@ -366,6 +422,7 @@ int function_init(PyObject *module) {
                      {"on_call", on_call},     {"on_call_over", on_call_over}};
     if (code_init())
         return -1;
+    threads_set_renewal_hook(renew_places);
     disable = Py_NewRef(Py_None);
 #if PY_VERSION_HEX >= 0x030C0000
     PyObject *monitoring = PySys_GetObject("monitoring");

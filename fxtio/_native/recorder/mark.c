@@ -7,12 +7,11 @@ static PyObject *value_keys; /* ("value",) */
 
 /* ---- Instants and counters. ---- */
 
-/* instant(name, category='', /, **args): record an instant. */
-static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+/* Record any instant. */
+static __attribute__((noinline)) PyObject *any_instant(PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     int failed;
     uint64_t track = session.active ? task_track() : 0;
     Site *site = site_of_call(args, count, 1, keys, &failed);
-    (void)module;
     if (failed)
         return NULL;
     if (site) {
@@ -24,6 +23,18 @@ static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t cou
             record_bare(site, EVENT_INSTANT);
     }
     return unless_escaped(Py_NewRef(Py_None));
+}
+
+/* instant(name, category='', /, **args): record an instant.  One without arguments outside of tasks is recorded here in
+ * a few instructions, without calls. */
+static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    State *state = current;
+    const Site *site = keys ? NULL : site_of_known_call(args, count, 1, NULL);
+    (void)module;
+    if (LIKELY(site && site_is_simple(site) && session.tsc && task_is_none(state)) &&
+        record_two_words(state, 1, site->refs, EVENT_INSTANT))
+        Py_RETURN_NONE;
+    return any_instant(args, count, keys);
 }
 
 /* Return the value of a counter, a new reference, as an int or float if it can be converted. */
@@ -186,6 +197,9 @@ PyMethodDef mark_methods[] = {
     {"message", message, METH_O, "message(text)\n--\n\nRecord a log message; return whether it was recorded."},
     {"task_track", running_task_track, METH_NOARGS,
      "task_track()\n--\n\nReturn the id of the running task's track, 0 outside of tasks."},
+    {"know_asyncio", task_know_asyncio, METH_VARARGS,
+     "know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, task_type, future_type): set how to "
+     "find the running task."},
     {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL,
      "collection(begin, end, phase, info): record the begin or end of a garbage collection."},
     {NULL, NULL, 0, NULL},

@@ -62,6 +62,7 @@ static void begin(SessionObjects objects) {
     session.lost = session.lost_since = 0;
     session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
     session.generation++;
+    session.place_kind = EVENT_BEGIN;
     function_clear();
     session.active = 1;
     session_set_objects(objects);
@@ -92,13 +93,14 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
         return NULL;
     SessionObjects objects = {
         .text_slots = PyDict_New(),
+        .placed = ring ? PyList_New(0) : NULL,
         .thread_hook = new_ref_or_null(thread_hook),
         .value_hook = new_ref_or_null(value_hook),
         .task_hook = new_ref_or_null(task_hook),
         .wait_hook = new_ref_or_null(wait_hook),
         .slow_hook = new_ref_or_null(slow_hook),
     };
-    if (!objects.text_slots || plain_set(only, &objects.only_categories) ||
+    if (!objects.text_slots || (ring && !objects.placed) || plain_set(only, &objects.only_categories) ||
         (objects.only_categories && !(objects.unseen_categories = PySet_New(objects.only_categories))) ||
         plain_set(without, &objects.not_categories) || start_writing(fd, end, limit, ring)) {
         session_free_objects(objects);

@@ -17,6 +17,7 @@ void session_free_objects(SessionObjects objects) {
     Py_XDECREF(objects.only_categories);
     Py_XDECREF(objects.not_categories);
     Py_XDECREF(objects.unseen_categories);
+    Py_XDECREF(objects.placed);
     Py_XDECREF(objects.thread_hook);
     Py_XDECREF(objects.value_hook);
     Py_XDECREF(objects.task_hook);

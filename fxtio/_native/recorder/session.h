@@ -14,6 +14,7 @@ typedef struct {
     PyObject *text_slots;                       /* dict: text to slot of the string table */
     PyObject *only_categories, *not_categories; /* sets of the categories to record and to leave out, or NULL */
     PyObject *unseen_categories; /* set: those of `only_categories` that nothing had so far, or NULL */
+    PyObject *placed; /* list: the sites whose places are recorded, if the file is a ring, or NULL */
     PyObject *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook; /* Python functions, or NULL */
 } SessionObjects;
 
@@ -24,6 +25,7 @@ typedef struct {
     uint64_t base;       /* what the clock showed at tick 0 */
     uint64_t min_step;   /* ticks between two records of a thread at least */
     SessionObjects objects;
+    enum EventKind place_kind; /* the kind of event with which the place of a function is recorded */
     uint64_t slow_ticks; /* spans that take more ticks are reported to `slow_hook` */
     uint64_t lost;       /* events for which there was no room, apart from those that threads count themselves */
     uint64_t lost_since; /* the tick of the first of them, 0 for none */

@@ -3,7 +3,7 @@
 #include "definition.h"
 #include "thread.h"
 
-enum { CACHE_SIZE = 1024, MAX_SITES = 40000 };
+enum { MAX_SITES = 40000 };
 
 /* ---- Texts. ---- */
 
@@ -114,7 +114,7 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
     Py_CLEAR(*bytes);
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
-    uint64_t slot = text_slot(text);
+    uint64_t slot = site->is_unique && text == site->name ? 0 : text_slot(text);
     if (slot)
         return slot;
     PyObject *owner;
@@ -129,7 +129,7 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
         PyErr_Clear();
         return 0;
     }
-    site->inline_names++;
+    site->inline_names += !site->is_unique;
     site->cut_names += size < whole;
     site->inline_words += (unsigned)words_of(size);
     return STRING_REF_INLINE_UNIT + size;
@@ -145,15 +145,36 @@ int site_prepare(Site *site) {
         site->inline_words = site->inline_names = site->cut_names = 0;
         site->refs = name_ref(site, site->category, &site->inline_category) * EVENT_CATEGORY_UNIT;
         site->refs += name_ref(site, site->name, &site->inline_name) * EVENT_NAME_UNIT;
-        site->is_fast = !site->inline_words && !site->excess_keys;
+        site->has_slots = !site->inline_words && !site->excess_keys;
         for (unsigned index = 0; index < site->count; index++) {
             site->key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
-            site->is_fast &= site->key_refs[index] != 0;
+            site->has_slots &= site->key_refs[index] != 0;
         }
+        site_set_place_recorded(site, !site->file);
         site->generation = session.generation;
     }
     error_restore(error);
     return is_recorded;
+}
+
+/* Note whether an event of this session has the place of the function. */
+void site_set_place_recorded(Site *site, int is_recorded) {
+    site->has_place = is_recorded;
+    site->is_fast = site->has_slots && is_recorded;
+}
+
+/* Return the site of whole calls of a coroutine, on the track of a task: `await` and the name of the function.  What
+ * runs of such a call, on the track of a thread, has the name alone, so that nobody counts the one with the other.
+ * Returns NULL without memory. */
+Site *site_of_operation(Site *site) {
+    if (LIKELY(site->operation != NULL))
+        return site->operation;
+    SavedError error = error_save();
+    PyObject *name = PyUnicode_FromFormat("await %U", site->name);
+    site->operation = name ? site_new(site->category, name, NULL) : NULL;
+    Py_XDECREF(name);
+    error_restore(error);
+    return site->operation;
 }
 
 /* Return a tuple of plain strings: to look up strings of a class of the program would run code of the program. */
@@ -182,7 +203,12 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->excess_keys = (unsigned)count - site->count;
     site->generation = 0;
     site->inline_words = site->inline_names = site->cut_names = 0;
-    site->is_fast = 0;
+    site->is_fast = site->has_slots = 0;
+    site->has_place = 1;
+    site->file = NULL;
+    site->line = 0;
+    site->is_unique = 0;
+    site->operation = NULL;
     site->inline_category = site->inline_name = NULL;
     if (!site->category || !site->name || (keys && !site->keys))
         Py_CLEAR(site);
@@ -195,52 +221,57 @@ static void site_dealloc(Site *site) {
     Py_XDECREF(site->keys);
     Py_XDECREF(site->inline_category);
     Py_XDECREF(site->inline_name);
+    Py_XDECREF(site->file);
+    Py_XDECREF((PyObject *)site->operation);
     PyObject_Free(site);
 }
 
-/* Site(category, name, keys=()): make a site. */
+/* Site(category, name, keys=(), *, file=None, line=0): make a site. */
 static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *category, *name, *keys = NULL;
+    static char *names[] = {"", "", "", "file", "line", NULL};
+    PyObject *category, *name, *keys = NULL, *file = Py_None;
+    unsigned line = 0;
     (void)type;
-    if (kwargs && PyDict_GET_SIZE(kwargs)) {
-        PyErr_SetString(PyExc_TypeError, "Site() takes no keyword arguments");
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UU|O!$OI", names, &category, &name, &PyTuple_Type, &keys, &file,
+                                     &line))
         return NULL;
-    }
-    if (!PyArg_ParseTuple(args, "UU|O!", &category, &name, &PyTuple_Type, &keys))
+    Site *site = site_new(category, name, keys);
+    if (!site)
         return NULL;
-    return (PyObject *)site_new(category, name, keys);
+    site->line = line;
+    if (file != Py_None && !(site->file = PyUnicode_FromObject(file)))
+        Py_CLEAR(site);
+    return (PyObject *)site;
 }
 
 PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Site",
-    .tp_doc = "Site(category, name, keys=()): the common part of all events of one place in the program.",
+    .tp_doc = "Site(category, name, keys=(), *, file=None, line=0): the common part of all events of one place in the program.",
     .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = site_make,
     .tp_dealloc = (destructor)site_dealloc,
 };
 
-/* Recently used sites by the identity of what the caller passed, and all sites, up to a limit, by its value. */
-static struct {
-    PyObject *name, *category, *keys;
-    Site *site;
-} cache[CACHE_SIZE];
-static PyObject *all_sites, *no_category;
+CachedSite site_cache[SITE_CACHE_SIZE];
+PyObject *site_no_category;
+static PyObject *all_sites; /* dict: (name, category, keys) to site, up to a limit */
 
 /* Make the type.  Returns -1 with an exception set on failure. */
 int sites_init(void) {
-    no_category = PyUnicode_InternFromString("");
-    return no_category ? PyType_Ready(&SiteType) : -1;
+    site_no_category = PyUnicode_InternFromString("");
+    return site_no_category ? PyType_Ready(&SiteType) : -1;
 }
 
 /* Forget all sites.  The dict itself stays: a finalizer may end the recording while a site is looked up in it. */
 void sites_clear(void) {
-    for (int index = 0; index < CACHE_SIZE; index++) {
-        Py_CLEAR(cache[index].name);
-        Py_CLEAR(cache[index].category);
-        Py_CLEAR(cache[index].keys);
-        Py_CLEAR(cache[index].site);
+    for (int index = 0; index < SITE_CACHE_SIZE; index++) {
+        CachedSite *entry = &site_cache[index];
+        Py_CLEAR(entry->name);
+        Py_CLEAR(entry->category);
+        Py_CLEAR(entry->keys);
+        Py_CLEAR(entry->site);
     }
     if (all_sites)
         PyDict_Clear(all_sites);
@@ -286,10 +317,9 @@ static Site *lookup_plainly(PyObject *name, PyObject *category, PyObject *keys) 
 /* Return the site with this name, category and keys, borrowed: the cache owns it until other code runs.  Returns NULL,
  * without an exception, on failure.  The cache holds plain strings only, whose release runs no code of the program. */
 Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
-    uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5 ^ ((uintptr_t)keys >> 4) * 11;
-    size_t index = (hash ^ hash >> 10) % CACHE_SIZE;
-    if (LIKELY(cache[index].name == name && cache[index].category == category && cache[index].keys == keys))
-        return cache[index].site;
+    CachedSite *entry = site_cache_entry(name, category, keys);
+    if (LIKELY(entry->name == name && entry->category == category && entry->keys == keys))
+        return entry->site;
     if (!are_plain(name, category, keys))
         return lookup_plainly(name, category, keys);
     SavedError error = error_save();
@@ -297,22 +327,17 @@ Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
     error_restore(error);
     if (!site)
         return NULL;
-    PyObject *old_name = cache[index].name, *old_category = cache[index].category, *old_keys = cache[index].keys;
-    Site *old_site = cache[index].site;
-    cache[index].name = Py_NewRef(name);
-    cache[index].category = Py_NewRef(category);
-    cache[index].keys = Py_XNewRef(keys);
-    cache[index].site = site; /* the cache takes over the reference */
-    Py_XDECREF(old_name);
-    Py_XDECREF(old_category);
-    Py_XDECREF(old_keys);
-    Py_XDECREF(old_site);
+    const CachedSite old = *entry;
+    *entry = (CachedSite){Py_NewRef(name), Py_NewRef(category), Py_XNewRef(keys), site}; /* takes over the reference */
+    Py_XDECREF(old.name);
+    Py_XDECREF(old.category);
+    Py_XDECREF(old.keys);
+    Py_XDECREF(old.site);
     return site;
 }
 
-/* Return the site, borrowed, of a call `f(name, ..., category, **keys)` in which the category may be omitted.  Returns
- * NULL without an exception if nothing is recorded, or NULL with one and `*failed` set if the arguments are wrong. */
-Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys, int *failed) {
+/* Check the arguments of a call for site_of_call(), and find its site. */
+Site *site_of_new_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys, int *failed) {
     *failed = 0;
     if (count < 1 || count > category_index + 1) {
         PyErr_Format(PyExc_TypeError, "takes a name%s and a category by position, the rest by name",
@@ -320,7 +345,7 @@ Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_
         *failed = 1;
         return NULL;
     }
-    PyObject *category = count > category_index ? args[category_index] : no_category;
+    PyObject *category = count > category_index ? args[category_index] : site_no_category;
     if (UNLIKELY(!PyUnicode_Check(args[0]) || !PyUnicode_Check(category))) {
         PyErr_SetString(PyExc_TypeError, "name and category are strings");
         *failed = 1;

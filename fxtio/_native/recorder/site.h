@@ -4,30 +4,46 @@
 
 #include "session.h"
 
-enum { MAX_INLINE_NAME = 250 }; /* bytes of an inline name: longer ones are cut */
+enum { SITE_CACHE_SIZE = 1024, MAX_INLINE_NAME = 250 }; /* bytes of an inline name: longer ones are cut */
 
-typedef struct {
+typedef struct Site {
     PyObject_HEAD
     PyObject *category, *name, *keys; /* str, str, tuple of str or NULL */
+    PyObject *file;                   /* str: where the function is defined, NULL if this is no function */
+    unsigned line;
+    int is_unique;                    /* whether the name is not used again, so that it is not worth a slot */
+    struct Site *operation;           /* the site of whole calls of a coroutine, NULL until it is asked for */
     uint64_t generation;              /* of the session for which what follows was prepared */
     uint64_t refs;                    /* category and name as they are in the header of an event */
     unsigned inline_words;            /* words of inline category and name */
     unsigned inline_names, cut_names; /* those of category and name that are inline, and those that are cut */
     PyObject *inline_category, *inline_name; /* bytes or NULL */
+    int has_place;                    /* whether an event has the file and the line already, or there are none */
+    int has_slots;                    /* whether all texts have slots */
     unsigned count, excess_keys;      /* keys that are recorded, and keys beyond the limit of the format */
-    int is_fast;                      /* whether all texts have slots, as the fast paths require */
+    int is_fast;                      /* whether all texts have slots and the place is recorded, as fast paths require */
     uint64_t key_refs[MAX_ARGUMENTS]; /* the keys as they are in headers of arguments, 0 for those without a slot */
 } Site;
 
+/* A recently used site, by the identity of the plain strings that the caller passed. */
+typedef struct {
+    PyObject *name, *category, *keys;
+    Site *site;
+} CachedSite;
+
 extern HIDDEN PyTypeObject SiteType;
+extern HIDDEN CachedSite site_cache[SITE_CACHE_SIZE];
+extern HIDDEN PyObject *site_no_category; /* the category of a call that omits it */
 
 HIDDEN int sites_init(void);
 HIDDEN void sites_clear(void);
 HIDDEN Site *site_new(PyObject *category, PyObject *name, PyObject *keys);
 HIDDEN Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys);
-HIDDEN Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys,
-                          int *failed);
+HIDDEN Site *site_of_new_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys,
+                              int *failed);
 HIDDEN int site_prepare(Site *site);
+HIDDEN Site *site_of_operation(Site *site);
+HIDDEN void site_set_place_recorded(Site *site, int is_recorded);
 
 HIDDEN uint64_t text_slot(PyObject *text);
 HIDDEN const char *text_utf8(PyObject *text, size_t *size, PyObject **owner);
@@ -37,6 +53,37 @@ HIDDEN uint64_t *text_write(uint64_t *words, const char *text, size_t size);
 /* Return how many words hold so many bytes. */
 static inline size_t words_of(size_t size) {
     return (size + 7) / 8;
+}
+
+/* Return the entry of the cache in which a site may be. */
+static inline CachedSite *site_cache_entry(PyObject *name, PyObject *category, PyObject *keys) {
+    uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5 ^ ((uintptr_t)keys >> 4) * 11;
+    return &site_cache[(hash ^ hash >> 10) % SITE_CACHE_SIZE];
+}
+
+/* Return the site, borrowed, of a call `f(name, ..., category, **keys)` in which the category may be omitted, if the
+ * cache has it: then the arguments are right. */
+static inline Site *site_of_known_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index,
+                                       PyObject *keys) {
+    if (UNLIKELY((size_t)(count - 1) > (size_t)category_index || !session.active))
+        return NULL;
+    PyObject *category = count > category_index ? args[category_index] : site_no_category;
+    const CachedSite *entry = site_cache_entry(args[0], category, keys);
+    return LIKELY(entry->name == args[0] && entry->category == category && entry->keys == keys) ? entry->site : NULL;
+}
+
+/* Return the site, borrowed, of a call.  Returns NULL without an exception if nothing is recorded, or NULL with one and
+ * `*failed` set if the arguments are wrong. */
+static inline Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys,
+                                 int *failed) {
+    Site *site = site_of_known_call(args, count, category_index, keys);
+    *failed = 0;
+    return LIKELY(site != NULL) ? site : site_of_new_call(args, count, category_index, keys, failed);
+}
+
+/* Return whether events of the site can be written in the simplest way. */
+static inline int site_is_simple(const Site *site) {
+    return LIKELY(site->generation == session.generation && site->is_fast);
 }
 
 /* Return whether the site can be recorded now. */

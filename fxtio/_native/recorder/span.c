@@ -44,7 +44,11 @@ static Span *span_new(Site *site) {
     Py_XINCREF((PyObject *)site); /* a garbage collection may end the recording, and free its sites */
     if (free_count) {
         span = free_spans[--free_count];
+#if defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
         (void)PyObject_INIT((PyObject *)span, &SpanType);
+#else
+        Py_SET_REFCNT((PyObject *)span, 1); /* it has its type already */
+#endif
     } else if (!(span = PyObject_GC_New(Span, &SpanType))) {
         Py_XDECREF((PyObject *)site);
         return NULL;
@@ -100,8 +104,11 @@ static void span_track(Span *span) {
 static void span_dealloc(Span *span) {
     static Span *pending;
     static int is_busy;
-    if (UNLIKELY(span->is_tracked))
-        PyObject_GC_UnTrack(span);
+    if (LIKELY(!span->is_tracked)) { /* what it holds can hold no span */
+        span_free(span);
+        return;
+    }
+    PyObject_GC_UnTrack(span);
     span->next_freed = pending;
     pending = span;
     if (is_busy)
@@ -138,10 +145,13 @@ static PyObject *make_span(PyObject *module, PyObject *const *args, Py_ssize_t c
 /* ---- Begin and end. ---- */
 
 /* Record the begin, on the track of the running task or of the thread. */
-static void enter(Span *span) {
+static inline __attribute__((always_inline)) void enter(Span *span) {
     uint64_t track = task_track();
     int is_recorded;
-    if (LIKELY(!track))
+    if (LIKELY(!track && !span->count && session.tsc && site_is_simple(span->site)) &&
+        record_two_words(current, 1, span->site->refs, EVENT_BEGIN))
+        is_recorded = 1;
+    else if (LIKELY(!track))
         is_recorded = span->count ? record_event_fast(span->site, EVENT_BEGIN, span->values, NULL)
                                   : record_bare(span->site, EVENT_BEGIN);
     else
@@ -190,7 +200,7 @@ static void record_end_with_arguments(Span *span, PyObject *exception) {
 }
 
 /* Record the end.  `exception` is the type of an exception, or None. */
-static void record_end(Span *span, PyObject *exception) {
+static void record_any_end(Span *span, PyObject *exception) {
     PyObject *name = NULL;
     if (UNLIKELY(exception != Py_None && PyType_Check(exception)) &&
         !(name = PyUnicode_FromString(((PyTypeObject *)exception)->tp_name)))
@@ -206,8 +216,17 @@ static void record_end(Span *span, PyObject *exception) {
     Py_XDECREF(name);
 }
 
+/* Record the end; the usual one in a few instructions. */
+static inline void record_end(Span *span, PyObject *exception) {
+    if (LIKELY(exception == Py_None && !span->track && !span->end_arguments && session.tsc &&
+               site_is_simple(span->site)) &&
+        record_two_words(current, 1, span->site->refs, EVENT_END))
+        return;
+    record_any_end(span, exception);
+}
+
 /* Record the end on the track where the span began, which may be that of another thread. */
-static void record_end_where_begun(Span *span, PyObject *exception) {
+static inline void record_end_where_begun(Span *span, PyObject *exception) {
     State *state = current;
     if (LIKELY(state->identity.thread == span->identity.thread || span->is_shared)) {
         record_end(span, exception);

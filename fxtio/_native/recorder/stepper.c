@@ -37,13 +37,14 @@ typedef struct {
 /* Record the begin of a slice, and of the operation if it is the first slice. */
 static Slice begin(Stepper *stepper) {
     uint64_t track;
+    Site *operation;
     int is_first = !stepper->has_started;
     Slice slice = {.generation = session.generation};
     stepper->has_started = 1;
     if (!session.active)
         return slice;
     if (stepper->kind == RETURNS_COROUTINE && (track = task_track()) && is_first &&
-        record_bare_with_id(stepper->site, EVENT_ASYNC_BEGIN, &track)) {
+        (operation = site_of_operation(stepper->site)) && record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track)) {
         stepper->track = track;
         stepper->generation = session.generation;
     }
@@ -62,7 +63,7 @@ static void end_on_track(Stepper *stepper) {
     uint64_t track = stepper->track;
     stepper->track = 0;
     if (track && stepper->generation == session.generation)
-        record_bare_with_id(stepper->site, EVENT_ASYNC_END, &track);
+        record_bare_with_id(site_of_operation(stepper->site), EVENT_ASYNC_END, &track);
 }
 
 /* Record that a slice ends with the exception that is set, and keep that set.  The exceptions that end an iteration

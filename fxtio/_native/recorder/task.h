@@ -5,12 +5,19 @@
 #include "event.h"
 
 HIDDEN int task_init(void);
-HIDDEN void task_forget_operations(void);
+HIDDEN void task_forget(void);
+HIDDEN PyObject *task_know_asyncio(PyObject *module, PyObject *args);
 HIDDEN int task_begin_operation(const void *frame, uint64_t track);
 HIDDEN uint64_t task_end_operation(const void *frame);
 HIDDEN void task_end_flows(State *state);
 HIDDEN void task_begin_flows(PyObject *awaited);
 HIDDEN uint64_t task_find_track(State *state, PyThreadState *thread);
+
+/* Return whether it is known that no task runs. */
+static inline int task_is_none(const State *state) {
+    const PyThreadState *thread = state->python_thread;
+    return LIKELY(thread && thread->context_ver == state->context_version && !state->track);
+}
 
 /* Return the id of the track of the running task, 0 outside of tasks.  Every step of a task changes the version of the
  * thread's context, so a track is asked for once per step. */

@@ -24,6 +24,8 @@ static struct {
     uint64_t *blank;     /* the pages of an empty chunk, hidden */
     int is_full;         /* no chunk could be written: nothing is recorded any more */
     uint64_t settled;    /* up to this size of the file, hardly any thread has records in its chunk */
+    uint64_t since_renewal; /* full chunks since the renewal hook was called */
+    void (*renewal_hook)(void); /* called for every half of a ring; stays when a recording ends */
     State *states;       /* of all threads that were ever seen and have not ended; outlives a recording */
 } threads;
 
@@ -95,7 +97,7 @@ int threads_init(void) {
 
 /* Begin a recording.  Returns -1 with an exception set on failure. */
 int threads_start(void) {
-    memset(&threads, 0, offsetof(__typeof__(threads), states));
+    memset(&threads, 0, offsetof(__typeof__(threads), renewal_hook));
     threads.blank = aligned_alloc(sizeof(uint64_t) * PAGE_WORDS, CHUNK_BYTES);
     if (!threads.blank) {
         PyErr_NoMemory();
@@ -129,7 +131,7 @@ void threads_stop(void) {
             link = &state->next;
     }
     free(threads.blank);
-    memset(&threads, 0, offsetof(__typeof__(threads), states));
+    memset(&threads, 0, offsetof(__typeof__(threads), renewal_hook));
 }
 
 /* Record nothing more.  Definitions can still be written. */
@@ -150,6 +152,11 @@ uint64_t threads_lost(void) {
 /* Return the first of all states. */
 State *threads_first(void) {
     return threads.states;
+}
+
+/* Set the function that has records written again which would be overwritten in a ring. */
+void threads_set_renewal_hook(void (*hook)(void)) {
+    threads.renewal_hook = hook;
 }
 
 /* ---- Chunks. ---- */
@@ -229,6 +236,10 @@ static int flush_chunk(State *state) {
     if (move_records(state, CHUNK_PAGES, FULL_CHUNK))
         return -1;
     use_page(state, state->chunk);
+    if (file_is_ring() && threads.renewal_hook && 2 * ++threads.since_renewal >= file_ring_chunks()) {
+        threads.since_renewal = 0;
+        threads.renewal_hook();
+    }
     move_late_records();
     return 0;
 }

@@ -97,6 +97,7 @@ HIDDEN Pause thread_pause(State *state);
 HIDDEN int thread_resume(State *state, Pause *pause);
 HIDDEN int thread_is_interrupted(void);
 HIDDEN void threads_set_interrupt_hook(PyObject *hook);
+HIDDEN void threads_set_renewal_hook(void (*hook)(void));
 
 /* Return the tick of a record that is written now: later than that of the last one of the thread by at least the least
  * step.  `tsc` is that of the session, or 1 where it is known to be set, so that the compiler leaves out the other

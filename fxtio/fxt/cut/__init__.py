@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 
 from fxtio.codec.generate import encode
-from fxtio.codec.record import Record
 from fxtio.formats import CutResult
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Body
 from fxtio.fxt.cut.early import Head, Tables, early_records
-from fxtio.fxt.cut.fields import event_reader
+from fxtio.fxt.cut.fields import Classes, event_reader
 from fxtio.fxt.cut.flows import Flows
 from fxtio.fxt.cut.latest import Latest
 from fxtio.fxt.cut.marks import Choice, Limits, Marked, is_behind, values_at
@@ -43,24 +42,27 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_ALWAYS: tuple[type[Record], ...] = (
+_ALWAYS: Classes = frozenset({
     r.ProviderEvent, r.TraceInfo, r.Blob, r.UserspaceObject, r.KernelObject, r.LargeBlobNoMetadata,
-)  # fmt: skip
+})  # fmt: skip
 """The records without a time, which are taken over; definitions are as far as they are used."""
 
-_DEFINITIONS: tuple[type[Record], ...] = (
+_DEFINITIONS: Classes = frozenset({
     r.Magic, r.ProviderInfo, r.ProviderSection, r.Initialization, r.String, r.ThreadRecord,
-)  # fmt: skip
+})  # fmt: skip
 """The records that are written as far as others need them."""
 
-_POINTS: tuple[type[Record], ...] = (r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob)
+_POINTS: Classes = frozenset({r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob})
 """The records that are taken over if their time is in the range."""
 
-_SCHEDULING: tuple[type[Record], ...] = (r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup)
+_SCHEDULING: Classes = frozenset({r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup})
 """The records of CPUs, which are taken over whatever threads are selected: each tells what ran before."""
 
-_MODULES: tuple[type[Record], ...] = (r.ProfilerModule, r.ProfilerMmap)
+_MODULES: Classes = frozenset({r.ProfilerModule, r.ProfilerMmap})
 """The records that explain the addresses of later ones: those before the range are moved to its start."""
+
+
+_COMPLETE: Classes = frozenset({r.DurationComplete})
 
 
 def _events(marked: Marked) -> int:
@@ -159,21 +161,21 @@ class _Cutter:
         batch, fields, taken = marked.batch, marked.fields, marked.taken
         taken |= batch.frame.kind == UNKNOWN
         taken |= fields.are(_ALWAYS)
-        taken |= fields.are(_POINTS) & marked.within & marked.chosen()
+        taken |= fields.are(_POINTS) & marked.within & marked.chosen
         if marked.choice.nameless:
             taken |= fields.are(_SCHEDULING) & marked.within
         for cls in fields.present(_MODULES):
-            is_module = fields.are([cls])
+            is_module = fields.are(frozenset({cls}))
             taken |= is_module & (marked.before | marked.within)
             early = np.flatnonzero(is_module & marked.before)
             marked.move(cls, 0, early, values_at(marked.first, early))
-        if fields.present([r.DurationComplete]):
+        if fields.present(_COMPLETE):
             self._clip(marked)
 
     def _clip(self, marked: Marked) -> None:
         """Take over complete events in the range, clip those that end behind it, pass on those that begin before it."""
-        is_chosen = marked.fields.are([r.DurationComplete]) & marked.chosen()
-        ends = marked.fields.tails([r.DurationComplete])
+        is_chosen = marked.fields.are(_COMPLETE) & marked.chosen
+        ends = marked.fields.tails(_COMPLETE)
         taken = is_chosen & marked.within
         marked.taken |= taken
         late = np.flatnonzero(taken & (ends > marked.last))

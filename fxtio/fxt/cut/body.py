@@ -8,6 +8,8 @@ new trace, which is written last; until then, the body is in a temporary file.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -31,25 +33,35 @@ class Places:
 
     Args:
         begin: the byte offset of the first one in the body.
-        sizes: the size in bytes of each record of the batch, 0 for one that was not written (int64).
-
-    Attributes:
-        end: the byte offset behind the last one.
+        batch: the batch.
+        written: the records that were written as they are (bool).
+        replaced: by row, the bytes that replaced a record.
     """
 
-    def __init__(self, begin: int, sizes: Array) -> None:
-        self._begin, self._sizes = begin, sizes
-        self._ends: Array | None = None
-        self.end = begin + int(sizes.sum())
+    def __init__(self, begin: int, batch: Batch, written: Array, replaced: dict[int, bytes]) -> None:
+        self._begin, self._batch, self._written, self._replaced = begin, batch, written, replaced
 
     def of(self, rows: Array) -> Array:
-        """Return the byte offsets of some records (int64)."""
+        """Return the byte offsets of some records (int64).
+
+        Args:
+            rows: the numbers of the records (ascending, none twice).
+        """
         if not len(rows):
             return np.empty(0, np.int64)
-        if self._ends is None:
-            self._ends = np.cumsum(self._sizes)
-        at: Array = self._ends[rows] - self._sizes[rows] + self._begin
+        from_each = np.add.reduceat(self.sizes, rows)  # the bytes from each of these records to the next of them
+        first = self._begin + int(self.sizes[: rows[0]].sum())
+        at: Array = first + np.append(0, np.cumsum(from_each[:-1]))
         return at
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The size in bytes of each record of the batch in the body, 0 for one that is not there (int64)."""
+        sizes = np.where(self._written, self._batch.frame.size, 0)
+        sizes *= 8
+        for row, data in self._replaced.items():
+            sizes[row] = len(data)
+        return sizes
 
 
 class Body:
@@ -88,7 +100,7 @@ class Body:
             for cls in DEFINERS:
                 self._wait(batch, cls, _definitions(batch, cls))
             self._note_resets(batch, len(batch))
-            return Places(self.size, np.zeros(len(batch), np.int64))
+            return Places(self.size, batch, taken, {})
         fronts: dict[int, list[tuple[Definition, Value]]] = {}
         first, written = int(np.argmax(taken)), taken.copy()
         placed = self._place_definitions(batch, first, taken, fronts)
@@ -103,16 +115,14 @@ class Body:
             rows = np.flatnonzero(written).tolist()
             replaced |= {row: bytes(little_endian(batch, row, row)) for row in rows}
             written = np.zeros(len(batch), bool)
-        sizes = np.where(written, batch.frame.size * 8, 0)
-        for row, data in replaced.items():
-            sizes[row] = len(data)
-        places = Places(self.size + len(front), sizes)
+        places = Places(self.size + len(front), batch, written, replaced)
         for definer, definitions in zip(DEFINERS, placed, strict=True):
-            self._note_firsts(batch, definer, definitions, places.of(definitions.row), sizes[definitions.row])
-        self._file.write(front)
-        for part in output(batch, written, replaced):
+            if len(definitions.row):
+                at, size = places.of(definitions.row), places.sizes[definitions.row]
+                self._note_firsts(batch, definer, definitions, at, size)
+        for part in chain([front], output(batch, written, replaced)):
             self._file.write(part)
-        self.size = places.end
+            self.size += len(part)
         return places
 
     # ---- definitions

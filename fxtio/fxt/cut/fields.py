@@ -6,11 +6,12 @@ are read class by class, when they are needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from fxtio import _native
 from fxtio._native.constants import SpanStep
 from fxtio.codec.record import Record, layout_of
 from fxtio.fxt import records as r
@@ -20,6 +21,7 @@ from fxtio.fxt.rewrite import broken
 from fxtio.fxt.state import Batch
 
 Array = np.ndarray[Any, Any]
+Classes = frozenset[type[Record]]
 
 _STEPS: dict[type[Record], SpanStep] = {
     r.DurationBegin: SpanStep.BEGIN,
@@ -37,6 +39,9 @@ _STEPS: dict[type[Record], SpanStep] = {
 
 EVENTS = frozenset(_STEPS)
 """The classes of events."""
+
+FLOWS: Classes = frozenset({r.FlowBegin, r.FlowStep, r.FlowEnd})
+"""The classes of the points of flows."""
 
 NAMED = frozenset(cls for cls in RECORDS.classes if {"timestamp", "category", "name"} <= {*cls.__struct_fields__})
 """The classes of records with a time that have a category and a name: events, and blobs with metadata."""
@@ -82,10 +87,11 @@ class Fields:
             "tail": events.tail,
         }
         self._filled = {name: set(self.plain) for name in self._arrays}
+        self._are: dict[Classes, Array] = {}
         self._broken: Array | None = None
         self._has_broken = False
 
-    def present(self, classes: Collection[type[Record]]) -> list[type[Record]]:
+    def present(self, classes: Classes) -> list[type[Record]]:
         """Return those of some classes that occur."""
         return [cls for cls in self._batch.classes() if cls in classes]
 
@@ -96,43 +102,56 @@ class Fields:
             self._has_broken = bool(self._broken.any())
         return self._broken
 
-    def are(self, classes: Collection[type[Record]]) -> Array:
-        """Return which records are of some classes, and are not broken (bool)."""
-        kind = self._batch.frame.kind
-        is_one = np.zeros(len(kind), bool)
-        for cls in self.present(classes):
-            is_one |= kind == KINDS[cls]
-        without = self.broken()
-        return is_one & ~without if self._has_broken else is_one
+    def are(self, classes: Classes) -> Array:
+        """Return which records are of some classes, and are not broken (bool); the array must not be changed."""
+        result = self._are.get(classes)
+        if result is None:
+            kind, present = self._batch.frame.kind, self.present(classes)
+            if len(present) == len(self._batch.classes()):
+                result = kind >= 0
+            else:
+                result = np.zeros(len(kind), bool)
+                for cls in present:
+                    result |= kind == KINDS[cls]
+            without = self.broken()
+            if self._has_broken:
+                result &= ~without
+            self._are[classes] = result
+        return result
 
-    def rows(self, classes: Collection[type[Record]]) -> Array:
+    def rows(self, classes: Classes) -> Array:
         """Return the numbers of the records of some classes that are not broken (int64, ascending)."""
-        return np.flatnonzero(self.are(classes))
+        self.broken()
+        if self._has_broken:
+            return np.flatnonzero(self.are(classes))
+        kind = self._batch.frame.kind
+        rows = np.empty(len(kind), np.int64)
+        return rows[: _native.choose_rows(kind, _table(classes), rows)]
 
     def ticks(self) -> Array:
         """Return the times of all records that have one (uint64); 0 for others."""
         return self._filled_array("timestamp", TIMED)
 
-    def threads(self, classes: Collection[type[Record]]) -> Array:
+    def threads(self, classes: Classes) -> Array:
         """Return the codes of the threads of the records of some classes (int32), -1 for one that is not defined.
 
         The other rows mean nothing; this is the same for all functions below.
         """
         return self._filled_array("thread", classes)
 
-    def categories(self, classes: Collection[type[Record]]) -> Array:
+    def categories(self, classes: Classes) -> Array:
         """Return the codes of the categories of the records of some classes (int32), -1 for one that is not defined."""
         return self._filled_array("category", classes)
 
-    def names(self, classes: Collection[type[Record]]) -> Array:
+    def names(self, classes: Classes) -> Array:
         """Return the codes of the names of the records of some classes (int32), -1 for one that is not defined."""
         return self._filled_array("name", classes)
 
-    def tails(self, classes: Collection[type[Record]]) -> Array:
+    def tails(self, classes: Classes) -> Array:
         """Return what the events of some classes have behind their arguments, an end or an id (uint64)."""
         return self._filled_array("tail", classes)
 
-    def _filled_array(self, name: str, classes: Collection[type[Record]]) -> Array:
+    def _filled_array(self, name: str, classes: Classes) -> Array:
         """Return the array of a field, after filling in the rows of some classes."""
         array, filled = self._arrays[name], self._filled[name]
         for cls in self.present(classes):
@@ -148,6 +167,14 @@ class Fields:
                 else:
                     array[rows] = columns[name]
         return array
+
+
+@cache
+def _table(classes: Classes) -> Array:
+    """Return for each kind whether its class is one of some classes (bool)."""
+    table = np.zeros(len(RECORDS.classes), bool)
+    table[[KINDS[cls] for cls in classes]] = True
+    return table
 
 
 def _unchanged(codes: Array) -> Array:

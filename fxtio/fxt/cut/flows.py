@@ -16,6 +16,7 @@ from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Places
+from fxtio.fxt.cut.fields import FLOWS
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.cut.splices import Splices
 from fxtio.fxt.enums import EventType
@@ -137,14 +138,14 @@ class Flows:
     def mark(self, marked: Marked) -> None:
         """Mark the points of a batch that are written, unless this is done with the spans that enclose them."""
         if not marked.choice.by_name:
-            marked.taken |= marked.fields.are(_STEPS) & marked.points() & marked.chosen()
+            marked.taken |= marked.fields.are(FLOWS) & marked.points & marked.chosen
 
     def settle(self, marked: Marked) -> None:
         """Look at the flows of a batch before it is written; a point that is alone in the range is not taken over."""
-        if not marked.fields.present(_STEPS):
+        if not marked.fields.present(FLOWS):
             return
-        row = marked.fields.rows(_STEPS)
-        number, step = marked.fields.tails(_STEPS)[row], _STEP_OF_KIND[marked.batch.frame.kind[row]]
+        row = marked.fields.rows(FLOWS)
+        number, step = marked.fields.tails(FLOWS)[row], _STEP_OF_KIND[marked.batch.frame.kind[row]]
         is_written = marked.taken[row]
         columns = number, step, is_written
         waiting = self._waiting
@@ -301,7 +302,7 @@ def _points(marked: Marked, places: Places, settled: _Settled, which: Array) -> 
     """
     frame, row = marked.batch.frame, settled.row[which]
     number, step, is_written = (column[which] for column in settled.columns)
-    process = marked.processes(_STEPS, row)
+    process = marked.processes(FLOWS, row)
     size, header = frame.size[row] * 8, frame.block.words[frame.at[row]]
     return _Points(number, process, step, is_written, places.of(row), size, header)
 

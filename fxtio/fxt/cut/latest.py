@@ -11,6 +11,7 @@ from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
+from fxtio.fxt.cut.fields import Classes
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.rules.view import MAX_KEPT, Keys
 
@@ -35,8 +36,8 @@ class Latest:
                 self._enter(marked, cls)
 
     def _enter(self, marked: Marked, cls: type[Record]) -> None:
-        chosen = marked.chosen() if cls is r.Counter else marked.choice.nameless
-        rows = np.flatnonzero(marked.fields.are([cls]) & marked.before & chosen)
+        chosen = marked.chosen if cls is r.Counter else marked.choice.nameless
+        rows = np.flatnonzero(marked.fields.are(frozenset({cls})) & marked.before & chosen)
         if not len(rows):
             return
         ticks, keys = marked.ticks[rows], self._keys_of(marked, cls, rows)
@@ -55,10 +56,11 @@ class Latest:
         batch, fields = marked.batch, marked.fields
         keys: Array = np.broadcast_to(np.asarray(batch.provider_of(rows)).astype(np.uint64), len(rows))
         if cls is r.Counter:
-            names, categories = fields.names([cls])[rows], fields.categories([cls])[rows]  # some strings are new
+            counters: Classes = frozenset({cls})
+            names, categories = fields.names(counters)[rows], fields.categories(counters)[rows]  # some strings are new
             self._keys.enter(batch.strings)
             named = self._keys.of(names, categories)
-            parts = [marked.processes([cls], rows), named, fields.tails([cls])[rows]]
+            parts = [marked.processes(counters, rows), named, fields.tails(counters)[rows]]
         else:
             all_rows, columns = batch.columns(cls)
             parts = [columns["cpu"][np.searchsorted(all_rows, rows)].astype(np.uint64)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from fxtio.codec.columns import tick_places
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Record, layout_of
 from fxtio.codec.strings import DistinctStrings
-from fxtio.fxt.cut.fields import NAMED, THREADED, TIMED, Fields
+from fxtio.fxt.cut.fields import NAMED, THREADED, TIMED, Classes, Fields
 from fxtio.fxt.plain import PlainReader
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rewrite import set_ticks
@@ -105,6 +105,7 @@ class Choice:
     Attributes:
         is_all: nothing is restricted.
         by_name: categories or names are restricted.
+        by_thread: threads or processes are restricted.
         nameless: records without a category and a name are selected.
     """
 
@@ -112,7 +113,8 @@ class Choice:
         self._selection = selection
         self._processes, self._threads = processes, threads
         self.by_name = bool(selection.categories or selection.names)
-        self.is_all = not (self.by_name or selection.threads or selection.processes)
+        self.by_thread = bool(selection.threads or selection.processes)
+        self.is_all = not (self.by_name or self.by_thread)
         self.nameless = is_selected(selection.categories, None) and is_selected(selection.names, None)
         self._list: Threads | None = None
         self._strings: DistinctStrings | None = None
@@ -196,7 +198,6 @@ class Marked:
         self.fields = Fields(batch, reader)
         self.has_start = limits.has_start
         self.taken = np.zeros(len(batch), bool)
-        self._chosen: dict[bool, Array] = {}
         limits.enter(batch.reading.clocks)
         is_timed = self.fields.are(TIMED)
         self.ticks = self.fields.ticks()
@@ -210,13 +211,12 @@ class Marked:
 
     def _range(self, limits: Limits, is_timed: Array) -> tuple[Any, Any]:
         """Return the first and the last tick of the range, one for all records or for each (uint64)."""
+        if self.batch.only_clock is not None:
+            return limits.of_rows(self.batch, self.ticks, np.arange(len(self.batch)))
         rows = np.flatnonzero(is_timed)
-        first, last = limits.of_rows(self.batch, self.ticks[rows], rows)
-        if not np.ndim(first):
-            return first, last
-        of_all = np.zeros((2, len(is_timed)), np.uint64)
-        of_all[:, rows] = first, last
-        return of_all[0], of_all[1]
+        first, last = np.zeros((2, len(is_timed)), np.uint64)
+        first[rows], last[rows] = limits.of_rows(self.batch, self.ticks[rows], rows)
+        return first, last
 
     def nanoseconds(self, ticks: Array, rows: Array) -> Array:
         """Return ticks of some records in nanoseconds (uint64)."""
@@ -225,38 +225,36 @@ class Marked:
             return self.batch.times(ticks, rows).view(np.uint64)
         return self.batch.reading.clocks[only].to_ns(ticks).view(np.uint64)
 
+    @cached_property
     def points(self) -> Array:
-        """Return which records that belong to another one are in the range (bool).
+        """Whether each record is in the range, if it belongs to another record (bool).
 
         Those at its first tick are not, since what they belong to may end there.
         """
         points: Array = self.within & (self.ticks > self.first) if self.has_start else self.within
         return points
 
-    def chosen(self, *, by_name: bool = True) -> Any:
-        """Return which records are selected by thread, and on request by category and name (bool).
-
-        If nothing is restricted, it is one value for all.
-        """
+    @cached_property
+    def chosen_threads(self) -> Any:
+        """Whether the thread of each record is selected, or it has none (bool); one value if all threads are."""
         if self.choice.is_all:
             return np.True_
-        if by_name not in self._chosen:
-            self._chosen[by_name] = self._choose(by_name=by_name and self.choice.by_name)
-        return self._chosen[by_name]
+        codes = self.fields.threads(THREADED)  # some threads are new
+        if not self.choice.by_thread:
+            return np.True_
+        return self.choice.threads(self.batch.threads, codes) | ~self.fields.are(THREADED)
 
-    def _choose(self, *, by_name: bool) -> Array:
-        """Return which records are selected by thread, and on request by category and name (bool)."""
+    @cached_property
+    def chosen(self) -> Any:
+        """Whether each record is selected (bool); one value if nothing is restricted."""
         fields, choice = self.fields, self.choice
-        codes = fields.threads(THREADED)  # some threads are new
-        chosen = choice.threads(self.batch.threads, codes) | ~fields.are(THREADED)
-        if by_name:
-            categories, names = fields.categories(NAMED), fields.names(NAMED)
-            is_named = fields.are(NAMED)
-            of_names = choice.names(self.batch.strings, categories, names)
-            chosen &= is_named & of_names | ~is_named & choice.nameless
-        return chosen
+        if not choice.by_name:
+            return self.chosen_threads
+        by_thread, is_named = self.chosen_threads, fields.are(NAMED)
+        named = choice.names(self.batch.strings, fields.categories(NAMED), fields.names(NAMED))
+        return by_thread & (is_named & named | ~is_named & choice.nameless)
 
-    def processes(self, classes: Collection[type[Record]], rows: Array) -> Array:
+    def processes(self, classes: Classes, rows: Array) -> Array:
         """Return the process koids of records of some classes (uint64).
 
         Args:

@@ -20,6 +20,7 @@ from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
+from fxtio.fxt.cut.fields import FLOWS, Classes
 from fxtio.fxt.cut.marks import Marked, values_at
 from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
@@ -28,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
 _FEW = 4_096  # so many records cannot have too many bytes
-_FLOWS = (r.FlowBegin, r.FlowStep, r.FlowEnd)
+_COMPLETE: Classes = frozenset({r.DurationComplete})
 
 
 class _State(IntEnum):
@@ -87,6 +88,7 @@ class Pairs:
         self._step_of_kind = np.zeros(len(RECORDS.classes), np.int8)
         for cls, step in self._steps(by_name=True).items():
             self._step_of_kind[KINDS[cls]] = step
+        self._classes = [frozenset(self._steps(by_name=by_name)) for by_name in (False, True)]
         self._open: _Rows | None = None
         self._open_keys = np.empty(0, np.uint64)  # what stands for the tracks of these rows
         self._waiting: list[EarlyRecord | None] = []  # of the open rows
@@ -109,61 +111,69 @@ class Pairs:
             steps[self._point] = SpanStep.FLOW
         elif by_name:  # flow events are taken over with the span that encloses them
             steps[r.DurationComplete] = SpanStep.COMPLETE
-            steps |= dict.fromkeys(_FLOWS, SpanStep.FLOW)
+            steps |= dict.fromkeys(FLOWS, SpanStep.FLOW)
         return steps
 
     def enter(self, marked: Marked) -> None:
         """Mark the records of a batch that are written, and move ends behind the range to its end."""
-        classes = marked.fields.present(self._steps(by_name=marked.choice.by_name))
-        if not classes:
+        classes = self._classes[marked.choice.by_name]
+        if not marked.fields.present(classes):
             return
         rows, keys = self._rows(marked, classes)
+        fresh: Array | slice = slice(0 if self._open is None else len(self._open.row), None)
         if _native.late(rows.track, rows.time, np.zeros(len(keys), np.uint64), np.empty(0, np.int64)):
             rows = rows.take(np.lexsort((rows.time, rows.track)))
+            fresh = np.flatnonzero(rows.row >= 0)
         partner, top = _nest(rows, len(keys))
-        self._mark(marked, rows, partner)
+        self._mark(marked, rows, partner, fresh)
         self._pass_on_open(marked, rows, partner, top)
         assert self._open is not None
         self._open_keys = keys[self._open.track]
 
-    def _rows(self, marked: Marked, classes: list[type[Record]]) -> tuple[_Rows, Array]:
+    def _rows(self, marked: Marked, classes: Classes) -> tuple[_Rows, Array]:
         """Return the rows of a batch behind those that are open, and for each track the key that stands for it."""
         row = marked.fields.rows(classes)
-        step = self._step_of_kind[marked.batch.frame.kind[row]]
-        time = marked.nanoseconds(marked.ticks[row], row)
-        end = np.zeros(len(row), np.uint64)
-        if r.DurationComplete in classes:
-            complete = np.flatnonzero(step == SpanStep.COMPLETE)
-            ends = marked.fields.tails([r.DurationComplete])[row[complete]]
-            end[complete] = marked.nanoseconds(ends, row[complete])
-        columns: tuple[Array, ...] = step, time, end, self._states(marked, classes)[row], row
-        if self._open is not None and len(self._open.row):
-            opened = self._open
-            before = opened.step, opened.time, opened.end, opened.state, opened.row
-            columns = tuple(np.concatenate(pair) for pair in zip(before, columns, strict=True))
+        if self._point is None and marked.choice.by_thread:  # the records of a span are of the same thread
+            row = row[marked.chosen_threads[row]]
         track, keys = self._tracks(marked, classes, row)
-        return _Rows(columns[0], track, *columns[1:]), keys
+        count = len(track) - len(row)
+        rows = _Rows(
+            np.empty(len(track), np.int8), track, np.empty(len(track), np.uint64), np.zeros(len(track), np.uint64),
+            np.empty(len(track), np.int8), np.empty(len(track), np.int64),
+        )  # fmt: skip
+        if self._open is not None:
+            opened = self._open
+            rows.step[:count], rows.time[:count], rows.end[:count] = opened.step, opened.time, opened.end
+            rows.state[:count], rows.row[:count] = opened.state, opened.row
+        rows.row[count:] = row
+        step = rows.step[count:]
+        step[:] = self._step_of_kind[marked.batch.frame.kind[row]]
+        rows.time[count:] = marked.nanoseconds(marked.ticks[row], row)
+        rows.state[count:] = self._states(marked, classes)[row]
+        complete = np.flatnonzero(step == SpanStep.COMPLETE) if r.DurationComplete in classes else ()
+        if len(complete):
+            ends = marked.fields.tails(_COMPLETE)[row[complete]]
+            rows.end[count:][complete] = marked.nanoseconds(ends, row[complete])
+        return rows, keys
 
-    def _states(self, marked: Marked, classes: list[type[Record]]) -> Array:
+    def _states(self, marked: Marked, classes: Classes) -> Array:
         """Return the state of each record of some classes, see `_State`; other rows mean nothing (int8)."""
-        fields, chosen = marked.fields, marked.chosen()
+        fields, chosen = marked.fields, marked.chosen
         taken = marked.within & chosen
-        points = [self._point] if self._point is not None else fields.present(_FLOWS)
-        if not set(points).isdisjoint(classes):
-            is_point = fields.are(points)
-            by_thread = marked.chosen(by_name=self._point is not None)
-            taken = np.where(is_point, marked.points() & by_thread, taken)
+        points = FLOWS if self._point is None else frozenset({self._point})
+        if points <= classes and fields.present(points):
+            is_point, with_span = fields.are(points), chosen if self._point is not None else marked.chosen_threads
+            taken = (taken & ~is_point) | (marked.points & with_span & is_point)
+        if marked.has_before and r.DurationComplete in classes:
+            ends_later = fields.tails(_COMPLETE) > marked.first
+            taken |= fields.are(_COMPLETE) & marked.before & chosen & ends_later
         state: Array = taken.view(np.int8) * np.int8(_State.TAKEN)
-        if marked.has_before:
-            early = marked.before & chosen
-            if r.DurationComplete in classes:
-                ends = fields.tails([r.DurationComplete])
-                state[fields.are([r.DurationComplete]) & early & (ends > marked.first)] = _State.TAKEN
-            if self._begin in classes and marked.has_start:
-                state[fields.are([self._begin]) & early] = _State.WAITING
+        if marked.has_before and marked.has_start:
+            waits = fields.are(frozenset({self._begin})) & marked.before & chosen  # these are not taken
+            state |= waits.view(np.int8) * np.int8(_State.WAITING)
         return state
 
-    def _tracks(self, marked: Marked, classes: list[type[Record]], row: Array) -> tuple[Array, Array]:
+    def _tracks(self, marked: Marked, classes: Classes, row: Array) -> tuple[Array, Array]:
         """Return the tracks of the open rows and of those of a batch, threads or operations.
 
         Args:
@@ -185,8 +195,8 @@ class Pairs:
         opened, keys = _numbers(self._open_keys, keys)
         return np.concatenate([opened, numbers.take(codes)]), keys
 
-    def _mark(self, marked: Marked, rows: _Rows, partner: Array) -> None:
-        """Decide which records are written."""
+    def _mark(self, marked: Marked, rows: _Rows, partner: Array, fresh: Array | slice) -> None:
+        """Decide which records are written; the rows `fresh` are those of the batch."""
         of_begin = np.append(rows.state, np.int8(-1)).take(partner, mode="wrap")  # of the partner -1, the last one
         is_end, is_point = rows.step == SpanStep.END, rows.step == SpanStep.FLOW
         is_taken, alone = rows.state == _State.TAKEN, of_begin < 0
@@ -200,8 +210,7 @@ class Pairs:
         if self._point is not None:
             is_enclosed |= alone
         taken |= is_point & is_enclosed & is_taken
-        is_fresh = rows.row >= 0
-        marked.taken[rows.row[is_fresh]] = taken[is_fresh]
+        marked.taken[rows.row[fresh]] = taken[fresh]
         if marked.has_behind:
             self._move_late(marked, rows.row[taken & is_end])
         if reopens.any():

@@ -76,7 +76,8 @@ class Uses:
         tables = []
         for made, slots in zip(own, _NAMED, strict=True):
             used, earlier = np.zeros(len(made.row), np.int8), np.zeros(slots, np.int8)
-            tables += [made.row, made.slot, np.empty(slots, np.int64), used, earlier]
+            now = np.empty(slots if len(used) else 0, np.int64)
+            tables += [made.row, made.slot, now, used, earlier]
         places = frame.block.words, frame.at, frame.size, frame.kind, taken
         if not self._kernel(*places, *self._rules, self._tails, *tables):
             return None
@@ -103,13 +104,13 @@ def _of_records(
         defined before the batch.
     """
     own = definitions.provider.astype(np.int64) * _SLOTS + definitions.slot
-    is_used = np.zeros(_SLOTS, bool)  # by slot, if there is one provider
     within: list[tuple[Array, Array]] = []
     outside: list[Array] = []
+    alone: list[Array] = []  # the slots of the uses, if there is one provider
     with_rows = not isinstance(batch.provider, int) or len(own) > 0
     for slots, rows in _references(batch, cls, taken, skipped, with_rows=with_rows):
         if rows is None:
-            is_used[slots] = True
+            alone.append(slots)
             continue
         pairs = np.broadcast_to(batch.provider, len(batch))[rows].astype(np.int64) * _SLOTS + slots
         may_be_own = np.isin(pairs, own)
@@ -117,7 +118,10 @@ def _of_records(
         outside.append(np.unique(pairs[~may_be_own]))
     if not within:
         provider = batch.provider if isinstance(batch.provider, int) else 0
-        return np.empty(0, np.int64), [(provider, slot) for slot in np.flatnonzero(is_used).tolist() if slot]
+        used = np.zeros(_SLOTS if alone else 0, bool)
+        for slots in alone:
+            used[slots] = True
+        return np.empty(0, np.int64), [(provider, slot) for slot in np.flatnonzero(used).tolist() if slot]
     pairs, rows = (np.concatenate(column) for column in zip(*within, strict=True))
     used, is_defined = _last_before(own, definitions.row, pairs, rows)
     earlier = np.unique(np.concatenate([*outside, pairs[~is_defined]]))

@@ -14,6 +14,7 @@ from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.answers.labels import ArgumentValue, Labels, argument_value
+from fxtio.timeline.answers.places import Places, place_of
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
@@ -109,6 +110,7 @@ class Hit:
         arguments: its arguments.
         ancestors: the names of the innermost slices around it, the outermost first; at most `MAX_ANCESTORS`.
         place: the text for its thread or track.
+        defined_in: the file and line of its function, None if the trace does not say.
     """
 
     kind: str
@@ -121,6 +123,7 @@ class Hit:
     arguments: dict[str, ArgumentValue] = field(default_factory=dict)
     ancestors: list[str] = field(default_factory=list)
     place: str = ""
+    defined_in: str | None = None
 
 
 @dataclass(slots=True)
@@ -202,14 +205,21 @@ class _Search:
         self._by_time = order == "time"
         self._limit = limit
         self._arguments = Arguments(registry)
+        self._places = Places(registry)
         self._hits: list[tuple[tuple[int, int], Hit]] = []
         self._count = 0
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch, and their arguments."""
-        waiting = [self._arguments, *(condition.arguments for condition in self._conditions)]
+        waiting: list[Arguments | Places] = [
+            self._arguments,
+            self._places,
+            *(each.arguments for each in self._conditions),
+        ]
         for arguments in waiting:
             arguments.enter(tables)
+        if "slices" in tables:
+            self._places.note(tables["slices"])
         around = _Around(self._registry, tables)
         for name in KINDS:
             if name in tables:
@@ -273,9 +283,11 @@ class _Search:
     def finish(self, registry: Registry) -> Hits:
         """Return what was found."""
         labels = Labels(registry.tables())
+        places = self._places.by_name()
         rows = [hit for _, hit in sorted(self._hits, key=lambda pair: pair[0])]
         for hit in rows:
             hit.place = labels.track(hit.track) if hit.track >= 0 else labels.thread(hit.thread)
+            hit.defined_in = place_of(hit.name, places) if hit.kind == "slice" else None
         return Hits(rows[: self._limit], self._count)
 
 

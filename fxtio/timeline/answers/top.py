@@ -14,6 +14,7 @@ from fxtio.table import Categories, Table
 from fxtio.timeline.answers.answer import Answer, QuestionError
 from fxtio.timeline.answers.groups import ARGUMENT, Groups
 from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.answers.places import Places, place_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.answers.totals import Durations, Totals
@@ -67,7 +68,8 @@ def top(
 
     Returns:
         A table with the columns `name`, `calls`, `total`, `self`, `share` of the self time of all (float64), and for
-        slices and `sched` `min`, `median`, `p99`, `max`; times are in nanoseconds.
+        slices and `sched` `min`, `median`, `p99`, `max`; times are in nanoseconds.  If the trace says where functions
+        are defined, and slices are grouped by name, `place` is the file and line, null where it is not known.
 
     Raises:
         QuestionError: this content cannot be grouped or sorted so, or the trace has no such content.
@@ -81,7 +83,7 @@ def top(
         raise QuestionError(f"{what} have no units; only samples are ranked by one")
     contents = (what,) if what is not None else CONTENTS if unit is None else ("samples",)
     names = {name: None for content in contents for name in _TABLES[content]}
-    if by.startswith(ARGUMENT):
+    if by.startswith(ARGUMENT) or (by == "name" and "slices" in contents):
         names["args"] = None
     subset = chosen(timeline, selection, *names)
     make = partial(_Ranking, contents=contents, by=by, unit=unit, selection=selection, subset=subset)
@@ -150,17 +152,20 @@ class Slices:
         self._groups = Groups(registry, by)
         self._totals = Totals()
         self._durations = Durations()
+        self._places = Places(registry) if by == "name" else None
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch, and their arguments."""
-        arguments = self._groups.arguments
-        if arguments is not None:
-            arguments.enter(tables)
+        waiting = [each for each in (self._groups.arguments, self._places) if each is not None]
+        for each in waiting:
+            each.enter(tables)
         if "slices" in tables:
             self.is_empty = False
+            if self._places is not None:
+                self._places.note(tables["slices"])
             self._enter(tables["slices"])
-        if arguments is not None:
-            arguments.leave(tables)
+        for each in waiting:
+            each.leave(tables)
 
     def _enter(self, slices: Table) -> None:
         slices = self._rows.slices(slices)
@@ -175,6 +180,10 @@ class Slices:
     def answer(self, registry: Registry) -> Answer:
         """Return all groups, in no order."""
         table = durations_table(self._totals, self._durations, self._labels(registry))
+        places = self._places.by_name() if self._places is not None else {}
+        if places:
+            texts = [place_of(name, places) for name in table["name"].to_list()]
+            table = Table({**dict(table.items()), "place": Categories.of(texts)})
         return Answer("slices", table, error=self._durations.error)
 
     def so_far(self, registry: Registry) -> Table:

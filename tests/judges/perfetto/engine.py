@@ -14,6 +14,7 @@ import os
 import queue
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -154,6 +155,7 @@ class Engine:
         self, request: dict[str, str], timeout: float, failure: type[PerfettoError]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Send a request and collect its batches until the closing reply."""
+        sys.audit("judges.ask", "Perfetto")
         if not self.usable or self._process.stdin is None:
             raise failure("the trace processor is no longer running")
         self._waiting = True

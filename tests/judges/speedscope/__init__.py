@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.limits import PATIENCE
+
 _DRIVER = Path(__file__).with_name("driver.js")
-_TIMEOUT = 120.0
 
 Stack = tuple[str, ...]
 
@@ -69,7 +70,7 @@ def load(path: Path) -> list[Profile]:
         SpeedscopeError: speedscope refuses the file.
     """
     child = subprocess.run(
-        ["node", str(_DRIVER), str(_release()), str(path)], capture_output=True, timeout=_TIMEOUT, check=False
+        ["node", str(_DRIVER), str(_release()), str(path)], capture_output=True, timeout=PATIENCE, check=False
     )
     if child.returncode or not child.stdout:
         raise SpeedscopeError(child.stderr.decode(errors="replace")[-2000:])

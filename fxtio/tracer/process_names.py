@@ -1,0 +1,75 @@
+"""The name of this process as it is shown in traces, and its command line."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from fxtio.tracer import plain
+
+_MAX_NAME = 60
+_STARTED_BY_MULTIPROCESSING = "--multiprocessing-fork"
+
+
+def program_name() -> str:
+    """Return the name of the program: of the module behind `-m`, of the script, or `python -c`."""
+    name = _module_run() or _script() or "python"
+    return name[:_MAX_NAME]
+
+
+def process_name() -> str:
+    """Return the name that `multiprocessing` gave to this process, such as `ForkPoolWorker-1`, or the program's."""
+    module: Any = sys.modules.get("multiprocessing.process")
+    process = vars(module).get("_current_process") if module is not None else None
+    facts = object.__getattribute__(process, "__dict__") if process is not None else {}
+    if facts.get("_parent_pid") is None:  # it has started this process by itself
+        return program_name()
+    return plain.text(facts.get("_name"))[:_MAX_NAME] or program_name()
+
+
+def command_line() -> str:
+    """Return the command that started this process, as a shell takes it."""
+    words = getattr(sys, "orig_argv", [])
+    return shlex.join([plain.text(word) for word in words])
+
+
+def when_named(recording: object, act: Callable[[Any], None]) -> None:
+    """Call `act(recording)` when `multiprocessing` gives this process its name, if it starts this process.
+
+    That is some time after the process has begun, and its processes end without a call of exit functions.
+    """
+    if _STARTED_BY_MULTIPROCESSING in getattr(sys, "orig_argv", ()):
+        import_module("multiprocessing.util")  # as the process is about to do itself
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(recording, act)
+
+
+def _module_run() -> str:
+    """Return the module that `python -m` runs; an empty text if this is a script or the like."""
+    main: Any = sys.modules.get("__main__")
+    spec = vars(main).get("__spec__") if type(main) is type(sys) else None
+    if type(spec) is ModuleSpec:
+        name = plain.text(spec.name).removesuffix(".__main__")
+        return "" if name == "__main__" else name  # a folder or zip file
+    if _first_argument() != "-m":
+        return ""
+    words = [plain.text(word) for word in getattr(sys, "orig_argv", [])]
+    return words[words.index("-m") + 1] if "-m" in words[:-1] else ""  # when Python starts it has no spec yet
+
+
+def _script() -> str:
+    first = _first_argument()
+    if first in ("-c", "-m", "-"):
+        return f"python {first}"
+    return first.rstrip(os.sep).rpartition(os.sep)[2]
+
+
+def _first_argument() -> str:
+    arguments: Any = vars(sys).get("argv")
+    return plain.text(arguments[0]) if type(arguments) is list and arguments else ""

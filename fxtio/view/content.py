@@ -1,0 +1,185 @@
+"""A trace as the Perfetto UI reads it: the file itself, decompressed, converted, or a part of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fxtio.errors import FxtioError
+from fxtio.exchange import by_content as exchange_by_content
+from fxtio.exchange.convert import convert
+from fxtio.fxt.layout import MAGIC
+from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.io.reading import can_reopen
+from fxtio.io.source import is_directory, open_source, without_compression
+from fxtio.timeline.answers import summary
+
+if TYPE_CHECKING:
+    from fxtio.io.source import Source
+    from fxtio.selection import Selection
+    from fxtio.timeline import Timeline
+
+LARGE = 300_000_000
+"""The number of bytes from which on the UI takes minutes to load a trace."""
+
+SHRINKS = 8
+"""The factor by which traces usually shrink when they are compressed."""
+
+_BLOCK = 1 << 18
+_MAX_NAME = 100
+_SMALL = 4096
+"""The number of bytes from which on a converted trace has events for certain."""
+
+_NATIVE = ("chrome",)
+"""The names of exchange formats that the UI reads as well as fxtio."""
+
+
+class UntimedError(FxtioError):
+    """An error: a trace is a profile without times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes that the UI gets, which can be read any number of times.
+
+    Attributes:
+        name: the file name that the UI shows: letters, digits, `.`, `_` and `-`.
+        target: the file or URL.
+        is_whole: the file is sent as it is, and not decompressed.
+        size: the number of bytes, an estimate where the file has to be decompressed; None if it is not known.
+        losses: what the conversion could not carry over: phrase and number.
+    """
+
+    name: str
+    target: str
+    is_whole: bool
+    size: int | None
+    losses: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def length(self) -> int | None:
+        """The exact number of bytes, None if it is not known before they are read."""
+        return self.size if self.is_whole else None
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes.
+
+        Raises:
+            OSError: the file cannot be read, or the compressed stream is cut or damaged.
+        """
+        if self.is_whole:
+            with open(self.target, "rb") as file:
+                while block := file.read(_BLOCK):
+                    yield block
+            return
+        source = open_source(self.target)
+        try:
+            buffer = bytearray(_BLOCK)
+            while count := source.readinto(memoryview(buffer)):
+                yield bytes(buffer[:count])
+            if source.fault is not None:
+                raise OSError(source.fault)
+        finally:
+            source.close()
+
+
+def readable(file: str, folder: Path) -> str:
+    """Return a path or URL that can be opened several times: that of a copy if the file is standard input or a pipe.
+
+    Args:
+        file: the path, `-` or a URL.
+        folder: an empty folder for the copy.
+
+    Raises:
+        OSError: the file cannot be read, or the copy cannot be written.
+    """
+    if is_directory(file) or can_reopen(file):
+        return file
+    copy = folder / ("stdin" if file == "-" else Path(file).name)
+    source = open_source(file)
+    try:
+        with open(copy, "wb") as target:
+            buffer = bytearray(_BLOCK)
+            while count := source.readinto(memoryview(buffer)):
+                target.write(memoryview(buffer)[:count])
+    finally:
+        source.close()
+    return str(copy)
+
+
+def is_native(source: Source) -> bool:
+    """Return whether the UI reads the content of a file as it is, compressed or not."""
+    exchange = exchange_by_content(source.head)
+    if exchange is not None:
+        return exchange.name in _NATIVE
+    return source.head.startswith(MAGIC) and Chunks.of(source.head[:HEAD_BYTES]) is None
+
+
+def of_file(file: str) -> Content | None:
+    """Return the content of a file that the UI reads as it is, or after decompression; None for any other file.
+
+    Args:
+        file: a path or URL that `readable` returned.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    if is_directory(file):
+        return None
+    source = open_source(file)
+    try:
+        if not is_native(source):
+            return None
+        is_local = "://" not in file
+        if is_local and source.compression in (None, "gzip"):
+            return Content(_safe(Path(file).name), file, is_whole=True, size=Path(file).stat().st_size)
+        size = source.size if source.compression is None else (source.total or 0) * SHRINKS
+        return Content(_safe(Path(without_compression(file)).name), file, is_whole=False, size=size)
+    finally:
+        source.close()
+
+
+def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Path) -> Content:
+    """Convert a trace, or a part of it, for the UI.
+
+    FXT stays FXT if the UI can read it; other traces get the format of Perfetto, which expresses more of them.
+
+    Args:
+        timeline: the trace.
+        file: the path or URL that it was opened from.
+        selection: the part of it.
+        folder: the folder for the new file.
+
+    Raises:
+        UntimedError: nothing in the trace has a time.
+        SelectionError: the format of the trace has nothing of the kind that is selected.
+        OSError: the file cannot be written.
+    """
+    to, suffix = ("fxt", ".fxt") if _is_little_endian_fxt(file) else ("perfetto", ".pftrace")
+    name = _safe(without_compression(Path(timeline.name).name))
+    target = folder / f"shown{suffix}"
+    losses = convert(timeline, target, to=to, selection=selection)
+    may_be_empty = losses or target.stat().st_size < _SMALL
+    if may_be_empty and summary(timeline).start is None:
+        raise UntimedError(
+            f"{timeline.name} has no times, so no timeline of it can be shown; `fxtio top` and `fxtio tree` show it"
+        )
+    shown = name if name.endswith(suffix) else name + suffix
+    return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses)
+
+
+def _is_little_endian_fxt(file: str) -> bool:
+    if is_directory(file):
+        return False
+    source = open_source(file)
+    source.close()
+    return source.head.startswith(MAGIC)
+
+
+def _safe(name: str) -> str:
+    """Return a file name that needs no escapes in an address, and whose ending is that of the name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[-_MAX_NAME:] or "trace"

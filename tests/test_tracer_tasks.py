@@ -1,0 +1,169 @@
+"""Tasks of asyncio: each track has the name of its task, and a coroutine is counted once, with every way to record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fxtio
+import judges
+from fxtio.fxt.records import String
+from judges import perfetto
+from support.tracer_check import check_trace
+from support.tracer_run import fine
+
+pytestmark = pytest.mark.recorder
+
+PROGRAM = """
+import asyncio
+
+DECORATE
+async def inner(number):
+    with fxtio.span("request", number=number):
+        await asyncio.sleep(0.001)
+
+DECORATE
+async def job(number):
+    await inner(number)
+    if number == 2:
+        raise KeyError
+    await asyncio.sleep(0)
+
+async def main():
+    tasks = [asyncio.create_task(job(number), name=f"job {number}") for number in range(3)]
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+fxtio.start(OUT, functions=not DECORATED, include=["<string>"])
+asyncio.run(main())
+fxtio.stop()
+"""
+
+SQL = """
+select t.name as track, s.name as name, s.depth as depth, s.dur as dur
+from slice s join track t on t.id = s.track_id where t.type like '%async%' order by t.id, s.ts, s.depth
+"""
+
+
+def program(*, decorated: bool) -> str:
+    return PROGRAM.replace("DECORATED", str(decorated)).replace("DECORATE", "@fxtio.trace" if decorated else "")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("decorated", [False, True])
+def test_tracks_have_the_names_of_tasks(decorated: bool, out: Path) -> None:
+    fine(program(decorated=decorated), out)
+    prefix = "" if decorated else "<string>."
+    judges.require(perfetto.available())
+    with perfetto.load(out) as p:
+        assert p.errors() == {}
+        rows = p.query(SQL)
+    tracks: dict[str, list[str]] = {}
+    for row in rows:
+        tracks.setdefault(str(row["track"]), []).append(f"{'> ' * int(row['depth'] or 0)}{row['name']!s}")
+    expected = {
+        f"job {number}": [f"job {number}", f"await {prefix}job", f"> await {prefix}inner", "> > request"]
+        for number in range(3)
+    }
+    if not decorated:
+        expected["Task-1"] = ["Task-1", "await <string>.main"]
+    assert tracks == expected
+    assert all(int(str(row["dur"])) > 1_000_000 for row in rows if str(row["name"]).startswith("await"))
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+def test_a_coroutine_is_counted_once(decorated: bool, out: Path) -> None:
+    """As an awaited call, on the track of the task, and apart from what runs of it in its thread."""
+    fine(program(decorated=decorated), out)
+    seen = check_trace(out)
+    prefix = "" if decorated else "<string>."
+    calls, stretches = seen.spans(f"await {prefix}job"), seen.spans(f"{prefix}job")
+    assert len(calls) == 3
+    assert all(call.on_track for call in calls)
+    assert not any(stretch.on_track for stretch in stretches)
+    assert len(stretches) == 3 + 3 + 2
+    inner = seen.spans(f"await {prefix}inner")
+    assert len(inner) == 3
+    assert {span.id for span in inner} == {span.id for span in calls}
+
+
+def test_the_names_of_tasks_take_no_room_in_the_table(out: Path) -> None:
+    """There may be millions of them, and each recording has those of the tasks that run on."""
+    source = """
+    import asyncio
+    async def work():
+        with fxtio.span("works"):
+            pass
+    async def twice(path):
+        fxtio.start(path)
+        with fxtio.span("around"):
+            await asyncio.gather(*(work() for _ in range(100)))
+        return fxtio.stop()
+    async def main():
+        asyncio.current_task().set_name("the first")
+        for path in (OUT, OUT + ".2.fxt"):
+            summary = await twice(path)
+            print(summary.inlined, summary.cut)
+    asyncio.run(main())
+    """
+    assert fine(source, out) == "0 0\n0 0\n"
+    for path in (out, Path(f"{out}.2.fxt")):
+        seen = check_trace(path)
+        names = [seen.names[row] for row in seen.rows(kind="async_instant", category="asyncio")]
+        assert len(set(names)) == len(names) == 101
+        assert "the first" in names
+        coroutines = {seen.args(row)["coroutine"] for row in seen.rows(kind="async_instant", category="asyncio")}
+        assert coroutines == {"work", "main"}
+        assert not set(texts_of(path)) & set(names)
+
+
+def texts_of(path: Path) -> list[str]:
+    """Return the texts in the table of strings."""
+    with fxtio.open(path) as trace:
+        return [record.text for record in trace if isinstance(record, String)]
+
+
+def test_tasks_of_other_classes(out: Path) -> None:
+    """The methods of a program's own class are not called; another kind of task is called a task."""
+    source = """
+    import asyncio
+    class Own(asyncio.Task):
+        def get_name(self): raise AssertionError
+        def get_coro(self): raise AssertionError
+    async def work():
+        with fxtio.span("works"):
+            await asyncio.sleep(0)
+    async def main():
+        loop = asyncio.get_running_loop()
+        await Own(work(), loop=loop, name="own")
+        await asyncio.tasks._PyTask(work(), loop=loop, name="python")
+    with fxtio.tracing(OUT):
+        asyncio.run(main())
+    """
+    fine(source, out)
+    seen = check_trace(out)
+    assert len(seen.spans("works")) == 2
+    names = [seen.names[row] for row in seen.rows(kind="async_instant", category="asyncio")]
+    assert names[0] == "own"
+    assert set(names[1:]) <= {"task"}
+
+
+def test_a_coroutine_outlives_the_recording(out: Path) -> None:
+    source = """
+    import asyncio
+    async def work():
+        await asyncio.sleep(0)
+        fxtio.stop()
+        await asyncio.sleep(0)
+        fxtio.start(OUT + ".2.fxt", functions=True, include=["<string>"])
+        await asyncio.sleep(0)
+    async def main():
+        await work()
+        await asyncio.sleep(0)
+    fxtio.start(OUT, functions=True, include=["<string>"])
+    asyncio.run(main())
+    fxtio.stop()
+    """
+    fine(source, out)
+    check_trace(out, open_spans=True)
+    check_trace(f"{out}.2.fxt")
