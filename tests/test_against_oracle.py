@@ -143,6 +143,7 @@ def test_both_agree_on_damaged_bytes(cls: type[Record], order: Order, data: st.D
         assert to_oracle(record, order) == meaning
 
 
+@pytest.mark.full
 @for_classes(rec.RECORDS.classes)
 @share(6)
 @given(data=st.data())

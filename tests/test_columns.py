@@ -47,6 +47,7 @@ def decoded_singly(cls: type[Record], data: list[bytes], order: Order) -> tuple[
     return records, faults
 
 
+@pytest.mark.full
 @for_orders
 @for_classes()
 @share(4)

@@ -80,6 +80,7 @@ def of_one_provider(seed: int, events: int) -> bytes:
     return program.encoded()
 
 
+@pytest.mark.full
 @given(seed=st.integers(0, 10**6), selection=SELECTIONS, words=WORDS)
 def test_a_part_is_the_same_without_kernels(seed: int, selection: Selection, words: int) -> None:
     compare(of_one_provider(seed, 40), selection, words)
@@ -90,6 +91,7 @@ def test_the_kernels_read_a_program() -> None:
     assert {*compare(of_one_provider(1, 40), selection, 64)} == {False, True}
 
 
+@pytest.mark.full
 @given(seed=st.integers(0, 10**6), selection=SELECTIONS, words=WORDS)
 def test_a_part_of_several_providers_is_the_same_without_kernels(seed: int, selection: Selection, words: int) -> None:
     programs = [Program(seed + number, 30, rate=10**9 // number, provider=number) for number in (1, 2)]

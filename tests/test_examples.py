@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,7 @@ def test_every_example_is_tested_and_small() -> None:
     tested = {"write_a_trace.py", "read_a_trace.py", "copy_exactly.py", "make_a_big_trace.py"}
     tested |= {"write_a_uftrace_directory.py", "read_a_mono_profile.py"}
     tested |= {"read_a_coreprofiler_trace.py", "write_a_dcpi_profile.py", "validate_a_trace.py"}
+    tested |= {"dump_over_http.py", "watch_a_program.py"}
     tested |= {"trace_asyncio_service.py", "trace_thread_pool.py", "trace_recursion.py", "trace_a_crash.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for name in tested:
@@ -204,3 +206,18 @@ def test_validate_a_trace(tmp_path: Path) -> None:
     assert rule.startswith("  fxt.bits.padding (required), 1 times: ")
     assert "first in String at byte 144: " in record
     assert run("validate_a_trace.py", FXT / "janestreet-demo.fxt").endswith(": 0 findings\n")
+
+
+@pytest.mark.recorder
+def test_a_dump_comes_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert record("dump_over_http.py", tmp_path / "last.fxt") == "/page/0 /page/1 /page/2\n"
+    begun = [entry.name for entry in fxtio.open(tmp_path / "last.fxt") if type(entry).__name__ == "DurationBegin"]
+    assert begun.count("request") == 3
+
+
+@pytest.mark.recorder
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="attaching needs Linux")
+def test_a_program_is_watched(tmp_path: Path) -> None:
+    output = record("watch_a_program.py", tmp_path / "service.fxt")
+    assert re.fullmatch(r"(\S+ work: [\d,]+ calls so far\n){3}.*work: [\d,]+ calls in all\n", output), output

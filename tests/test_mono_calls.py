@@ -126,6 +126,7 @@ def test_a_call_writes_all_of_its_events_or_nothing(name: str) -> None:
                 assert data == nothing, (argument, wrong)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", range(1, 18))
 def test_calls_of_every_version_are_read_again_or_refused(version: int) -> None:
     accepted_calls = 0

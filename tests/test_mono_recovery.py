@@ -225,6 +225,7 @@ def test_a_header_alone_is_explained() -> None:
     assert [record.name for record in annotated] == ["StreamHeader"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_every_byte_and_every_finding_of_a_damaged_recording_is_explained(kind: str) -> None:
     sample = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes() + OLD + buffer()

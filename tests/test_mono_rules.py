@@ -77,6 +77,7 @@ def test_findings_do_not_depend_on_batches(block: int, tmp_path: Path) -> None:
             assert broken(path) == whole
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kernels", all_kernels(), ids=lambda kernels: type(kernels).__name__)
 def test_findings_do_not_depend_on_kernels(kernels: Kernels, tmp_path: Path) -> None:
     path = tmp_path / "broken.mlpd"

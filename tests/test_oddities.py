@@ -121,6 +121,7 @@ def test_all_ways_find_the_same(order: Order, data: st.DataObject, words: int) -
         assert every_way(trace) == whole
 
 
+@pytest.mark.full
 @for_orders
 @given(data=st.data())
 def test_right_traces_are_not_odd(order: Order, data: st.DataObject) -> None:

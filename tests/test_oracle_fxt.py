@@ -68,6 +68,7 @@ def test_there_is_a_strategy_for_every_layout() -> None:
     assert sorted([layout.name for layout in RECORD.layouts] + ["unknown"]) == KINDS
 
 
+@pytest.mark.full
 @byte_orders
 @pytest.mark.parametrize("kind", KINDS)
 @a_share

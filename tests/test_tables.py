@@ -303,6 +303,7 @@ def test_tables_of_damaged_traces(order: Order, data: st.DataObject) -> None:
     compare(data.draw(damaged_traces(order, framed=True)), order)
 
 
+@pytest.mark.full
 @given(records=narrow_traces(), words=st.integers(1, 64))
 def test_tables_of_small_batches(records: list[Any], words: int) -> None:
     magic, *others = records
@@ -310,6 +311,7 @@ def test_tables_of_small_batches(records: list[Any], words: int) -> None:
         compare(encoded([magic, rec.ProviderInfo(1, "first"), *others]), "little")
 
 
+@pytest.mark.full
 @given(records=narrow_traces(), words=st.integers(1, 64))
 def test_batches_concatenate_to_tables(records: list[Any], words: int) -> None:
     """Numbers of owners are not compared: they count within the batch."""

@@ -161,6 +161,7 @@ def test_the_program_is_killed_while_it_is_recorded(tmp_path: Path) -> None:
     assert fxtio.open(trace).table("events").num_rows
 
 
+@pytest.mark.full
 def test_what_a_killed_attach_leaves_is_ended(tmp_path: Path) -> None:
     trace = tmp_path / "app.fxt"
     with service(SERVICE) as program:

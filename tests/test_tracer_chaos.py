@@ -77,6 +77,8 @@ def begin():
 def dump():
     try:
         fxtio.dump(f"{OUT}-{dice.randrange(2)}.fxt")
+    except TimeoutError:  # another thread waits, as for an import that a destructor has interrupted
+        pass
     except OSError as error:
         if "the recording has ended" not in str(error):
             raise

@@ -90,6 +90,23 @@ def test_marks_do_nothing() -> None:
     assert done.stdout == "[3, 3, 4, 5, 3, 'mine'] None\n[True, True, True, True]\nTrue\nTrue\n"
 
 
+REFUSED = """
+import sys
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "fxtio._native._recorder":
+            raise RuntimeWarning("the interpreter lock has been enabled")
+sys.meta_path.insert(0, Refusing())
+"""
+
+
+def test_a_warning_of_the_import_that_is_an_error() -> None:
+    """A free-threaded interpreter warns when it loads the recorder, which needs the interpreter lock."""
+    done = run("import fxtio; fxtio.instant('moment'); fxtio.start('out.fxt')", front=REFUSED)
+    assert "RecorderMissingError" in done.stderr
+    assert "programs cannot be traced (the interpreter lock has been enabled)" in done.stderr
+
+
 @pytest.mark.recorder
 def test_the_program_behaves_as_with_the_recorder() -> None:
     with_recorder, without = (run(MARKS, front=front) for front in ("", BLOCKED))

@@ -167,3 +167,18 @@ def test_a_coroutine_outlives_the_recording(out: Path) -> None:
     fine(source, out)
     check_trace(out, open_spans=True)
     check_trace(f"{out}.2.fxt")
+
+
+def test_the_whole_call_of_a_decorated_coroutine_has_its_arguments(out: Path) -> None:
+    source = """
+    import asyncio
+    @fxtio.trace(args=True)
+    async def fetch(url, size=1):
+        await asyncio.sleep(0)
+    with fxtio.tracing(OUT):
+        asyncio.run(fetch("u"))
+    """
+    fine(source, out)
+    seen = check_trace(out)
+    assert [span.args for span in seen.spans("await fetch")] == [{"url": "u", "size": 1}]
+    assert [span.args for span in seen.spans("fetch")] == [{"url": "u", "size": 1}, {}]

@@ -85,6 +85,12 @@ def test_arguments(out: Path) -> None:
     assert all(args == {} for args in seen["comprehended.<locals>.<genexpr>"])
 
 
+def test_the_whole_call_of_a_coroutine_has_the_arguments(out: Path) -> None:
+    fine(PROGRAM, out, args=["/srv/shop.py"])
+    (whole,) = check_trace(out).spans("await shop.fetch")
+    assert whole.args == {"url": "u", "size": 2}
+
+
 def test_results(out: Path) -> None:
     seen = calls(out, results=["/srv/"])
     assert seen["Shop.handle"][0] == {"result": "{'request': '/a', 'status': 200}"}

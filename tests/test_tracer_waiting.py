@@ -148,6 +148,27 @@ def test_the_program_ends_when_recordings_of_threads_are_finished(out: Path) -> 
     check_trace(out)
 
 
+def test_a_destructor_in_a_dump_does_not_wait_for_what_waits_for_the_dump(out: Path) -> None:
+    source = """
+    def act():
+        thread.start()
+        while not waiting._owners.get(thread.ident):
+            time.sleep(0.001)
+        begin = time.monotonic()
+        print(fxtio.stop(), fxtio.dump(), time.monotonic() - begin < 2)
+    import fxtio.tracer.waiting as waiting
+    ended = []
+    thread = threading.Thread(target=lambda: ended.append(fxtio.stop().path == Path(OUT)))
+    fxtio.start(OUT)
+    when("os.remove", ".fxtio-dump", act)
+    print(fxtio.dump(OUT + "2") == Path(OUT + "2"))
+    thread.join()
+    print(*ended)
+    """
+    assert fine(HOOK + dedent(source), out).splitlines() == ["None None True", "True", "True"]
+    check_trace(out)
+
+
 @pytest.mark.parametrize("call", ["fxtio.start(OUT)", "fxtio.tracing(OUT).__enter__()"])
 def test_nothing_is_recorded_when_the_interpreter_has_ended(call: str, out: Path) -> None:
     source = f"""

@@ -3,9 +3,9 @@
 The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks, pair calls, nest spans, and put strings
 together.  Where the extension is missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is
 "python" instead of "c".  Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels that
-run programs over byte streams are used by `fxtio.mono.stream.kernels` only, which has their stand-ins, and the one for
-plain events by `fxtio.fxt.plain`, without which events are read as all records are.  All are loaded on first use, since
-the tracer needs only the recorder (`_recorder`), which has no stand-in.
+run programs over byte streams are used by `fxtio.mono.stream.kernels` only, which has their stand-ins; the ones for
+plain events by `fxtio.fxt.plain` and `fxtio.fxt.cut.uses`, without which events are read as all records are.  All are
+loaded on first use, since the tracer needs only the recorder (`_recorder`), which has no stand-in.
 `extensions` says which extensions can be imported, and why others cannot.
 """
 

@@ -45,7 +45,7 @@ def load(name: str) -> tuple[ModuleType | None, str]:
         return import_module(f"{PACKAGE}.{name}"), ""
     except ModuleNotFoundError as error:
         return None, _build_failure(name) if error.name == f"{PACKAGE}.{name}" else str(error)
-    except ImportError as error:
+    except (ImportError, RuntimeWarning) as error:  # a warning that the interpreter lock is turned on may be an error
         return None, str(error)
 
 

@@ -355,4 +355,11 @@ static struct PyModuleDef definition = {
     NULL, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit__kernels(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__kernels(void) {
+    PyObject *module = PyModule_Create(&definition);
+#ifdef Py_GIL_DISABLED
+    if (module) /* kernels have no state and work on arrays of the caller, which no one else changes meanwhile */
+        PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
+    return module;
+}

@@ -1,8 +1,8 @@
-/* A kernel that reads plain events: records of a header word, a word of time, small records, and at most one more word,
- * whose references are all to slots.
+/* Kernels for events: records of a header word, a word of time, small records, and at most one more word.  One reads plain
+ * events, whose references are all to slots; the other one finds the slots to which events refer.
  *
- * As in kernels.c, no layout is known here: where fields lie comes from the declarations, see fxtio/fxt/plain.py, which
- * documents every argument.  Every index is checked against its buffer. */
+ * As in kernels.c, no layout is known here: where fields lie comes from the declarations, see fxtio/fxt/plain.py and
+ * fxtio/fxt/cut/uses.py, which document every argument.  Every index is checked against its buffer. */
 #include "constants.h"
 #include "kernels.h"
 

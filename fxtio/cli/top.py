@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import contextlib
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import (
@@ -17,7 +18,7 @@ from fxtio.cli.answers import (
     selection_in,
     value_text,
 )
-from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
+from fxtio.cli.common import FINE, UsageError, add_examples, add_input, opened_timeline, print_table
 from fxtio.cli.seeing import suggest_open
 from fxtio.report import printable
 
@@ -46,6 +47,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--what", choices=_CONTENTS, metavar="CONTENT", help=what_help)
     parser.add_argument("--unit", metavar="UNIT", help="the unit of samples, if there are several (default: the most)")
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="follow a recording while it is written, until it ends or Ctrl-C; FILE may be a process id",
+    )
+    interval_help = "show what --live has read so often (default: 1s)"
+    parser.add_argument("--interval", type=_interval, default=1_000_000_000, metavar="TIME", help=interval_help)
     add_output(parser, "rows")
     add_examples(
         parser,
@@ -53,11 +61,26 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio top --sort p99 --name 'GET *' app.fxt",
         "fxtio top --by arg:user --from 1.2s --to 1.4s app.fxt",
         "fxtio top --by thread --json app.fxt",
+        "fxtio top --live 4711",
     )
+
+
+def _interval(text: str) -> int:
+    from fxtio.tracer.units import time_in_ns
+
+    try:
+        interval = time_in_ns(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+    if not interval:
+        raise ArgumentTypeError("the interval is greater than 0")
+    return interval
 
 
 def run(options: Namespace) -> int:
     """Print the ranking and return the exit code."""
+    if options.live:
+        return _run_live(options)
     from fxtio.timeline.answers import top
 
     with opened_timeline(options.file) as (timeline, _):
@@ -85,6 +108,23 @@ def run(options: Namespace) -> int:
     if (options.by, answer.what) == ("name", "slices") and answer.table.num_rows:
         suggest_open(options.file, answer.table["name"][0], options=options)
     return code
+
+
+def _run_live(options: Namespace) -> int:
+    """Show the ranking of a recording that grows."""
+    from fxtio.cli.live import follow
+    from fxtio.selection import Selection
+
+    refused = {"--json": options.json, "--csv": options.csv, "--unit": options.unit, "--what": options.what}
+    refused |= {"--from": options.begin, "--until": options.end}
+    refused |= {"--thread": options.threads, "--process": options.processes}
+    refused |= {"--category": options.categories, "--name": options.names}
+    for option, value in refused.items():
+        if value:
+            raise UsageError(f"--live shows all slices of a recording; it does not go with {option}")
+    with contextlib.suppress(KeyboardInterrupt):
+        follow(options, lambda answer: _print(options, str(options.file), answer, Selection()))
+    return FINE
 
 
 def _print(options: Namespace, name: str, answer: Answer, selection: Selection) -> None:

@@ -49,7 +49,7 @@ class EventColumns(NamedTuple):
     @classmethod
     def blank(cls, count: int) -> EventColumns:
         """Return rows of records that are no events."""
-        return cls(*(np.full(count, default, dtype) for dtype, default in _EVENT_COLUMNS))
+        return cls(*(np.full(count, default, dtype) for dtype, default in EVENT_COLUMNS.values()))
 
 
 class ArgumentColumns(NamedTuple):
@@ -75,7 +75,12 @@ class ArgumentColumns(NamedTuple):
         return cls(*(np.empty(count, dtype) for dtype in _ARGUMENT_COLUMNS))
 
 
-_EVENT_COLUMNS = (("int8", 0), ("int32", -1), ("uint64", 0), ("int32", -1), ("int32", -1), ("uint64", 0))
+EVENT_COLUMNS = {
+    "step": ("int8", 0), "track": ("int32", -1), "ticks": ("uint64", 0), "category": ("int32", -1),
+    "name": ("int32", -1), "tail": ("uint64", 0),
+}  # fmt: skip
+"""The type of each of `EventColumns`, and its value for a record that is no event."""
+
 _ARGUMENT_COLUMNS = ("int64", "int32", "int32", "uint64", "int32")
 
 
@@ -124,7 +129,7 @@ class PlainReader:
         string_codes, strings_since = batch.string_slots.table(batch.provider)
         thread_codes, threads_since = batch.thread_slots.table(batch.provider)
         slots = (strings(string_codes), strings_since, threads(thread_codes), threads_since)
-        events = EventColumns(*(np.empty(len(batch), dtype) for dtype, _ in _EVENT_COLUMNS))
+        events = EventColumns(*(np.empty(len(batch), dtype) for dtype, _ in EVENT_COLUMNS.values()))
         source = (frame.block.words, frame.at, frame.size, frame.kind, self._header, self._rules)
         room = self._room if with_arguments else 0
         while True:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from fxtio.table import Categories, Column
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
-
-if TYPE_CHECKING:
-    from fxtio.fxt.reader import FxtTrace
 
 Array = np.ndarray[Any, Any]
 
@@ -73,7 +70,20 @@ for _type, _kind in _ARGUMENT_KINDS.items():
     _KINDS[_type] = _kind
 
 
-def parts(trace: FxtTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+class BatchSource(Protocol):
+    """A trace that gives its records in batches, as `FxtTrace` does.
+
+    Attributes:
+        share: the part of it that was read so far (0 to 1), 0 where it is not known.
+    """
+
+    share: float
+
+    def record_batches(self, *, forget: bool) -> Iterator[Batch]:
+        """Read it from its beginning, see `FxtTrace.record_batches`."""
+
+
+def parts(trace: BatchSource, registry: Registry, tables: Set[str]) -> Iterator[Part]:
     """Read a trace, and yield what each batch adds to its timeline.
 
     Args:

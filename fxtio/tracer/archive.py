@@ -109,7 +109,9 @@ def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
     Yields:
         Each file, and the reason why it is not a part of the trace, or an empty text.
     """
-    for part in sorted(path.parent.glob(f"{_escaped(path.name)}.*{_SUFFIX}")):
+    for part in sorted(_files_beside(path, f"{path.name}.")):
+        if not part.name.endswith(_SUFFIX):
+            continue
         pid = pid_of(part.name[len(path.name) + 1 : -len(_SUFFIX)])
         if pid is not None:
             front = Front.read(part)
@@ -313,7 +315,7 @@ def abandoned(trace: Path) -> list[Path]:
     """
     stem = trace.name.partition(".")[0]
     pattern = re.compile(rf"\.{re.escape(stem)}(-\d+)*(\.[^.]+)*\.(?P<pid>\d+)-\d+(\.\w+)?")
-    candidates = [(path, pattern.fullmatch(path.name)) for path in trace.parent.glob(f".{_escaped(stem)}*")]
+    candidates = [(path, pattern.fullmatch(path.name)) for path in _files_beside(trace, f".{stem}")]
     return sorted(path for path, match in candidates if match and path.is_file() and not is_alive(int(match["pid"])))
 
 
@@ -337,6 +339,11 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _escaped(name: str) -> str:
-    """Return a glob pattern that matches exactly this name."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+def _files_beside(path: Path, beginning: str) -> list[Path]:
+    """Return the files of the folder of a file whose names begin so; none if the folder cannot be read.
+
+    `Path.glob` would import modules when it is called first, and a recording may end where nothing can be imported.
+    """
+    with contextlib.suppress(OSError):
+        return [file for file in path.parent.iterdir() if file.name.startswith(beginning)]
+    return []

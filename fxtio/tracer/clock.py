@@ -1,4 +1,4 @@
-"""The clock of a recording: the processor's tick counter (TSC) if the kernel trusts it, else CLOCK_MONOTONIC."""
+"""The clock of a recording: the processor's tick counter if the kernel trusts it, else CLOCK_MONOTONIC."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ _KERNEL_CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksourc
 _FIRST_MEASUREMENT_NS = 2_000_000
 
 
-def kernel_uses_tsc() -> bool:
+def kernel_uses_counter() -> bool:
     """Return whether the kernel keeps time by the tick counter: then it is invariant and the same on all cores."""
+    if not recorder.TICK_COUNTER:
+        return False
     try:
         with open(_KERNEL_CLOCK) as file:
-            return file.read().strip() == "tsc"
+            return file.read().strip() == recorder.TICK_COUNTER
     except OSError:
         return False
 
@@ -24,17 +26,17 @@ class RecordingClock:
     """The clock of one recording.
 
     Attributes:
-        tsc: whether it is the tick counter.
+        has_counter: whether it is the tick counter.
         base: what it showed at tick 0.
         base_ns: CLOCK_MONOTONIC at tick 0.
         wall_ns: nanoseconds since the Unix epoch at tick 0.
-        rate: ticks per second, as far as measured.
+        rate: ticks per second, as far as measured, unless the processor knows them.
     """
 
-    __slots__ = ("base", "base_ns", "rate", "tsc", "wall_ns")
+    __slots__ = ("base", "base_ns", "has_counter", "rate", "wall_ns")
 
-    def __init__(self, tsc: int, base: int, base_ns: int, wall_ns: int, rate: int) -> None:
-        self.tsc = bool(tsc)
+    def __init__(self, has_counter: int, base: int, base_ns: int, wall_ns: int, rate: int) -> None:
+        self.has_counter = bool(has_counter)
         self.base = base
         self.base_ns = base_ns
         self.wall_ns = wall_ns
@@ -42,15 +44,16 @@ class RecordingClock:
 
     def facts(self) -> tuple[int, ...]:
         """Return the arguments with which another process makes the same clock."""
-        return int(self.tsc), self.base, self.base_ns, self.wall_ns, self.rate
+        return int(self.has_counter), self.base, self.base_ns, self.wall_ns, self.rate
 
     @classmethod
     def start(cls) -> RecordingClock:
         """Return a clock whose tick 0 is now."""
-        tsc = bool(recorder.TSC) and kernel_uses_tsc()
-        base, base_ns = recorder.clocks(tsc)
-        clock = cls(tsc, base, base_ns, time.time_ns(), NS_PER_SECOND)
-        if tsc:
+        has_counter = kernel_uses_counter()
+        base, base_ns = recorder.clocks(has_counter)
+        known_rate = recorder.TICK_RATE if has_counter else NS_PER_SECOND
+        clock = cls(has_counter, base, base_ns, time.time_ns(), known_rate)
+        if not known_rate:
             while time.monotonic_ns() - base_ns < _FIRST_MEASUREMENT_NS:
                 time.sleep(_FIRST_MEASUREMENT_NS / 2 / NS_PER_SECOND)
             clock.measure()
@@ -58,9 +61,9 @@ class RecordingClock:
 
     def measure(self) -> None:
         """Set the rate from the time since the start; the longer that is, the more exact."""
-        if self.tsc:
+        if self.has_counter:
             raw, now = recorder.clocks(True)
-            if now > self.base_ns:
+            if now - self.base_ns >= _FIRST_MEASUREMENT_NS:
                 self.rate = round((raw - self.base) * NS_PER_SECOND / (now - self.base_ns))
 
     @property

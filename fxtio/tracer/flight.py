@@ -203,9 +203,7 @@ class Dumps:
         Args:
             seconds: for how long, or `NO_LIMIT`.
         """
-        if self._writer == _thread.get_ident():  # called by a destructor that runs in the thread
-            return
-        if not wait_for(self._writing, seconds):
+        if not wait_for(self._writing, seconds, self._writer) and seconds != NO_LIMIT:
             atexit.register(self.wait)
 
 

@@ -29,6 +29,9 @@ PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + o
 DISGUISE = "fxtio: "
 """How the qualified names begin of our own functions whose file is that of another library."""
 
+_REMOTE_SCRIPT = "fxtio.tracer.attached"
+"""A name that only code has which `fxtio attach` sends by `sys.remote_exec`; its file is `<string>`."""
+
 _OWN_MODULES = "fxtio."
 _SEPARATOR = os.sep
 _VARARGS, _VARKEYWORDS = 0x04, 0x08  # of inspect, which takes long to import
@@ -83,7 +86,7 @@ class Filter:
     def accepts(self, code: CodeType) -> bool:
         """Return whether the function with this code is recorded."""
         path = plain.text(code.co_filename)
-        if path.startswith(PACKAGE_FOLDER) or code.co_qualname.startswith(DISGUISE):
+        if path.startswith(PACKAGE_FOLDER) or code.co_qualname.startswith(DISGUISE) or _REMOTE_SCRIPT in code.co_names:
             return False
         module = module_of(path)
         if self._include:

@@ -30,7 +30,7 @@ from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options
 from fxtio.tracer.tasks import gathered_tasks, look_around
 from fxtio.tracer.units import size_in_bytes, time_in_ns
-from fxtio.tracer.waiting import PATIENCE_S
+from fxtio.tracer.waiting import PATIENCE_S, acquire
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
 
@@ -103,7 +103,7 @@ class Recording:
         self.may_end = _thread.allocate_lock()
         self.unfinished = _thread.allocate_lock()
         self.unfinished.acquire()
-        self._dumping = threading.RLock()
+        self._dumping, self._dumper = threading.RLock(), 0
         self._has_ended = self._has_stopped = False
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
@@ -131,7 +131,7 @@ class Recording:
             end=self._file.end,
             limit=limit,
             ring=ring,
-            tsc=self.clock.tsc,
+            has_counter=self.clock.has_counter,
             base=self.clock.base,
             step=self.clock.step,
             only=only or None,
@@ -244,7 +244,7 @@ class Recording:
 
     def end(self) -> None:
         """Record nothing any more."""
-        is_alone = self._dumping.acquire(timeout=PATIENCE_S)
+        is_alone = acquire(self._dumping, PATIENCE_S, self._dumper)
         try:
             self._has_ended = True
             self._counts, self._is_in_order, self._never_matched = self._end()
@@ -337,11 +337,14 @@ class Recording:
             OSError: the dump cannot be written.
             ValueError: the path is the recording's own.
         """
-        if not self._dumping.acquire(timeout=PATIENCE_S):
+        if self.may_end.locked():  # a thread is ending it
+            return None
+        if not acquire(self._dumping, PATIENCE_S, self._dumper):
             raise TimeoutError(errno.ETIMEDOUT, "another thread takes a dump", str(path or self.trace))
         try:
             if self._has_ended:
                 return None
+            self._dumper = _get_ident()
             copy = self._dumps.take(path)
         finally:
             self._dumping.release()

@@ -53,8 +53,7 @@ class _Process:
     def wait(self, seconds: float) -> None:
         """Wait until the recordings that other threads end are finished, for so many seconds, or `NO_LIMIT`."""
         for recording, thread in list(self.ending.items()):
-            if thread != _thread.get_ident():
-                wait_for(recording.unfinished, seconds)
+            wait_for(recording.unfinished, seconds, thread)
 
     def wait_for_file(self, path: str | os.PathLike[str]) -> None:
         """Wait until no other recording to this file is being finished.
@@ -63,9 +62,7 @@ class _Process:
             RuntimeError: this thread finishes one, or another thread does and takes long.
         """
         for recording, thread in list(self.ending.items()):
-            if recording.writes_to(path) and (
-                thread == _thread.get_ident() or not wait_for(recording.unfinished, PATIENCE_S)
-            ):
+            if recording.writes_to(path) and not wait_for(recording.unfinished, PATIENCE_S, thread):
                 raise RuntimeError(f"a recording to {path} is still being finished")
 
     def release(self, recording: Recording) -> None:

@@ -48,6 +48,7 @@ def middle(trace: Any) -> Selection | None:
     return Selection(start + third, start + 2 * third)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
 def test_a_part_is_a_trace_of_the_format(sample: Sample, tmp_path: Path) -> None:
     path, target = sample.make(tmp_path), tmp_path / f"part{sample.format.suffixes[0]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,20 @@ def trace(sample: Sample, folder: Path) -> Any:
     below.mkdir(exist_ok=True)
     with open_sample(sample, below) as trace:
         yield trace
+
+
+@cache
+def all_tables(sample: Sample, folder: Path) -> dict[str, Table]:
+    """Return all tables of a sample; they are read once for all tests that only look at them."""
+    below = folder / str(sample)
+    below.mkdir(exist_ok=True)
+    with open_sample(sample, below) as trace:
+        return dict(trace.tables(*trace.table_names))
+
+
+@pytest.fixture
+def tables(sample: Sample, folder: Path) -> dict[str, Table]:
+    return all_tables(sample, folder)
 
 
 def test_every_format_has_samples_of_both_kinds() -> None:
@@ -103,8 +118,8 @@ def test_all_tables_have_their_columns_and_rows(trace: Any) -> None:
 
 
 @every_sample
-def test_moments_are_nanoseconds_in_columns_of_the_same_name(trace: Any) -> None:
-    for table_name, table in trace.tables(*trace.table_names).items():
+def test_moments_are_nanoseconds_in_columns_of_the_same_name(tables: dict[str, Table]) -> None:
+    for table_name, table in tables.items():
         assert not AVOIDED & {*table.column_names}, table_name
         for name in {*MOMENTS, "duration", "offset"} & {*table.column_names}:
             column = table[name]
@@ -116,8 +131,8 @@ def test_moments_are_nanoseconds_in_columns_of_the_same_name(trace: Any) -> None
 
 
 @every_sample
-def test_a_span_has_a_start_and_a_duration_or_an_end(trace: Any) -> None:
-    for name, table in trace.tables(*trace.table_names).items():
+def test_a_span_has_a_start_and_a_duration_or_an_end(tables: dict[str, Table]) -> None:
+    for name, table in tables.items():
         if "start" in table and table["start"].dtype == np.int64:
             assert {"duration", "end"} & {*table.column_names}, name
 
@@ -173,8 +188,8 @@ def test_info_as_json_has_the_summary(trace: Any, sample: Sample) -> None:
 
 
 @every_sample
-def test_columns_have_known_kinds(trace: Any) -> None:
-    for table in trace.tables(*trace.table_names).values():
+def test_columns_have_known_kinds(tables: dict[str, Table]) -> None:
+    for table in tables.values():
         for column in table.values():
             assert isinstance(column, np.ndarray | Categories | Optional | Bytes | Lists)
 

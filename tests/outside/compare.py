@@ -1,11 +1,12 @@
 """Runs test suites of others with and without the tracer, and compares the outcome of each of their tests.
 
-    python tests/outside/compare.py                    # all of the modules below; some minutes
-    python tests/outside/compare.py test_json test_re  # these
-    python tests/outside/compare.py --small            # those that CI runs
+    python tests/outside/compare.py                        # all that are listed here; half an hour
+    python tests/outside/compare.py test_json attrs click  # these
+    python tests/outside/compare.py --small                # those that CI runs
 
-The suites are modules of CPython's own tests, which come with most builds of it.  A test whose outcome differs is run
-twice more each way; it is reported if it never has the same outcome.  The exit status is 1 if there is such a test.
+The suites are modules of CPython's own tests, which come with most builds of it, and those of packages, which pip
+downloads.  A test whose outcome differs is run twice more each way; it is reported if it never has the same outcome.
+The exit status is 1 if there is such a test.
 """
 
 from __future__ import annotations
@@ -16,8 +17,15 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+
+if __package__:
+    from outside.packages import PACKAGES, Outcomes, Suite
+else:
+    from packages import PACKAGES, Outcomes, Suite  # type: ignore[import-not-found,no-redef]
 
 SMALL = ("test_generators", "test_coroutines", "test_contextlib", "test_code", "test_opcodes")
 ALL = (
@@ -43,14 +51,13 @@ _OUTCOME = re.compile(
     r"^(\w+ \([\w.]+\)).*?\.\.\. (ok|FAIL|ERROR|skipped|expected failure|unexpected success)", re.MULTILINE | re.DOTALL
 )
 
-Outcomes = dict[str, str]
+Run = Callable[[dict[str, str], list[str]], Outcomes]
+"""Runs a suite with these variables of the environment, and these arguments of Python before its own."""
 
 
-def outcomes(module: str, trace: Path | None) -> Outcomes:
-    """Return the outcome of each test of a module of CPython's tests, recorded to a trace if one is given."""
-    tracer = [] if trace is None else ["-m", "fxtio", "run", "-q", "-o", str(trace)]
+def outcomes_of_module(module: str, environment: dict[str, str], tracer: list[str]) -> Outcomes:
+    """Return the outcome of each test of a module of CPython's tests."""
     command = [sys.executable, *tracer, "-m", "unittest", "-v", f"test.{module}"]
-    environment = {name: value for name, value in os.environ.items() if name not in ("FXTIO", "PYTHONSAFEPATH")}
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
@@ -63,12 +70,14 @@ def outcomes(module: str, trace: Path | None) -> Outcomes:
     return found
 
 
-def differences(module: str, trace: Path, attempts: int = 3) -> tuple[int, list[str]]:
-    """Return how many tests a module has, and those whose outcome always differs when it is recorded."""
+def differences(run: Run, trace: Path, attempts: int = 3) -> tuple[int, list[str]]:
+    """Return how many tests a suite has, and those whose outcome always differs when it is recorded to a trace."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("FXTIO", "PYTHONSAFEPATH")}
+    tracer = ["-m", "fxtio", "run", "-q", "-o", str(trace)]
     left: dict[str, str] = {}
     plain: Outcomes = {}
     for attempt in range(attempts):
-        plain, traced = outcomes(module, None), outcomes(module, trace)
+        plain, traced = run(environment, []), run(environment, tracer)
         seen = {
             name: f"{name}: {plain.get(name, 'missing')}, recorded {traced.get(name, 'missing')}"
             for name in plain.keys() | traced.keys()
@@ -80,29 +89,37 @@ def differences(module: str, trace: Path, attempts: int = 3) -> tuple[int, list[
     return len(plain), sorted(left.values())
 
 
-def compare(modules: tuple[str, ...]) -> int:
-    """Compare modules; print what differs, and return how many tests do."""
+def suite(name: str, folder: Path) -> Run | None:
+    """Return what runs the tests of a package, or of a module of CPython's tests, None if that is missing here."""
+    if name in PACKAGES:
+        return Suite(name, folder).outcomes
+    return partial(outcomes_of_module, name) if find_spec(f"test.{name}") else None
+
+
+def compare(names: tuple[str, ...]) -> int:
+    """Compare suites; print what differs, and return how many tests do."""
     count = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for module in modules:
-            if find_spec(f"test.{module}") is None:
-                print(f"{module}: not in this build of Python")
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            run = suite(name, Path(folder))
+            if run is None:
+                print(f"{name}: not in this build of Python")
                 continue
-            tests, found = differences(module, Path(folder, "outside.fxt"))
-            print(f"{module}: {tests} tests, {len(found)} differ", flush=True)
-            for text in found:
-                print(f"  {text}")
-            count += len(found)
+            tests, found = differences(run, Path(folder, "outside.fxt"))
+        print(f"{name}: {tests} tests, {len(found)} differ", flush=True)
+        for text in found:
+            print(f"  {text}")
+        count += len(found)
     return count
 
 
 def main() -> int:
-    """Compare the modules that the command line names."""
+    """Compare the suites that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", nargs="*", help="modules of CPython's tests (all of the list above)")
+    parser.add_argument("names", nargs="*", help="modules of CPython's tests, and packages (all that are listed)")
     parser.add_argument("--small", action="store_true", help="only those that CI runs")
     options = parser.parse_args()
-    return int(compare(tuple(options.modules) or (SMALL if options.small else ALL)) > 0)
+    return int(compare(tuple(options.names) or (SMALL if options.small else (*ALL, *PACKAGES))) > 0)
 
 
 if __name__ == "__main__":

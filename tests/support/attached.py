@@ -45,7 +45,7 @@ sys.exit({STATUS})
 OUTPUT = "up\ndown 0\n"
 
 COUNTING = f"""
-import gc, json, os, signal, sys
+import gc, json, os, select, signal, sys
 
 def facts():
     gc.collect()
@@ -59,10 +59,11 @@ def facts():
     }}
 
 print("up", flush=True)
-for line in sys.stdin:
-    if line == "end\\n":
-        break
-    print(json.dumps(facts()), flush=True)
+while True:
+    if select.select([0], [], [], 0.01)[0]:
+        if sys.stdin.readline() == "end\\n":
+            break
+        print(json.dumps(facts()), flush=True)
 sys.exit({STATUS})
 """
 """A program that answers each line with what it has, such as memory and descriptors."""

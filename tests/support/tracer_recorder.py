@@ -45,7 +45,12 @@ def recording(path: Path, **options: Any) -> Iterator[Any]:
     settings |= {"thread_hook": None, "task_hook": None, "wait_hook": None, "step": 1, "slow": 0, "slow_hook": None}
     settings |= {"interrupt_hook": interrupts}
     recorder.start(
-        **{**settings, **options}, fd=file.fd, definitions=file.definitions, end=file.end, tsc=False, base=clock.base
+        **{**settings, **options},
+        fd=file.fd,
+        definitions=file.definitions,
+        end=file.end,
+        has_counter=False,
+        base=clock.base,
     )
     try:
         yield result

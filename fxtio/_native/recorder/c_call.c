@@ -96,7 +96,7 @@ static void note_ready(PyObject *callable, const Site *site) {
 
 /* Record that this code, in a frame, calls a C function.  Returns 0 if the code is not recorded at all. */
 int c_call_begin(PyObject *code, PyObject *callable, const void *frame) {
-    if (c_call_record_fast(current, session.tsc, code, callable, EVENT_BEGIN, frame))
+    if (c_call_record_fast(current, session.has_counter, code, callable, EVENT_BEGIN, frame))
         return 1;
     enum Answer answer = is_recorded(code);
     Site *site = answer == YES ? site_of_callable(callable) : NULL;
@@ -111,7 +111,7 @@ int c_call_begin(PyObject *code, PyObject *callable, const void *frame) {
 
 /* Record that a C function has returned to this code, in a frame, or has raised. */
 void c_call_end(PyObject *code, PyObject *callable, const void *frame) {
-    if (c_call_record_fast(current, session.tsc, code, callable, EVENT_END, frame))
+    if (c_call_record_fast(current, session.has_counter, code, callable, EVENT_END, frame))
         return;
     Site *site = is_recorded(code) == YES ? site_of_callable(callable) : NULL;
     if (site) {

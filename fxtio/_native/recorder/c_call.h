@@ -50,7 +50,7 @@ static inline const void *c_call_key(const void *frame) {
 
 /* Record the begin or end of a call if both the calling code and the callable are cached: then no limit applies.  Calls
  * of Python functions and of classes are reported too, and have no record.  Returns whether no more is to be done. */
-static inline __attribute__((always_inline)) int c_call_record_fast(State *state, int tsc, PyObject *code,
+static inline __attribute__((always_inline)) int c_call_record_fast(State *state, int has_counter, PyObject *code,
                                                                     PyObject *callable, enum EventKind kind,
                                                                     const void *frame) {
     const PyMethodDef *definition = c_call_definition(callable);
@@ -60,7 +60,7 @@ static inline __attribute__((always_inline)) int c_call_record_fast(State *state
         return 1;
     const CFunction *entry = c_call_entry(definition);
     return LIKELY(c_call_is_of(entry, definition) && entry->refs != NOT_RECORDED) &&
-           call_record_fast(state, tsc, entry->refs, kind, c_call_key(frame));
+           call_record_fast(state, has_counter, entry->refs, kind, c_call_key(frame));
 }
 
 #endif

@@ -65,16 +65,16 @@ static inline int call_is_within_depth(const State *state) {
  * is that of the innermost open call, and the record is not the last one of its page.  Returns whether it was
  * recorded.
  *
- * This runs for nearly every event, so each instruction counts: what is rare is left to others, and `tsc` is that of
- * next_tick_by(). */
-static inline __attribute__((always_inline)) int call_record_fast(State *state, int tsc, uint64_t refs,
+ * This runs for nearly every event, so each instruction counts: what is rare is left to others, and `has_counter` is
+ * that of next_tick_by(). */
+static inline __attribute__((always_inline)) int call_record_fast(State *state, int has_counter, uint64_t refs,
                                                                   enum EventKind kind, const void *key) {
     OpenSet *open = &state->open;
     unsigned depth = open->depth;
     if (kind == EVENT_BEGIN ? UNLIKELY(depth == open->frame_room)
                             : UNLIKELY(depth <= open->span_depth || open->frames[depth - 1].key != key))
         return 0;
-    if (UNLIKELY(!record_two_words(state, tsc, refs, kind)))
+    if (UNLIKELY(!record_two_words(state, has_counter, refs, kind)))
         return 0;
     if (kind == EVENT_BEGIN)
         open->frames[depth] = (OpenFrame){key, refs};

@@ -32,7 +32,8 @@
  *   order        records of finished files: without fillers, in the order of time
  *   module       the module object, begin and end of a recording
  *
- * All functions need the interpreter lock, which is what keeps threads apart; there is no other lock. */
+ * All functions need the interpreter lock, which is what keeps threads apart; there is no other lock.  A free-threaded
+ * interpreter turns the lock on when it loads this module, which does not declare that it could do without. */
 #ifndef FXTIO_COMMON_H
 #define FXTIO_COMMON_H
 

@@ -20,13 +20,13 @@ HIDDEN void record_missing_end(uint64_t refs);
 HIDDEN int record_log(PyObject *message);
 
 /* Write an event without arguments, two words, by the names in its header, if there is room for it that ends before the
- * end of the page.  `tsc` is that of next_tick_by().  Returns whether it was recorded. */
-static inline __attribute__((always_inline)) int record_two_words(State *state, int tsc, uint64_t refs,
+ * end of the page.  `has_counter` is that of next_tick_by().  Returns whether it was recorded. */
+static inline __attribute__((always_inline)) int record_two_words(State *state, int has_counter, uint64_t refs,
                                                                   enum EventKind kind) {
     uint64_t *record = state->cursor, *rest = record + 2, *end = state->fast_end;
     if (UNLIKELY(rest >= end))
         return 0;
-    record[1] = next_tick_by(state, tsc);
+    record[1] = next_tick_by(state, has_counter);
     *rest = filler_between(rest, end);
     __atomic_store_n(record, EVENT_HEADERS[kind] + 2 * SIZE_UNIT + state->identity.thread_ref + refs, __ATOMIC_RELEASE);
     state->cursor = rest;

@@ -55,12 +55,12 @@ static void get_locals(PyObject *names, unsigned count, PyObject **values) {
 }
 
 /* Record a begin with local variables as arguments.  Returns whether it was recorded. */
-static int record_begin_with_locals(Site *site, PyObject *names) {
+static int record_with_locals(Site *site, enum EventKind kind, PyObject *names, const uint64_t *id) {
     PyObject *values[MAX_ARGUMENTS];
     SavedError error = error_save();
     Py_INCREF(names);
     get_locals(names, site->count, values);
-    int is_recorded = record_event(site, EVENT_BEGIN, values, NULL);
+    int is_recorded = record_event(site, kind, values, id);
     for (unsigned index = 0; index < site->count; index++)
         Py_DECREF(values[index]);
     Py_DECREF(names);
@@ -86,12 +86,13 @@ static void record_begin(const CodeInfo *info, Site *site, int is_first, const v
         uint64_t track = task_track();
         Site *operation = track && is_first ? site_of_operation(site) : NULL;
         if (operation && !task_begin_operation(frame, track) &&
-            !record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track))
+            !(info->names ? record_with_locals(operation, EVENT_ASYNC_BEGIN, info->names, &track)
+                          : record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track)))
             task_end_operation(frame);
     }
     if (call_is_within_depth(current)) {
         if (info->names && is_first)
-            is_recorded = record_begin_with_locals(site, info->names);
+            is_recorded = record_with_locals(site, EVENT_BEGIN, info->names, NULL);
         else if ((is_recorded = record_bare(site, EVENT_BEGIN)))
             call_note_begin(current);
         if (UNLIKELY(current->flow_ids != NULL))
@@ -118,7 +119,7 @@ static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first, co
 /* Record the begin or end of a call of cached code.  Returns whether it was recorded. */
 static inline int record_cached(PyObject *code, enum EventKind kind, const void *frame) {
     const CachedCode *entry = code_cache_entry(code);
-    return LIKELY(entry->code == code) && call_record_fast(current, session.tsc, entry->refs, kind, frame);
+    return LIKELY(entry->code == code) && call_record_fast(current, session.has_counter, entry->refs, kind, frame);
 }
 
 /* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded. */
@@ -218,7 +219,7 @@ static inline __attribute__((always_inline)) int record_usual(PyObject *code, en
     State *state = current;
     const PyThreadState *thread = state->python_thread;
     const CachedCode *entry = code_cache_entry(code);
-    return LIKELY(thread && session.tsc && entry->code == code) &&
+    return LIKELY(thread && session.has_counter && entry->code == code) &&
            call_record_fast(state, 1, entry->refs, kind, call_frame_of(thread));
 }
 
@@ -226,7 +227,8 @@ static inline __attribute__((always_inline)) int record_usual(PyObject *code, en
 static inline __attribute__((always_inline)) int record_usual_c(PyObject *const *args, enum EventKind kind) {
     State *state = current;
     const PyThreadState *thread = state->python_thread;
-    return LIKELY(thread && session.tsc) && c_call_record_fast(state, 1, args[0], args[2], kind, call_frame_of(thread));
+    return LIKELY(thread && session.has_counter) &&
+           c_call_record_fast(state, 1, args[0], args[2], kind, call_frame_of(thread));
 }
 
 /* A callback: `usual` is whether an event was recorded in the usual way, otherwise `expression` is returned.  That has a

@@ -31,7 +31,7 @@ static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t cou
     State *state = current;
     const Site *site = keys ? NULL : site_of_known_call(args, count, 1, NULL);
     (void)module;
-    if (LIKELY(site && site_is_simple(site) && session.tsc && task_is_none(state)) &&
+    if (LIKELY(site && site_is_simple(site) && session.has_counter && task_is_none(state)) &&
         record_two_words(state, 1, site->refs, EVENT_INSTANT))
         Py_RETURN_NONE;
     return any_instant(args, count, keys);

@@ -74,21 +74,21 @@ static void begin(SessionObjects objects) {
  *   definitions, end         begin and end of the room for definitions (bytes); chunks follow
  *   limit                    the file does not grow beyond (bytes), 0 for no limit
  *   ring                     bytes of full chunks that are kept before the oldest is overwritten, 0 to keep all
- *   tsc, base                whether the clock is the tick counter, and what it shows at tick 0
+ *   has_counter, base        whether the clock is the tick counter, and what it shows at tick 0
  *   step                     least ticks between two records of a thread
  *   only, without            sets of categories, or None
  *   thread_hook, value_hook, task_hook, wait_hook
  *   slow, slow_hook          spans that take more ticks are reported, 0 for none
  *   interrupt_hook           returns whether an exception interrupts the program */
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"fd", "definitions", "end", "limit", "ring", "tsc", "base", "step", "only", "without",
+    static char *names[] = {"fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only", "without",
                             "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", "interrupt_hook", NULL};
-    int fd, tsc;
+    int fd, has_counter;
     unsigned long long definitions, end, limit, ring, base, step, slow;
     PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook, *interrupt_hook;
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKOO", names, &fd, &definitions, &end, &limit, &ring,
-                                     &tsc, &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook,
+                                     &has_counter, &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook,
                                      &wait_hook, &slow, &slow_hook, &interrupt_hook))
         return NULL;
     SessionObjects objects = {
@@ -107,7 +107,7 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
         return NULL;
     }
     definition_start(definitions, end);
-    session.tsc = tsc;
+    session.has_counter = has_counter;
     session.base = base;
     session.min_step = step;
     session.slow_ticks = slow ? slow : UINT64_MAX;
@@ -190,15 +190,15 @@ static PyObject *reference(PyObject *module, PyObject *text) {
     return PyLong_FromUnsignedLongLong(session.objects.text_slots && PyUnicode_GET_LENGTH(text) ? text_slot(text) : 0);
 }
 
-/* clocks(tsc): return what the clock of the recorder and CLOCK_MONOTONIC show at the same moment, as near as a few
+/* clocks(has_counter): return what the clock of the recorder and CLOCK_MONOTONIC show at the same moment, as near as a few
  * attempts come. */
-static PyObject *clocks(PyObject *module, PyObject *with_tsc) {
+static PyObject *clocks(PyObject *module, PyObject *of_counter) {
     enum { ATTEMPTS = 20 };
     uint64_t least = UINT64_MAX, raw = 0, ns = 0;
-    int tsc = PyObject_IsTrue(with_tsc);
+    int has_counter = PyObject_IsTrue(of_counter);
     (void)module;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        uint64_t before = raw_clock(tsc), between = monotonic(), after = raw_clock(tsc);
+        uint64_t before = raw_clock(has_counter), between = monotonic(), after = raw_clock(has_counter);
         if (after - before < least) {
             least = after - before;
             raw = before + (after - before) / 2;
@@ -229,7 +229,7 @@ static PyMethodDef methods[] = {
     {"define", define, METH_O,
      "define(record): write a record among the definitions; return False if there is no room."},
     {"reference", reference, METH_O, "reference(text): return the slot of a text, 0 if it has none."},
-    {"clocks", clocks, METH_O, "clocks(tsc): return what the clock and CLOCK_MONOTONIC show at the same moment."},
+    {"clocks", clocks, METH_O, "clocks(has_counter): return what the clock and CLOCK_MONOTONIC show at the same moment."},
     {"now", now, METH_NOARGS, "Return the present tick."},
     {NULL, NULL, 0, NULL},
 };
@@ -241,12 +241,10 @@ static struct PyModuleDef definition = {
 
 /* Add the constants of the module.  Returns nonzero with an exception set on failure. */
 static int add_constants(PyObject *module) {
-#if defined(__x86_64__)
-    const int has_tsc = 1;
-#else
-    const int has_tsc = 0;
-#endif
-    return PyModule_AddIntConstant(module, "TSC", has_tsc) ||
+    PyObject *rate = PyLong_FromUnsignedLongLong(tick_rate());
+    int failed = !rate || PyModule_AddObjectRef(module, "TICK_RATE", rate);
+    Py_XDECREF(rate);
+    return failed || PyModule_AddStringConstant(module, "TICK_COUNTER", TICK_COUNTER) ||
            PyModule_AddIntConstant(module, "PAGE_BYTES", PAGE_BYTES) ||
            PyModule_AddIntConstant(module, "CHUNK_BYTES", CHUNK_BYTES) ||
            PyModule_AddIntConstant(module, "FIRST_GREENLET_TRACK", FIRST_GREENLET_TRACK);
@@ -254,6 +252,7 @@ static int add_constants(PyObject *module) {
 
 /* Make the content of the module.  Returns nonzero with an exception set on failure. */
 static int init(PyObject *module) {
+    session_init();
     return threads_init() || sites_init() || PyModule_AddObjectRef(module, "Site", (PyObject *)&SiteType) ||
            event_init() || task_init() || function_init(module) || traced_init(module) || span_init(module) ||
            mark_init() || PyModule_AddFunctions(module, function_methods) ||
@@ -262,7 +261,26 @@ static int init(PyObject *module) {
            PyModule_AddFunctions(module, order_methods) || add_constants(module);
 }
 
+/* Make sure that the interpreter lock is held.  A free-threaded interpreter turns it on for this module, unless its
+ * user forbids that.  Returns -1 with an exception set if it is off. */
+static int require_lock(void) {
+#ifdef Py_GIL_DISABLED
+    PyObject *answer = PyObject_CallMethod(PyImport_AddModule("sys"), "_is_gil_enabled", NULL);
+    int is_on = answer ? answer == Py_True : -1;
+    Py_XDECREF(answer);
+    if (is_on > 0)
+        return 0;
+    if (!is_on)
+        PyErr_SetString(PyExc_ImportError, "it needs the interpreter lock: start Python without PYTHON_GIL=0 and -X gil=0");
+    return -1;
+#else
+    return 0;
+#endif
+}
+
 PyMODINIT_FUNC PyInit__recorder(void) {
+    if (require_lock())
+        return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module && init(module))
         Py_CLEAR(module);

@@ -3,6 +3,21 @@
 
 Session session;
 
+#if defined(__aarch64__)
+/* The counter is slow, of 24 MHz for instance.  Its value is shifted to a rate of at least a gigahertz, so that events
+ * of which several are recorded within one of its ticks get times of their own that are less than a nanosecond off. */
+unsigned tick_shift;
+#endif
+
+/* Determine the rate of the clock, once per process. */
+void session_init(void) {
+#if defined(__aarch64__)
+    enum { LEAST_RATE = 1000000000 };
+    while (tick_rate() && tick_rate() < LEAST_RATE)
+        tick_shift++;
+#endif
+}
+
 /* Replace the Python objects.  What the old ones refer to may have finalizers that start or stop a recording, so they
  * are freed when nothing refers to them any more. */
 void session_set_objects(SessionObjects objects) {

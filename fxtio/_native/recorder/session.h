@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     uint64_t generation; /* changes at each begin and end: what was prepared for another generation is out of date */
     int active;
-    int tsc;             /* whether the clock is the processor's tick counter */
+    int has_counter;     /* whether the clock is the processor's tick counter */
     uint64_t base;       /* what the clock showed at tick 0 */
     uint64_t min_step;   /* ticks between two records of a thread at least */
     SessionObjects objects;
@@ -34,6 +34,7 @@ typedef struct {
 
 extern HIDDEN Session session;
 
+HIDDEN void session_init(void);
 HIDDEN void session_set_objects(SessionObjects objects);
 HIDDEN void session_free_objects(SessionObjects objects);
 HIDDEN PyObject *session_call_hook(PyObject *hook, PyObject *argument);
@@ -45,20 +46,47 @@ static inline uint64_t monotonic(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Return the processor's tick counter if `tsc` is set, else CLOCK_MONOTONIC. */
-static inline uint64_t raw_clock(int tsc) {
+/* The processor's tick counter: its name among the clock sources of the kernel, "" if it has none, how to read it, and
+ * its ticks per second, 0 if the processor does not know them. */
 #if defined(__x86_64__)
-    if (LIKELY(tsc))
-        return __rdtsc();
+#define TICK_COUNTER "tsc"
+static inline uint64_t tick_counter(void) {
+    return __rdtsc();
+}
+static inline uint64_t tick_rate(void) {
+    return 0;
+}
+#elif defined(__aarch64__)
+#define TICK_COUNTER "arch_sys_counter"
+extern HIDDEN unsigned tick_shift;
+static inline uint64_t tick_counter(void) {
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks << tick_shift;
+}
+static inline uint64_t tick_rate(void) {
+    uint64_t rate;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(rate));
+    return rate << tick_shift;
+}
 #else
-    (void)tsc;
+#define TICK_COUNTER ""
+static inline uint64_t tick_counter(void) {
+    return 0;
+}
+static inline uint64_t tick_rate(void) {
+    return 0;
+}
 #endif
-    return monotonic();
+
+/* Return the processor's tick counter, or CLOCK_MONOTONIC. */
+static inline uint64_t raw_clock(int has_counter) {
+    return LIKELY(has_counter) ? tick_counter() : monotonic();
 }
 
 /* Return the ticks since the begin of the recording. */
 static inline uint64_t session_ticks(void) {
-    return raw_clock(session.tsc) - session.base;
+    return raw_clock(session.has_counter) - session.base;
 }
 
 #endif

@@ -171,7 +171,7 @@ Site *site_of_operation(Site *site) {
         return site->operation;
     SavedError error = error_save();
     PyObject *name = PyUnicode_FromFormat("await %U", site->name);
-    site->operation = name ? site_new(site->category, name, NULL) : NULL;
+    site->operation = name ? site_new(site->category, name, site->keys) : NULL;
     Py_XDECREF(name);
     error_restore(error);
     return site->operation;

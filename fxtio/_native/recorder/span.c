@@ -148,7 +148,7 @@ static PyObject *make_span(PyObject *module, PyObject *const *args, Py_ssize_t c
 static inline __attribute__((always_inline)) void enter(Span *span) {
     uint64_t track = task_track();
     int is_recorded;
-    if (LIKELY(!track && !span->count && session.tsc && site_is_simple(span->site)) &&
+    if (LIKELY(!track && !span->count && session.has_counter && site_is_simple(span->site)) &&
         record_two_words(current, 1, span->site->refs, EVENT_BEGIN))
         is_recorded = 1;
     else if (LIKELY(!track))
@@ -218,7 +218,7 @@ static void record_any_end(Span *span, PyObject *exception) {
 
 /* Record the end; the usual one in a few instructions. */
 static inline void record_end(Span *span, PyObject *exception) {
-    if (LIKELY(exception == Py_None && !span->track && !span->end_arguments && session.tsc &&
+    if (LIKELY(exception == Py_None && !span->track && !span->end_arguments && session.has_counter &&
                site_is_simple(span->site)) &&
         record_two_words(current, 1, span->site->refs, EVENT_END))
         return;

@@ -44,7 +44,9 @@ static Slice begin(Stepper *stepper) {
     if (!session.active)
         return slice;
     if (stepper->kind == RETURNS_COROUTINE && (track = task_track()) && is_first &&
-        (operation = site_of_operation(stepper->site)) && record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track)) {
+        (operation = site_of_operation(stepper->site)) &&
+        record_event(operation, EVENT_ASYNC_BEGIN, stepper->values ? &PyTuple_GET_ITEM(stepper->values, 0) : NULL,
+                     &track)) {
         stepper->track = track;
         stepper->generation = session.generation;
     }

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static State no_state; /* of a thread that was not seen yet: nothing fits into it */
@@ -418,7 +417,7 @@ static State *join_session(void) {
         return NULL;
     state->generation = session.generation;
     state->identity.process = (uint64_t)getpid();
-    state->identity.thread = (uint64_t)syscall(SYS_gettid);
+    state->identity.thread = PyThread_get_thread_native_id();
     state->identity.thread_ref = 0;
     state->identity.inline_words = 2;
     open_set_forget(&state->open);

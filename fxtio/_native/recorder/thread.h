@@ -100,10 +100,10 @@ HIDDEN void threads_set_interrupt_hook(PyObject *hook);
 HIDDEN void threads_set_renewal_hook(void (*hook)(void));
 
 /* Return the tick of a record that is written now: later than that of the last one of the thread by at least the least
- * step.  `tsc` is that of the session, or 1 where it is known to be set, so that the compiler leaves out the other
- * clock, whose call would cost all callers the saving of registers. */
-static inline uint64_t next_tick_by(State *state, int tsc) {
-    uint64_t now = raw_clock(tsc) - session.base;
+ * step.  `has_counter` is that of the session, or 1 where it is known to be set, so that the compiler leaves out the
+ * other clock, whose call would cost all callers the saving of registers. */
+static inline uint64_t next_tick_by(State *state, int has_counter) {
+    uint64_t now = raw_clock(has_counter) - session.base;
     if (UNLIKELY(now < state->earliest_tick))
         now = state->earliest_tick;
     state->earliest_tick = now + session.min_step;
@@ -112,7 +112,7 @@ static inline uint64_t next_tick_by(State *state, int tsc) {
 
 /* Return the tick of a record that is written now. */
 static inline uint64_t next_tick(State *state) {
-    return next_tick_by(state, session.tsc);
+    return next_tick_by(state, session.has_counter);
 }
 
 /* Make a record of so many words, of which all but the header is written, part of the trace.  The header is stored

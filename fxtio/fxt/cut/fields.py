@@ -15,7 +15,7 @@ from fxtio import _native
 from fxtio._native.constants import SpanStep
 from fxtio.codec.record import Record, layout_of
 from fxtio.fxt import records as r
-from fxtio.fxt.plain import EventColumns, PlainReader
+from fxtio.fxt.plain import EVENT_COLUMNS, PlainReader
 from fxtio.fxt.records import KINDS, RECORDS, ThreadReference
 from fxtio.fxt.rewrite import broken
 from fxtio.fxt.state import Batch
@@ -54,6 +54,9 @@ THREADED = frozenset(
 TIMED = frozenset(cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__)
 """The classes of records that have a time."""
 
+_COLUMNS = {"timestamp": "ticks", "thread": "track", "category": "category", "name": "name", "tail": "tail"}
+"""The arrays, and the column of `EventColumns` that each is."""
+
 _TAILS = ("end", "id")
 """The names of what an event has behind its arguments."""
 
@@ -76,17 +79,12 @@ class Fields:
 
     def __init__(self, batch: Batch, reader: PlainReader) -> None:
         self._batch = batch
-        read = reader.read(batch, _unchanged, _unchanged, 0, with_arguments=False)
-        events = EventColumns.blank(len(batch)) if read is None else read[0]
-        self.plain: frozenset[type[Record]] = frozenset() if read is None else EVENTS
-        self._arrays = {
-            "timestamp": events.ticks,
-            "thread": events.track,
-            "category": events.category,
-            "name": events.name,
-            "tail": events.tail,
-        }
-        self._filled = {name: set(self.plain) for name in self._arrays}
+        read = None
+        if self.present(EVENTS):
+            read = reader.read(batch, _unchanged, _unchanged, 0, with_arguments=False)
+        self.plain: Classes = frozenset() if read is None else EVENTS
+        self._arrays = {} if read is None else {name: getattr(read[0], of) for name, of in _COLUMNS.items()}
+        self._filled = {name: set(self.plain) for name in _COLUMNS}
         self._are: dict[Classes, Array] = {}
         self._broken: Array | None = None
         self._has_broken = False
@@ -153,7 +151,11 @@ class Fields:
 
     def _filled_array(self, name: str, classes: Classes) -> Array:
         """Return the array of a field, after filling in the rows of some classes."""
-        array, filled = self._arrays[name], self._filled[name]
+        filled = self._filled[name]
+        array = self._arrays.get(name)
+        if array is None:
+            dtype, default = EVENT_COLUMNS[_COLUMNS[name]]
+            array = self._arrays[name] = np.full(len(self._batch), default, dtype)
         for cls in self.present(classes):
             if cls not in filled:
                 filled.add(cls)

@@ -78,5 +78,8 @@ def place_of(name: str | None, places: Mapping[str, str]) -> str | None:
 
 
 def short_place(place: str | None) -> str:
-    """Return a place without its folder, an empty text for None."""
-    return "" if place is None else place.rpartition(os.sep)[2]
+    """Return a place without its folder, an empty text for None.  Files such as `__init__.py` keep one folder."""
+    if place is None:
+        return ""
+    folder, _, name = place.rpartition(os.sep)
+    return f"{folder.rpartition(os.sep)[2]}{os.sep}{name}" if folder and name.startswith("__") else name

@@ -1,0 +1,68 @@
+"""Record a program that runs already, and watch what it does meanwhile.
+
+    python examples/watch_a_program.py service.fxt
+
+It is what `fxtio attach` and `fxtio top --live` do, from a program.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+
+from fxtio.fxt import timeline as fxt_timeline
+from fxtio.fxt.following import LiveTrace
+from fxtio.selection import Selection
+from fxtio.timeline import Timeline
+from fxtio.timeline.answers.top import Slices
+from fxtio.timeline.parts import Registry
+from fxtio.tracer import Options
+from fxtio.tracer.attaching import Attachment
+from fxtio.tracer.recovery import recover
+
+SERVICE = """
+import fxtio, time
+@fxtio.trace
+def work(): time.sleep(0.001)
+print("up", flush=True)
+while True: work()
+"""
+
+with subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE) as program:
+    assert program.stdout is not None
+    program.stdout.readline()
+    with Attachment(program.pid) as attachment:
+        live = attachment.start(Options(sys.argv[1], children=False))
+        fd = os.open(live, os.O_RDONLY)
+        rounds = iter(range(3))
+        registries: list[Registry] = []
+        consumers: list[Slices] = []
+
+        def wait() -> bool:
+            """Show how often the function was called; return whether to stop."""
+            time.sleep(0.2)
+            table = consumers[-1].so_far(registries[-1])
+            for row in table.rows():
+                print(f"{time.strftime('%H:%M:%S')} {row['name']}: {row['calls']:,} calls so far")
+            if next(rounds, None) != 2:
+                return False
+            attachment.stop()
+            return True
+
+        def begin(registry: Registry) -> Slices:
+            """Return what takes the slices."""
+            registries.append(registry)
+            consumers.append(Slices(registry, by="name", unit=None, selection=Selection(), subset=None))
+            return consumers[-1]
+
+        timeline = Timeline(str(live), "fxt", partial(fxt_timeline.parts, LiveTrace(str(live), fd, wait)))
+        slices, registry = timeline.fold(begin, "slices")
+        os.close(fd)
+    program.kill()
+
+recover(live)
+for row in slices.answer(registry).table.rows():
+    print(f"{row['name']}: {row['calls']:,} calls in all")

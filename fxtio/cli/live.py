@@ -1,0 +1,218 @@
+"""`fxtio top --live`: what a program does at present, from the recording that it writes.
+
+The same code as that of `fxtio top` ranks what was read so far; at the end it has read what `fxtio top` reads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fxtio.cli.common import UsageError, print_table
+from fxtio.report import printable, short_duration
+
+if TYPE_CHECKING:
+    from fxtio.table import Table
+    from fxtio.timeline.answers.answer import Answer
+    from fxtio.timeline.answers.top import Slices
+    from fxtio.timeline.parts import Registry
+
+SHARE = 0.01
+"""The part of the time of a processor that is used at most, unless there is too much to read."""
+
+_LONGEST_PAUSE_S = 5.0
+_STEP_S = 0.1
+_NS = 1_000_000_000
+_CLEAR = "\x1b[H\x1b[J"
+_SHOWN_OPEN = 5
+_IN_LINE = 3
+
+
+def open_recording(target: str) -> tuple[str, int]:
+    """Open the recording that a process writes, or one with a name.
+
+    Args:
+        target: a process id, or the name of a trace.
+
+    Returns:
+        Its name, and a descriptor.
+
+    Raises:
+        FxtioError: the process records nothing, or cannot be looked at.
+        OSError: there is no such file.
+    """
+    if target.isdigit() and not Path(target).exists():
+        from fxtio.tracer.processes import Process
+
+        recordings = Process(int(target)).recordings()
+        if not recordings:
+            raise UsageError(f"process {target} records nothing; `fxtio attach {target}` records it")
+        return str(recordings[0].path), os.open(recordings[0].descriptor, os.O_RDONLY | os.O_CLOEXEC)
+    return target, os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
+    """Show what happens in a recording until it ends.
+
+    Args:
+        options: the arguments of `fxtio top`.
+        done: takes the answer when the recording has ended.
+    """
+    from fxtio.fxt import timeline as room
+    from fxtio.fxt.following import LiveTrace
+    from fxtio.tracer.archive import Front, is_alive
+
+    name, fd = open_recording(options.file)
+    try:
+        front = Front.read(Path(f"/dev/fd/{fd}"))
+        view = _View(options, name, lambda: front is None or not is_alive(front.pid))
+        view.follow(partial(room.parts, LiveTrace(name, fd, view.wait)), done)
+    finally:
+        os.close(fd)
+
+
+class _View:
+    """What is shown of a recording.
+
+    Args:
+        options: the arguments of `fxtio top`.
+        name: the name of the recording.
+        has_ended: tells whether its process has ended.
+    """
+
+    def __init__(self, options: Namespace, name: str, has_ended: Callable[[], bool]) -> None:
+        self._options = options
+        self._name = name
+        self._has_ended = has_ended
+        self._interval = options.interval / _NS
+        self._is_terminal = sys.stdout.isatty()
+        self._slices: Slices
+        self._registry: Registry
+        self._before: dict[str, tuple[int, int]] = {}
+        self._shown_at = self._used = 0.0  # the first time, what was there before has been read as well
+        self._readings = 0
+
+    def follow(self, parts: Any, done: Callable[[Answer], None]) -> None:
+        """Read a recording to its end, and show what it has meanwhile."""
+        from fxtio.timeline import Timeline
+
+        timeline = Timeline(self._name, "fxt", parts)
+        timeline.fold(self._begin, "slices", *(["args"] if self._options.by.startswith("arg:") else []))
+        if self._is_terminal:
+            print(_CLEAR, end="")
+        done(self._slices.answer(self._registry).first(self._options.sort, self._options.limit))
+
+    def _begin(self, registry: Registry) -> Slices:
+        from fxtio.selection import Selection
+        from fxtio.timeline.answers.top import Slices
+
+        self._readings += 1
+        self._registry = registry
+        self._slices = Slices(registry, by=self._options.by, unit=None, selection=Selection(), subset=None)
+        return self._slices
+
+    def wait(self) -> bool:
+        """Show what was read, and wait; return whether the process had ended before, so that all of it can be read."""
+        if self._has_ended():
+            return True
+        if self._readings == 1:  # later readings deliver only at their end
+            self._show()
+        before, self._used = self._used, time.process_time()
+        used = self._used - before if before else 0.0
+        end = time.monotonic() + min(max(self._interval, used / SHARE), max(self._interval, _LONGEST_PAUSE_S))
+        while (left := end - time.monotonic()) > 0 and not self._has_ended():
+            time.sleep(min(left, _STEP_S))
+        return False
+
+    def _show(self) -> None:
+        now, before = time.monotonic(), self._shown_at
+        seconds = now - before if before else 0.0
+        self._shown_at = now
+        table = self._slices.so_far(self._registry)
+        totals = dict(
+            zip(table["name"], zip(table["calls"].tolist(), table["self"].tolist(), strict=True), strict=True)
+        )
+        changes = {name: _minus(values, self._before.get(name, (0, 0))) for name, values in totals.items()}
+        self._before = totals
+        calls = sum(count for count, _ in totals.values())
+        rate = sum(count for count, _ in changes.values()) / seconds if seconds else 0.0
+        spans = self._open_spans()
+        summary = f"{time.strftime('%H:%M:%S')}  {calls:,} calls, {rate:,.0f}/s, {len(spans)} open"
+        if self._is_terminal:
+            self._print_screen(summary, table, changes, seconds, spans)
+        else:
+            busy = sorted(((change[1], name) for name, change in changes.items() if change[1]), reverse=True)
+            parts = [f"{printable(name)} {_share(own, seconds)}" for own, name in busy[:_IN_LINE] if seconds]
+            oldest = f" (longest {spans[0][1]} {short_duration(spans[0][0])})" if spans else ""
+            print(f"{summary}{oldest}{'; self: ' if parts else ''}{', '.join(parts)}", flush=True)
+
+    def _print_screen(
+        self,
+        summary: str,
+        table: Table,
+        changes: dict[str, tuple[int, int]],
+        seconds: float,
+        spans: list[tuple[int, str, str]],
+    ) -> None:
+        """Show the ranking and the open spans on a terminal."""
+        import numpy as np
+
+        rows = max(shutil.get_terminal_size().lines - _SHOWN_OPEN - 8, 5)
+        by = self._options.sort if self._options.sort in table else "self"
+        shown = table.take(np.argsort(-table[by], kind="stable")[: min(rows, self._options.limit or rows)])
+        lines = [
+            [
+                row["calls"],
+                f"{changes[row['name']][0] / seconds:,.0f}" if seconds else "",
+                short_duration(row["total"]),
+                short_duration(row["self"]),
+                _share(changes[row["name"]][1], seconds),
+                short_duration(row["max"]),
+                row["name"],
+            ]
+            for row in shown.rows()
+        ]
+        print(_CLEAR + printable(f"{self._name}  {summary}"))
+        print()
+        print_table([">calls", ">calls/s", ">total", ">self", ">self/s", ">longest", self._options.by], lines)
+        if spans:
+            print()
+            print_table(
+                [">open for", "name", "track"], [[short_duration(age), *words] for age, *words in spans[:_SHOWN_OPEN]]
+            )
+            if len(spans) > _SHOWN_OPEN:
+                print(f"and {len(spans) - _SHOWN_OPEN:,} more")
+        sys.stdout.flush()
+
+    def _open_spans(self) -> list[tuple[int, str, str]]:
+        """Return how long each open span lasts so far in nanoseconds, its name and its track; the longest first."""
+        from fxtio.timeline.answers.labels import Labels
+
+        table = self._registry.open_slices()
+        wall_clock = self._registry.wall_clock
+        if not table.num_rows or wall_clock is None:
+            return []
+        now = time.time_ns() - wall_clock
+        labels = Labels(self._registry.tables())
+        rows = [
+            (max(now - row["start"], 0), row["name"] or "", labels.track(row["track"]))
+            for row in table.rows()
+            if row["end_event"] < 0
+        ]
+        return sorted(rows, key=lambda row: -row[0])
+
+
+def _minus(values: tuple[int, int], before: tuple[int, int]) -> tuple[int, int]:
+    return values[0] - before[0], values[1] - before[1]
+
+
+def _share(own: int, seconds: float) -> str:
+    """Return a self time as a share of the time in which it passed."""
+    return f"{own / seconds / _NS:.1%}" if seconds else ""

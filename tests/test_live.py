@@ -1,0 +1,261 @@
+"""`fxtio top --live` reads a recording that grows: every event once, whatever happens to the program."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fxtio
+from fxtio.errors import FormatError
+from fxtio.fxt import timeline as room
+from fxtio.fxt.following import Follower, LiveTrace
+from fxtio.fxt.unfinished import filler_header
+from fxtio.timeline import Timeline
+from fxtio.timeline.answers import top
+from support.attached import wait_for
+from support.tracer_run import run
+
+pytestmark = pytest.mark.recorder
+
+ENDLESS = 10**9
+
+PROGRAM = """
+import os, sys, threading, time
+import fxtio
+
+def work(name, rounds, pause):
+    for number in range(rounds):
+        with fxtio.span(name, number=number):
+            for inner in range(number % 5):
+                with fxtio.span(f"inner {inner}", "in", text="x" * (number % 90)):
+                    pass
+        fxtio.instant("moment")
+        if number % 100 == 0:
+            time.sleep(pause)
+
+with fxtio.tracing(sys.argv[1], **eval(sys.argv[2])):
+    with fxtio.span("everything"):
+        rounds = int(sys.argv[3])
+        threads = [threading.Thread(target=work, args=(f"outer {n}", rounds // (n + 1), 0.002)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        if sys.argv[4:]:
+            print("up", flush=True)
+        for thread in threads:
+            thread.join()
+"""
+
+
+def start(output: Path, rounds: int, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-c", PROGRAM, str(output), repr(options), str(rounds), "says"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+def rows_of(timeline: Timeline) -> dict[str, tuple[int, int]]:
+    table = top(timeline).table
+    return {row["name"]: (row["calls"], row["self"]) for row in table.rows()}
+
+
+def live_timeline(path: Path, wait: Any) -> tuple[Timeline, int]:
+    fd = os.open(path, os.O_RDONLY)
+    return Timeline(str(path), "fxt", partial(room.parts, LiveTrace(str(path), fd, wait))), fd
+
+
+def following(path: Path, process: subprocess.Popen[str], act: Any = None) -> dict[str, tuple[int, int]]:
+    """Follow a recording to its end; do something at each wait."""
+
+    def wait() -> bool:
+        is_over = process.poll() is not None
+        if act is not None:
+            act()
+        time.sleep(0.003)
+        return is_over
+
+    timeline, fd = live_timeline(path, wait)
+    try:
+        return rows_of(timeline)
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_size": "1MiB"}], ids=["whole", "limited"])
+def test_what_is_read_live_is_what_is_in_the_trace(tmp_path: Path, options: dict[str, Any]) -> None:
+    output = tmp_path / "app.fxt"
+    waits = []
+    process = start(output, 20_000, **options)
+    live = following(output, process, lambda: waits.append(1))
+    process.communicate(timeout=60)
+    assert len(waits) > 3
+    finished = rows_of(fxtio.open_timeline(output))
+    assert {name: calls for name, (calls, _) in live.items()} == {name: calls for name, (calls, _) in finished.items()}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_program_that_is_killed(tmp_path: Path, seed: int) -> None:
+    """What was read is exactly what the file has, down to the self times."""
+    output = tmp_path / "app.fxt"
+    process = start(output, ENDLESS)
+    delay = random.Random(seed).uniform(0.01, 0.5)
+    threading.Timer(delay, process.send_signal, (signal.SIGKILL,)).start()
+    live = following(output, process)
+    process.communicate()
+    assert live == rows_of(fxtio.open_timeline(output))
+    assert live["everything"][0] == 1
+
+
+def test_each_event_comes_once_and_in_order(tmp_path: Path) -> None:
+    output = tmp_path / "app.fxt"
+    process = start(output, 30_000)
+    fd = os.open(output, os.O_RDONLY)
+    seen: Counter[tuple[int, int]] = Counter()
+    latest: dict[int, int] = {}
+
+    def wait() -> bool:
+        time.sleep(0.002)
+        return process.poll() is not None
+
+    for batch in LiveTrace("app.fxt", fd, wait).record_batches(forget=True):
+        frame = batch.frame
+        words = frame.block.words
+        heads = words[frame.at].tolist()
+        for row, head in enumerate(heads):
+            if head % 16 == 4:
+                thread, tick = head // 2**24 % 256, int(words[frame.at[row] + 1])
+                seen[thread, tick] += 1
+                assert tick > latest.get(thread, -1)
+                latest[thread] = tick
+    os.close(fd)
+    process.communicate(timeout=60)
+    assert max(seen.values()) == 1
+    assert seen.total() == fxtio.open(output).table("events").num_rows
+
+
+def test_records_that_come_while_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The begin of what is read may be older than its end: it has filler where records are by then."""
+    output = tmp_path / "app.fxt"
+    run("for n in range(2000): fxtio.instant('moment', n=n)\nos.kill(os.getpid(), 9)", output, start=True)
+    read = os.pread
+    doctored: list[int] = []
+
+    def read_slowly(fd: int, size: int, offset: int) -> bytes:
+        data = read(fd, size, offset)
+        if doctored or size < 100_000 or offset % 4096 != 8:
+            return data
+        doctored.append(offset)
+        words = list(memoryview(data[:4096]).cast("Q"))
+        place = 0
+        while place < 300:
+            place += words[place] // 16 % 4096
+        stale = filler_header(510 - place).to_bytes(8, "little")  # up to the last word of the page
+        return data[: place * 8] + stale + data[place * 8 + 8 :]
+
+    monkeypatch.setattr("fxtio.fxt.following.os.pread", read_slowly)
+    timeline, fd = live_timeline(output, lambda: True)
+    assert timeline.table("instants").num_rows == 2001  # with that of the begin
+    assert doctored
+    os.close(fd)
+
+
+def test_a_ring_shows_more_than_it_keeps(tmp_path: Path) -> None:
+    output = tmp_path / "app.fxt"
+    process = start(output, 20_000, ring="512KiB")
+    live = following(output, process)
+    process.communicate(timeout=60)
+    kept = rows_of(fxtio.open_timeline(output))
+    assert sum(calls for calls, _ in live.values()) >= sum(calls for calls, _ in kept.values())
+    assert live["outer 0"][0] <= 20_000
+
+
+def test_little_is_read_again(tmp_path: Path) -> None:
+    """A poll of a large recording in which nothing happens reads a few words of each chunk."""
+    output = tmp_path / "app.fxt"
+    process = start(output, ENDLESS)
+    wait_for(lambda: output.stat().st_size > 8 << 20)
+    process.send_signal(signal.SIGSTOP)
+    with open(output, "rb") as file:
+        follower = Follower(file.fileno())
+        for _ in range(10):
+            list(follower.poll())
+        before = _bytes_read()
+        assert not list(follower.poll())
+        assert _bytes_read() - before < 1 << 19
+    process.kill()
+    process.communicate()
+
+
+def _bytes_read() -> int:
+    return int(re.search(r"rchar: (\d+)", Path("/proc/self/io").read_text())[1])  # type: ignore[index]
+
+
+def test_a_finished_trace_is_refused(tmp_path: Path) -> None:
+    output = tmp_path / "app.fxt"
+    run("pass", output, start=True)
+    with open(output, "rb") as file, pytest.raises(FormatError, match="finished"):
+        Follower(file.fileno())
+
+
+def command(*arguments: str | Path) -> subprocess.Popen[str]:
+    whole = [sys.executable, "-m", "fxtio", "top", "--live", "--interval", "100ms", *map(str, arguments)]
+    return subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("by_pid", [False, True])
+def test_the_command_shows_lines_and_then_the_ranking(tmp_path: Path, by_pid: bool) -> None:
+    output = tmp_path / "app.fxt.zst"
+    process = start(output, ENDLESS)
+    live = command(str(process.pid) if by_pid else output)
+    assert live.stdout is not None
+    lines = [live.stdout.readline() for _ in range(4)]
+    process.kill()
+    process.communicate()
+    rest, errors = live.communicate(timeout=60)
+    assert (live.returncode, errors) == (0, "")
+    assert all(re.fullmatch(r"[\d:]{8}  [\d,]+ calls, [\d,]+/s, \d+ open.*\n", line) for line in lines), lines
+    assert "longest everything" in lines[-1]
+    counts = {name: calls for calls, name in re.findall(r"^ *([\d,]+) .*  (\w+ \d)$", rest, re.MULTILINE)}
+    part = output.with_name("app.fxt.zst.part")
+    expected = {name: f"{calls:,}" for name, (calls, _) in rows_of(fxtio.open_timeline(part)).items()}
+    assert counts == {name: expected[name] for name in counts}
+    assert len(counts) >= 7
+
+
+def test_ctrl_c_ends_with_0(tmp_path: Path) -> None:
+    process = start(tmp_path / "app.fxt", ENDLESS)
+    live = command(tmp_path / "app.fxt")
+    assert live.stdout is not None
+    live.stdout.readline()
+    live.send_signal(signal.SIGINT)
+    _, errors = live.communicate(timeout=60)
+    process.kill()
+    process.communicate()
+    assert (live.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tests.fxt"], "tests.fxt: No such file or directory"),
+        ([str(os.getpid())], f"process {os.getpid()} records nothing; `fxtio attach {os.getpid()}` records it"),
+        (["--json", "app.fxt"], "it does not go with --json"),
+        (["--name", "x", "app.fxt"], "it does not go with --name"),
+    ],
+)
+def test_what_cannot_be_followed(arguments: list[str], message: str) -> None:
+    live = command(*arguments)
+    _, errors = live.communicate(timeout=60)
+    assert (live.returncode, message in errors) == (2, True), errors
