@@ -17,6 +17,7 @@ import runpy
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,7 @@ def fxtio(folder: Path) -> Stop:
 
 def trace0(folder: Path) -> Stop:
     """Record Python functions."""
-    from trace0 import Tracer
-
-    tracer = Tracer(str(folder / "out.pftrace"))
+    tracer = import_module("trace0").Tracer(str(folder / "out.pftrace"))
     tracer.__enter__()
     return lambda: tracer.__exit__(None, None, None) and None
 
@@ -61,7 +60,8 @@ def viztracer(folder: Path) -> Stop:
 
     tracer = VizTracer(verbose=0, output_file=str(folder / "out.json"), ignore_c_function=True)
     tracer.start()
-    return tracer.stop
+    stop: Stop = tracer.stop
+    return stop
 
 
 def cprofile(_: Path) -> Stop:
@@ -98,18 +98,18 @@ def main() -> None:
     """Run what the command line asks for."""
     tool, script, target, known, *options = sys.argv[1:]
     time.perf_counter = time.process_time
-    import pyperf
-    from pyperf._worker import WorkerProcessTask
+    pyperf: Any = import_module("pyperf")
+    in_process: Any = import_module("pyperf._worker").WorkerProcessTask
 
     loops = json.loads(known)
     results: dict[str, tuple[int, float]] = {}
 
     def run_task(runner: Any, task: Any) -> None:
-        if not isinstance(task, WorkerProcessTask):
+        if not isinstance(task, in_process):
             raise SystemExit("it only starts other programs")
         results[task.name] = measure(lambda count: task.task_func(task, count), loops.get(task.name))
 
-    pyperf.Runner._main = run_task  # type: ignore[method-assign,unused-ignore]
+    pyperf.Runner._main = run_task
     sys.argv = [script, "--worker", "--loops=1", *options]
     sys.path[0] = str(Path(script).parent)
     stop = TOOLS[tool](Path(target).parent)

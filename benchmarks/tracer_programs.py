@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -76,9 +77,7 @@ def viztracer_python(folder: Path) -> Callable[[], object]:
 
 def trace0(folder: Path) -> None:
     """Record Python functions; the work of the thread that writes them counts."""
-    from trace0 import Tracer
-
-    Tracer(str(folder / "out.pftrace")).__enter__()
+    import_module("trace0").Tracer(str(folder / "out.pftrace")).__enter__()
 
 
 def cprofile(_: Path) -> None:
