@@ -1,9 +1,4 @@
-"""Record a program that runs already, and watch what it does meanwhile.
-
-    python examples/watch_a_program.py service.fxt
-
-It is what `fxtio attach` and `fxtio top --live` do, from a program.
-"""
+"""Record a program that runs already, and watch what it does: python examples/watch_a_program.py service.fxt"""
 
 from __future__ import annotations
 
@@ -37,30 +32,25 @@ with subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE) a
     with Attachment(program.pid) as attachment:
         live = attachment.start(Options(sys.argv[1], children=False))
         fd = os.open(live, os.O_RDONLY)
-        rounds = iter(range(3))
-        registries: list[Registry] = []
-        consumers: list[Slices] = []
+        seen: list[tuple[Slices, Registry]] = []
+        end = time.monotonic() + 0.5
 
         def wait() -> bool:
             """Show how often the function was called; return whether to stop."""
             time.sleep(0.2)
-            table = consumers[-1].so_far(registries[-1])
-            for row in table.rows():
-                print(f"{time.strftime('%H:%M:%S')} {row['name']}: {row['calls']:,} calls so far")
-            if next(rounds, None) != 2:
-                return False
-            attachment.stop()
-            return True
+            for row in seen[-1][0].so_far(seen[-1][1]).rows():
+                print(f"{row['name']}: {row['calls']:,} calls so far")
+            return time.monotonic() > end
 
         def begin(registry: Registry) -> Slices:
             """Return what takes the slices."""
-            registries.append(registry)
-            consumers.append(Slices(registry, by="name", unit=None, selection=Selection(), subset=None))
-            return consumers[-1]
+            seen.append((Slices(registry, by="name", unit=None, selection=Selection(), subset=None), registry))
+            return seen[-1][0]
 
         timeline = Timeline(str(live), "fxt", partial(fxt_timeline.parts, LiveTrace(str(live), fd, wait)))
         slices, registry = timeline.fold(begin, "slices")
         os.close(fd)
+        attachment.stop()
     program.kill()
 
 recover(live)

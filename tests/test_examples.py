@@ -220,4 +220,4 @@ def test_a_dump_comes_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="attaching needs Linux")
 def test_a_program_is_watched(tmp_path: Path) -> None:
     output = record("watch_a_program.py", tmp_path / "service.fxt")
-    assert re.fullmatch(r"(\S+ work: [\d,]+ calls so far\n){3}.*work: [\d,]+ calls in all\n", output), output
+    assert re.fullmatch(r"(.*work: [\d,]+ calls so far\n)+.*work: [\d,]+ calls in all\n", output), output

@@ -24,8 +24,8 @@ RIGHT = f"Bearer {TOKEN}"
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Iterator[None]:
-    fxtio.start(tmp_path / "service.fxt", ring="1MiB")
-    with fxtio.span("request"):
+    fxtio.start(tmp_path / "service.fxt", ring="1MiB", categories=["web"])  # without what pytest records
+    with fxtio.span("request", "web"):
         pass
     yield
     fxtio.stop()
