@@ -254,6 +254,7 @@ def test_ctrl_c_ends_with_0(tmp_path: Path) -> None:
         (["--json", "app.fxt"], "it does not go with --json"),
         (["--name", "x", "app.fxt"], "it does not go with --name"),
     ],
+    ids=["no file", "no recording", "json", "name"],
 )
 def test_what_cannot_be_followed(arguments: list[str], message: str) -> None:
     live = command(*arguments)
