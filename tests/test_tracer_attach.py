@@ -272,6 +272,40 @@ def test_a_program_of_another_user() -> None:
         assert_unchanged(program)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can attach to a program of another user")
+@pytest.mark.parametrize("name", ["request.new", "script.py"])
+def test_root_follows_no_link_of_the_user_of_a_program(tmp_path: Path, name: str) -> None:
+    """The user owns the folder of a program, and may put links to files of others there."""
+    secret = tmp_path / "secret"
+    secret.write_text("nobody else's", "utf-8")
+    secret.chmod(0o600)
+    ready, sender = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setgid(65534)
+        os.setuid(65534)
+        signal.signal(SIGNAL, lambda *_: None)
+        Mailbox(os.getpid()).create()
+        (Mailbox(os.getpid()).folder / name).symlink_to(secret)
+        os.write(sender, b"1")
+        signal.pause()
+        os._exit(0)
+    os.read(ready, 1)
+    try:
+        with Attachment(child) as attachment:
+            attachment._is_listening = name == "request.new"  # so that the script is written at all
+            with pytest.raises(PermissionError):
+                attachment.start(Options(tmp_path / "app.fxt"))
+        assert (os.geteuid(), secret.read_text("utf-8"), secret.stat().st_uid) == (0, "nobody else's", 0)
+        assert not Mailbox(child).folder.exists()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        Mailbox(child).remove()
+        os.close(ready)
+        os.close(sender)
+
+
 def test_a_program_takes_requests_from_its_user_only(tmp_path: Path) -> None:
     """Another user may create the folder first."""
     with service(SERVICE) as program:

@@ -83,7 +83,7 @@ def _record(attachment: Any, options: Namespace) -> None:
     except KeyboardInterrupt:
         if live is None:
             raise
-    _finish(live, _end(attachment), time.monotonic_ns() - begin)
+    _finish(attachment, live, _end(attachment), time.monotonic_ns() - begin)
 
 
 def _wait(process: Any, end: int | None) -> None:
@@ -98,7 +98,7 @@ def _stop(attachment: Any, pid: int) -> None:
     recordings = attachment.process.recordings()
     if not recordings:
         raise FxtioError(f"process {pid} records nothing")
-    _finish(recordings[0].path, attachment.stop(_say_waiting), 0)
+    _finish(attachment, recordings[0].path, attachment.stop(_say_waiting), 0)
 
 
 def _end(attachment: Any) -> dict[str, Any]:
@@ -116,13 +116,14 @@ def _end(attachment: Any) -> dict[str, Any]:
     return counts
 
 
-def _finish(live: Path, counts: dict[str, Any], duration_ns: int) -> None:
+def _finish(attachment: Any, live: Path, counts: dict[str, Any], duration_ns: int) -> None:
     """Finish the trace, and say what it has."""
     from fxtio.tracer.recording import Summary
     from fxtio.tracer.recovery import recover
     from fxtio.tracer.session import report_summary
 
-    recovered = recover(live)
+    with attachment.process.acting_as_user():  # the file is its
+        recovered = recover(live)
     values: dict[str, Any] = {"duration_ns": duration_ns, "lost": 0, "cut": 0, "dropped": 0, "inlined": 0}
     values |= {"unmatched": ()} | counts
     report_summary(Summary(path=recovered.path, events=recovered.events, is_estimate=False, parts=0, left=(), **values))

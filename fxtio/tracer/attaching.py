@@ -76,7 +76,8 @@ class Attachment:
             )
         self._mailbox = Mailbox(pid)
         try:
-            self._lock = self._mailbox.create(self.process.user, self.process.group)
+            with self.process.acting_as_user():
+                self._lock = self._mailbox.create()
         except FileExistsError:
             raise AttachError(f"{self._mailbox.folder} is not ours; nothing may be there") from None
         try:
@@ -89,7 +90,8 @@ class Attachment:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._mailbox.remove()
+        with self.process.acting_as_user():
+            self._mailbox.remove()
         os.close(self._lock)
 
     def start(self, options: Options, waiting: Callable[[], None] = _patiently) -> Path:
@@ -129,12 +131,15 @@ class Attachment:
         return self._ask({"action": STOP}, waiting)
 
     def _ask(self, request: dict[str, Any], waiting: Callable[[], None]) -> dict[str, Any]:
-        self._mailbox.put(request, self.process.user, self.process.group)
+        with self.process.acting_as_user():
+            self._mailbox.put(request)
         try:
             self._call()
             reply = self._wait(waiting)
         except BaseException:
-            if self._mailbox.withdraw():
+            with self.process.acting_as_user():
+                is_withdrawn = self._mailbox.withdraw()
+            if is_withdrawn:
                 raise
             reply = self._wait(waiting)  # the process has taken it
         if "error" in reply:
@@ -144,9 +149,9 @@ class Attachment:
     def _wait(self, waiting: Callable[[], None]) -> dict[str, Any]:
         """Wait for the reply."""
         impatient = time.monotonic() + _PATIENCE
-        while (reply := self._mailbox.read_reply()) is None:
+        while (reply := self._reply()) is None:
             if not self.process.is_alive:
-                if reply := self._mailbox.read_reply():
+                if reply := self._reply():
                     break
                 raise AttachError(f"process {self.process.pid} has ended")
             if time.monotonic() > impatient:
@@ -154,6 +159,10 @@ class Attachment:
                 waiting()
             time.sleep(_INTERVAL)
         return reply
+
+    def _reply(self) -> dict[str, Any] | None:
+        with self.process.acting_as_user():
+            return self._mailbox.read_reply()
 
     def _call(self) -> None:
         """Make the process look for the request."""
@@ -173,9 +182,8 @@ class Attachment:
         mailbox = self._mailbox
         unfinished = str(unfinished_name(mailbox.reply))
         text = _SCRIPT.format(unfinished=unfinished, reply=str(mailbox.reply), request=str(mailbox.request))
-        mailbox.script.write_text(text, "utf-8")
-        if os.geteuid() != self.process.user:
-            os.chown(mailbox.script, self.process.user, self.process.group)
+        with self.process.acting_as_user():
+            mailbox.script.write_text(text, "utf-8")
         self._execute(str(mailbox.script))
 
     def _execute(self, script: str) -> None:

@@ -74,12 +74,10 @@ class Mailbox:
 
     # ---- The other side.
 
-    def create(self, user: int, group: int) -> int:
-        """Create the folder, or use the one that another process has left there.
+    # All of it is done by the program's user, see `Process.acting_as_user`.
 
-        Args:
-            user: the user of the program.
-            group: the group of the program.
+    def create(self) -> int:
+        """Create the folder, or use the one that another process has left there.
 
         Returns:
             A descriptor of the folder.
@@ -89,21 +87,19 @@ class Mailbox:
         """
         try:
             self.folder.mkdir(0o700)
-            if os.geteuid() != user:
-                os.chown(self.folder, user, group)
         except FileExistsError:
-            if self.folder.is_symlink() or self.folder.stat().st_uid not in (user, os.geteuid()):
+            if self.folder.is_symlink() or self.folder.stat().st_uid != os.geteuid():
                 raise
         return os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
-    def put(self, request: dict[str, Any], user: int, group: int) -> None:
+    def put(self, request: dict[str, Any]) -> None:
         """Put a request into the folder, which the program can read.
 
         Raises:
             OSError: it cannot be written.
         """
         self.reply.unlink(missing_ok=True)
-        self._write(self.request, request, owner=None if os.geteuid() == user else (user, group))
+        self._write(self.request, request)
 
     def withdraw(self) -> bool:
         """Take a request back; return whether the program has not taken it."""
@@ -131,14 +127,12 @@ class Mailbox:
                 path.unlink()
             self.folder.rmdir()
 
-    def _write(self, path: Path, value: dict[str, Any], owner: tuple[int, int] | None = None) -> None:
+    def _write(self, path: Path, value: dict[str, Any]) -> None:
         """Write a file that appears when it is complete."""
         from json import dumps
 
         unfinished = unfinished_name(path)
         unfinished.write_text(dumps(value, default=str), "utf-8")
-        if owner is not None:
-            os.chown(unfinished, *owner)
         unfinished.rename(path)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +62,25 @@ class Process:
             raise ProcessError(f"process {pid} runs in a container; run fxtio in there")
         self.user = int(self._status["Uid"].split()[1])
         self.group = int(self._status["Gid"].split()[1])
+
+    @contextmanager
+    def acting_as_user(self) -> Iterator[None]:
+        """Have the rights of the user of the process, for files to which that user could place links.
+
+        Raises:
+            PermissionError: this is another user, and not root.
+        """
+        user, group = os.geteuid(), os.getegid()
+        if user == self.user:
+            yield
+            return
+        os.setegid(self.group)
+        os.seteuid(self.user)
+        try:
+            yield
+        finally:
+            os.seteuid(user)
+            os.setegid(group)
 
     @property
     def is_alive(self) -> bool:
