@@ -10,6 +10,8 @@
         with fxtio.span("request", path="/"): ...
 
 Importing this package is cheap; readers, writers and the tracer are loaded on first use.
+
+For pytest: PYTEST_DONT_REWRITE.  (It warns of plugins that are imported before it is, as in `fxtio run -m pytest`.)
 """
 
 from __future__ import annotations

@@ -214,7 +214,16 @@ WRONG_PROCESSES = {
         "protocol error",
         "the result has 3,145,728 bytes, 2,097,152 at most",
     ),
-    "a large result": ("target.write_bytes(bytes(3 << 20))", "fail", "File too large"),
+    "a large result": (
+        """
+        import resource
+        while resource.getrlimit(resource.RLIMIT_FSIZE)[0] < 0:  # it is set when this runs already
+            time.sleep(0.01)
+        target.write_bytes(bytes(3 << 20))
+        """,
+        "fail",
+        "File too large",
+    ),
 }
 
 

@@ -136,7 +136,7 @@ def test_choose_rows(kinds: list[int], chosen: list[bool]) -> None:
 def test_group_rows(kinds: list[int], count: int) -> None:
     for group_rows in (kernels.group_rows, stand_in.group_rows):
         order, begins = np.empty(len(kinds), np.int64), np.empty(count, np.int64)
-        if max(kinds, default=-1) < count - 1:
+        if count and max(kinds, default=-1) < count - 1:
             group_rows(np.array(kinds, np.int8), order, begins)
             assert order.tolist() == sorted(range(len(kinds)), key=lambda row: max(kinds[row], -1))
             assert begins.tolist() == [sum(kind < each for kind in kinds) for each in range(count)]

@@ -38,7 +38,7 @@ pytestmark = [
 ]
 
 ROUNDS = 30
-MAX_GROWTH = 5
+MAX_GROWTH = 10
 """Blocks of memory: in the first hundreds of recordings a few are allocated and kept, but no recording is as small."""
 
 IS_REMOTE = sys.version_info >= REMOTE_VERSION
