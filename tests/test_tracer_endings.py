@@ -156,6 +156,9 @@ def test_nothing_is_said_of_finished_traces_and_missing_files(tmp_path: Path) ->
 
 # ---- What a kill leaves.
 
+UNUSED = 10**12
+"""A number that the unfinished files of this process do not reach."""
+
 
 def test_recover_removes_what_was_begun(killed: Path, tmp_path: Path) -> None:
     """Unfinished files of killed processes are removed, but none of others."""
@@ -163,17 +166,17 @@ def test_recover_removes_what_was_begun(killed: Path, tmp_path: Path) -> None:
     ended.wait()
     (tmp_path / "app.fxt").write_bytes((killed / "app.fxt").read_bytes())
     begun = [
-        f".app.{ended.pid}-77.fxt",  # the trace, while it was rewritten
-        f".app.fxt.{ended.pid}-77.zst",
-        f".app.fxt.123.{ended.pid}-77.part",  # of a child that had just started
-        f".app-1.{ended.pid}-77.fxt",  # a dump
-        f".app-123-1.{ended.pid}-77.fxt",
+        f".app.{ended.pid}-{UNUSED}.fxt",  # the trace, while it was rewritten
+        f".app.fxt.{ended.pid}-{UNUSED}.zst",
+        f".app.fxt.123.{ended.pid}-{UNUSED}.part",  # of a child that had just started
+        f".app-1.{ended.pid}-{UNUSED}.fxt",  # a dump
+        f".app-123-1.{ended.pid}-{UNUSED}.fxt",
     ]
     others = [
-        f".app.{os.getpid()}-77.fxt",  # of a process that runs
-        f".apps.{ended.pid}-77.fxt",
-        f".app-b.{ended.pid}-77.fxt",
-        f"app.{ended.pid}-77.fxt",
+        f".app.{os.getpid()}-{UNUSED}.fxt",  # of a process that runs
+        f".apps.{ended.pid}-{UNUSED}.fxt",
+        f".app-b.{ended.pid}-{UNUSED}.fxt",
+        f"app.{ended.pid}-{UNUSED}.fxt",
         ".app.fxt",
         f".app.{ended.pid}.fxt",
     ]
