@@ -41,6 +41,8 @@ ROUNDS = 30
 MAX_GROWTH = 10
 """Blocks of memory: in the first hundreds of recordings a few are allocated and kept, but no recording is as small."""
 
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
 IS_REMOTE = sys.version_info >= REMOTE_VERSION
 
 
@@ -255,6 +257,7 @@ def test_a_program_that_cannot_import_fxtio(tmp_path: Path) -> None:
         assert_unchanged(program)
 
 
+@FORKS
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_program_of_another_user() -> None:
     with service(SERVICE) as program:
@@ -272,6 +275,7 @@ def test_a_program_of_another_user() -> None:
         assert_unchanged(program)
 
 
+@FORKS
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can attach to a program of another user")
 @pytest.mark.parametrize("name", ["request.new", "script.py"])
 def test_root_follows_no_link_of_the_user_of_a_program(tmp_path: Path, name: str) -> None:
@@ -282,16 +286,19 @@ def test_root_follows_no_link_of_the_user_of_a_program(tmp_path: Path, name: str
     ready, sender = os.pipe()
     child = os.fork()
     if not child:
-        os.setgid(65534)
-        os.setuid(65534)
-        signal.signal(SIGNAL, lambda *_: None)
-        Mailbox(os.getpid()).create()
-        (Mailbox(os.getpid()).folder / name).symlink_to(secret)
-        os.write(sender, b"1")
-        signal.pause()
-        os._exit(0)
-    os.read(ready, 1)
+        try:
+            os.setgid(65534)
+            os.setuid(65534)
+            signal.signal(SIGNAL, lambda *_: None)
+            Mailbox(os.getpid()).create()
+            (Mailbox(os.getpid()).folder / name).symlink_to(secret)
+            os.write(sender, b"1")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(sender)
     try:
+        assert os.read(ready, 1)
         with Attachment(child) as attachment:
             attachment._is_listening = name == "request.new"  # so that the script is written at all
             with pytest.raises(PermissionError):
@@ -303,7 +310,6 @@ def test_root_follows_no_link_of_the_user_of_a_program(tmp_path: Path, name: str
         os.waitpid(child, 0)
         Mailbox(child).remove()
         os.close(ready)
-        os.close(sender)
 
 
 def test_a_program_takes_requests_from_its_user_only(tmp_path: Path) -> None:
