@@ -79,7 +79,7 @@ def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
 
 
 class _View:
-    """What is shown of a recording.
+    """The display of a recording: its rates, self times and open spans, refreshed.
 
     Args:
         options: the arguments of `fxtio top`.

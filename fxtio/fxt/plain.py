@@ -17,6 +17,7 @@ from fxtio._native.constants import PlainValue, SpanStep
 from fxtio.codec.parts import Header, Number
 from fxtio.codec.record import SIZE, Record, layout_of
 from fxtio.codec.word import Field
+from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.layout import EventWord
 from fxtio.fxt.records import ARGUMENTS, KINDS, RECORDS, Argument, Event, StringReference
@@ -25,6 +26,20 @@ from fxtio.timeline.schema import ArgumentKind
 
 Array = np.ndarray[Any, Any]
 Values = Callable[[Array], Array]
+
+STEPS: dict[type[Record], SpanStep] = {
+    r.DurationBegin: SpanStep.BEGIN,
+    r.DurationEnd: SpanStep.END,
+    r.DurationComplete: SpanStep.COMPLETE,
+    r.Instant: SpanStep.INSTANT,
+    r.AsyncBegin: SpanStep.BEGIN,
+    r.AsyncInstant: SpanStep.INSTANT,
+    r.AsyncEnd: SpanStep.END,
+    r.FlowBegin: SpanStep.FLOW,
+    r.FlowStep: SpanStep.FLOW,
+    r.FlowEnd: SpanStep.FLOW,
+}
+"""The effects of events on the spans of their threads; counters have none."""
 
 
 class EventColumns(NamedTuple):

@@ -16,7 +16,7 @@ from fxtio.codec.record import Record
 from fxtio.fxt import backtraces
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, ObjectType
-from fxtio.fxt.plain import ArgumentColumns, EventColumns, PlainReader
+from fxtio.fxt.plain import STEPS, ArgumentColumns, EventColumns, PlainReader
 from fxtio.fxt.state import Batch, first_wall_clock
 from fxtio.fxt.tables import BatchCollector, BatchTables
 from fxtio.table import Categories, Column
@@ -34,25 +34,13 @@ NOT_CARRIED = (
 )
 """The content of a trace that its timeline does not have."""
 
-_STEPS: dict[type[Record], SpanStep] = {
-    r.DurationBegin: SpanStep.BEGIN,
-    r.DurationEnd: SpanStep.END,
-    r.DurationComplete: SpanStep.COMPLETE,
-    r.Instant: SpanStep.INSTANT,
-    r.AsyncBegin: SpanStep.BEGIN,
-    r.AsyncInstant: SpanStep.INSTANT,
-    r.AsyncEnd: SpanStep.END,
-    r.FlowBegin: SpanStep.FLOW,
-    r.FlowStep: SpanStep.FLOW,
-    r.FlowEnd: SpanStep.FLOW,
-}
 _ASYNC = (r.AsyncBegin, r.AsyncInstant, r.AsyncEnd)
 _FLOW_TYPES = {
     r.FlowBegin: FLOW_TYPES.index("begin"),
     r.FlowStep: FLOW_TYPES.index("step"),
     r.FlowEnd: FLOW_TYPES.index("end"),
 }
-_OWNERS: tuple[type[Record], ...] = (*_STEPS, r.Counter)
+_OWNERS: tuple[type[Record], ...] = (*STEPS, r.Counter)
 _ARGUMENT_KINDS = {
     ArgumentType.NULL: ArgumentKind.NULL,
     ArgumentType.INT32: ArgumentKind.INTEGER,
@@ -108,7 +96,7 @@ class _Mapping:
         self._names = registry.names
         self._processors = Processors(registry)
         self._backtraces = backtraces.Backtraces(registry)
-        self._plain = PlainReader({cls: _STEPS.get(cls, SpanStep.NONE) for cls in _OWNERS}, _ARGUMENT_KINDS)
+        self._plain = PlainReader({cls: STEPS.get(cls, SpanStep.NONE) for cls in _OWNERS}, _ARGUMENT_KINDS)
         self._process_of: dict[int, int] = {}  # the process koid of each thread koid, as objects and events have it
         self._threads: Any = None  # the threads of the reading to which `_track_of` belongs
         self._track_of = np.empty(0, np.int32)
@@ -192,7 +180,7 @@ class _Mapping:
             rows, columns = batch.columns(cls)
             at: Any = slice(None) if len(rows) == len(batch) else rows
             track = self._tracks(batch, columns["thread"], rows)
-            events.step[at] = np.where(track >= 0, np.int8(_STEPS[cls]), np.int8(SpanStep.NONE))
+            events.step[at] = np.where(track >= 0, np.int8(STEPS[cls]), np.int8(SpanStep.NONE))
             events.track[at], events.ticks[at] = track, columns["timestamp"]
             events.name[at] = self._codes(batch, columns["name"], rows)
             events.category[at] = self._codes(batch, columns["category"], rows)

@@ -1,4 +1,4 @@
-"""How `fxtio attach` talks with a program: a folder that holds a request or the answer to it, and a signal.
+"""Exchange requests and answers between `fxtio attach` and a program, by files in a folder and a signal.
 
 The folder belongs to the user of the program, and nobody else may write to it; the program looks at nothing else.  A
 request is a file with JSON, which the program takes by renaming it, so that it is taken once or withdrawn.

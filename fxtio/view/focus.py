@@ -1,4 +1,4 @@
-"""What the Perfetto UI shows first: a slice or an instant, which is selected, and its surroundings.
+"""Choose what the Perfetto UI shows first: a slice or an instant, which is selected, and its surroundings.
 
 The UI takes this from parameters of its address (https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui).
 It finds the slice by its begin and duration, scrolls to it, and expands the tracks around it.

@@ -15,7 +15,7 @@ from fxtio import _native
 from fxtio._native.constants import SpanStep
 from fxtio.codec.record import Record, layout_of
 from fxtio.fxt import records as r
-from fxtio.fxt.plain import EVENT_COLUMNS, PlainReader
+from fxtio.fxt.plain import EVENT_COLUMNS, STEPS, PlainReader
 from fxtio.fxt.records import KINDS, RECORDS, ThreadReference
 from fxtio.fxt.rewrite import broken
 from fxtio.fxt.state import Batch
@@ -23,19 +23,7 @@ from fxtio.fxt.state import Batch
 Array = np.ndarray[Any, Any]
 Classes = frozenset[type[Record]]
 
-_STEPS: dict[type[Record], SpanStep] = {
-    r.DurationBegin: SpanStep.BEGIN,
-    r.DurationEnd: SpanStep.END,
-    r.DurationComplete: SpanStep.COMPLETE,
-    r.Instant: SpanStep.INSTANT,
-    r.Counter: SpanStep.INSTANT,
-    r.AsyncBegin: SpanStep.BEGIN,
-    r.AsyncInstant: SpanStep.INSTANT,
-    r.AsyncEnd: SpanStep.END,
-    r.FlowBegin: SpanStep.FLOW,
-    r.FlowStep: SpanStep.FLOW,
-    r.FlowEnd: SpanStep.FLOW,
-}
+_STEPS: dict[type[Record], SpanStep] = {**STEPS, r.Counter: SpanStep.INSTANT}  # any but NONE: it is read, too
 
 EVENTS = frozenset(_STEPS)
 """The classes of events."""

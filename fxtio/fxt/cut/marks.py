@@ -227,7 +227,7 @@ class Marked:
 
     @cached_property
     def points(self) -> Array:
-        """Whether each record is in the range, if it belongs to another record (bool).
+        """Return whether each record is in the range, if it belongs to another record (bool).
 
         Those at its first tick are not, since what they belong to may end there.
         """
@@ -236,7 +236,7 @@ class Marked:
 
     @cached_property
     def chosen_threads(self) -> Any:
-        """Whether the thread of each record is selected, or it has none (bool); one value if all threads are."""
+        """Return whether the thread of each record is selected, or it has none (bool); one value if all threads are."""
         if self.choice.is_all:
             return np.True_
         codes = self.fields.threads(THREADED)  # some threads are new
@@ -246,7 +246,7 @@ class Marked:
 
     @cached_property
     def chosen(self) -> Any:
-        """Whether each record is selected (bool); one value if nothing is restricted."""
+        """Return whether each record is selected (bool); one value if nothing is restricted."""
         fields, choice = self.fields, self.choice
         if not choice.by_name:
             return self.chosen_threads

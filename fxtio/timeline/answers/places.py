@@ -1,4 +1,4 @@
-"""Where functions are defined: the file and the line that the first slice of a function has as arguments.
+"""Find the file and the line of functions, which the first slice of each function has as arguments.
 
 A trace that says it with the first slice of a function, and not with each of them, costs nothing; so the place belongs
 to the name.  The arguments are named as Perfetto names them.
