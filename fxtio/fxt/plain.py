@@ -27,6 +27,7 @@ from fxtio.timeline.schema import ArgumentKind
 Array = np.ndarray[Any, Any]
 Values = Callable[[Array], Array]
 
+# The effects of events on the spans of their threads; counters have none.
 STEPS: dict[type[Record], SpanStep] = {
     r.DurationBegin: SpanStep.BEGIN,
     r.DurationEnd: SpanStep.END,
@@ -39,7 +40,6 @@ STEPS: dict[type[Record], SpanStep] = {
     r.FlowStep: SpanStep.FLOW,
     r.FlowEnd: SpanStep.FLOW,
 }
-"""The effects of events on the spans of their threads; counters have none."""
 
 
 class EventColumns(NamedTuple):
