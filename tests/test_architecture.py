@@ -38,7 +38,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("validate",),
     ("conformance",),
     ("testing",),
-    ("bridges", "batch", "view"),
+    ("bridges", "batch", "view", "html"),
     (DESCRIBING,),
     ("cli",),
     ("__main__",),
