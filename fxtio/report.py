@@ -106,6 +106,13 @@ def short_duration(ns: int) -> str:
     return f"{ns} ns"
 
 
+def human_value(number: int, unit: str) -> str:
+    """Convert a number to text by its unit: `ns` and `bytes` as `short_duration` and `human_size`, others plainly."""
+    if unit == "ns":
+        return short_duration(number)
+    return human_size(number) if unit == "bytes" else f"{number:,}"
+
+
 def seconds(ns: int) -> str:
     """Convert nanoseconds to seconds as exact text: `0.000000120`."""
     whole, rest = divmod(abs(ns), 1_000_000_000)
