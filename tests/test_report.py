@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxtio.html import page as pages
 from fxtio.html.assets import assets
+from fxtio.html.cells import MAX_TEXT, short
 from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Part, Section
-from fxtio.html.page import MAX_BYTES, MAX_TEXT, PageTooLargeError, render
+from fxtio.html.page import MAX_BYTES, PageTooLargeError, render
 
 HOSTILE = (
     "<script>window.hit = 1</script>",
@@ -102,8 +102,9 @@ def test_texts_are_inert() -> None:
     assert [each for each in scripts if each.get("type") != "application/json"] == [{}]
     assert {tag for tag, _ in reader.elements}.isdisjoint({"img", "object", "link", "iframe", "base", "form"})
     assert not any(name.startswith("on") or name in ("src", "style") for _, each in reader.elements for name in each)
-    shown = reader.within("bdi") + reader.within("title")
+    shown = [text.strip("\n") for path, text in reader.texts if not {"script", "style"} & {*path}]
     assert all(text.isprintable() and len(text) <= MAX_TEXT for text in shown)
+    assert all("bdi" in path for path, text in reader.texts if "\u05d0" in text and "title" not in path)
     assert HOSTILE[0] in shown
     assert "\\u202egnp.exe\\u2066" in shown
     assert "line\\u2028one\\u2029two\\r\\nthree\\x00\\x1b[31m" in shown
@@ -119,7 +120,7 @@ def test_texts_that_are_data_are_inert() -> None:
 @given(st.text(st.characters(), max_size=MAX_TEXT + 20))
 def test_a_text_is_shown_as_it_is_printed(text: str) -> None:
     (shown,) = [*Reader(render(page_of(Facts([("Label", text)])))).within("dd"), ""][:1]
-    assert shown.strip() == pages.shown(text).strip()
+    assert shown.strip() == short(text).strip()
     assert shown.isprintable()
 
 
@@ -168,8 +169,7 @@ def test_flame_graphs_without_room_are_left_out() -> None:
     assert len(content) <= MAX_BYTES
     reader = Reader(content)
     assert [block["title"] for block in reader.data() if "profile" in block] == ["first", "second"]
-    assert "third" in reader.within("p")
-    assert ": there is no room for this flame graph on the page." in reader.within("p")
+    assert "third: there is no room for this flame graph on the page." in reader.within("p")
 
 
 def test_a_page_that_is_too_large_is_refused() -> None:

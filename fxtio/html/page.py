@@ -21,16 +21,13 @@ from typing import Any
 from fxtio import __version__
 from fxtio.errors import FxtioError
 from fxtio.html.assets import assets
+from fxtio.html.cells import MAX_TEXT, short
 from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Part
-from fxtio.report import human_size, printable
+from fxtio.report import human_size
 
 MAX_BYTES = 10_000_000
 """The greatest number of bytes of a page."""
 
-MAX_TEXT = 400
-"""The greatest number of characters that are shown of a text; names in traces may have a million."""
-
-_CUT = "\N{HORIZONTAL ELLIPSIS}"
 _DIGITS = 9  # of the times and values of charts
 _TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 _SIZE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -69,20 +66,15 @@ def _profile(flame: Flame) -> str:
     return base64.b64encode(gzip.compress(flame.speedscope, mtime=0)).decode("ascii")
 
 
-def shown(text: str) -> str:
-    """Return a text as it is shown: on one line, escaped, and cut if it is long."""
-    escaped = printable(text[: MAX_TEXT + 1])
-    return escaped if len(escaped) <= MAX_TEXT else escaped[: MAX_TEXT - 1] + _CUT
-
-
 def _text(text: str) -> str:
-    """Return a text as it stands in HTML, which does not mix with what is before and after it."""
-    return f"<bdi>{_escaped(text)}</bdi>"
+    """Return a text as it stands in HTML; one that may run from right to left does not mix with what is beside it."""
+    escaped = _escaped(text)
+    return escaped if escaped.isascii() else f"<bdi>{escaped}</bdi>"
 
 
 def _escaped(text: str) -> str:
     """Return a text as it stands in HTML or in an attribute."""
-    return html.escape(shown(text))
+    return html.escape(short(text))
 
 
 def _json(content: Any, attributes: str = "") -> str:
@@ -146,9 +138,9 @@ def _chart(chart: Chart) -> Iterator[str]:
     content = {
         "times": [_rounded(time / per_unit) for time in chart.times],
         "timeUnit": time_unit,
-        "unit": shown(unit),
+        "unit": short(unit),
         "series": [
-            {"name": shown(name), "values": [_number_or_null(value, scale) for value in values]}
+            {"name": short(name), "values": [_number_or_null(value, scale) for value in values]}
             for name, values in chart.series
         ],
     }
@@ -186,7 +178,7 @@ def _flame(flame: Flame, profile: str) -> Iterator[str]:
         return
     yield '<figure class="flame"><div class="heading">'
     yield f'<figcaption>{_text(flame.title)}</figcaption><div class="tools"></div></div>'
-    yield f'<div class="place">{_json({"title": shown(flame.title), "profile": profile})}</div></figure>'
+    yield f'<div class="place">{_json({"title": short(flame.title), "profile": profile})}</div></figure>'
 
 
 # ------------------------------------------------------------------------------------------------------------- the page
