@@ -143,7 +143,8 @@ function makeChart(figure) {
 function makeFlame(figure) {
   const start = () => {
     const frame = element("iframe", { title: figure.querySelector("figcaption").textContent });
-    frame.srcdoc = JSON.parse(document.getElementById("flame-page").textContent);
+    const data = figure.querySelector("script").outerHTML; // the frame may not look into this page
+    frame.srcdoc = JSON.parse(document.getElementById("flame-page").textContent).replace("<body>", () => `<body>${data}`);
     figure.querySelector(".place").append(frame);
     const button = element("button", { type: "button" }, "Full screen");
     button.addEventListener("click", () => frame.requestFullscreen());
