@@ -79,7 +79,7 @@ def _output_of(options: Namespace, inputs: list[str]) -> str:
         raise UsageError("only one of the traces can be standard input")
     if options.diff is not None and (options.begin is not None or options.end is not None):
         raise UsageError("--diff compares whole traces, whose times differ; it does not go with --from and --until")
-    output: str = options.output
+    output: str | None = options.output
     if output is None:
         output = "-" if options.file == "-" else _name_of(options.file) + _SUFFIX
     if output == "-" and sys.stdout.isatty():

@@ -246,6 +246,7 @@ def _look(browser: _Browser, job: Job, address: str) -> View:
     )
     scheme = {"name": "prefers-color-scheme", "value": "dark" if job.is_dark else "light"}
     browser.call("Emulation.setEmulatedMedia", features=[scheme])
+    browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
     browser.call("Page.navigate", url=address)
     loaded = _COMPLETE % json.dumps(address) if job.address else _LOADED
     _wait_for(lambda: browser.value(loaded), f"the page {address}")

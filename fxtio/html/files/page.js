@@ -147,7 +147,8 @@ function makeFlame(figure) {
     figure.querySelector(".place").append(frame);
     const button = element("button", { type: "button" }, "Full screen");
     button.addEventListener("click", () => frame.requestFullscreen());
-    figure.querySelector(".tools").append(button);
+    const hint = element("span", { className: "status" }, "Click the graph to move and zoom with the wheel.");
+    figure.querySelector(".tools").append(button, hint);
   };
   const observer = new IntersectionObserver(
     (entries) => {
