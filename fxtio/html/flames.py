@@ -122,6 +122,10 @@ class LongestSlices:
             self._shortest = int(columns["duration"][-1])
         return columns
 
+    def columns(self) -> dict[str, Array]:
+        """Return the slices that are kept, the longest first: arrays of the columns of `slices`, names as codes."""
+        return self._reduce(MAX_SLICES)
+
     def _miss(self, duration: Array) -> None:
         """Note the durations of slices that are left out."""
         self._longest_missing = max(self._longest_missing, int(duration.max(initial=0)))

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from fxtio.html.charts import CounterPoints
 from fxtio.html.flames import LongestSlices, MergedStacks
+from fxtio.html.messages import Instants, Messages
+from fxtio.html.moments import Moments
 from fxtio.html.notices import Notices
+from fxtio.html.waits import Waits
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
@@ -67,6 +70,10 @@ class Reading:
         stacks: the flame graphs of samples and allocations, by what.
         counters: the values of counters.
         notices: what the trace says about itself.
+        moments: pauses, and times in which nothing runs.
+        waits: tasks, arrows, and times on processors.
+        messages: the messages of logs.
+        instants: the instants by name.
         run: the durations for a comparison, None if they were not asked for.
     """
 
@@ -87,7 +94,12 @@ class Reading:
         self.stacks = {what: MergedStacks(what, registry) for what in ("samples", "allocations")}
         self.counters = CounterPoints(registry)
         self.notices = Notices(registry)
+        self.moments = Moments(registry)
+        self.waits = Waits(registry)
+        self.messages = Messages(registry)
+        self.instants = Instants(registry)
         self._collectors: list[Collector] = [self.longest, *self.stacks.values(), self.counters]
+        self._collectors += [self.moments, self.waits, self.messages, self.instants]
         self.run = Run(registry) if to_compare else None
 
     def enter(self, tables: Mapping[str, Table]) -> None:

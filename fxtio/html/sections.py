@@ -41,7 +41,16 @@ def trace_page(timeline: Timeline, selection: Selection) -> Page:
     sections = [summary_section(timeline, facts, reading, selection)]
     sections += ranking_sections(reading)
     sections += flame_sections(reading, FLAMES_SIZE)
-    optional = [reading.counters.section(reading.start or 0, CHARTS_SIZE)]
+    origin = reading.start or 0
+    ranking = reading.slices.answer(reading.registry).table
+    optional = [
+        reading.counters.section(origin, CHARTS_SIZE),
+        *reading.waits.sections(origin),
+        reading.moments.pauses(origin),
+        reading.moments.slow(reading.longest, ranking, origin),
+        reading.instants.section(origin),
+        reading.messages.section(origin),
+    ]
     sections += [section for section in optional if section is not None]
     return Page(title_of(timeline), sections)
 
