@@ -28,6 +28,7 @@ from fxtio.report import human_size
 MAX_BYTES = 10_000_000
 """The greatest number of bytes of a page."""
 
+_SHORT = 24  # a column of texts with at most so many characters has no line breaks
 _DIGITS = 9  # of the times and values of charts
 _TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 _SIZE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -95,31 +96,35 @@ def _facts(facts: Facts) -> Iterator[str]:
 
 def _grid(grid: Grid, section: str) -> Iterator[str]:
     title = grid.title or section
-    numeric = [all(isinstance(row[column], Cell) for row in grid.rows) for column in range(len(grid.headers))]
+    kinds = [_kind([row[column] for row in grid.rows]) for column in range(len(grid.headers))]
     heading = f"<h3>{_text(grid.title)}</h3>" if grid.title else ""
     yield f'<div class="grid" data-title="{_escaped(title)}">'
     yield f'<div class="heading">{heading}<div class="tools"></div></div>'
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{_escaped(title)}"><table><thead><tr>'
-    for header, is_numeric in zip(grid.headers, numeric, strict=True):
-        yield f'<th scope="col"{_NUMBER if is_numeric else ""}>{_text(header)}</th>'
+    for header, kind in zip(grid.headers, kinds, strict=True):
+        yield f'<th scope="col" class="{kind}">{_text(header)}</th>'
     yield "</tr></thead><tbody>"
     for row in grid.rows:
-        cells = (_cell(cell, is_numeric) for cell, is_numeric in zip(row, numeric, strict=True))
-        yield f"<tr>{''.join(cells)}</tr>"
+        yield f"<tr>{''.join(map(_cell, row, kinds))}</tr>"
     yield "</tbody></table></div>"
     if grid.more:
         yield f'<p class="note">And {grid.more:,} more, which are left out.</p>'
     yield "</div>"
 
 
-_NUMBER = ' class="number"'
+def _kind(column: Sequence[str | Cell]) -> str:
+    """Return how a column is laid out: `number`, `long` if its texts may have several lines, or `short`."""
+    if all(isinstance(cell, Cell) for cell in column):
+        return "number"
+    longest = max((len(cell.text if isinstance(cell, Cell) else cell) for cell in column), default=0)
+    return "long" if longest > _SHORT else "short"
 
 
-def _cell(cell: str | Cell, is_numeric: bool) -> str:
+def _cell(cell: str | Cell, kind: str) -> str:
     if isinstance(cell, str):
-        return f"<td>{_text(cell)}</td>"
+        return f'<td class="{kind}">{_text(cell)}</td>'
     value = "" if math.isnan(cell.value) else f' data-value="{_script_number(cell.value)}"'
-    return f"<td{_NUMBER if is_numeric else ''}{value}>{_text(cell.text)}</td>"
+    return f'<td class="{kind}"{value}>{_text(cell.text)}</td>'
 
 
 def _script_number(value: int | float) -> str:

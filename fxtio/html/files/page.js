@@ -50,6 +50,8 @@ function makeTable(grid) {
   });
   if (rows.length > SEARCHED_ROWS) {
     tools.append(search, status, more);
+  } else if (!grid.querySelector("h3")) {
+    grid.querySelector(".heading").remove();
   }
   update();
 }
