@@ -132,20 +132,27 @@ def _script_number(value: int | float) -> str:
     return repr(value).replace("inf", "Infinity")
 
 
-def _chart(chart: Chart) -> Iterator[str]:
-    last = max(chart.times, default=0)
-    time_unit, per_unit = next(((unit, ns) for unit, ns in _TIME_UNITS if last >= ns), _TIME_UNITS[-1])
+def _chart(chart: Chart, end: int) -> Iterator[str]:
+    """Yield the HTML of a chart, whose axis is from 0 to `end` (in nanoseconds) as that of the other ones."""
+    time_unit, per_unit = next(((unit, ns) for unit, ns in _TIME_UNITS if end >= ns), _TIME_UNITS[-1])
+    before = [0] if not chart.times or chart.times[0] > 0 else []
+    after = [end] if not chart.times or chart.times[-1] < end else []
     unit, scale = chart.unit, 1
     if unit == "bytes":
         greatest = max((abs(value) for _, values in chart.series for value in _finite(values)), default=0)
         power = min(int(math.log(greatest, 1024)) if greatest >= 1 else 0, len(_SIZE_UNITS) - 1)
         unit, scale = _SIZE_UNITS[power], 1024**power
     content = {
-        "times": [_rounded(time / per_unit) for time in chart.times],
+        "times": [_rounded(time / per_unit) for time in [*before, *chart.times, *after]],
         "timeUnit": time_unit,
         "unit": short(unit),
         "series": [
-            {"name": short(name), "values": [_number_or_null(value, scale) for value in values]}
+            {
+                "name": short(name),
+                "values": [
+                    _number_or_null(value, scale) for value in [*[None] * len(before), *values, *[None] * len(after)]
+                ],
+            }
             for name, values in chart.series
         ],
     }
@@ -212,10 +219,12 @@ def _lines(page: Page, profiles: Sequence[str]) -> Iterator[str]:
     yield '<noscript><p class="note">Without JavaScript there are no charts and flame graphs.</p></noscript>'
     yield "</header><main>"
     rest = iter(profiles)
+    charts = (part for section in page.sections for part in section.parts if isinstance(part, Chart))
+    end = max((chart.times[-1] for chart in charts if chart.times), default=0)
     for at, section in enumerate(page.sections, 1):
         yield f'<section id="section-{at}"><h2>{_text(section.title)}</h2>'
         for part in section.parts:
-            yield from _part(part, section.title, rest)
+            yield from _part(part, section.title, rest, end)
         yield from (f'<p class="note">{_text(note)}</p>' for note in section.notes)
         yield "</section>"
     yield f"</main><footer>Made by fxtio {__version__}. This file contains everything, and loads nothing.</footer>"
@@ -224,13 +233,14 @@ def _lines(page: Page, profiles: Sequence[str]) -> Iterator[str]:
     yield f"<script>{own.script}</script>\n</body>\n</html>\n"
 
 
-def _part(part: Part, section: str, profiles: Iterator[str]) -> Iterator[str]:
+def _part(part: Part, section: str, profiles: Iterator[str], end: int) -> Iterator[str]:
     """Yield the HTML of a part.
 
     Args:
         part: the part.
         section: the title of its section.
         profiles: the profiles of the flame graphs that follow.
+        end: the last time of all charts in nanoseconds.
     """
     match part:
         case Facts():
@@ -238,6 +248,6 @@ def _part(part: Part, section: str, profiles: Iterator[str]) -> Iterator[str]:
         case Grid():
             yield from _grid(part, section)
         case Chart():
-            yield from _chart(part)
+            yield from _chart(part, end)
         case Flame():
             yield from _flame(part, next(profiles))
