@@ -35,8 +35,9 @@ function makeTable(grid) {
     const matches = rows.filter(({ text }) => words.every((word) => text.includes(word)));
     const shown = isShort ? matches.slice(0, FIRST_ROWS) : matches;
     body.replaceChildren(...shown.map(({ node }) => node));
-    const of = shown.length < rows.length ? `${counted(shown.length)} of ` : "";
-    status.textContent = `${of}${counted(rows.length)} rows`;
+    const of = shown.length < matches.length ? `${counted(shown.length)} of ` : "";
+    const noun = matches.length < rows.length ? "matches" : "rows";
+    status.textContent = `${of}${counted(matches.length)} ${noun}`;
     scroll.classList.toggle("long", shown.length > FIRST_ROWS);
     more.hidden = matches.length <= FIRST_ROWS;
     more.textContent = isShort ? `Show ${counted(matches.length)} rows` : "Show fewer rows";
