@@ -1,12 +1,12 @@
 """Reports about traces, as values, and functions that convert sizes, times and text for them.
 
-The room `report` of a format (see `fxtio.formats.ReportRoom`) makes reports, and the commands print them.  Text from a
-trace is untrusted: the commands escape everything that they print, and `quoted` escapes a text within a line.
+The room `report` of a format (see `fxtio.formats.ReportRoom`) makes reports, and the commands print them.  Tables,
+findings and others describe themselves as reports, which `fxtio.display` shows.  Text from a trace is untrusted:
+whoever shows a report escapes all of it, and `quoted` escapes a text within a line.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,8 +14,6 @@ from typing import Any
 
 _NS_PER = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
 _CACHED_TEXTS = 1 << 12  # a text may have 32 KiB, so they are not many
-_NO_WIDTH = frozenset({"Mn", "Me", "Cf"})
-_HANGUL_PARTS = range(0x1160, 0x1200)  # vowels and final consonants, which terminals draw into the syllable before
 
 
 @dataclass(slots=True)
@@ -26,11 +24,15 @@ class ReportTable:
         headers: the titles of the columns; a column whose title begins with `>` is aligned on the right.
         rows: the rows, each with as many cells as there are headers; integers are printed with separators.
         more: the number of rows that were left out.
+        last: the number of rows at the end that come behind those that were left out.
+        types: the type or unit of each column, or nothing at all.
     """
 
     headers: Sequence[str]
     rows: Sequence[Sequence[int | str]]
     more: int = 0
+    last: int = 0
+    types: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -80,57 +82,6 @@ def quoted(text: str) -> str:
     return f'"{printable(escaped)}"'
 
 
-def width_of(text: str) -> int:
-    """Return the number of columns that a text takes on a terminal.
-
-    East Asian wide characters take two; combining and other marks take none.
-    """
-    return len(text) if text.isascii() else sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in _NO_WIDTH or ord(character) in _HANGUL_PARTS:
-        return 0
-    return 1 + (unicodedata.east_asian_width(character) in "WF")
-
-
-def start_within(text: str, width: int) -> str:
-    """Return the longest start of a text that takes at most this number of columns."""
-    if text.isascii():
-        return text[: max(width, 0)]
-    taken = 0
-    for place, character in enumerate(text):
-        taken += _width(character)
-        if taken > width:
-            return text[:place]
-    return text
-
-
-def fitted(text: str, width: int, fill: str = " ") -> str:
-    """Cut or fill a text so that it takes this number of columns."""
-    start = start_within(text, width)
-    return start + fill * (width - width_of(start))
-
-
-def shortened(text: str, width: int, cut: str = "…") -> str:
-    """Return a text that takes at most this number of columns: of a longer one, the begin and the end.
-
-    Args:
-        text: the text.
-        width: the number of columns.
-        cut: the character in place of what is left out.
-    """
-    if width_of(text) <= width:
-        return text
-    if width <= 0:
-        return ""
-    head = start_within(text, (width - 1) // 3)
-    tail = start_within(text[::-1], width - 1 - width_of(head))[::-1]
-    while tail and not _width(tail[0]):  # a mark whose letter is cut off
-        tail = tail[1:]
-    return f"{head}{cut}{tail}"
-
-
 def human_size(number: int) -> str:
     """Convert a number of bytes to text: `969 bytes`, `1.5 MiB`."""
     amount = float(number)
@@ -158,6 +109,13 @@ def short_duration(ns: int) -> str:
             places = 2 if amount < 9.995 else 1 if amount < 99.95 else 0
             return f"{amount:,.{places}f} {unit}"
     return f"{ns} ns"
+
+
+def human_value(number: int, unit: str) -> str:
+    """Convert a number to text by its unit: `ns` and `bytes` as `short_duration` and `human_size`, others plainly."""
+    if unit == "ns":
+        return short_duration(number)
+    return human_size(number) if unit == "bytes" else f"{number:,}"
 
 
 def seconds(ns: int) -> str:

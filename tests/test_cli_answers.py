@@ -21,7 +21,7 @@ import fxtio
 from fxtio.cli import main
 from fxtio.cli.bars import Bar, Style, axis, bar_of, bar_width, bars
 from fxtio.cli.common import print_table
-from fxtio.report import fitted, shortened, width_of
+from fxtio.text_width import fitted, shortened, width_of
 from support.checkout import CORPUS
 from support.limits import PATIENCE
 

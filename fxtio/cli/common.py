@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.bars import Bar, Style
 from fxtio.errors import FxtioError
-from fxtio.report import human_size, json_text, printable, short_seconds, shortened, width_of
+from fxtio.report import human_size, json_text, printable, short_seconds
+from fxtio.text_width import shortened, width_of
 
 if TYPE_CHECKING:
     from fxtio.formats import Format, Trace

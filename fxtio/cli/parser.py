@@ -20,7 +20,7 @@ from fxtio.cli.unfinished import use_unfinished
 
 GROUPS = {
     "record": ("run", "attach", "recover"),
-    "look at a trace": ("info", "top", "tree", "find", "timeline", "open", "query"),
+    "look at a trace": ("info", "top", "tree", "find", "timeline", "open", "report", "query"),
     "compare runs": ("diff", "check"),
     "check tracers, down to the bytes": ("validate", "conformance", "dump", "explain", "stats"),
     "write traces": ("convert", "slice", "merge", "synth"),

@@ -17,7 +17,6 @@ from fxtio.cli.answers import (
     print_json,
     print_notes,
     selection_in,
-    value_text,
 )
 from fxtio.cli.bars import bar_of, bar_width
 from fxtio.cli.common import (
@@ -31,7 +30,7 @@ from fxtio.cli.common import (
     print_table,
 )
 from fxtio.cli.seeing import suggest_open
-from fxtio.report import printable
+from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -167,7 +166,7 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
 
 
 def _numbers(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
-    return [row["calls"], *(value_text(row[column], unit) for column in values), f"{row['share']:.1%}"]
+    return [row["calls"], *(human_value(row[column], unit) for column in values), f"{row['share']:.1%}"]
 
 
 def _words(row: dict[str, Any]) -> list[str]:

@@ -16,7 +16,6 @@ from fxtio.cli.answers import (
     print_notes,
     selection_in,
     share,
-    value_text,
 )
 from fxtio.cli.bars import bar_of, bar_width
 from fxtio.cli.common import (
@@ -28,7 +27,7 @@ from fxtio.cli.common import (
     output_width,
     print_table,
 )
-from fxtio.report import printable
+from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -96,7 +95,7 @@ def _print(name: str, answer: Answer, selection: Selection) -> None:
 
 
 def _numbers(row: dict[str, Any], answer: Answer) -> tuple[int, str, str, str]:
-    total, own = (value_text(row[column], answer.unit) for column in ("total", "self"))
+    total, own = (human_value(row[column], answer.unit) for column in ("total", "self"))
     return row["calls"], total, own, f"{row['share']:.1%}"
 
 
