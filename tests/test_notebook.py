@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import fxtio
+import judges
 from fxtio.tracer import functions
+from judges import chromium
 from support.checkout import CHECKOUT
 
 pytest.importorskip("IPython", reason="IPython is installed for CPython up to 3.13 only, see the extra `test`")
@@ -217,3 +219,31 @@ def test_the_notebook_in_the_examples(tmp_path: Path) -> None:
     assert sum("<table" in page for page in pages) == 3
     assert any("no findings" in page for page in pages)
     assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
+@pytest.mark.full
+@pytest.mark.once
+def test_the_frame_of_a_cell_in_a_browser(shell: Shell, tmp_path: Path) -> None:
+    reason = chromium.available()
+    if reason and chromium.REQUIRED:
+        pytest.fail(reason)
+    judges.require(reason)
+    from matplotlib import image
+
+    shell.run("%%fxtio\nfib(12)")
+    page, picture = tmp_path / "page.html", tmp_path / "page.png"
+    page.write_text(f"<!DOCTYPE html><title>notebook</title>{shell.shown[0]['text/html']}", encoding="utf-8")
+    looking = """(() => {
+        const frame = document.querySelector("iframe");
+        return frame.contentWindow.length === 1 && (frame.contentDocument === null ? "shut" : "open");
+    })()"""
+    for seconds in (1, 60):  # the page around the frame cannot tell whether the flame graph is drawn
+        waiting = f"new Promise((resolve) => setTimeout(() => resolve(true), {1_000 * seconds}))"
+        job = chromium.Job(address=page.as_uri(), scripts=[looking, waiting], screenshot=str(picture))
+        (view,) = chromium.look([job])
+        assert view.values[0] == "shut"
+        assert (view.refused, view.outside, view.errors, view.logged) == ([], [], [], [])
+        is_black = (image.imread(picture)[..., :3] == 0).all(axis=2)
+        if is_black.mean(axis=1).max() > 0.5:  # the toolbar of the flame graph
+            return
+    pytest.fail("the flame graph is not drawn")
