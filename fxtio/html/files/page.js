@@ -92,6 +92,9 @@ function compare(cell, other, direction) {
 
 // ---------------------------------------------------------------------------------------------------------- charts
 
+// The width of the vertical axis, of which `labels` are the numbers.
+const widthOfLabels = (chart, labels) => Math.max(64, ...(labels ?? []).map((label) => 16 + 8 * label.length));
+
 const isDark = matchMedia("(prefers-color-scheme: dark)");
 
 function makeChart(figure) {
@@ -126,7 +129,7 @@ function makeChart(figure) {
         scales: { x: { time: false } },
         axes: [
           { ...axis, label: `time in ${timeUnit}`, size: 28 },
-          { ...axis, label: unit || null, size: 64 },
+          { ...axis, label: unit || null, size: widthOfLabels },
         ],
         series: [{ label: `time in ${timeUnit}` }, ...lines],
       },
