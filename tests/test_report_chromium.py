@@ -198,7 +198,9 @@ def test_charts_and_flame_graphs_are_drawn(views: dict[str, chromium.View]) -> N
     *_, chart, flame, _ = views["report"].values
     assert chart[0]
     assert "used" in chart[1]
-    assert flame == ["Slices - speedscope", True, False]  # the wheel scrolls the page until the graph has the focus
+    title, *scrolls = flame
+    assert title.endswith(" - speedscope")
+    assert scrolls == [True, False]  # the wheel scrolls the page until the graph has the focus
     assert views["hostile"].values[0][0]
 
 
