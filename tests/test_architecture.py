@@ -22,8 +22,9 @@ DESCRIBING = "*.report"
 # From the ground up. A room may import what stands on a line above its own, and itself; rooms on one line do not
 # know each other. "" is the front door, fxtio/__init__.py.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "rules"),
-    ("_native", "finding", "report"),
+    ("errors", "rules", "report", "text_width"),
+    ("display",),
+    ("_native", "finding"),
     ("codec",),
     ("table",),
     ("io",),

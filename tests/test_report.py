@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxtio.html import page as pages
 from fxtio.html.assets import assets
+from fxtio.html.cells import MAX_TEXT, short
 from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Part, Section
-from fxtio.html.page import MAX_BYTES, MAX_TEXT, PageTooLargeError, render
+from fxtio.html.page import MAX_BYTES, PageTooLargeError, render
 
 HOSTILE = (
     "<script>window.hit = 1</script>",
@@ -102,8 +102,9 @@ def test_texts_are_inert() -> None:
     assert [each for each in scripts if each.get("type") != "application/json"] == [{}]
     assert {tag for tag, _ in reader.elements}.isdisjoint({"img", "object", "link", "iframe", "base", "form"})
     assert not any(name.startswith("on") or name in ("src", "style") for _, each in reader.elements for name in each)
-    shown = reader.within("bdi") + reader.within("title")
+    shown = [text.strip("\n") for path, text in reader.texts if not {"script", "style"} & {*path}]
     assert all(text.isprintable() and len(text) <= MAX_TEXT for text in shown)
+    assert all("bdi" in path for path, text in reader.texts if "\u05d0" in text and "title" not in path)
     assert HOSTILE[0] in shown
     assert "\\u202egnp.exe\\u2066" in shown
     assert "line\\u2028one\\u2029two\\r\\nthree\\x00\\x1b[31m" in shown
@@ -119,7 +120,7 @@ def test_texts_that_are_data_are_inert() -> None:
 @given(st.text(st.characters(), max_size=MAX_TEXT + 20))
 def test_a_text_is_shown_as_it_is_printed(text: str) -> None:
     (shown,) = [*Reader(render(page_of(Facts([("Label", text)])))).within("dd"), ""][:1]
-    assert shown.strip() == pages.shown(text).strip()
+    assert shown.strip() == short(text).strip()
     assert shown.isprintable()
 
 
@@ -129,7 +130,7 @@ def test_a_column_of_numbers_is_sorted_by_their_values() -> None:
     rows.append([Cell("never", float("inf")), Cell("-1", -1.5)])
     reader = Reader(render(page_of(Grid(["Time", "Name"], rows))))
     cells = [attributes for tag, attributes in reader.elements if tag in ("th", "td")]
-    assert [("number" in (each.get("class") or "")) for each in cells] == [True, False] * 5
+    assert [each.get("class") for each in cells] == ["number", "short"] * 5
     values = [each.get("data-value") for each in cells]
     assert values == [None, None, "1000000", None, "2", "7", None, None, "Infinity", "-1.5"]
 
@@ -144,10 +145,18 @@ def test_the_units_of_a_chart_fit_its_values() -> None:
     (content,) = reader.data()
     assert content["times"] == [0, 1.5]
     assert (content["timeUnit"], content["unit"]) == ("ms", "MiB")
-    heap, rest = [1024 / 1024**2, 3], [None, None]
+    heap, rest = [1024 / 1024**2, 3.0], [None, None]
     assert content["series"] == [{"name": "heap", "values": heap}, {"name": "rest", "values": rest}]
     labels = [attributes.get("aria-label") for _, attributes in reader.elements if attributes.get("role") == "img"]
     assert labels == ["heap from 1,024 to 3,145,728 bytes"]
+
+
+def test_charts_have_the_same_times() -> None:
+    charts = [Chart(name, times, [("", [7] * len(times))]) for name, times in (("a", [0, 10]), ("b", [5]), ("c", []))]
+    blocks = Reader(render(page_of(*charts))).data()
+    assert [block["times"] for block in blocks] == [[0, 10], [0, 5, 10], [0, 10]]
+    values = [[7, 7], [None, 7, None], [None, None]]
+    assert [block["series"] for block in blocks] == [[{"name": "", "values": each}] for each in values]
 
 
 def test_a_flame_graph_is_embedded_whole() -> None:
@@ -168,8 +177,7 @@ def test_flame_graphs_without_room_are_left_out() -> None:
     assert len(content) <= MAX_BYTES
     reader = Reader(content)
     assert [block["title"] for block in reader.data() if "profile" in block] == ["first", "second"]
-    assert "third" in reader.within("p")
-    assert ": there is no room for this flame graph on the page." in reader.within("p")
+    assert "third: there is no room for this flame graph on the page." in reader.within("p")
 
 
 def test_a_page_that_is_too_large_is_refused() -> None:

@@ -19,4 +19,15 @@
     window.speedscope.loadFileFromBase64(title, profile);
     return node;
   };
+
+  // Speedscope moves and zooms with the wheel.  Before it is clicked, the wheel scrolls the page instead.
+  window.addEventListener(
+    "wheel",
+    (event) => {
+      if (!document.hasFocus()) {
+        event.stopImmediatePropagation();
+      }
+    },
+    { capture: true },
+  );
 })();
