@@ -106,7 +106,7 @@ class LongestSlices:
             tracks = tracks[:MAX_TRACKS]
             rows = np.flatnonzero(np.isin(columns["track"], tracks))
             slices = len(columns["id"]) - len(rows)
-            notes.append(f"The {rest:,} tracks on which the least runs are left out, with {slices:,} slices.")
+            notes.append(f"The tracks on which the least runs are left out: {rest:,} with {slices:,} slices.")
             columns = {name: column[rows] for name, column in columns.items()}
         names = self._registry.names.values
         texts = {code: short(names[code]) if code >= 0 else "" for code in np.unique(columns["name"]).tolist()}
