@@ -92,8 +92,10 @@ function compare(cell, other, direction) {
 
 // ---------------------------------------------------------------------------------------------------------- charts
 
-// The width of the vertical axis, of which `labels` are the numbers.
-const widthOfLabels = (chart, labels) => Math.max(64, ...(labels ?? []).map((label) => 16 + 8 * label.length));
+// Returns the width of the vertical axis, of which `labels` are the numbers; it is the same for most charts.
+function widthOfLabels(chart, labels) {
+  return Math.max(chart.width < 600 ? 48 : 96, ...(labels ?? []).map((label) => 16 + 8 * label.length));
+}
 
 const isDark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -120,6 +122,7 @@ function makeChart(figure) {
       stroke: color(`series-${(index % 6) + 1}`),
       width: 1.5,
       spanGaps: true,
+      points: { fill: color("paper") },
       paths: uPlot.paths.stepped({ align: 1 }),
     }));
     chart?.destroy();
