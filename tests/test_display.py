@@ -251,6 +251,7 @@ def test_names_from_traces_are_harmless(name: str, tmp_path: Path) -> None:
             trace.timeline().table("slices"),
             answers.top(trace.timeline()),
         ]
+        each: Any
         for each in shown:
             assert text_of(each._repr_html_()).isprintable()
         for each in shown[1:]:
