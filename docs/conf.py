@@ -177,7 +177,7 @@ def title_only(contents: nodes.Node) -> nodes.Node:
 def is_near(page: str, module: str) -> bool:
     """Return whether the navigation of a page shows a module: those of the first level, and those below its own."""
     path = module.removeprefix(API).split(".")
-    return len(path) <= 2 or page.startswith(API) and path[:2] == page.removeprefix(API).split(".")[:2]
+    return len(path) <= 2 or (page.startswith(API) and path[:2] == page.removeprefix(API).split(".")[:2])
 
 
 @cache
