@@ -58,7 +58,8 @@ def interactive_shell() -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    return InteractiveShell(config=Config({"HistoryManager": {"enabled": False}, "colors": "nocolor"}))
+    make: Any = InteractiveShell  # without types
+    return make(config=Config({"HistoryManager": {"enabled": False}, "colors": "nocolor"}))
 
 
 @pytest.fixture
@@ -205,7 +206,8 @@ def test_the_notebook_in_the_examples(tmp_path: Path) -> None:
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(CHECKOUT / "examples" / "notebook.ipynb", as_version=4)
+    read: Any = nbformat.read  # without types
+    notebook = read(CHECKOUT / "examples" / "notebook.ipynb", as_version=4)
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
     client.execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
