@@ -61,6 +61,17 @@ def test_a_part_is_shown(trace: Path, tmp_path: Path) -> None:
     assert "work 2" not in text
 
 
+def test_nothing_is_selected(trace: Path, tmp_path: Path) -> None:
+    done = run_fxtio("report", str(trace), "-o", str(tmp_path / "page.html"), "--thread", "none", "--to", "5us")
+    assert done.returncode == 0
+    sentence = (
+        f"fxtio: none of the events of {trace} is selected by --thread none in the range from 0 s to 0.000005 s; "
+        "the trace is from 0 s to 0.0000095 s\n"
+    )
+    assert done.stderr.startswith(sentence)
+    assert headings(tmp_path / "page.html") == ["app.fxt", "Summary"]
+
+
 def test_two_traces_are_compared(trace: Path, tmp_path: Path) -> None:
     output = tmp_path / "page.html"
     done = run_fxtio("report", str(trace), "--diff", str(TRACE), "-o", str(output))

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxtio.cli.answers import selection_in
+from fxtio.cli.answers import nothing_of, print_end, selection_in
 from fxtio.cli.common import (
-    FINE,
     UsageError,
     add_examples,
     add_input,
@@ -23,6 +22,7 @@ from fxtio.report import human_size, printable
 
 if TYPE_CHECKING:
     from fxtio.html.contents import Page
+    from fxtio.selection import Selection
     from fxtio.timeline import Timeline
 
 NAME = "report"
@@ -57,20 +57,24 @@ def run(options: Namespace) -> int:
     output = _output_of(options, inputs)
     with ExitStack() as stack:
         opened = [stack.enter_context(opened_timeline(file)) for file in inputs]
-        page = _page(options, [timeline for timeline, _ in opened])
-        if options.title is not None:
-            page = dataclasses.replace(page, title=options.title)
-        content = render(page)
+        timelines = [timeline for timeline, _ in opened]
+        selection = selection_in(options, timelines[0])
+        page = _page(timelines, selection)
+        content = render(page if options.title is None else dataclasses.replace(page, title=options.title))
+        is_empty = len(page.sections) == 1  # the summary
+        sentence = nothing_of(timelines[0], "events", selection) if is_empty else ""
         for _, progress in opened:
             progress.clear()
         with whole_file(output) as sink:
             sink.write(content)
-        names = [timeline.name if options.diff is not None else "" for timeline, _ in opened]
-        codes = [print_timeline_findings(timeline, name) for (timeline, _), name in zip(opened, names, strict=True)]
+        if options.diff is None:
+            code = print_end(timelines[0], sentence)
+        else:
+            code = max(print_timeline_findings(timeline, timeline.name) for timeline in timelines)
     if output != "-":
         address = Path(output).resolve().as_uri()
         print(f"fxtio: wrote {human_size(len(content))}; open it in a browser: {printable(address)}", file=sys.stderr)
-    return max(codes, default=FINE)
+    return code
 
 
 def _output_of(options: Namespace, inputs: list[str]) -> str:
@@ -95,10 +99,9 @@ def _name_of(file: str) -> str:
     return Path(file.partition("?")[0] if "://" in file else file).resolve().name
 
 
-def _page(options: Namespace, timelines: list[Timeline]) -> Page:
+def _page(timelines: list[Timeline], selection: Selection) -> Page:
     from fxtio.html.sections import compared_page, trace_page
 
-    selection = selection_in(options, timelines[0])
     if len(timelines) == 1:
         return trace_page(timelines[0], selection)
     before, after = timelines

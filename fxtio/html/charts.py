@@ -26,7 +26,7 @@ MAX_CHARTS = 24
 MAX_POINTS = 2_000
 """The most points of a chart."""
 
-MAX_VALUES = 1_000_000
+MAX_VALUES = 250_000
 """The most values that are kept while a trace is read; twice as many wait to be reduced."""
 
 _LEAST_POINTS = 4
@@ -95,10 +95,11 @@ class CounterPoints:
             for each, begin, end in zip(tracks.tolist(), bounds[:-1], bounds[1:], strict=True)
         }
 
-    def section(self, origin: int, size: int) -> Section | None:
+    def section(self, labels: Labels, origin: int, size: int) -> Section | None:
         """Return the section with the charts, None without values.
 
         Args:
+            labels: the texts for tracks and processes.
             origin: the time that is shown as 0, in nanoseconds.
             size: the most bytes of JSON of all charts together.
         """
@@ -107,7 +108,6 @@ class CounterPoints:
         if not tracks:
             return None
         tracks.sort(key=lambda track: -int(self._counts[track]))
-        labels = Labels(self._registry.tables())
         shown = [track for track in tracks if track in points and not self._is_left_out[track]][:MAX_CHARTS]
         charts = [_chart(self._title(track, labels), *points[track], origin, size // len(shown)) for track in shown]
         names = [self._title(track, labels) for track in tracks if track not in shown]

@@ -66,12 +66,12 @@ class Messages:
         text = values[level] if level >= 0 else values[message - 1] if message > 0 else ""
         return _LEVEL.match(text) is not None
 
-    def section(self, origin: int) -> Section | None:
+    def section(self, labels: Labels, origin: int) -> Section | None:
         """Return the section with the messages, None if there are none."""
         if not self._count:
             return None
         shown = [*self._errors, *self._others][:MAX_MESSAGES]
-        labels, values = Labels(self._registry.tables()), self._registry.names.values
+        values = self._registry.names.values
         has_levels = any(level >= 0 for _, _, level, _ in shown)
         rows: list[list[str | Cell]] = [
             [

@@ -74,7 +74,7 @@ class Moments:
             self._longest += zip(*(column.tolist() for column in columns), strict=True)
             self._longest = sorted(self._longest)[:MAX_ROWS]
 
-    def pauses(self, origin: int) -> Section | None:
+    def pauses(self, labels: Labels, origin: int) -> Section | None:
         """Return the section about collections and other pauses, None if there are none."""
         names = self._registry.names.values
         parts = [
@@ -96,7 +96,6 @@ class Moments:
         grids = [grid for grid in (*parts, generations) if grid is not None]
         if not grids:
             return None
-        labels = Labels(self._registry.tables())
         rows: list[list[str | Cell]] = [
             [text_of(names, name), cells.duration(-duration), cells.moment(start, origin), labels.track(track)]
             for duration, start, name, track in self._longest
@@ -104,18 +103,18 @@ class Moments:
         longest = cells.grid(["Name", "Duration", "At", "Thread"], rows, title="The longest ones")
         return Section("Pauses", [*grids, longest] if rows else grids)
 
-    def slow(self, longest: LongestSlices, ranking: Table, origin: int) -> Section | None:
+    def slow(self, longest: LongestSlices, ranking: Table, labels: Labels, origin: int) -> Section | None:
         """Return the section about slow moments, None without slices.
 
         Args:
             longest: the longest slices.
             ranking: the columns `name`, `calls` and `median` of all slices.
+            labels: the texts for tracks.
             origin: the time that is shown as 0, in nanoseconds.
         """
         columns = longest.columns()
         if not len(columns["id"]):
             return None
-        labels = Labels(self._registry.tables())
         rows = self._rows(columns, np.arange(min(len(columns["id"]), MAX_ROWS)), labels, origin)
         grids = [cells.grid(["Name", "Duration", "At", "Thread"], rows, title="The longest slices")]
         unusual = self._unusual(columns, ranking, labels, origin)

@@ -28,6 +28,7 @@ from fxtio.report import human_size
 MAX_BYTES = 10_000_000
 """The greatest number of bytes of a page."""
 
+_SHORT = 24  # a column of texts with at most so many characters has no line breaks
 _DIGITS = 9  # of the times and values of charts
 _TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 _SIZE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -95,31 +96,35 @@ def _facts(facts: Facts) -> Iterator[str]:
 
 def _grid(grid: Grid, section: str) -> Iterator[str]:
     title = grid.title or section
-    numeric = [all(isinstance(row[column], Cell) for row in grid.rows) for column in range(len(grid.headers))]
+    kinds = [_kind([row[column] for row in grid.rows]) for column in range(len(grid.headers))]
     heading = f"<h3>{_text(grid.title)}</h3>" if grid.title else ""
     yield f'<div class="grid" data-title="{_escaped(title)}">'
     yield f'<div class="heading">{heading}<div class="tools"></div></div>'
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{_escaped(title)}"><table><thead><tr>'
-    for header, is_numeric in zip(grid.headers, numeric, strict=True):
-        yield f'<th scope="col"{_NUMBER if is_numeric else ""}>{_text(header)}</th>'
+    for header, kind in zip(grid.headers, kinds, strict=True):
+        yield f'<th scope="col" class="{kind}">{_text(header)}</th>'
     yield "</tr></thead><tbody>"
     for row in grid.rows:
-        cells = (_cell(cell, is_numeric) for cell, is_numeric in zip(row, numeric, strict=True))
-        yield f"<tr>{''.join(cells)}</tr>"
+        yield f"<tr>{''.join(map(_cell, row, kinds))}</tr>"
     yield "</tbody></table></div>"
     if grid.more:
         yield f'<p class="note">And {grid.more:,} more, which are left out.</p>'
     yield "</div>"
 
 
-_NUMBER = ' class="number"'
+def _kind(column: Sequence[str | Cell]) -> str:
+    """Return how a column is laid out: `number`, `long` if its texts may have several lines, or `short`."""
+    if all(isinstance(cell, Cell) for cell in column):
+        return "number"
+    longest = max((len(cell.text if isinstance(cell, Cell) else cell) for cell in column), default=0)
+    return "long" if longest > _SHORT else "short"
 
 
-def _cell(cell: str | Cell, is_numeric: bool) -> str:
+def _cell(cell: str | Cell, kind: str) -> str:
     if isinstance(cell, str):
-        return f"<td>{_text(cell)}</td>"
+        return f'<td class="{kind}">{_text(cell)}</td>'
     value = "" if math.isnan(cell.value) else f' data-value="{_script_number(cell.value)}"'
-    return f"<td{_NUMBER if is_numeric else ''}{value}>{_text(cell.text)}</td>"
+    return f'<td class="{kind}"{value}>{_text(cell.text)}</td>'
 
 
 def _script_number(value: int | float) -> str:
@@ -127,20 +132,27 @@ def _script_number(value: int | float) -> str:
     return repr(value).replace("inf", "Infinity")
 
 
-def _chart(chart: Chart) -> Iterator[str]:
-    last = max(chart.times, default=0)
-    time_unit, per_unit = next(((unit, ns) for unit, ns in _TIME_UNITS if last >= ns), _TIME_UNITS[-1])
+def _chart(chart: Chart, end: int) -> Iterator[str]:
+    """Yield the HTML of a chart, whose axis is from 0 to `end` (in nanoseconds) as that of the other ones."""
+    time_unit, per_unit = next(((unit, ns) for unit, ns in _TIME_UNITS if end >= ns), _TIME_UNITS[-1])
+    before = [0] if not chart.times or chart.times[0] > 0 else []
+    after = [end] if not chart.times or chart.times[-1] < end else []
     unit, scale = chart.unit, 1
     if unit == "bytes":
         greatest = max((abs(value) for _, values in chart.series for value in _finite(values)), default=0)
         power = min(int(math.log(greatest, 1024)) if greatest >= 1 else 0, len(_SIZE_UNITS) - 1)
         unit, scale = _SIZE_UNITS[power], 1024**power
     content = {
-        "times": [_rounded(time / per_unit) for time in chart.times],
+        "times": [_rounded(time / per_unit) for time in [*before, *chart.times, *after]],
         "timeUnit": time_unit,
         "unit": short(unit),
         "series": [
-            {"name": short(name), "values": [_number_or_null(value, scale) for value in values]}
+            {
+                "name": short(name),
+                "values": [
+                    _number_or_null(value, scale) for value in [*[None] * len(before), *values, *[None] * len(after)]
+                ],
+            }
             for name, values in chart.series
         ],
     }
@@ -207,10 +219,12 @@ def _lines(page: Page, profiles: Sequence[str]) -> Iterator[str]:
     yield '<noscript><p class="note">Without JavaScript there are no charts and flame graphs.</p></noscript>'
     yield "</header><main>"
     rest = iter(profiles)
+    charts = (part for section in page.sections for part in section.parts if isinstance(part, Chart))
+    end = max((chart.times[-1] for chart in charts if chart.times), default=0)
     for at, section in enumerate(page.sections, 1):
         yield f'<section id="section-{at}"><h2>{_text(section.title)}</h2>'
         for part in section.parts:
-            yield from _part(part, section.title, rest)
+            yield from _part(part, section.title, rest, end)
         yield from (f'<p class="note">{_text(note)}</p>' for note in section.notes)
         yield "</section>"
     yield f"</main><footer>Made by fxtio {__version__}. This file contains everything, and loads nothing.</footer>"
@@ -219,13 +233,14 @@ def _lines(page: Page, profiles: Sequence[str]) -> Iterator[str]:
     yield f"<script>{own.script}</script>\n</body>\n</html>\n"
 
 
-def _part(part: Part, section: str, profiles: Iterator[str]) -> Iterator[str]:
+def _part(part: Part, section: str, profiles: Iterator[str], end: int) -> Iterator[str]:
     """Yield the HTML of a part.
 
     Args:
         part: the part.
         section: the title of its section.
         profiles: the profiles of the flame graphs that follow.
+        end: the last time of all charts in nanoseconds.
     """
     match part:
         case Facts():
@@ -233,6 +248,6 @@ def _part(part: Part, section: str, profiles: Iterator[str]) -> Iterator[str]:
         case Grid():
             yield from _grid(part, section)
         case Chart():
-            yield from _chart(part)
+            yield from _chart(part, end)
         case Flame():
             yield from _flame(part, next(profiles))

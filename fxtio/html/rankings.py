@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fxtio.html import cells
@@ -20,7 +21,7 @@ def ranking_sections(reading: Reading) -> list[Section]:
     """Return the sections about slices, samples and allocations, as far as the trace has them."""
     sections = []
     if reading.counts["slices"]:
-        answer = reading.slices.answer(reading.registry).first("self", MAX_ROWS)
+        answer = replace(reading.ranking).first("self", MAX_ROWS)
         notes = [f"Median and p99 are rounded: they may be off by {answer.error:.1%}."] if answer.error else []
         sections.append(Section("What took the time", [_grid(answer, "Name")], notes))
     if reading.counts["samples"]:

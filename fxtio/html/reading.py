@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from fxtio.html.charts import CounterPoints
-from fxtio.html.flames import LongestSlices, MergedStacks
+from fxtio.html.flames import LongestSlices
 from fxtio.html.messages import Instants, Messages
 from fxtio.html.moments import Moments
 from fxtio.html.notices import Notices
+from fxtio.html.stacked import MergedCalls, MergedStacks
 from fxtio.html.waits import Waits
 from fxtio.selection import Selection
 from fxtio.table import Table
+from fxtio.timeline.answers.answer import Answer
+from fxtio.timeline.answers.labels import Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.top import Slices, Weighted
 from fxtio.timeline.comparison import Run
@@ -64,9 +68,9 @@ class Reading:
         counts: the number of selected rows of each table.
         start: the begin of the first selected row with a time, None without any.
         end: the end of the last one.
-        slices: the ranking of slices by name.
         rankings: the rankings of samples and allocations, by what and the grouping.
-        longest: the slices of the flame graph.
+        longest: the longest slices, for a flame graph in the order of time.
+        calls: the flame graph of calls by their callers.
         stacks: the flame graphs of samples and allocations, by what.
         counters: the values of counters.
         notices: what the trace says about itself.
@@ -85,12 +89,13 @@ class Reading:
         self.start: int | None = None
         self.end: int | None = None
         self._rows = Rows(registry, selection, subset)
-        self.slices = Slices(registry, by="name", unit=None, selection=selection, subset=subset)
+        self._slices = Slices(registry, by="name", unit=None, selection=selection, subset=subset)
         self.rankings = {
             (what, by): Weighted(what, registry, by=by, unit=None, selection=selection, subset=subset)
             for what, by in (("samples", "name"), ("allocations", "name"), ("allocations", "type"))
         }
         self.longest = LongestSlices(registry)
+        self.calls = MergedCalls(registry, selection, subset)
         self.stacks = {what: MergedStacks(what, registry) for what in ("samples", "allocations")}
         self.counters = CounterPoints(registry)
         self.notices = Notices(registry)
@@ -102,10 +107,26 @@ class Reading:
         self._collectors += [self.moments, self.waits, self.messages, self.instants]
         self.run = Run(registry) if to_compare else None
 
+    @cached_property
+    def labels(self) -> Labels:
+        """The texts for processes, threads and tracks; to be used after the reading."""
+        return Labels(self.tables)
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """The tables `processes`, `threads` and `tracks`; to be used after the reading."""
+        return self.registry.tables()
+
+    @cached_property
+    def ranking(self) -> Answer:
+        """The ranking of slices by name, in no order; to be used after the reading."""
+        return self._slices.answer(self.registry)
+
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
-        self.slices.enter(tables)
+        self._slices.enter(tables)
         self.notices.enter(tables)
+        self.calls.enter(tables)
         for ranking in self.rankings.values():
             ranking.enter(tables)
         selected = {name: self._selected(name, table) for name, table in tables.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fxtio.html.cells import short
 from fxtio.html.changes import changes_section
 from fxtio.html.contents import Page, Section
-from fxtio.html.flames import Reduced
+from fxtio.html.profiles import Reduced
 from fxtio.html.rankings import ranking_sections
 from fxtio.html.reading import Reading, read
 from fxtio.html.summary import format_facts, summary_section
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fxtio.selection import Selection
     from fxtio.timeline import Timeline
 
-FLAMES_SIZE = 4_500_000
+FLAMES_SIZE = 6_000_000
 """The bytes of JSON that all flame graphs of a page have together, at most."""
 
 CHARTS_SIZE = 900_000
@@ -41,15 +41,14 @@ def trace_page(timeline: Timeline, selection: Selection) -> Page:
     sections = [summary_section(timeline, facts, reading, selection)]
     sections += ranking_sections(reading)
     sections += flame_sections(reading, FLAMES_SIZE)
-    origin = reading.start or 0
-    ranking = reading.slices.answer(reading.registry).table
+    origin, labels = reading.start or 0, reading.labels
     optional = [
-        reading.counters.section(origin, CHARTS_SIZE),
-        *reading.waits.sections(origin),
-        reading.moments.pauses(origin),
-        reading.moments.slow(reading.longest, ranking, origin),
+        reading.counters.section(labels, origin, CHARTS_SIZE),
+        *reading.waits.sections(labels, origin),
+        reading.moments.pauses(labels, origin),
+        reading.moments.slow(reading.longest, reading.ranking.table, labels, origin),
         reading.instants.section(origin),
-        reading.messages.section(origin),
+        reading.messages.section(labels, origin),
     ]
     sections += [section for section in optional if section is not None]
     return Page(title_of(timeline), sections)
@@ -95,12 +94,23 @@ def flame_sections(reading: Reading, size: int) -> list[Section]:
     """Return the sections with flame graphs, of which all together have so many bytes of JSON."""
     filled = [name for name in ("slices", "samples", "allocations") if reading.counts[name]]
     each = size // max(len(filled), 1)
-    flames = {
-        "Flame graph": reading.longest.flame("Slices", reading.start or 0, each),
-        "Flame graph of samples": reading.stacks["samples"].flame("Samples", each),
-        "Flame graph of allocations": reading.stacks["allocations"].flame("Allocated bytes", each),
-    }
-    return [_flame_section(title, [flame]) for title, flame in flames.items() if flame is not None]
+    sections = []
+    if reading.counts["slices"]:
+        sections.append(_flame_section("Flame graph", _slice_flames(reading, each)))
+    for what, title in (("samples", "Samples"), ("allocations", "Allocated bytes")):
+        if reading.counts[what]:
+            flame = reading.stacks[what].flame(title, each)
+            sections.append(_flame_section(f"Flame graph of {what}", [flame]))
+    return sections
+
+
+def _slice_flames(reading: Reading, size: int) -> list[Reduced]:
+    """Return the flame graphs of slices: those in the order of time and, if these do not show it, all calls merged."""
+    in_order = reading.longest.flame("In the order of time", reading.start or 0, size // 3 * 2)
+    if not in_order.notes and in_order.profiles <= 1:
+        return [in_order]
+    merged = reading.calls.flame("Calls by their callers", size // 3)
+    return [in_order] if merged is None else [merged, in_order]
 
 
 def _flame_section(title: str, flames: Sequence[Reduced]) -> Section:

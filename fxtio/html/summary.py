@@ -14,7 +14,6 @@ from fxtio.html.reading import Reading
 from fxtio.report import human_duration, seconds
 from fxtio.rules import rule
 from fxtio.selection import Selection
-from fxtio.timeline.answers.labels import Labels
 
 if TYPE_CHECKING:
     from fxtio.finding import Finding, Findings
@@ -104,8 +103,7 @@ def _selected(selection: Selection) -> Iterator[str]:
 
 def _counts(reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield how many processes, threads and rows of each kind there are."""
-    tables = reading.registry.tables()
-    labels = Labels(tables)
+    tables, labels = reading.tables, reading.labels
     count = tables["processes"].num_rows
     if count:
         names = [labels.process(row) for row in islice(range(count), MAX_NAMED)]

@@ -62,14 +62,13 @@ class Tasks:
         np.minimum.at(self._sums["start"], track, start)
         np.maximum.at(self._sums["end"], track, start + duration)
 
-    def grid(self, origin: int) -> Grid | None:
+    def grid(self, labels: Labels, origin: int) -> Grid | None:
         """Return the tracks that last longest, None if there are none."""
         tracks = np.flatnonzero(self._sums["calls"])
         if not len(tracks):
             return None
         lasts = self._sums["end"] - self._sums["start"]
         order = tracks[np.argsort(-lasts[tracks], kind="stable")[:MAX_TASKS]]
-        labels = Labels(self._registry.tables())
         rows: list[list[str | Cell]] = [
             [
                 labels.track(track),
@@ -204,9 +203,9 @@ class Processors:
         last = np.flatnonzero(np.append(~is_same, True))
         self._last = {"thread": thread[last], "end": end[last], "state": state[last]}
 
-    def grids(self) -> list[Grid]:
+    def grids(self, labels: Labels) -> list[Grid]:
         """Return the grids about runs, pauses and wakeups, as far as there are any."""
-        labels, names = Labels(self._registry.tables()), self._registry.names.values
+        names = self._registry.names.values
         runs = self._runs.grid(
             ["Thread"], lambda key: [labels.thread(key[0])], most=MAX_TASKS, title="Threads on processors"
         )
@@ -243,9 +242,9 @@ class Waits:
         self._arrows.enter(tables)
         self._processors.enter(tables)
 
-    def sections(self, origin: int) -> list[Section]:
+    def sections(self, labels: Labels, origin: int) -> list[Section]:
         """Return the sections about tasks and flows, and about processors, as far as there is something to show."""
-        grids = [grid for grid in (self._tasks.grid(origin), self._arrows.grid()) if grid is not None]
-        own = self._processors.grids()
+        grids = [grid for grid in (self._tasks.grid(labels, origin), self._arrows.grid()) if grid is not None]
+        own = self._processors.grids(labels)
         sections = [Section("Tasks, and who waits for whom", grids, self._arrows.notes())] if grids else []
         return [*sections, *([Section("Threads and processors", own)] if own else [])]

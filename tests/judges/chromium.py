@@ -85,6 +85,7 @@ class Job:
         input: a file that is the command's standard input; empty for none.
         address: the address of the page if no command prints it, such as `file:///tmp/page.html`.
         width: the width of the page in pixels.
+        height: its height.
         is_dark: whether the user prefers dark colors.
     """
 
@@ -95,6 +96,7 @@ class Job:
     input: str = ""
     address: str = ""
     width: int = _WIDTH
+    height: int = _HEIGHT
     is_dark: bool = False
 
 
@@ -242,7 +244,7 @@ def _look(browser: _Browser, job: Job, address: str) -> View:
     """Open a page, and close it."""
     browser.events.clear()
     browser.call(
-        "Emulation.setDeviceMetricsOverride", width=job.width, height=_HEIGHT, deviceScaleFactor=1, mobile=False
+        "Emulation.setDeviceMetricsOverride", width=job.width, height=job.height, deviceScaleFactor=1, mobile=False
     )
     scheme = {"name": "prefers-color-scheme", "value": "dark" if job.is_dark else "light"}
     browser.call("Emulation.setEmulatedMedia", features=[scheme])

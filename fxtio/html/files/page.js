@@ -35,8 +35,9 @@ function makeTable(grid) {
     const matches = rows.filter(({ text }) => words.every((word) => text.includes(word)));
     const shown = isShort ? matches.slice(0, FIRST_ROWS) : matches;
     body.replaceChildren(...shown.map(({ node }) => node));
-    status.textContent =
-      shown.length === rows.length ? `${counted(rows.length)} rows` : `${counted(shown.length)} of ${counted(rows.length)} rows`;
+    const of = shown.length < matches.length ? `${counted(shown.length)} of ` : "";
+    const noun = matches.length < rows.length ? "matches" : "rows";
+    status.textContent = `${of}${counted(matches.length)} ${noun}`;
     scroll.classList.toggle("long", shown.length > FIRST_ROWS);
     more.hidden = matches.length <= FIRST_ROWS;
     more.textContent = isShort ? `Show ${counted(matches.length)} rows` : "Show fewer rows";
@@ -50,6 +51,8 @@ function makeTable(grid) {
   });
   if (rows.length > SEARCHED_ROWS) {
     tools.append(search, status, more);
+  } else if (!grid.querySelector("h3")) {
+    grid.querySelector(".heading").remove();
   }
   update();
 }
@@ -115,7 +118,6 @@ function makeChart(figure) {
       width: 1.5,
       spanGaps: true,
       paths: uPlot.paths.stepped({ align: 1 }),
-      points: { show: times.length < 2 },
     }));
     chart?.destroy();
     chart = new uPlot(
@@ -141,10 +143,15 @@ function makeChart(figure) {
 // ---------------------------------------------------------------------------------------------------- flame graphs
 
 function makeFlame(figure) {
+  const place = figure.querySelector(".place");
   const start = () => {
+    if (!document.createElement("canvas").getContext("webgl")) {
+      place.append(element("p", {}, "This browser cannot draw the flame graph, since WebGL is turned off."));
+      return;
+    }
     const frame = element("iframe", { title: figure.querySelector("figcaption").textContent });
     frame.srcdoc = JSON.parse(document.getElementById("flame-page").textContent);
-    figure.querySelector(".place").append(frame);
+    place.append(frame);
     const button = element("button", { type: "button" }, "Full screen");
     button.addEventListener("click", () => frame.requestFullscreen());
     const hint = element("span", { className: "status" }, "Click the graph to move and zoom with the wheel.");
