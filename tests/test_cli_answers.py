@@ -17,7 +17,8 @@ import pytest
 
 import fxtio
 from fxtio.cli import main
-from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
+from fxtio.cli.bars import Style, axis, bars, shortened
+from fxtio.text_width import fitted, width_of
 from support.checkout import CORPUS
 from support.limits import PATIENCE
 

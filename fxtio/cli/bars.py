@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from fxtio.report import printable, short_duration
+from fxtio.text_width import fitted, start_of, width_of
 
 _COLORS = (110, 150, 180, 174, 139, 144, 116, 186, 152, 181)  # of the palette of 256 colors: pale ones
 _MIN_DISTANCE = 12  # columns between two marks of the axis
@@ -86,37 +86,12 @@ def _color(name: str) -> int:
     return _COLORS[zlib.crc32(name.encode("utf-8", "surrogateescape")) % len(_COLORS)]
 
 
-def width_of(text: str) -> int:
-    """Return the number of columns that a text takes; wide characters take two."""
-    return sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    return 0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
-
-
-def fitted(text: str, width: int, fill: str = " ") -> str:
-    """Cut or fill a text so that it takes this number of columns."""
-    start = _start(text, width)
-    return start + fill * (width - width_of(start))
-
-
-def _start(text: str, width: int) -> str:
-    """Return the longest start of a text that takes at most this number of columns."""
-    taken = 0
-    for place, character in enumerate(text):
-        taken += _width(character)
-        if taken > width:
-            return text[:place]
-    return text
-
-
 def shortened(text: str, width: int, style: Style) -> str:
     """Return a text that takes at most this number of columns: of a longer one, the begin and the end."""
     if width_of(text) <= width:
         return text
-    head = _start(text, (width - 1) // 3)
-    tail = _start(text[::-1], width - 1 - width_of(head))[::-1]
+    head = start_of(text, (width - 1) // 3)
+    tail = start_of(text[::-1], width - 1 - width_of(head))[::-1]
     return f"{head}{style.cut}{tail}"
 
 

@@ -21,6 +21,7 @@ COMMANDS = (
     "find",
     "timeline",
     "open",
+    "report",
     "dump",
     "explain",
     "stats",

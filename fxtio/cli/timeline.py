@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fxtio.cli.answers import add_output, nothing_of, print_csv, print_end, print_json, selection_in
-from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
+from fxtio.cli.bars import Style, axis, bars, shortened
 from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline
 from fxtio.report import json_text, printable, short_duration
+from fxtio.text_width import fitted, width_of
 
 if TYPE_CHECKING:
     from fxtio.timeline.answers import Lane, Lanes

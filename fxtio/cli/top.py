@@ -16,11 +16,10 @@ from fxtio.cli.answers import (
     print_json,
     print_notes,
     selection_in,
-    value_text,
 )
 from fxtio.cli.common import FINE, UsageError, add_examples, add_input, opened_timeline, print_table
 from fxtio.cli.seeing import suggest_open
-from fxtio.report import printable
+from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -150,7 +149,7 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
 
 
 def _cells(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
-    numbers = [value_text(row[column], unit) for column in values]
+    numbers = [human_value(row[column], unit) for column in values]
     cells: list[int | str] = [row["calls"], *numbers, f"{row['share']:.1%}", row["name"]]
     if "place" in row:
         from fxtio.timeline.answers.places import short_place

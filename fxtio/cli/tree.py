@@ -16,10 +16,9 @@ from fxtio.cli.answers import (
     print_notes,
     selection_in,
     share,
-    value_text,
 )
 from fxtio.cli.common import add_examples, add_input, count, opened_timeline, print_table
-from fxtio.report import printable
+from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -84,5 +83,5 @@ def _print(name: str, answer: Answer, selection: Selection) -> None:
 
 
 def _cells(row: dict[str, Any], answer: Answer) -> list[int | str]:
-    times = [value_text(row[column], answer.unit) for column in ("total", "self")]
+    times = [human_value(row[column], answer.unit) for column in ("total", "self")]
     return [row["calls"], *times, f"{row['share']:.1%}", "  " * row["depth"] + row["name"]]

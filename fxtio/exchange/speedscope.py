@@ -243,15 +243,23 @@ _LOST = (
 
 
 class Exporter:
-    """Writes a timeline as speedscope JSON, see `fxtio.formats.Exporter`."""
+    """Writes a timeline as speedscope JSON, see `fxtio.formats.Exporter`.
+
+    Args:
+        sink: where to write.
+        registry: the names, threads and tracks.
+        name: the name of the file.
+        unnamed: the title of samples without a thread.
+    """
 
     TABLES: ClassVar = STACKED
 
-    def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace") -> None:
+    def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace", unnamed: str = "samples") -> None:
         self.losses: Counter[str] = Counter()
         self._sink = sink
         self._registry = registry
         self._name = name
+        self._unnamed = unnamed
         self._gathered = Gathered(_KEPT)
         self._is_first = True
 
@@ -274,7 +282,7 @@ class Exporter:
             stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows)
             titles = [
                 *thread_titles(tables, self.losses),
-                "samples",
+                self._unnamed,
             ]  # the last one is that of samples without a thread, -1
             self._sampled(samples, samples["unit"].codes, samples["count"], stacks, titles)
             unit = np.full(allocations.num_rows, self._registry.names.code("bytes"), np.int32)
