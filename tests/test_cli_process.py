@@ -143,7 +143,7 @@ def test_a_directory(capsys: Capture, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], ["nope"], ["info"], ["info", "a", "b"], ["info", "--wrong", "x"], ["dump", "--limit", "0", "x"],
+        ["nope"], ["info"], ["info", "a", "b"], ["info", "--wrong", "x"], ["dump", "--limit", "0", "x"],
         ["dump", "--limit", "many", "x"], ["stats", "--top", "-1", "x"], ["dump", "--js", "x"],
     ],
 )  # fmt: skip
@@ -312,8 +312,8 @@ def test_sizes_and_times_as_text() -> None:
     [
         (["run", "--bogus", "app.py"], "usage: fxtio run "),
         (["info", "--bogus", "file"], "usage: fxtio info "),
-        (["--bogus", "info", "file"], "usage: fxtio [-h]"),
-        (["--bogus", "run", "app.py"], "usage: fxtio [-h]"),
+        (["--bogus", "info", "file"], "usage: fxtio COMMAND "),
+        (["--bogus", "run", "app.py"], "usage: fxtio COMMAND "),
     ],
 )
 def test_an_unknown_option_shows_the_usage_of_its_place(arguments: list[str], usage: str, capsys: Capture) -> None:
@@ -331,6 +331,3 @@ def test_an_unknown_option_shows_the_usage_of_its_command(capsys: Capture) -> No
         main(["info", "--nope", "app.fxt"])
     assert raised.value.code == 2
     assert capsys.readouterr().err.startswith("usage: fxtio info ")
-    with pytest.raises(SystemExit):
-        main([])
-    assert "required: COMMAND" in capsys.readouterr().err

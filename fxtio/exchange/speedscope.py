@@ -18,7 +18,6 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
-from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import StackTexts, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
@@ -44,11 +43,10 @@ NOT_CARRIED = (
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def _sniff(head: bytes) -> bool:
+def sniff(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is of this format."""
     return head.lstrip().startswith(b"{") and b"www.speedscope.app/file-format-schema" in head
 
-
-EXCHANGE = Exchange("speedscope", "speedscope JSON", __name__, (".speedscope.json", ".speedscope"), _sniff)
 
 _NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _MAX_EXACT = 1 << 53

@@ -2,16 +2,8 @@
 #ifndef FXTIO_KNOWN_TASK_H
 #define FXTIO_KNOWN_TASK_H
 
-#include "common.h"
-
-typedef struct {
-    PyObject *task;      /* borrowed; NULL for an entry that is free */
-    PyObject *reference; /* weak: tells whether that object still is the one at this address */
-    uint64_t track;      /* 0 while it is not known */
-    PyObject *flow_ids;  /* tuple of ids of flows that end where the task next runs, or NULL */
-} KnownTask;
+#include "cache.h"
 
 HIDDEN KnownTask *known_task(PyObject *task);
-HIDDEN void known_tasks_forget(void);
 
 #endif

@@ -24,25 +24,34 @@ int task_init(void) {
 /* ---- The running task. ---- */
 
 /* Functions and types of asyncio's part in C, which programs do not patch; NULL until it is imported. */
-static struct {
+typedef struct {
     PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
-} asyncio;
+} Asyncio;
+
+static Asyncio asyncio;
 
 /* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, task_type, future_type): set how to find the
  * running task: the running loop of the thread, the task that runs in a loop, its name, the coroutine that it runs, and
  * the types of tasks and of futures that wait for no task. */
 PyObject *task_know_asyncio(PyObject *module, PyObject *args) {
     PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
+    Trash trash = {0};
     (void)module;
     if (!PyArg_ParseTuple(args, "OOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task,
                           &PyType_Type, &task_type, &PyType_Type, &future_type))
         return NULL;
-    Py_XSETREF(asyncio.name_of_task, Py_NewRef(name_of_task));
-    Py_XSETREF(asyncio.coroutine_of_task, Py_NewRef(coroutine_of_task));
-    Py_XSETREF(asyncio.running_loop, Py_NewRef(running_loop));
-    Py_XSETREF(asyncio.task_of_loop, Py_NewRef(task_of_loop));
-    Py_XSETREF(asyncio.task_type, Py_NewRef(task_type));
-    Py_XSETREF(asyncio.future_type, Py_NewRef(future_type));
+    world_stop();
+    Asyncio old = asyncio;
+    asyncio = (Asyncio){Py_NewRef(running_loop),      Py_NewRef(task_of_loop), Py_NewRef(name_of_task),
+                        Py_NewRef(coroutine_of_task), Py_NewRef(task_type),    Py_NewRef(future_type)};
+    world_start();
+    trash_add(&trash, old.running_loop);
+    trash_add(&trash, old.task_of_loop);
+    trash_add(&trash, old.name_of_task);
+    trash_add(&trash, old.coroutine_of_task);
+    trash_add(&trash, old.task_type);
+    trash_add(&trash, old.future_type);
+    trash_empty(&trash);
     Py_RETURN_NONE;
 }
 
@@ -54,8 +63,8 @@ static int is_imported(PyObject *name) {
 
 /* Return the running task, or NULL. */
 static PyObject *running_task(void) {
-    PyObject *loop = PyObject_CallNoArgs(asyncio.running_loop);
-    PyObject *task = loop && loop != Py_None ? PyObject_CallOneArg(asyncio.task_of_loop, loop) : NULL;
+    PyObject *loop = session_call_hook(asyncio.running_loop, NULL);
+    PyObject *task = loop && loop != Py_None ? session_call_hook(asyncio.task_of_loop, loop) : NULL;
     Py_XDECREF(loop);
     if (task == Py_None)
         Py_CLEAR(task);
@@ -65,7 +74,7 @@ static PyObject *running_task(void) {
 /* Return an id that no other process of the machine uses. */
 static uint64_t new_id(const State *state) {
     static uint64_t count;
-    return state->identity.process * 1000000000u + ++count;
+    return state->identity.process * 1000000000u + __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
 }
 
 /* The name of a track that is new: that of its task, and the function that the task runs; NULL for what is not known. */
@@ -76,7 +85,7 @@ typedef struct {
 /* Return the function that a task runs, NULL without an exception if that is none of ours or Python's. */
 static PyObject *function_of(PyObject *task) {
     static const char OURS[] = "fxtio._native._recorder.";
-    PyObject *coroutine = PyObject_CallOneArg(asyncio.coroutine_of_task, task), *name = NULL;
+    PyObject *coroutine = session_call_hook(asyncio.coroutine_of_task, task), *name = NULL;
     if (coroutine && (PyCoro_CheckExact(coroutine) || !strncmp(Py_TYPE(coroutine)->tp_name, OURS, sizeof OURS - 1)))
         name = PyObject_GetAttrString(coroutine, "__qualname__");
     Py_XDECREF(coroutine);
@@ -88,7 +97,7 @@ static PyObject *function_of(PyObject *task) {
 static Label label_of(PyObject *task) {
     if (!PyObject_TypeCheck(task, (PyTypeObject *)asyncio.task_type))
         return (Label){Py_NewRef(task_name), NULL};
-    PyObject *name = PyObject_CallOneArg(asyncio.name_of_task, task);
+    PyObject *name = session_call_hook(asyncio.name_of_task, task);
     PyErr_Clear();
     return (Label){name, function_of(task)};
 }
@@ -217,44 +226,53 @@ static int grow_operations(void) {
     return 0;
 }
 
-/* Forget all tasks and operations. */
+/* Forget all operations, in a stopped world. */
 void task_forget(void) {
-    known_tasks_forget();
     PyMem_RawFree(operations.entries);
     memset(&operations, 0, sizeof operations);
 }
 
 /* Note that the operation of the coroutine in a frame has begun on a track.  Returns -1 without memory. */
 int task_begin_operation(const void *frame, uint64_t track) {
-    if (2 * operations.count >= operations.mask && grow_operations())
-        return -1;
-    Operation *entry = find_operation(frame);
-    operations.count += !entry->frame;
-    *entry = (Operation){frame, track};
-    return 0;
+    guard_lock();
+    int failed = 2 * operations.count >= operations.mask && grow_operations();
+    if (!failed) {
+        Operation *entry = find_operation(frame);
+        operations.count += !entry->frame;
+        *entry = (Operation){frame, track};
+    }
+    guard_unlock();
+    return failed ? -1 : 0;
 }
 
-/* Return the track on which the operation of the coroutine in a frame is open, and forget it; 0 if it is not open. */
-uint64_t task_end_operation(const void *frame) {
-    if (!operations.count)
-        return 0;
-    Operation *entry = find_operation(frame);
-    uint64_t track = entry->track;
-    if (!entry->frame)
-        return 0;
+/* Remove an entry, and move those behind it to the hole that may lie there. */
+static void remove_operation(Operation *entry) {
     size_t hole = (size_t)(entry - operations.entries), place = hole;
     operations.count--;
-    for (;;) { /* move those behind to the hole that may lie there */
+    for (;;) {
         operations.entries[hole] = (Operation){NULL, 0};
         do {
             place = (place + 1) & operations.mask;
             if (!operations.entries[place].frame)
-                return track;
+                return;
         } while (((place - place_of(operations.entries[place].frame)) & operations.mask) <
                  ((place - hole) & operations.mask));
         operations.entries[hole] = operations.entries[place];
         hole = place;
     }
+}
+
+/* Return the track on which the operation of the coroutine in a frame is open, and forget it; 0 if it is not open. */
+uint64_t task_end_operation(const void *frame) {
+    uint64_t track = 0;
+    guard_lock();
+    Operation *entry = operations.count ? find_operation(frame) : NULL;
+    if (entry && entry->frame) {
+        track = entry->track;
+        remove_operation(entry);
+    }
+    guard_unlock();
+    return track;
 }
 
 /* ---- Flows to tasks. ---- */
