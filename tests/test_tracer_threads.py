@@ -64,7 +64,7 @@ def test_every_event_of_every_thread(out: Path) -> None:
     assert {name: spans[name] for name in expected} == expected
     assert sum(count for name, count in spans.items() if name.startswith("name ")) == every
     indices = Counter(span.args["index"] for span in seen.spans("shared"))
-    assert indices == {index: THREADS for index in range(ROUNDS)}
+    assert indices == dict.fromkeys(range(ROUNDS), THREADS)
 
 
 @pytest.mark.parametrize("options", ["ring='1MiB'", "max_size='2MiB'"])

@@ -162,12 +162,14 @@ def test_failures_of_values_stay_with_the_tracer(out: Path) -> None:
         ("signal.signal(signal.SIGUSR1, Handler())", "signal.raise_signal(signal.SIGUSR1)"),
         ("signal.signal(signal.SIGUSR1, functools.partial(Handler().__call__))", "signal.raise_signal(signal.SIGUSR1)"),
         ("", "asynchronous()"),
+        ("", "asynchronous_in_c()"),
+        ("", "asynchronous_in_c(Verbose)"),
     ],
-    ids=["default", "function", "lambda", "once", "object", "partial", "thread"],
+    ids=["default", "function", "lambda", "once", "object", "partial", "thread", "thread in C", "with a message"],
 )
 def test_interrupts_of_values_reach_the_program(install: str, act: str, out: Path) -> None:
     source = f"""
-    import ctypes
+    import _thread, ctypes
     class Mine(BaseException): pass
     def raising(number, frame): raise Mine
     def once(number, frame):
@@ -184,16 +186,48 @@ def test_interrupts_of_values_reach_the_program(install: str, act: str, out: Pat
         threading.Thread(target=set_it).start()
         is_looping += [1]
         while True: pass
+    class Verbose(BaseException):
+        def __init__(self, message="too late"): super().__init__(message)
+    def asynchronous_in_c(kind=Mine):
+        main = ctypes.c_ulong(threading.get_ident())
+        lock = threading.Lock()
+        lock.acquire()
+        def set_it():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(kind))
+            lock.release()
+        _thread.start_new_thread(set_it, ())
+        lock.acquire()
     def act(): {act}
     for name, call in WAYS.items():
         for pair in ((Interrupted(act), Plain()), (Plain(), Interrupted(act)), (Interrupted(act), Interrupted(act))):
             {install or "pass"}
             result = outcome(call, *pair)
-            if result not in ("Mine()", "KeyboardInterrupt()"):
+            if result not in ("Mine()", "Verbose(too late)", "KeyboardInterrupt()"):
                 print(name, type(pair[0]).__name__, result)
     """
     unrecorded_values = {"gives Plain fine", "generates Plain fine", "waits Interrupted fine"}
     assert set(fine(VALUES + textwrap.dedent(source), out).splitlines()) <= unrecorded_values
+    check_trace(out)
+
+
+def test_failures_in_c_stay_with_the_tracer_where_exceptions_are_set(out: Path) -> None:
+    """The program sets exceptions in threads, but these are no such ones."""
+    source = """
+    import asyncio, ctypes, json
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(0), None)
+    cancelled = asyncio.Future(loop=asyncio.new_event_loop())
+    cancelled.cancel()
+    class InC:
+        def __init__(self, call): self.call = call
+        def __repr__(self):
+            self.call()
+            return "never"
+    def parse(): json.decoder.scanner.c_make_scanner(json.JSONDecoder())("{1", 0)
+    for call in (cancelled.result, iter(()).__next__, {}.popitem, lambda: int("x"), parse):
+        print({outcome(way, *pair) for way in WAYS.values() for pair in ((InC(call), 1), (1, InC(call)))
+               if way not in (WAYS["counter"],)})
+    """
+    assert fine(VALUES + textwrap.dedent(source), out) == "{'fine'}\n" * 5
     check_trace(out)
 
 

@@ -16,15 +16,21 @@ from _signal import (  # type: ignore[import-not-found]
 )
 from itertools import pairwise
 from opcode import opmap
+from sys import modules
 from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
 
 _NUMBERS = sorted(map(int, valid_signals()))
 _CHECKPOINTS = {code for name, code in opmap.items() if name == "RESUME" or name.startswith("JUMP_BACKWARD")}
-"""Instructions that raise nothing themselves: what is raised there was set by somebody else.
+"""Instructions that raise nothing themselves: what is raised there was set by somebody else."""
 
-Calls are not among them.  When a function in C has returned, Python looks for what other threads have set, too, but
-nothing tells that from a failure of the function, such as the `CancelledError` of a future.
+_CALLS = {code for name, code in opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name}
+"""Instructions behind which Python looks for what other threads have set, too, when a function in C has returned.
+
+Nothing tells that from a failure of the function.  So it is believed only where a program sets exceptions.
 """
+
+_SETTER = "PyThreadState_SetAsyncExc"
+_ENDS_OF_ITERATION = (StopIteration, StopAsyncIteration)
 
 _RAISES = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
 _VARARGS = 4  # inspect.CO_VARARGS
@@ -46,7 +52,31 @@ def interrupts(error: BaseException) -> bool:
     instruction = last.tb_frame.f_code.co_code[last.tb_lasti]
     if type(error) is KeyboardInterrupt and getsignal(SIGINT) is default_int_handler:
         return instruction not in _RAISES
-    return instruction in _CHECKPOINTS
+    return instruction in _CHECKPOINTS or (instruction in _CALLS and _sets_exceptions() and _may_be_set(error))
+
+
+def _sets_exceptions() -> bool:
+    """Return whether the program has asked `ctypes` for the function that sets an exception in another thread."""
+    try:
+        return _SETTER in vars(modules["ctypes"].pythonapi)  # which keeps the functions that it was asked for
+    except Exception:  # it is not imported, or something else of the program is in its place
+        return False
+
+
+def _may_be_set(error: BaseException) -> bool:
+    """Return whether an exception may have been set by another thread: then it was made without arguments.
+
+    What functions in C raise in this way in an ordinary course of events was not.
+    """
+    if issubclass(type(error), _ENDS_OF_ITERATION):
+        return False
+    cancelled = getattr(modules.get("asyncio.exceptions"), "CancelledError", None)
+    if type(error) is cancelled:
+        return False
+    try:
+        return type(error)().args == error.args
+    except BaseException:
+        return False
 
 
 def _handler_codes() -> set[int]:
