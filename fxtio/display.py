@@ -147,11 +147,12 @@ def _fitting(widths: Sequence[int], right: Sequence[bool], available: int) -> li
     result = list(widths[:shown])
     excess = _total(result) - available
     while excess > 0:
-        wider = sorted(width for width, least_width in zip(result, least, strict=False) if width > least_width)
-        if not wider:
+        texts = sorted((width, column) for column, width in enumerate(result) if width > least[column])
+        if not texts:
             break
-        widest = result.index(wider[-1])
-        step = min(excess, max(wider[-1] - wider[-2] if len(wider) > 1 else excess, 1), wider[-1] - least[widest])
+        width, widest = texts[-1]
+        second = texts[-2][0] if len(texts) > 1 else least[widest]
+        step = min(excess, max(width - second, 1), width - least[widest])
         result[widest] -= step
         excess -= step
     return result

@@ -99,6 +99,12 @@ def test_tables_fit_the_terminal(report: Report, width: int) -> None:
         assert width_of(line) <= width or line.startswith("columns that do not fit here: ")
 
 
+def test_texts_are_cut_beside_numbers_of_the_same_width() -> None:
+    table = ReportTable([">number", "text", "other"], [[int("9" * 24), "a" * 31, "b" * 40]])
+    lines = as_text(Report("", tables=[table]), 80).split("\n")
+    assert lines[-1] == f"{int('9' * 24):,}  {'a' * 22}…  {'b' * 21}…"
+
+
 def test_a_table_shows_types_and_both_ends() -> None:
     rows = 1_234_567
     table = Table(
