@@ -122,7 +122,7 @@ class LongestSlices:
         data = self._written(title, columns, tracks, texts, origin)
         is_outermost = columns["depth"] == 0
         total = int(columns["duration"][is_outermost].sum())
-        return Reduced(Flame(title, data), notes, fitting, total, len(np.unique(columns["track"])))
+        return Reduced(Flame(title, data, is_in_order=True), notes, fitting, total, len(np.unique(columns["track"])))
 
     @staticmethod
     def _longest_tracks(columns: dict[str, Array]) -> list[int]:
