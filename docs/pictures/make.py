@@ -1,7 +1,8 @@
 """Make the pictures of the documents from the real programs: `python docs/pictures/make.py [NAME...]`.
 
 Terminals become SVG, by rich; pages become PNG, by Debian's Chromium, which is cut off from the network.  Everything is
-run in a temporary folder with the recording of `examples/count_words.py`.  Needs `pip install -e '.[docs,ui]'`.
+run in a temporary folder with the recording of `examples/count_words.py`.  Needs `pip install -e '.[docs,ui]'`, and
+Debian's packages `chromium` and `fonts-noto-color-emoji`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Terminal:
 
 @dataclass(frozen=True)
 class Page:
-    """A picture of a page in a browser, in which scripts have run: what a command serves, or the file that it writes."""
+    """A picture of a page in a browser after some scripts: what a command serves, or the file that it writes."""
 
     command: str
     file: str = ""
