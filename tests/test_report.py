@@ -163,6 +163,7 @@ def test_a_flame_graph_is_embedded_whole() -> None:
     profile = b'{"name": "</script>"}'
     blocks = Reader(render(page_of(Flame("Flames", profile)))).data()
     (block,) = [each for each in blocks if "profile" in each]
+    assert block["view"] == "left-heavy"
     assert gzip.decompress(base64.b64decode(str(block["profile"]))) == profile
 
 

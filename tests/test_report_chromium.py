@@ -14,6 +14,7 @@ from fxtio.exchange.opening import open_timeline
 from fxtio.html.cells import short
 from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Section
 from fxtio.html.page import render
+from fxtio.report import human_duration
 from judges import chromium, perfetto
 from support.in_process import run_fxtio
 
@@ -29,6 +30,12 @@ NAMES = (
     "n" * 30_000,
 )
 TOP = "select name, count(*), sum(dur), max(dur) from slice where dur > 0 group by name"
+SUMMARY = """
+    select (select count(*) from slice) as slices, (select count(*) from counter) as counters,
+        (select count(distinct utid) from thread_track join slice on slice.track_id = thread_track.id) as threads,
+        (select min(ts) from (select ts from slice union select ts from counter)) as start,
+        (select max(ts) from (select ts + dur as ts from slice union select ts from counter)) as end
+"""
 
 GRID = """
 const grid = document.querySelector(".grid");
@@ -43,6 +50,9 @@ RANKING = f"""(() => {{{GRID}
     ...["Calls", "Total", "Longest"].map((name) => Number(cells[column(name)].dataset.value)),
   ]);
 }})()"""
+FACTS = """Object.fromEntries(
+  [...document.querySelectorAll("dt")].map((label) => [label.textContent, label.nextElementSibling.textContent]),
+)"""
 SORTED = f"""(() => {{{GRID}
   const result = [];
   for (const name of ["Calls", "Calls", "Name", "Name"]) {{
@@ -152,7 +162,9 @@ def views(folder: Path) -> dict[str, chromium.View]:
     assert done.returncode == 0, done.stderr
     hostile.write_bytes(render(hostile_page(folder)))
     jobs = {
-        "report": chromium.Job(address=report.as_uri(), scripts=[SEARCHED, RANKING, SORTED, CHART, FLAME, HARMLESS]),
+        "report": chromium.Job(
+            address=report.as_uri(), scripts=[SEARCHED, RANKING, SORTED, FACTS, CHART, FLAME, HARMLESS]
+        ),
         "hostile": chromium.Job(address=hostile.as_uri(), scripts=[CHART, FLAME, HARMLESS], width=400, is_dark=True),
     }
     return dict(zip(jobs, chromium.look([*jobs.values()]), strict=True))
@@ -170,6 +182,19 @@ def test_the_ranking_is_that_of_perfetto(views: dict[str, chromium.View], folder
     shown = {short(name): [calls, total, longest] for name, calls, total, longest in theirs}
     assert {name: values for name, *values in views["report"].values[1]} == shown
     assert len(shown) == len(NAMES) + 41
+
+
+def test_the_summary_is_that_of_perfetto(views: dict[str, chromium.View], folder: Path) -> None:
+    judges.require(perfetto.available())
+    with perfetto.load(folder / "shop.fxt") as p:
+        (theirs,) = p.query(SUMMARY)
+    facts = views["report"].values[3]
+    assert {label: int(facts[label]) for label in ("Slices", "Values of counters", "Threads")} == {
+        "Slices": theirs["slices"],
+        "Values of counters": theirs["counters"],
+        "Threads": theirs["threads"],
+    }
+    assert facts["Time covered"].split(",")[0] == human_duration(theirs["end"] - theirs["start"])
 
 
 def test_a_table_is_searched(views: dict[str, chromium.View]) -> None:
@@ -198,7 +223,9 @@ def test_charts_and_flame_graphs_are_drawn(views: dict[str, chromium.View]) -> N
     *_, chart, flame, _ = views["report"].values
     assert chart[0]
     assert "used" in chart[1]
-    assert flame == ["Slices - speedscope", True, False]  # the wheel scrolls the page until the graph has the focus
+    title, *scrolls = flame
+    assert title.endswith(" - speedscope")
+    assert scrolls == [True, False]  # the wheel scrolls the page until the graph has the focus
     assert views["hostile"].values[0][0]
 
 

@@ -106,7 +106,7 @@ class LongestSlices:
             tracks = tracks[:MAX_TRACKS]
             rows = np.flatnonzero(np.isin(columns["track"], tracks))
             slices = len(columns["id"]) - len(rows)
-            notes.append(f"The {rest:,} tracks on which the least runs are left out, with {slices:,} slices.")
+            notes.append(f"The tracks on which the least runs are left out: {rest:,} with {slices:,} slices.")
             columns = {name: column[rows] for name, column in columns.items()}
         names = self._registry.names.values
         texts = {code: short(names[code]) if code >= 0 else "" for code in np.unique(columns["name"]).tolist()}
@@ -122,7 +122,7 @@ class LongestSlices:
         data = self._written(title, columns, tracks, texts, origin)
         is_outermost = columns["depth"] == 0
         total = int(columns["duration"][is_outermost].sum())
-        return Reduced(Flame(title, data), notes, fitting, total, len(np.unique(columns["track"])))
+        return Reduced(Flame(title, data, is_in_order=True), notes, fitting, total, len(np.unique(columns["track"])))
 
     @staticmethod
     def _longest_tracks(columns: dict[str, Array]) -> list[int]:

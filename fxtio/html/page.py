@@ -100,7 +100,8 @@ def _grid(grid: Grid, section: str) -> Iterator[str]:
     heading = f"<h3>{_text(grid.title)}</h3>" if grid.title else ""
     yield f'<div class="grid" data-title="{_escaped(title)}">'
     yield f'<div class="heading">{heading}<div class="tools"></div></div>'
-    yield f'<div class="scroll" tabindex="0" role="region" aria-label="{_escaped(title)}"><table><thead><tr>'
+    width = " narrow" if {*kinds} == {"number"} else ""
+    yield f'<div class="scroll{width}" tabindex="0" role="region" aria-label="{_escaped(title)}"><table><thead><tr>'
     for header, kind in zip(grid.headers, kinds, strict=True):
         yield f'<th scope="col" class="{kind}">{_text(header)}</th>'
     yield "</tr></thead><tbody>"
@@ -188,9 +189,11 @@ def _flame(flame: Flame, profile: str) -> Iterator[str]:
     if not profile:
         yield f'<p class="note">{_text(flame.title)}: there is no room for this flame graph on the page.</p>'
         return
+    view = "time-ordered" if flame.is_in_order else "left-heavy"
+    content = {"title": short(flame.title), "view": view, "profile": profile}
     yield '<figure class="flame"><div class="heading">'
     yield f'<figcaption>{_text(flame.title)}</figcaption><div class="tools"></div></div>'
-    yield f'<div class="place">{_json({"title": short(flame.title), "profile": profile})}</div></figure>'
+    yield f'<div class="place">{_json(content)}</div></figure>'
 
 
 # ------------------------------------------------------------------------------------------------------------- the page

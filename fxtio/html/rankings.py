@@ -19,22 +19,19 @@ _TIMES = {"self": "Self", "total": "Total", "median": "Median", "p99": "p99", "m
 
 def ranking_sections(reading: Reading) -> list[Section]:
     """Return the sections about slices, samples and allocations, as far as the trace has them."""
-    sections = []
-    if reading.counts["slices"]:
-        answer = replace(reading.ranking).first("self", MAX_ROWS)
-        notes = [f"Median and p99 are rounded: they may be off by {answer.error:.1%}."] if answer.error else []
-        sections.append(Section("What took the time", [_grid(answer, "Name")], notes))
-    if reading.counts["samples"]:
-        answer = reading.rankings["samples", "name"].answer(reading.registry).first("self", MAX_ROWS)
-        unit = "" if answer.unit in ("samples", "ns") else f", in {cells.short(answer.unit)}"
-        sections.append(Section(f"Samples by function{unit}", [_grid(answer, "Function")], _sentences(answer)))
-    if reading.counts["allocations"]:
-        grids = []
-        for by, header in (("type", "Class"), ("name", "Function")):
-            answer = reading.rankings["allocations", by].answer(reading.registry).first("self", MAX_ROWS)
-            grids.append(_grid(answer, header, f"By {header.lower()}"))
-        sections.append(Section("Allocations", grids))
-    return sections
+    answer = replace(reading.ranking).first("self", MAX_ROWS)
+    notes = [f"Median and p99 are rounded: they may be off by {answer.error:.1%}."] if answer.error else []
+    sections = [Section("What took the time", [_grid(answer, "Name")], notes)]
+    answer = reading.rankings["samples", "name"].answer(reading.registry).first("self", MAX_ROWS)
+    unit = "" if answer.unit in ("samples", "ns") else f", in {cells.short(answer.unit)}"
+    sections.append(Section(f"Samples by function{unit}", [_grid(answer, "Function")], _sentences(answer)))
+    grids = []
+    for by, header in (("type", "Class"), ("name", "Function")):
+        answer = reading.rankings["allocations", by].answer(reading.registry).first("self", MAX_ROWS)
+        grids.append(_grid(answer, header, f"By {header.lower()}"))
+    sections.append(Section("Allocations", grids))
+    filled = [(each, [grid for grid in each.parts if isinstance(grid, Grid) and grid.rows]) for each in sections]
+    return [replace(each, parts=grids) for each, grids in filled if grids]
 
 
 def _sentences(answer: Answer) -> list[str]:

@@ -54,6 +54,20 @@ def trace_page(timeline: Timeline, selection: Selection) -> Page:
     return Page(title_of(timeline), sections)
 
 
+def short_page(timeline: Timeline, selection: Selection) -> Page:
+    """Return the page about what took the time: the rankings and the flame graphs of a trace.
+
+    Args:
+        timeline: the trace.
+        selection: the part that the page is about.
+
+    Raises:
+        DecodeError: the trace was opened with `strict`, and has a fault.
+    """
+    reading = read(timeline, selection)
+    return Page(title_of(timeline), [*ranking_sections(reading), *flame_sections(reading, FLAMES_SIZE)])
+
+
 def title_of(timeline: Timeline) -> str:
     """Return the name of a trace without its folder."""
     return short(PurePath(timeline.name).name or timeline.name)

@@ -116,7 +116,7 @@ class Arrows:
         order = np.lexsort((rows["time"], rows["id"]))
         rows = {name: column[order] for name, column in rows.items()}
         is_same = rows["id"][1:] == rows["id"][:-1]
-        first = np.flatnonzero(is_same & (rows["type"][1:] != _BEGIN))
+        first = np.flatnonzero(is_same & (rows["type"][1:] != _BEGIN) & (rows["type"][:-1] != _END))
         keys = [rows["name"][first], rows["within"][first], rows["within"][first + 1]]
         self._groups.enter(keys, rows["time"][first + 1] - rows["time"][first])
         last = np.flatnonzero(np.append(~is_same, True) & (rows["type"] != _END))

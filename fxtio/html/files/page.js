@@ -92,6 +92,11 @@ function compare(cell, other, direction) {
 
 // ---------------------------------------------------------------------------------------------------------- charts
 
+// Returns the width of the vertical axis, of which `labels` are the numbers; it is the same for most charts.
+function widthOfLabels(chart, labels) {
+  return Math.max(chart.width < 600 ? 48 : 96, ...(labels ?? []).map((label) => 16 + 8 * label.length));
+}
+
 const isDark = matchMedia("(prefers-color-scheme: dark)");
 
 function makeChart(figure) {
@@ -117,6 +122,7 @@ function makeChart(figure) {
       stroke: color(`series-${(index % 6) + 1}`),
       width: 1.5,
       spanGaps: true,
+      points: { fill: color("paper") },
       paths: uPlot.paths.stepped({ align: 1 }),
     }));
     chart?.destroy();
@@ -126,7 +132,7 @@ function makeChart(figure) {
         scales: { x: { time: false } },
         axes: [
           { ...axis, label: `time in ${timeUnit}`, size: 28 },
-          { ...axis, label: unit || null, size: 64 },
+          { ...axis, label: unit || null, size: widthOfLabels },
         ],
         series: [{ label: `time in ${timeUnit}` }, ...lines],
       },
@@ -150,7 +156,9 @@ function makeFlame(figure) {
       return;
     }
     const frame = element("iframe", { title: figure.querySelector("figcaption").textContent });
-    frame.srcdoc = JSON.parse(document.getElementById("flame-page").textContent);
+    const data = figure.querySelector("script").outerHTML; // the frame may not look into this page
+    const page = JSON.parse(document.getElementById("flame-page").textContent);
+    frame.srcdoc = page.replace("<body>", () => `<body>${data}`);
     place.append(frame);
     const button = element("button", { type: "button" }, "Full screen");
     button.addEventListener("click", () => frame.requestFullscreen());
