@@ -22,7 +22,8 @@ static int is_alive(const KnownTask *entry) {
 /* Drop what an entry holds. */
 static void release(KnownTask *entry) {
     Py_CLEAR(entry->reference);
-    Py_CLEAR(entry->flow_ids);
+    PyMem_RawFree(entry->flow_ids);
+    entry->flow_ids = NULL;
 }
 
 /* Return the entry of a task, or the free one where it would be. */
@@ -61,15 +62,26 @@ static int make_room(void) {
     return 0;
 }
 
+/* Return a weak reference to a task, NULL without an exception on failure.
+ *
+ * There may be very many tasks.  A new reference refers to nothing that the garbage collector must see, so the collector
+ * need not visit it. */
+static PyObject *reference_to(PyObject *task) {
+    PyObject *reference = PyWeakref_NewRef(task, NULL);
+    if (!reference)
+        PyErr_Clear();
+    else if (Py_REFCNT(reference) == 1)
+        PyObject_GC_UnTrack(reference);
+    return reference;
+}
+
 /* Return what is known of a task, valid until the next call.  Returns NULL without memory, or if there are no weak
  * references to such a task. */
 KnownTask *known_task(PyObject *task) {
     KnownTask *entry = table.entries ? find(task) : NULL;
     if (entry && entry->task && is_alive(entry))
         return entry;
-    PyObject *reference = PyWeakref_NewRef(task, NULL);
-    if (!reference)
-        PyErr_Clear();
+    PyObject *reference = reference_to(task);
     if (!reference || ((!table.entries || 2 * table.used >= table.mask) && make_room())) {
         Py_XDECREF(reference);
         return NULL;

@@ -8,7 +8,7 @@ typedef struct {
     PyObject *task;      /* borrowed; NULL for an entry that is free */
     PyObject *reference; /* weak: tells whether that object still is the one at this address */
     uint64_t track;      /* 0 while it is not known */
-    PyObject *flow_ids;  /* tuple of ids of flows that end where the task next runs, or NULL */
+    uint64_t *flow_ids;  /* how many flows end where the task next runs, and their ids; NULL for none */
 } KnownTask;
 
 HIDDEN KnownTask *known_task(PyObject *task);

@@ -77,19 +77,19 @@ static void begin(SessionObjects objects) {
  *   has_counter, base        whether the clock is the tick counter, and what it shows at tick 0
  *   step                     least ticks between two records of a thread
  *   only, without            sets of categories, or None
- *   thread_hook, value_hook, task_hook, wait_hook
+ *   thread_hook, value_hook, task_hook
  *   slow, slow_hook          spans that take more ticks are reported, 0 for none
  *   interrupt_hook           returns whether an exception interrupts the program */
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only", "without",
-                            "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", "interrupt_hook", NULL};
+                            "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", "interrupt_hook", NULL};
     int fd, has_counter;
     unsigned long long definitions, end, limit, ring, base, step, slow;
-    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook, *interrupt_hook;
+    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook, *interrupt_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKOO", names, &fd, &definitions, &end, &limit, &ring,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOKOO", names, &fd, &definitions, &end, &limit, &ring,
                                      &has_counter, &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook,
-                                     &wait_hook, &slow, &slow_hook, &interrupt_hook))
+                                     &slow, &slow_hook, &interrupt_hook))
         return NULL;
     SessionObjects objects = {
         .text_slots = PyDict_New(),
@@ -97,7 +97,6 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
         .thread_hook = new_ref_or_null(thread_hook),
         .value_hook = new_ref_or_null(value_hook),
         .task_hook = new_ref_or_null(task_hook),
-        .wait_hook = new_ref_or_null(wait_hook),
         .slow_hook = new_ref_or_null(slow_hook),
     };
     if (!objects.text_slots || (ring && !objects.placed) || plain_set(only, &objects.only_categories) ||

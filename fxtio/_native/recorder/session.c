@@ -36,7 +36,6 @@ void session_free_objects(SessionObjects objects) {
     Py_XDECREF(objects.thread_hook);
     Py_XDECREF(objects.value_hook);
     Py_XDECREF(objects.task_hook);
-    Py_XDECREF(objects.wait_hook);
     Py_XDECREF(objects.slow_hook);
 }
 

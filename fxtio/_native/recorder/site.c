@@ -114,7 +114,7 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
     Py_CLEAR(*bytes);
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
-    uint64_t slot = site->is_unique && text == site->name ? 0 : text_slot(text);
+    uint64_t slot = text_slot(text);
     if (slot)
         return slot;
     PyObject *owner;
@@ -129,7 +129,7 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
         PyErr_Clear();
         return 0;
     }
-    site->inline_names += !site->is_unique;
+    site->inline_names++;
     site->cut_names += size < whole;
     site->inline_words += (unsigned)words_of(size);
     return STRING_REF_INLINE_UNIT + size;
@@ -207,7 +207,6 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->has_place = 1;
     site->file = NULL;
     site->line = 0;
-    site->is_unique = 0;
     site->operation = NULL;
     site->inline_category = site->inline_name = NULL;
     if (!site->category || !site->name || (keys && !site->keys))

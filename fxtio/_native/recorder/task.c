@@ -2,47 +2,84 @@
 #include "task.h"
 #include "known_task.h"
 
-static Site *await_site;
-static PyObject *asyncio_category, *task_name, *label_keys; /* "asyncio", "task", ("coroutine",) */
+static Site *await_site, *label_site;
+static PyObject *task_name;                    /* "task" */
 static PyObject *asyncio_name, *greenlet_name; /* of their parts in C */
+static PyObject *qualname_name, *children_name;
 
-/* Make the site of the flows, and names of modules.  Returns -1 with an exception set on failure. */
+/* Return a site in the category of asyncio, with one key or none if that is NULL. */
+static Site *new_site(const char *name, const char *key) {
+    PyObject *keys = key ? Py_BuildValue("(s)", key) : NULL, *text = PyUnicode_InternFromString(name);
+    PyObject *category = PyUnicode_InternFromString("asyncio");
+    Site *site = category && text && (keys || !key) ? site_new(category, text, keys) : NULL;
+    Py_XDECREF(category);
+    Py_XDECREF(text);
+    Py_XDECREF(keys);
+    return site;
+}
+
+/* Make the sites of flows and labels, and names.  Returns -1 with an exception set on failure. */
 int task_init(void) {
     asyncio_name = PyUnicode_InternFromString("_asyncio");
     greenlet_name = PyUnicode_InternFromString("greenlet._greenlet");
-    if (!asyncio_name || !greenlet_name)
-        return -1;
-    asyncio_category = PyUnicode_InternFromString("asyncio");
+    qualname_name = PyUnicode_InternFromString("__qualname__");
+    children_name = PyUnicode_InternFromString("_children");
     task_name = PyUnicode_InternFromString("task");
-    label_keys = Py_BuildValue("(s)", "coroutine");
-    PyObject *name = PyUnicode_InternFromString("await");
-    await_site = asyncio_category && name ? site_new(asyncio_category, name, NULL) : NULL;
-    Py_XDECREF(name);
-    return await_site && task_name && label_keys ? 0 : -1;
+    await_site = new_site("await", NULL);
+    label_site = new_site("", "coroutine");
+    return asyncio_name && greenlet_name && qualname_name && children_name && task_name && await_site && label_site
+               ? 0
+               : -1;
 }
 
 /* ---- The running task. ---- */
 
-/* Functions and types of asyncio's part in C, which programs do not patch; NULL until it is imported. */
+/* Functions and types of asyncio, most of its part in C, which programs do not patch; NULL until it is imported. */
 static struct {
-    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
+    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done;
+    PyTypeObject *task_type, *gathering_type;
+    size_t name_offset; /* where a task has its name, 0 if that is not known */
 } asyncio;
 
-/* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, task_type, future_type): set how to find the
- * running task: the running loop of the thread, the task that runs in a loop, its name, the coroutine that it runs, and
- * the types of tasks and of futures that wait for no task. */
+/* Return the offset at which the tasks of a type have their names, 0 if that cannot be found.
+ *
+ * A task that was given no name has a number there, and the text is made when the name is asked for.  That takes
+ * longer than all else that is recorded of a task. */
+static size_t find_name_offset(PyTypeObject *type) {
+    PyObject *no_args = PyTuple_New(0), *task = no_args ? type->tp_new(type, no_args, NULL) : NULL;
+    PyObject *name = PyUnicode_FromString("a name that nothing else has");
+    PyObject *answer = task && name ? PyObject_CallMethod(task, "set_name", "O", name) : NULL;
+    size_t offset = 0, found = 0;
+    for (size_t place = sizeof(PyObject); answer && place < (size_t)type->tp_basicsize; place += sizeof name)
+        if (!memcmp((char *)task + place, &name, sizeof name)) {
+            offset = place;
+            found++;
+        }
+    PyErr_Clear();
+    Py_XDECREF(answer);
+    Py_XDECREF(name);
+    Py_XDECREF(task);
+    Py_XDECREF(no_args);
+    return found == 1 ? offset : 0;
+}
+
+/* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, is_done, task_type, gathering_type): set how
+ * to find the running task: the running loop of the thread, the task that runs in a loop, its name, the coroutine that it
+ * runs, and whether it has ended; the types of tasks, and of what asyncio.gather() returns. */
 PyObject *task_know_asyncio(PyObject *module, PyObject *args) {
-    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
+    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done, *task_type, *gathering_type;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task,
-                          &PyType_Type, &task_type, &PyType_Type, &future_type))
+    if (!PyArg_ParseTuple(args, "OOOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task, &is_done,
+                          &PyType_Type, &task_type, &PyType_Type, &gathering_type))
         return NULL;
+    asyncio.name_offset = find_name_offset((PyTypeObject *)task_type);
     Py_XSETREF(asyncio.name_of_task, Py_NewRef(name_of_task));
     Py_XSETREF(asyncio.coroutine_of_task, Py_NewRef(coroutine_of_task));
+    Py_XSETREF(asyncio.is_done, Py_NewRef(is_done));
     Py_XSETREF(asyncio.running_loop, Py_NewRef(running_loop));
     Py_XSETREF(asyncio.task_of_loop, Py_NewRef(task_of_loop));
-    Py_XSETREF(asyncio.task_type, Py_NewRef(task_type));
-    Py_XSETREF(asyncio.future_type, Py_NewRef(future_type));
+    Py_XSETREF(asyncio.gathering_type, (PyTypeObject *)Py_NewRef(gathering_type));
+    Py_XSETREF(asyncio.task_type, (PyTypeObject *)Py_NewRef(task_type));
     Py_RETURN_NONE;
 }
 
@@ -68,7 +105,8 @@ static uint64_t new_id(const State *state) {
     return state->identity.process * 1000000000u + ++count;
 }
 
-/* The name of a track that is new: that of its task, and the function that the task runs; NULL for what is not known. */
+/* The name of a track that is new: that of its task, a text or the number of one without a name, and the function that
+ * the task runs; NULL for what is not known. */
 typedef struct {
     PyObject *name, *function;
 } Label;
@@ -78,41 +116,62 @@ static PyObject *function_of(PyObject *task) {
     static const char OURS[] = "fxtio._native._recorder.";
     PyObject *coroutine = PyObject_CallOneArg(asyncio.coroutine_of_task, task), *name = NULL;
     if (coroutine && (PyCoro_CheckExact(coroutine) || !strncmp(Py_TYPE(coroutine)->tp_name, OURS, sizeof OURS - 1)))
-        name = PyObject_GetAttrString(coroutine, "__qualname__");
+        name = PyObject_GetAttr(coroutine, qualname_name);
     Py_XDECREF(coroutine);
+    PyErr_Clear();
+    return name;
+}
+
+/* Return the name or number of a task, NULL without an exception if it has none. */
+static PyObject *name_of(PyObject *task) {
+    PyObject *name = NULL;
+    if (asyncio.name_offset)
+        memcpy(&name, (char *)task + asyncio.name_offset, sizeof name);
+    if (name && (PyUnicode_CheckExact(name) || PyLong_CheckExact(name)))
+        return Py_NewRef(name);
+    name = PyObject_CallOneArg(asyncio.name_of_task, task);
     PyErr_Clear();
     return name;
 }
 
 /* Return the label of a task.  The task's own class is not asked: its methods may be the program's. */
 static Label label_of(PyObject *task) {
-    if (!PyObject_TypeCheck(task, (PyTypeObject *)asyncio.task_type))
+    if (!PyObject_TypeCheck(task, asyncio.task_type))
         return (Label){Py_NewRef(task_name), NULL};
-    PyObject *name = PyObject_CallOneArg(asyncio.name_of_task, task);
-    PyErr_Clear();
-    return (Label){name, function_of(task)};
+    return (Label){name_of(task), function_of(task)};
 }
 
-/* Record the name of a track with an instant at its begin, since viewers name a track after its first event.  The name
- * need not be of use again, so it is kept out of the table of strings. */
+/* Record the name of a track with an instant at its begin, since viewers name a track after its first event. */
+static void record_label_text(Text name, PyObject *function, uint64_t track) {
+    const size_t size = text_cut(name.data, name.size, MAX_INLINE_NAME);
+    const Text cut = {name.data, size};
+    if (size && record_event_named(label_site, EVENT_ASYNC_INSTANT, cut, function ? &function : NULL, &track))
+        session.cut_texts += size < name.size;
+}
+
+/* Record the name of a track: `Task-7` for a task with a number. */
 static void record_label(Label label, uint64_t track) {
     SavedError error = error_save();
-    Site *site = label.name && PyUnicode_Check(label.name) && PyUnicode_GET_LENGTH(label.name)
-                     ? site_new(asyncio_category, label.name, label.function ? label_keys : NULL)
-                     : NULL;
-    if (site) {
-        site->is_unique = 1;
-        record_event(site, EVENT_ASYNC_INSTANT, &label.function, &track);
+    if (label.name && PyLong_CheckExact(label.name)) {
+        char text[sizeof "Task-" + 20];
+        int size = snprintf(text, sizeof text, "Task-%llu", PyLong_AsUnsignedLongLongMask(label.name));
+        record_label_text((Text){text, (size_t)size}, label.function, track);
+    } else if (label.name && PyUnicode_Check(label.name)) {
+        PyObject *owner;
+        Text text;
+        text.data = text_utf8(label.name, &text.size, &owner);
+        if (text.data)
+            record_label_text(text, label.function, track);
+        Py_XDECREF(owner);
     }
     error_restore_unless_escaped(error);
-    Py_XDECREF((PyObject *)site);
     Py_XDECREF(label.name);
     Py_XDECREF(label.function);
 }
 
-/* Return the track of a task, in `*flow_ids` a tuple of the ids of the flows that end there, or NULL, and in `*label`
- * the name of the track if that is new. */
-static uint64_t track_of_task(State *state, PyObject *task, PyObject **flow_ids, Label *label) {
+/* Return the track of a task, in `*flow_ids` the flows that end there, or NULL, and in `*label` the
+ * name of the track if that is new. */
+static uint64_t track_of_task(State *state, PyObject *task, uint64_t **flow_ids, Label *label) {
     KnownTask *known = known_task(task);
     if (!known)
         return 0;
@@ -130,7 +189,7 @@ static uint64_t track_of_task(State *state, PyObject *task, PyObject **flow_ids,
 
 /* Find the track of what runs in the thread, the flows that end there, and its name if it is new.  The task hook is
  * called when asyncio is seen first, and where greenlets are used. */
-static uint64_t find_track(State *state, PyObject **flow_ids, Label *label) {
+static uint64_t find_track(State *state, uint64_t **flow_ids, Label *label) {
     if (is_imported(greenlet_name) || (!asyncio.running_loop && is_imported(asyncio_name)))
         Py_XDECREF(session_call_hook(session.objects.task_hook, NULL));
     if (!asyncio.running_loop)
@@ -146,16 +205,17 @@ uint64_t task_find_track(State *state, PyThreadState *thread) {
     if (!session.objects.task_hook || !thread_room(&state, 2))
         return 0;
     uint64_t version = thread->context_ver;
-    PyObject *ids = NULL;
+    uint64_t *ids = NULL;
     Label label = {NULL, NULL};
     Pause pause = thread_pause(state);
     uint64_t track = find_track(state, &ids, &label);
     if (thread_resume(state, &pause)) {
         state->context_version = version;
         state->track = track;
-        Py_XSETREF(state->flow_ids, ids);
+        PyMem_RawFree(state->flow_ids);
+        state->flow_ids = ids;
     } else
-        Py_XDECREF(ids);
+        PyMem_RawFree(ids);
     if (UNLIKELY(label.name || label.function))
         record_label(label, track);
     return track;
@@ -165,13 +225,11 @@ uint64_t task_find_track(State *state, PyThreadState *thread) {
 
 /* End the flows that lead to the running task.  To be called behind the begin of a slice, in which they end. */
 void task_end_flows(State *state) {
-    PyObject *ids = state->flow_ids;
+    uint64_t *ids = state->flow_ids;
     state->flow_ids = NULL;
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(ids); index++) {
-        uint64_t id = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(ids, index));
-        record_event(await_site, EVENT_FLOW_END, NULL, &id);
-    }
-    Py_DECREF(ids);
+    for (uint64_t index = 1; index <= ids[0]; index++)
+        record_bare_with_id(await_site, EVENT_FLOW_END, &ids[index]);
+    PyMem_RawFree(ids);
 }
 
 /* ---- Operations: whole calls of coroutines on the tracks of tasks. ---- */
@@ -259,52 +317,68 @@ uint64_t task_end_operation(const void *frame) {
 
 /* ---- Flows to tasks. ---- */
 
-/* Return a tuple of the tasks that an awaited object stands for, NULL if there are none, or if that is not known. */
-static PyObject *awaited_tasks(PyObject *awaited) {
-    if (asyncio.task_type && PyObject_TypeCheck(awaited, (PyTypeObject *)asyncio.task_type))
-        return PyTuple_Pack(1, awaited);
-    PyObject *tasks = session_call_hook(session.objects.wait_hook, awaited);
-    if (tasks && !PyTuple_Check(tasks))
-        Py_CLEAR(tasks);
-    return tasks;
-}
-
 /* Let a flow lead to a task.  Returns -1 without memory. */
 static int add_flow(PyObject *task, uint64_t id) {
-    PyObject *number = PyLong_FromUnsignedLongLong(id), *ids = number ? PyTuple_Pack(1, number) : NULL, *more;
-    Py_XDECREF(number);
-    KnownTask *known = ids ? known_task(task) : NULL;
-    if (known && known->flow_ids) {
-        more = PySequence_Concat(known->flow_ids, ids);
-        Py_SETREF(ids, more);
-        known = more ? known_task(task) : NULL; /* a garbage collection may have run other code */
-    }
-    if (!known) {
-        PyErr_Clear();
-        Py_XDECREF(ids);
+    KnownTask *known = known_task(task);
+    if (!known)
         return -1;
-    }
-    Py_XSETREF(known->flow_ids, ids);
+    uint64_t count = known->flow_ids ? known->flow_ids[0] : 0;
+    uint64_t *ids = PyMem_RawRealloc(known->flow_ids, (count + 2) * sizeof *ids);
+    if (!ids)
+        return -1;
+    ids[0] = count + 1;
+    ids[count + 1] = id;
+    known->flow_ids = ids;
     return 0;
+}
+
+/* Begin a flow to a task. */
+static void begin_flow(State *state, PyObject *task) {
+    uint64_t id = new_id(state);
+    if (!add_flow(task, id))
+        record_bare_with_id(await_site, EVENT_FLOW_BEGIN, &id);
+}
+
+/* Return whether an object is a task that has not ended.  Returns 0 for tasks of other kinds than asyncio's. */
+static int is_task_that_runs(PyObject *object) {
+    if (!PyObject_TypeCheck(object, asyncio.task_type))
+        return 0;
+    PyObject *answer = PyObject_CallOneArg(asyncio.is_done, object);
+    Py_XDECREF(answer);
+    return answer == Py_False;
+}
+
+/* Begin a flow to each of the tasks that asyncio.gather() waits for, of many only the first. */
+static void begin_flows_to_gathered(State *state, PyObject *gathering) {
+    enum { MAX_FLOWS = 100 };
+    PyObject *children = PyObject_GetAttr(gathering, children_name);
+    for (Py_ssize_t index = 0; children && PyList_Check(children) && index < MAX_FLOWS; index++) {
+        if (index >= PyList_GET_SIZE(children))
+            break;
+        PyObject *child = Py_NewRef(PyList_GET_ITEM(children, index));
+        if (is_task_that_runs(child))
+            begin_flow(state, child);
+        Py_DECREF(child);
+    }
+    Py_XDECREF(children);
 }
 
 /* Begin a flow to each task that the running task is about to wait for, once per step. */
 void task_begin_flows(PyObject *awaited) {
     State *state = current;
-    PyAsyncMethods *methods = Py_TYPE(awaited)->tp_as_async;
-    if (!methods || !methods->am_await || (PyObject *)Py_TYPE(awaited) == asyncio.future_type)
+    if (!asyncio.task_type)
         return;
-    if (!session.objects.wait_hook || !task_track() || state->await_version == state->context_version)
+    int is_gathering = Py_IS_TYPE(awaited, asyncio.gathering_type);
+    if (!is_gathering && !PyObject_TypeCheck(awaited, asyncio.task_type))
         return;
-    Pause pause = thread_pause(state);
-    PyObject *tasks = awaited_tasks(awaited);
-    int goes_on = thread_resume(state, &pause);
-    if (goes_on)
-        state->await_version = state->context_version;
-    for (Py_ssize_t index = 0; goes_on && tasks && index < PyTuple_GET_SIZE(tasks); index++) {
-        uint64_t id = new_id(state);
-        if (!add_flow(PyTuple_GET_ITEM(tasks, index), id))
-            record_event(await_site, EVENT_FLOW_BEGIN, NULL, &id);
-    }
-    Py_XDECREF(tasks);
+    if (!session.objects.task_hook || !task_track() || state->await_version == state->context_version)
+        return;
+    state->await_version = state->context_version;
+    SavedError error = error_save();
+    if (is_gathering)
+        begin_flows_to_gathered(state, awaited);
+    else
+        begin_flow(state, awaited);
+    PyErr_Clear();
+    error_restore(error);
 }
