@@ -1,4 +1,4 @@
-/* What is known of each task: a table by address.  Entries of tasks that have been freed are dropped as it grows. */
+/* What is known of tasks whose coroutines are not recorded: a table by address.  Entries of tasks that have been freed are dropped as it grows. */
 #include "known_task.h"
 
 static struct {
@@ -22,8 +22,8 @@ static int is_alive(const KnownTask *entry) {
 /* Drop what an entry holds. */
 static void release(KnownTask *entry) {
     Py_CLEAR(entry->reference);
-    PyMem_RawFree(entry->flow_ids);
-    entry->flow_ids = NULL;
+    PyMem_RawFree(entry->flows);
+    entry->flows = NULL;
 }
 
 /* Return the entry of a task, or the free one where it would be. */
@@ -75,11 +75,17 @@ static PyObject *reference_to(PyObject *task) {
     return reference;
 }
 
+/* Return what is known of a task, or NULL if that is nothing. */
+KnownTask *known_task_if_any(PyObject *task) {
+    KnownTask *entry = table.used ? find(task) : NULL;
+    return entry && entry->task && is_alive(entry) ? entry : NULL;
+}
+
 /* Return what is known of a task, valid until the next call.  Returns NULL without memory, or if there are no weak
  * references to such a task. */
 KnownTask *known_task(PyObject *task) {
-    KnownTask *entry = table.entries ? find(task) : NULL;
-    if (entry && entry->task && is_alive(entry))
+    KnownTask *entry = known_task_if_any(task);
+    if (entry)
         return entry;
     PyObject *reference = reference_to(task);
     if (!reference || ((!table.entries || 2 * table.used >= table.mask) && make_room())) {

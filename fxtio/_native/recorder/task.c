@@ -111,13 +111,12 @@ typedef struct {
     PyObject *name, *function;
 } Label;
 
-/* Return the function that a task runs, NULL without an exception if that is none of ours or Python's. */
-static PyObject *function_of(PyObject *task) {
+/* Return the function that a coroutine runs, NULL without an exception if that is none of ours or Python's. */
+static PyObject *function_of(PyObject *coroutine) {
     static const char OURS[] = "fxtio._native._recorder.";
-    PyObject *coroutine = PyObject_CallOneArg(asyncio.coroutine_of_task, task), *name = NULL;
+    PyObject *name = NULL;
     if (coroutine && (PyCoro_CheckExact(coroutine) || !strncmp(Py_TYPE(coroutine)->tp_name, OURS, sizeof OURS - 1)))
         name = PyObject_GetAttr(coroutine, qualname_name);
-    Py_XDECREF(coroutine);
     PyErr_Clear();
     return name;
 }
@@ -135,10 +134,10 @@ static PyObject *name_of(PyObject *task) {
 }
 
 /* Return the label of a task.  The task's own class is not asked: its methods may be the program's. */
-static Label label_of(PyObject *task) {
+static Label label_of(PyObject *task, PyObject *coroutine) {
     if (!PyObject_TypeCheck(task, asyncio.task_type))
         return (Label){Py_NewRef(task_name), NULL};
-    return (Label){name_of(task), function_of(task)};
+    return (Label){name_of(task), function_of(coroutine)};
 }
 
 /* Record the name of a track with an instant at its begin, since viewers name a track after its first event. */
@@ -149,13 +148,27 @@ static void record_label_text(Text name, PyObject *function, uint64_t track) {
         session.cut_texts += size < name.size;
 }
 
-/* Record the name of a track: `Task-7` for a task with a number. */
+enum { MAX_NUMBERED_NAME = 25 };
+
+/* Return the name of a task that has only a number: `Task-7`.  asyncio makes the same; snprintf() takes ten times as
+ * long. */
+static Text numbered_name(char *buffer, unsigned long long number) {
+    static const char PREFIX[] = "Task-";
+    char *const end = buffer + MAX_NUMBERED_NAME, *start = end;
+    do
+        *--start = (char)('0' + number % 10);
+    while (number /= 10);
+    start -= sizeof PREFIX - 1;
+    memcpy(start, PREFIX, sizeof PREFIX - 1);
+    return (Text){start, (size_t)(end - start)};
+}
+
+/* Record the name of a track. */
 static void record_label(Label label, uint64_t track) {
     SavedError error = error_save();
     if (label.name && PyLong_CheckExact(label.name)) {
-        char text[sizeof "Task-" + 20];
-        int size = snprintf(text, sizeof text, "Task-%llu", PyLong_AsUnsignedLongLongMask(label.name));
-        record_label_text((Text){text, (size_t)size}, label.function, track);
+        char buffer[MAX_NUMBERED_NAME];
+        record_label_text(numbered_name(buffer, PyLong_AsUnsignedLongLongMask(label.name)), label.function, track);
     } else if (label.name && PyUnicode_Check(label.name)) {
         PyObject *owner;
         Text text;
@@ -169,173 +182,138 @@ static void record_label(Label label, uint64_t track) {
     Py_XDECREF(label.function);
 }
 
-/* Return the track of a task, in `*flow_ids` the flows that end there, or NULL, and in `*label` the
- * name of the track if that is new. */
-static uint64_t track_of_task(State *state, PyObject *task, uint64_t **flow_ids, Label *label) {
-    KnownTask *known = known_task(task);
-    if (!known)
-        return 0;
-    uint64_t track = known->track;
-    if (!track)
-        track = known->track = new_id(state);
-    else
-        task = NULL;
-    *flow_ids = known->flow_ids;
-    known->flow_ids = NULL;
-    if (task)
-        *label = label_of(task);
-    return track;
+/* What is found of what runs in a thread: its track, 0 outside of tasks; the frame of the coroutine that the task runs, if
+ * that is an open operation; the flows that end there, or NULL; and the name of the track if that is new. */
+typedef struct {
+    uint64_t track;
+    const void *root;
+    Flows *flows;
+    Label label;
+} Found;
+
+/* Return the coroutine that a task runs, NULL without an exception if it is not known. */
+static PyObject *coroutine_of(PyObject *task) {
+    PyObject *coroutine =
+        PyObject_TypeCheck(task, asyncio.task_type) ? PyObject_CallOneArg(asyncio.coroutine_of_task, task) : NULL;
+    PyErr_Clear();
+    return coroutine;
 }
 
-/* Find the track of what runs in the thread, the flows that end there, and its name if it is new.  The task hook is
- * called when asyncio is seen first, and where greenlets are used. */
-static uint64_t find_track(State *state, uint64_t **flow_ids, Label *label) {
+/* Return the frame of a coroutine, NULL if it is not known.  From CPython 3.12 on it lies within the coroutine, always
+ * at the same place, which shows when the coroutine of a task begins in a frame. */
+static const void *frame_of(PyObject *coroutine, const void *beginning) {
+    static size_t offset;
+    if (!coroutine || !PyCoro_CheckExact(coroutine))
+        return NULL;
+    size_t distance = (size_t)((uintptr_t)beginning - (uintptr_t)coroutine);
+    if (!offset && distance < (size_t)PyCoro_Type.tp_basicsize)
+        offset = distance;
+    return offset ? (char *)coroutine + offset : NULL;
+}
+
+/* Find the track of a task whose coroutine is recorded, as that of its operation.  A coroutine that begins makes the
+ * task a new one.  So nothing need be known of the task itself, nor of when it is freed. */
+static void find_by_operation(State *state, PyObject *task, PyObject *coroutine, const void *beginning, Found *found) {
+    const void *frame = frame_of(coroutine, beginning);
+    int is_new = frame && frame == beginning;
+    if (frame)
+        found->flows = operation_take_flows(frame);
+    found->track = is_new ? new_id(state) : frame ? operation_track(frame) : 0;
+    found->root = found->track ? frame : NULL;
+    if (is_new)
+        found->label = label_of(task, coroutine);
+}
+
+/* Find the track of any other task by what is known of it, and flows to it. */
+static void find_by_task(State *state, PyObject *task, PyObject *coroutine, Found *found) {
+    KnownTask *known = found->track ? known_task_if_any(task) : known_task(task);
+    if (!known)
+        return;
+    if (!found->flows) {
+        found->flows = known->flows;
+        known->flows = NULL;
+    }
+    if (found->track)
+        return;
+    found->track = known->track;
+    if (!found->track) {
+        found->track = known->track = new_id(state);
+        found->label = label_of(task, coroutine);
+    }
+}
+
+/* Find the track of what runs in the thread; `beginning` is the frame of a coroutine that begins there, or NULL.  The task
+ * hook is called when asyncio is seen first, and where greenlets are used. */
+static Found find_track(State *state, const void *beginning) {
+    Found found = {0};
     if (is_imported(greenlet_name) || (!asyncio.running_loop && is_imported(asyncio_name)))
         Py_XDECREF(session_call_hook(session.objects.task_hook, NULL));
-    if (!asyncio.running_loop)
-        return 0;
-    PyObject *task = running_task();
-    uint64_t track = task ? track_of_task(state, task, flow_ids, label) : 0;
-    Py_XDECREF(task);
-    return track;
+    PyObject *task = asyncio.running_loop ? running_task() : NULL;
+    if (!task)
+        return found;
+    PyObject *coroutine = coroutine_of(task);
+    find_by_operation(state, task, coroutine, beginning, &found);
+    find_by_task(state, task, coroutine, &found);
+    Py_XDECREF(coroutine);
+    Py_DECREF(task);
+    return found;
 }
 
-/* Find the track of the running task, and the ids of the flows that end in it.  Returns the track. */
-uint64_t task_find_track(State *state, PyThreadState *thread) {
+/* Find the track of the running task, and the flows that end in it.  Returns the track. */
+uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginning) {
     if (!session.objects.task_hook || !thread_room(&state, 2))
         return 0;
     uint64_t version = thread->context_ver;
-    uint64_t *ids = NULL;
-    Label label = {NULL, NULL};
     Pause pause = thread_pause(state);
-    uint64_t track = find_track(state, &ids, &label);
+    Found found = find_track(state, beginning);
     if (thread_resume(state, &pause)) {
         state->context_version = version;
-        state->track = track;
-        PyMem_RawFree(state->flow_ids);
-        state->flow_ids = ids;
+        state->track = found.track;
+        state->root = found.root;
+        PyMem_RawFree(state->flows);
+        state->flows = found.flows;
     } else
-        PyMem_RawFree(ids);
-    if (UNLIKELY(label.name || label.function))
-        record_label(label, track);
-    return track;
+        PyMem_RawFree(found.flows);
+    if (UNLIKELY(found.label.name || found.label.function))
+        record_label(found.label, found.track);
+    return found.track;
 }
 
 /* ---- Flows that end. ---- */
 
 /* End the flows that lead to the running task.  To be called behind the begin of a slice, in which they end. */
 void task_end_flows(State *state) {
-    uint64_t *ids = state->flow_ids;
-    state->flow_ids = NULL;
-    for (uint64_t index = 1; index <= ids[0]; index++)
-        record_bare_with_id(await_site, EVENT_FLOW_END, &ids[index]);
-    PyMem_RawFree(ids);
-}
-
-/* ---- Operations: whole calls of coroutines on the tracks of tasks. ---- */
-
-/* The track on which the operation of a coroutine, known by its frame, is open. */
-typedef struct {
-    const void *frame; /* NULL for an entry that is free */
-    uint64_t track;
-} Operation;
-
-/* Entries lie at the place that the frame gives or behind it, without a free one between. */
-static struct {
-    Operation *entries;
-    size_t mask, count; /* a power of two less 1; of the entries that are used */
-} operations;
-
-static size_t place_of(const void *frame) {
-    return ((uintptr_t)frame >> 4) * 0x9E3779B97F4A7C15u >> 20 & operations.mask;
-}
-
-/* Return the entry of a frame, or the free one where it would be. */
-static Operation *find_operation(const void *frame) {
-    size_t place = place_of(frame);
-    while (operations.entries[place].frame && operations.entries[place].frame != frame)
-        place = (place + 1) & operations.mask;
-    return &operations.entries[place];
-}
-
-/* Make room for one more.  Returns -1 without memory. */
-static int grow_operations(void) {
-    enum { FIRST_ROOM = 64 };
-    Operation *old = operations.entries;
-    size_t old_room = old ? operations.mask + 1 : 0, room = old ? 2 * old_room : FIRST_ROOM;
-    Operation *entries = PyMem_RawCalloc(room, sizeof *entries);
-    if (!entries)
-        return -1;
-    operations.entries = entries;
-    operations.mask = room - 1;
-    for (size_t index = 0; index < old_room; index++)
-        if (old[index].frame)
-            *find_operation(old[index].frame) = old[index];
-    PyMem_RawFree(old);
-    return 0;
+    Flows *flows = state->flows;
+    state->flows = NULL;
+    for (uint64_t index = 0; index < flows->count; index++)
+        record_bare_with_id(await_site, EVENT_FLOW_END, &flows->ids[index]);
+    PyMem_RawFree(flows);
 }
 
 /* Forget all tasks and operations. */
 void task_forget(void) {
     known_tasks_forget();
-    PyMem_RawFree(operations.entries);
-    memset(&operations, 0, sizeof operations);
-}
-
-/* Note that the operation of the coroutine in a frame has begun on a track.  Returns -1 without memory. */
-int task_begin_operation(const void *frame, uint64_t track) {
-    if (2 * operations.count >= operations.mask && grow_operations())
-        return -1;
-    Operation *entry = find_operation(frame);
-    operations.count += !entry->frame;
-    *entry = (Operation){frame, track};
-    return 0;
-}
-
-/* Return the track on which the operation of the coroutine in a frame is open, and forget it; 0 if it is not open. */
-uint64_t task_end_operation(const void *frame) {
-    if (!operations.count)
-        return 0;
-    Operation *entry = find_operation(frame);
-    uint64_t track = entry->track;
-    if (!entry->frame)
-        return 0;
-    size_t hole = (size_t)(entry - operations.entries), place = hole;
-    operations.count--;
-    for (;;) { /* move those behind to the hole that may lie there */
-        operations.entries[hole] = (Operation){NULL, 0};
-        do {
-            place = (place + 1) & operations.mask;
-            if (!operations.entries[place].frame)
-                return track;
-        } while (((place - place_of(operations.entries[place].frame)) & operations.mask) <
-                 ((place - hole) & operations.mask));
-        operations.entries[hole] = operations.entries[place];
-        hole = place;
-    }
+    operations_forget();
 }
 
 /* ---- Flows to tasks. ---- */
 
-/* Let a flow lead to a task.  Returns -1 without memory. */
-static int add_flow(PyObject *task, uint64_t id) {
+/* Let a flow lead from the running task to another one.  Returns -1 without memory. */
+static int add_flow(const State *state, PyObject *task, uint64_t id) {
+    const Flows waiter = {state->root, state->track, 0};
+    PyObject *coroutine = state->root ? coroutine_of(task) : NULL;
+    const void *frame = frame_of(coroutine, NULL);
+    Py_XDECREF(coroutine); /* the task has it */
+    if (frame)
+        return operation_add_flow(frame, &waiter, id);
     KnownTask *known = known_task(task);
-    if (!known)
-        return -1;
-    uint64_t count = known->flow_ids ? known->flow_ids[0] : 0;
-    uint64_t *ids = PyMem_RawRealloc(known->flow_ids, (count + 2) * sizeof *ids);
-    if (!ids)
-        return -1;
-    ids[0] = count + 1;
-    ids[count + 1] = id;
-    known->flow_ids = ids;
-    return 0;
+    return known ? flows_add(&known->flows, &waiter, id) : -1;
 }
 
 /* Begin a flow to a task. */
 static void begin_flow(State *state, PyObject *task) {
     uint64_t id = new_id(state);
-    if (!add_flow(task, id))
+    if (!add_flow(state, task, id))
         record_bare_with_id(await_site, EVENT_FLOW_BEGIN, &id);
 }
 

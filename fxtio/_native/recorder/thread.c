@@ -72,7 +72,7 @@ void open_set_free(OpenSet *open) {
 
 /* Free a state and what it holds. */
 static void free_state(State *state) {
-    PyMem_RawFree(state->flow_ids);
+    PyMem_RawFree(state->flows);
     Py_CLEAR(state->strands);
     open_set_free(&state->open);
     free(state);
@@ -119,8 +119,9 @@ void threads_stop(void) {
             munmap(state->chunk, CHUNK_BYTES);
         state->chunk = NULL;
         state->context_version = state->track = state->await_version = 0;
-        PyMem_RawFree(state->flow_ids);
-        state->flow_ids = NULL;
+        state->root = NULL;
+        PyMem_RawFree(state->flows);
+        state->flows = NULL;
         Py_CLEAR(state->strands);
         open_set_forget(&state->open);
         state->generation = 0;
