@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
@@ -69,6 +70,7 @@ nitpick_ignore_regex = [
 
 GENERATED = Path(__file__).parent / "reference" / "_generated"
 API = "reference/_generated/api/"
+MODULES = "reference/api/index"
 PRIVATE = {"cli", "sources"}
 
 
@@ -172,21 +174,35 @@ def title_only(contents: nodes.Node) -> nodes.Node:
     return short
 
 
+def is_near(page: str, module: str) -> bool:
+    """Return whether the navigation of a page shows a module: those of the first level, and those below its own."""
+    path = module.removeprefix(API).split(".")
+    return len(path) <= 2 or page.startswith(API) and path[:2] == page.removeprefix(API).split(".")[:2]
+
+
 @cache
 def shortened_contents(env: BuildEnvironment) -> dict[str, nodes.Node]:
     """Return the table of contents of each page, of the page of a module only the title."""
     return {page: title_only(toc) if page.startswith(API) else toc for page, toc in env.tocs.items()}
 
 
-def shorten_navigation(app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Make the navigation of a page without the functions and classes of all modules.
+def modules_near(env: BuildEnvironment, page: str) -> nodes.Node:
+    """Return the table of contents of the page that lists all modules, with those that are near a page."""
+    contents = env.tocs[MODULES].deepcopy()
+    for tree in contents.findall(addnodes.toctree):
+        tree["entries"] = [(title, module) for title, module in tree["entries"] if is_near(page, module)]
+    return contents
 
-    They are not shown there, but copied for each page, which would take a third of the build.
+
+def shorten_navigation(app: Sphinx, name: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Make the navigation of a page with the modules near it, without their functions and classes.
+
+    All of them would be copied for each page, which would take more than half of the build.
     """
     env, whole = app.env, context["toctree"]
 
     def toctree(**options: Any) -> str:
-        tocs, env.tocs = env.tocs, shortened_contents(env)
+        tocs, env.tocs = env.tocs, shortened_contents(env) | {MODULES: modules_near(env, name)}
         try:
             return whole(**options)
         finally:

@@ -71,6 +71,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """Return the names that the package offers, those included that are loaded on first use."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
 @overload
 def open(target: Any, *, format: Literal["fxt"] | None = ..., **options: Any) -> FxtTrace: ...  # noqa: A001
 @overload

@@ -10,8 +10,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
+from fxtio.display import MAX_ROWS, as_html, as_text
 from fxtio.errors import DecodeError
+from fxtio.report import Report, ReportTable
 from fxtio.rules import Severity, rule
 
 KEPT_PER_RULE = 100
@@ -108,3 +111,25 @@ class Findings:
 
     def __repr__(self) -> str:
         return f"Findings({dict(self.counts)})"
+
+    def __str__(self) -> str:
+        """Return the first findings as text that fits the terminal, see `fxtio.display`."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """Return the first findings as HTML for notebooks."""
+        return as_html(self._report())
+
+    def _report(self) -> Report:
+        if not self:
+            return Report("no findings")
+        shown = [*islice(self, MAX_ROWS)]
+        has_files = any(finding.file for finding in shown)
+        headers = ["severity", *(["file"] if has_files else []), ">byte", "rule", "message"]
+        rows: list[list[int | str]] = [
+            [each.severity, *([each.file] if has_files else []), each.offset, each.rule, each.message] for each in shown
+        ]
+        count = len(self)
+        return Report(
+            f"{count:,} findings" if count > 1 else "1 finding", tables=[ReportTable(headers, rows, count - len(rows))]
+        )

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from fxtio.errors import FormatError
+from fxtio.display import as_html
+from fxtio.errors import FormatError, FxtioError
 from fxtio.finding import Findings
 from fxtio.formats import by_name
 from fxtio.io.reading import Progress, TraceInfo, can_reopen
 from fxtio.io.source import Source, open_source
 from fxtio.io.spool import Spool
+from fxtio.report import Report
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
     from fxtio.timeline import Timeline
 
 InfoT = TypeVar("InfoT", bound=TraceInfo)
+
+
+QUICK_BYTES = 64_000_000
+"""The most bytes, compressed or not, that are read to show a trace in a notebook."""
+
+
+class _LargeError(Exception):
+    """Raised where the reading of a summary would take long."""
 
 
 class TraceReader(ABC, Generic[InfoT]):
@@ -59,6 +69,45 @@ class TraceReader(ABC, Generic[InfoT]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """Return a summary as HTML for notebooks; of a large trace that was not read yet, only what is known of it."""
+        return as_html(self._outline())
+
+    def _outline(self) -> Report:
+        """Describe the trace without much reading, see `QUICK_BYTES`."""
+        try:
+            report = self.info.report() if self._info is not None or self._is_quick() else self._brief()
+        except (FxtioError, OSError) as error:
+            report = self._brief()
+            report.notes.append(str(error))
+        if self._findings:
+            count = len(self._findings)
+            report.facts.append(("findings", f"{count:,}, of {len(self._findings.counts):,} rules: see trace.findings"))
+        report.facts.append(("tables", ", ".join(self.table_names)))
+        return report
+
+    def _brief(self) -> Report:
+        form = f"{self.format}, {self.compression}" if self.compression else self.format
+        notes = ["trace.info reads the whole trace, for its times and numbers of records"]
+        return Report(self.name, [("format", form)], notes=notes)
+
+    def _is_quick(self) -> bool:
+        """Read the summary if there is little to read; return whether it is there."""
+        progress, findings, share = self._progress, self._findings, self.share
+        self._progress = self._stop_if_large
+        try:
+            self._info = self._summarize()
+        except _LargeError:
+            self._findings, self.share = findings, share
+            return False
+        finally:
+            self._progress = progress
+        return True
+
+    def _stop_if_large(self, done: int, total: int | None) -> None:
+        if max(done, total or 0) > QUICK_BYTES:
+            raise _LargeError
 
     def __enter__(self) -> Self:
         return self
@@ -250,6 +299,12 @@ class FileReader(TraceReader[InfoT]):
         """Return the trace as format-neutral tables, see `TraceReader.timeline`."""
         self.reads_again = True  # to sort it, if need be
         return super().timeline()
+
+    def _is_quick(self) -> bool:
+        return self._can_reopen and super()._is_quick()  # what can be read only once is not read for this
+
+    def _stop_if_large(self, done: int, total: int | None) -> None:
+        super()._stop_if_large(max(done, self.position), total)
 
     def _open(self) -> Source:
         """Return the source at its beginning.

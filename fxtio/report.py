@@ -1,7 +1,8 @@
 """Reports about traces, as values, and functions that convert sizes, times and text for them.
 
-The room `report` of a format (see `fxtio.formats.ReportRoom`) makes reports, and the commands print them.  Text from a
-trace is untrusted: the commands escape everything that they print, and `quoted` escapes a text within a line.
+The room `report` of a format (see `fxtio.formats.ReportRoom`) makes reports, and the commands print them.  Tables,
+findings and others describe themselves as reports, which `fxtio.display` shows.  Text from a trace is untrusted:
+whoever shows a report escapes all of it, and `quoted` escapes a text within a line.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ class ReportTable:
         headers: the titles of the columns; a column whose title begins with `>` is aligned on the right.
         rows: the rows, each with as many cells as there are headers; integers are printed with separators.
         more: the number of rows that were left out.
+        last: the number of rows at the end that come behind those that were left out.
+        types: the type or unit of each column, or nothing at all.
     """
 
     headers: Sequence[str]
     rows: Sequence[Sequence[int | str]]
     more: int = 0
+    last: int = 0
+    types: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -104,6 +109,13 @@ def short_duration(ns: int) -> str:
             places = 2 if amount < 9.995 else 1 if amount < 99.95 else 0
             return f"{amount:,.{places}f} {unit}"
     return f"{ns} ns"
+
+
+def human_value(number: int, unit: str) -> str:
+    """Convert a number to text by its unit: `ns` and `bytes` as `short_duration` and `human_size`, others plainly."""
+    if unit == "ns":
+        return short_duration(number)
+    return human_size(number) if unit == "bytes" else f"{number:,}"
 
 
 def seconds(ns: int) -> str:

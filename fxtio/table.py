@@ -7,12 +7,15 @@ duckdb take a table as it is, by the Arrow PyCapsule interface (with the extra `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fxtio.codec.integers import MAX_INT64
+from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_ROWS, as_html, as_text
 from fxtio.errors import EncodeError, shown
+from fxtio.report import Report, ReportTable, seconds, short_duration
 
 Array = np.ndarray[Any, Any]
 
@@ -308,12 +311,23 @@ class Derived:
 
     Attributes:
         make: computes the column.
+        rows: computes only the rows with these indices (int64); None if that takes the whole column.
     """
 
-    __slots__ = ("make",)
+    __slots__ = ("make", "rows")
 
-    def __init__(self, make: Callable[[], Column]) -> None:
+    def __init__(self, make: Callable[[], Column], rows: Callable[[Array], Column] | None = None) -> None:
         self.make = make
+        self.rows = rows
+
+    @classmethod
+    def by_row(cls, make: Callable[[Any], Column]) -> Derived:
+        """Return a column each of whose rows is computed alone.
+
+        Args:
+            make: computes the rows that a slice or an array of indices selects.
+        """
+        return cls(partial(make, slice(None)), make)
 
 
 class Table:
@@ -402,6 +416,76 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.num_rows:,} rows: {', '.join(self._columns)})"
+
+    def __str__(self) -> str:
+        """Return the first and the last rows as text that fits the terminal, see `fxtio.display`."""
+        return as_text(self._report(FIRST_ROWS, LAST_ROWS))
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as HTML for notebooks."""
+        return as_html(self._report(MAX_ROWS, 0))
+
+    def _report(self, first: int, last: int) -> Report:
+        """Describe so many rows from the begin and from the end, or all of a short table, and compute no others."""
+        count = self.num_rows
+        is_whole = count <= MAX_ROWS
+        rows = np.arange(count) if is_whole else np.r_[0:first, count - last : count]
+        headers, types, columns = [], [], []
+        for name in self._columns:
+            column = self._rows_of(name, rows)
+            kind, is_number, texts = _shown(name, column)
+            headers.append(f">{name}" if is_number else name)
+            types.append(kind)
+            columns.append(texts)
+        table = ReportTable(headers, [*zip(*columns, strict=True)], count - len(rows), 0 if is_whole else last, types)
+        return Report(f"{count:,} rows, {self.num_columns:,} columns", tables=[table])
+
+    def _rows_of(self, name: str, rows: Array) -> Column:
+        """Return rows of a column; one that is not computed yet stays so if its rows can be computed alone."""
+        column = self._columns[name]
+        if isinstance(column, Derived) and column.rows is not None:
+            return column.rows(rows)
+        whole: Column = self[name]
+        return whole[rows] if isinstance(whole, np.ndarray) else whole.take(rows)
+
+
+_MOMENTS = ("time", "start", "end")
+_DURATIONS = ("duration", "self_time")
+_SHOWN_BYTES = 32
+_SHOWN_ITEMS = 3
+
+
+def _shown(name: str, column: Column) -> tuple[str, bool, list[str]]:
+    """Return the type of a column as people read it, whether it has numbers, and its values as text."""
+    if isinstance(column, Categories):
+        return "text", False, ["null" if text is None else text for text in column.to_list()]
+    if isinstance(column, Bytes):
+        cut = ((content[:_SHOWN_BYTES].hex(" "), len(content)) for content in column)
+        return "bytes", False, [text if size <= _SHOWN_BYTES else f"{text} … ({size:,} bytes)" for text, size in cut]
+    if isinstance(column, Lists):
+        return "items", False, _shown_lists(column)
+    values = column.values if isinstance(column, Optional) else column
+    convert: Callable[[Any], str] = str
+    kind = values.dtype.name
+    if values.dtype == np.int64 and name in _MOMENTS:
+        kind, convert = "s", seconds
+    elif values.dtype == np.int64 and name in _DURATIONS:
+        kind, convert = "duration", short_duration
+    elif values.dtype.kind == "f":
+        convert = "{:.10g}".format
+    items = column.to_list() if isinstance(column, Optional) else column.tolist()
+    return kind, True, ["null" if item is None else convert(item) for item in items]
+
+
+def _shown_lists(column: Lists) -> list[str]:
+    """Return lists as text: their lengths and the first items."""
+    begins = np.cumsum(column.counts) - column.counts
+    texts = []
+    for begin, count in zip(begins.tolist(), column.counts.tolist(), strict=True):
+        items = column.items.take(np.arange(begin, begin + min(count, _SHOWN_ITEMS))).rows()
+        parts = [", ".join(f"{name}={value}" for name, value in item.items()) for item in items]
+        texts.append(f"{count:,}: {'; '.join(parts)}{'; …' if count > _SHOWN_ITEMS else ''}" if count else "0")
+    return texts
 
 
 def _to_arrow(pa: Any, column: Column) -> Any:

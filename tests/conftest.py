@@ -51,11 +51,22 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked `recorder` where the C extension could not be built."""
+    """Skip the tests marked `recorder` where the C extension could not be built.
+
+    `.ci/run` finds the modules with tests of a mark by their text, so a mark that is not in it is refused.
+    """
     _, missing = extensions.load(extensions.RECORDER)
+    texts: dict[Path, str] = {}
     for item in items:
-        if missing and item.get_closest_marker("recorder"):
+        names = {mark.name for mark in item.iter_markers()} & {"native", "recorder", "kernels"}
+        for name in names:
+            if item.path not in texts:
+                texts[item.path] = item.path.read_text("utf-8")
+            if f"mark.{name}" not in texts[item.path]:
+                raise pytest.UsageError(f"{item.nodeid} has a mark that its module does not name: mark.{name}")
+        if missing and "recorder" in names:
             item.add_marker(pytest.mark.skip(reason=f"the recorder is missing: {missing}"))
 
 

@@ -57,6 +57,14 @@ left_out=(
   tests/test_tracer_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files
   tests/test_tracer_flight.py::test_killed_during_a_dump           # the same
   tests/test_tracer_greenlets.py                                   # throws in C++, unknown to a runtime loaded first
+  tests/test_tracer_missing.py                                     # without the recorder
+  tests/test_tracer_endings.py::test_a_killed_recording_is_found_by_its_final_name # what becomes of the file
+  tests/test_tracer_options.py::test_an_option_that_makes_no_sense_is_refused      # records nothing
+  tests/test_tracer_options.py::test_other_names_of_traces_are_accepted            # what becomes of the file
+  tests/test_tracer_order.py::test_a_killed_recording_opens_in_order               # the same
+  tests/test_tracer_order.py::test_perfetto                        # others read the file
+  tests/test_tracer_order.py::test_pypi_fxt                        # the same
+  tests/test_tracer_order.py::test_recover_without_the_extension   # without the recorder
   tests/test_tracer_perfetto.py::test_the_clock_is_right_over_time # waits
   tests/test_tracer_recorder.py::test_the_limit_holds              # what becomes of the file
 )

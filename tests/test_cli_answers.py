@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fxtio
 from fxtio.cli import main
-from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
+from fxtio.cli.bars import Bar, Style, axis, bar_of, bar_width, bars
+from fxtio.cli.common import print_table
+from fxtio.text_width import fitted, shortened, width_of
 from support.checkout import CORPUS
 from support.limits import PATIENCE
 
@@ -118,10 +122,10 @@ def test_a_range_cuts_slices(capsys: Capture, trace: str) -> None:
 def test_tree(capsys: Capture, trace: str) -> None:
     lines = printed(capsys, "tree", trace).splitlines()
     assert lines[2:] == [
-        "calls    total     self  share  name",
-        "   30   124 ms  60.0 ms  89.2%  GET /",
-        "   30  64.0 ms  64.0 ms  46.0%    query",
-        "    3  15.0 ms  15.0 ms  10.8%  job",
+        "calls    total     self  share               name",
+        "   30   124 ms  60.0 ms  89.2%  ██████████▊  GET /",
+        "   30  64.0 ms  64.0 ms  46.0%  █████▌         query",
+        "    3  15.0 ms  15.0 ms  10.8%  █▎           job",
     ]
     assert printed(capsys, "tree", trace, "--share", "50%").splitlines()[-1].startswith("and 2 more")
     assert [row["name"] for row in rows_of_json(capsys, "tree", trace, "--depth", "1")] == ["GET /", "job"]
@@ -294,10 +298,12 @@ def test_traces_without_times(capsys: Capture, command: str, options: list[str])
         ("ThreadPoolExecutor-0_1 (4567)", 14, "Thre…_1 (4567)"),
         ("Thread", 2, "…d"),
         ("日本語スレッド (7)", 10, "日…ド (7)"),
+        ("e\u0301e\u0301e\u0301e\u0301", 3, "…e\u0301e\u0301"),
+        ("abcdef", 0, ""),
     ],
 )
 def test_names_are_cut_in_the_middle(text: str, width: int, result: str) -> None:
-    assert shortened(text, width, Style.of("utf-8", color=False)) == result
+    assert shortened(text, width) == result
     assert width_of(result) <= width
 
 
@@ -517,9 +523,63 @@ def test_colors_are_for_terminals(trace: str) -> None:
         plain = in_terminal(arguments, **variables)
         assert "\x1b" not in plain
         assert "┃" in plain
-    ascii_only = in_terminal(arguments, NO_COLOR="1", PYTHONIOENCODING="ascii")
-    assert ascii_only.isascii()
-    assert "|" in ascii_only
+    for encoding in ("ascii", "latin-1", "cp437"):
+        ascii_only = in_terminal(arguments, NO_COLOR="1", PYTHONIOENCODING=encoding)
+        assert ascii_only.isascii()
+        assert "|" in ascii_only
+
+
+@pytest.mark.full
+def test_tables_on_a_terminal(tmp_path: Path) -> None:
+    """A row is one line: names are shortened, and there are bars."""
+    path = str(tmp_path / "t.fxt")
+    with fxtio.create(path) as writer:
+        thread = writer.thread(1, 2, "main")
+        thread.complete("日本語の関数" * 20, 0, 900)
+        for depth in range(40):
+            thread.complete(f"level {depth:02} " + "x" * 50, depth, 800 - depth)
+    for command, mark in (("top", "█"), ("tree", "█"), ("timeline", "▏")):
+        for columns in (100, 120) if command == "top" else (60, 100):
+            text = in_terminal([command, path, "-n", "all"], COLUMNS=str(columns), NO_COLOR="1")
+            lines = text.splitlines()
+            assert max(map(width_of, lines[2:])) <= columns
+            assert mark in text or command == "timeline"
+            assert "日本" in text
+    tree = in_terminal(["tree", path], COLUMNS="100", NO_COLOR="1").splitlines()
+    indents = [line.index("level") for line in tree if "level" in line][:10]
+    assert indents == [*range(indents[0], indents[0] + 20, 2)]
+    assert "…" in tree[-1]
+    colored = in_terminal(["tree", path], NO_COLOR="")
+    assert re.search(r"\x1b\[38;5;\d+m█", colored)
+
+
+def test_colors_can_be_forced(capsys: Capture, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variables, has_color in (
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": ""}, False),
+    ):
+        with monkeypatch.context() as patch:
+            patch.delenv("NO_COLOR", raising=False)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            assert ("\x1b[" in printed(capsys, "timeline", trace)) == has_color
+
+
+def test_a_pipe_has_100_columns(capsys: Capture, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = printed(capsys, "timeline", trace).splitlines()
+    assert 80 < max(map(len, lines[2:])) < 100
+    assert "█" not in printed(capsys, "top", trace)  # programs divide its lines into columns
+
+
+def test_columns_of_tables(capsys: Capture) -> None:
+    """Wide characters take two columns, marks none."""
+    print_table(["name", ">n", "", "more"], [["日本", 5, Bar("█▌"), "a"], ["e\u0301", 1234, Bar(""), "b"]])
+    assert capsys.readouterr().out == "name      n      more\n日本      5  █▌  a\ne\u0301     1,234      b\n"
+    print_table(["name", "", "more"], [["a", Bar(""), "b"]])
+    assert capsys.readouterr().out == "name  more\na     b\n"
 
 
 # ---- bars
@@ -539,11 +599,58 @@ def test_bars() -> None:
     assert bars([], [], PLAIN) == ""
 
 
+def test_styles_of_encodings() -> None:
+    for encoding in ("utf-8", "UTF8", "utf_16", "utf-8-sig", "gb18030"):
+        assert Style.of(encoding, color=False) == PLAIN
+    for missing in ("ascii", "latin-1", "cp437", "cp1252", "no such encoding", "", None):
+        assert Style.of(missing, color=False) == ASCII
+
+
+def test_bars_of_shares() -> None:
+    assert [bar_of(share, 2, PLAIN).text for share in (0, 1e-9, 1 / 16, 0.25, 0.5, 9 / 16, 1, 7)] == [
+        "", "▏", "▏", "▌", "█", "█▏", "██", "██",
+    ]  # fmt: skip
+    assert [bar_of(share, 4, ASCII).text for share in (0, 0.01, 0.25, 0.4, 1)] == ["", ".", "#", "#.", "####"]
+    colored = Style.of("utf-8", color=True)
+    worse, better = (bar_of(1, 1, colored, is_worse=is_worse) for is_worse in (True, False))
+    assert worse.text == better.text == "█"
+    assert worse.color != better.color
+    assert str(worse) == f"\x1b[38;5;{worse.color}m█\x1b[0m"
+    assert bar_of(1, 1, colored, name="a").color == bar_of(1, 1, colored, name="a").color is not None
+    assert [bar_width(columns) for columns in (20, 59, 60, 100, 400)] == [0, 0, 7, 12, 16]
+
+
+def test_the_edges_of_colored_bars() -> None:
+    """A bar begins and ends within a column: the right part of the first one is that of a reversed cell."""
+    style = Style.of("utf-8", color=True)
+    text = bars(["a"] * 6, [0.25, 1, 1, 1, 1, 0.625], style)
+    color = re.findall(r"48;5;(\d+)", text)[0]
+    assert text == f"\x1b[7;38;5;{color}m▊\x1b[0m\x1b[30;48;5;{color}ma   \x1b[0m\x1b[38;5;{color}m▋\x1b[0m"
+    assert re.sub(r"\x1b\[[\d;]*m", "", bars(["a", "a", None], [0.2, 0.2, 0], style)) == "▂▂ "
+    assert re.sub(r"\x1b\[[\d;]*m", "", bars(["b", "a", "a"], [1, 0.1, 1], style)) == "b▉a"
+    assert re.sub(r"\x1b\[[\d;]*m", "", bars(["a", "a", "a"], [1, 0.1, 1], style)) == "a▁a"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, "a", "b", "日本語", "e\u0301\x1b"]), st.floats(0, 1)), max_size=30),
+    st.sampled_from(["utf-8", "ascii"]),
+    st.booleans(),
+)
+def test_bars_take_one_column_for_each_cell(cells: list[tuple[str | None, float]], encoding: str, color: bool) -> None:
+    names, fill = [name for name, _ in cells], [share for _, share in cells]
+    text = re.sub(r"\x1b\[[\d;]*m", "", bars(names, fill, Style.of(encoding, color=color)))
+    assert width_of(text) == len(cells)
+    assert text.isprintable()
+
+
 def test_names_in_bars_are_safe_and_fit() -> None:
     assert bars(["\x1b[1m"] * 12, [1] * 12, ASCII) == r"[\x1b[1m===]"
     assert fitted("日本語", 5) == "日本 "
     assert fitted("e\u0301te", 3) == "e\u0301te"
     assert fitted("", 2, "=") == "=="
+    assert [width_of(text) for text in ("", "ab", "日本", "e\u0301", "\u1112\u1161\u11ab", "\u200b", "👍🏽")] == [
+        0, 2, 4, 1, 2, 0, 4,
+    ]  # fmt: skip
 
 
 def test_axis() -> None:

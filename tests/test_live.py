@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections import Counter
@@ -232,6 +236,75 @@ def test_the_command_shows_lines_and_then_the_ranking(tmp_path: Path, by_pid: bo
     expected = {name: f"{calls:,}" for name, (calls, _) in rows_of(fxtio.open_timeline(part)).items()}
     assert counts == {name: expected[name] for name in counts}
     assert len(counts) >= 7
+
+
+QUIET = """
+import sys, time
+import fxtio
+
+with fxtio.tracing(sys.argv[1]), fxtio.span("everything"):
+    print("up", flush=True)
+    while True:
+        for name in ("first", "second", "third", "fourth"):
+            with fxtio.span(name):
+                time.sleep(0.002)
+"""
+
+
+def terminal(columns: int, lines: int) -> tuple[int, int]:
+    """Return the two ends of a terminal of this size."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    return leader, follower
+
+
+def read_until(leader: int, pattern: str | None) -> str:
+    """Return what a terminal gets until a pattern matches, or until its other end is closed."""
+    data = b""
+    while pattern is None or not re.search(pattern, data.decode(errors="replace"), re.DOTALL):
+        try:
+            part = os.read(leader, 1 << 16)
+        except OSError:  # the other end is closed
+            part = b""
+        if not part:
+            assert pattern is None, data
+            break
+        data += part
+    return data.decode().replace("\r\n", "\n")
+
+
+def test_the_table_on_a_terminal(tmp_path: Path) -> None:
+    """It is drawn again and again, fits the terminal, and is replaced by the ranking at the end."""
+    output = tmp_path / "app.fxt"
+    process = subprocess.Popen([sys.executable, "-P", "-c", QUIET, str(output)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    leader, follower = terminal(120, 24)
+    whole = [sys.executable, "-m", "fxtio", "top", "--live", "--interval", "50ms", "-n", "3", str(output)]
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    live = subprocess.Popen(whole, stdout=follower, stderr=subprocess.PIPE, env=environment, text=True)
+    os.close(follower)
+    clear = "\x1b[H\x1b[J"
+    screens = read_until(leader, r"(\x1b\[H\x1b\[J[^\x1b]*calls/s[^\x1b]*){3}\x1b").split(clear)[1:]
+    process.kill()
+    process.communicate()
+    ranking = read_until(leader, None).split(clear)[-1]
+    os.close(leader)
+    assert live.stderr is not None
+    assert (live.wait(60), live.stderr.read()) == (0, "")
+    live.stderr.close()
+    for screen in screens[1:3]:
+        title, _, header, *rows = screen.splitlines()
+        assert re.fullmatch(r".*app.fxt  [\d:]{8}  [\d,]+ calls, [\d,]+/s, \d+ open", title)
+        assert header.split() == ["calls", "calls/s", "total", "self", "self/s", "longest", "name"]
+        end = rows.index("")
+        assert end == 3
+        assert all(re.match(r" *[\d,]+ +[\d,]+ +[\d.]+ [mnu]?s ", row) for row in rows[:end]), rows
+        assert rows[end + 1].split() == ["open", "for", "name", "track"]
+        assert "everything" in rows[end + 2]
+        assert all(len(row) <= 120 for row in rows)
+        assert len(screen.splitlines()) <= 24
+    assert ranking.startswith(f"{output}: slices by name, sorted by self\n")
 
 
 def test_ctrl_c_ends_with_0(tmp_path: Path) -> None:

@@ -270,6 +270,27 @@ def test_a_used_port(viewer: Viewer, trace: Path) -> None:
         Viewer(found, {}, port=viewer.port, on_error=print)
 
 
+def test_an_answer_that_fails_in_the_middle_is_not_complete(tmp_path: Path) -> None:
+    """A browser must notice that the trace is damaged: the last chunk is missing."""
+    path = tmp_path / "t.fxt.zst"
+    packed = zstandard.compress(MAGIC_TRACE.read_bytes())
+    path.write_bytes(packed[: len(packed) // 2])
+    found = content.of_file(str(path))
+    assert found is not None
+    said: list[str] = []
+    with Viewer(found, {}, on_error=said.append) as viewer:
+        with pytest.raises(http.client.IncompleteRead) as failure:
+            served(viewer)
+        address = f"{root(viewer)}trace/t.fxt"
+        answer = raw(viewer, f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    assert MAGIC_TRACE.read_bytes().startswith(failure.value.partial)
+    assert failure.value.partial
+    assert b"Transfer-Encoding: chunked" in answer
+    assert not answer.endswith(b"0\r\n\r\n")
+    assert len(said) == 2
+    assert all(sentence.startswith("the zstd stream is cut or damaged") for sentence in said)
+
+
 # ---- the trace
 
 
@@ -458,6 +479,19 @@ def test_wrong_usage(tmp_path: Path, trace: Path, capsys: Capture) -> None:
         with pytest.raises(SystemExit):
             main(["open", str(trace), f"--port={port}"])
         assert f"'{port}' is not a port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["shop.fxt", "shop.data", "shop.fxt.zst"])
+def test_a_selection_of_nothing_is_refused(name: str, trace: Path, capsys: Capture) -> None:
+    shown = trace.with_name(name)
+    if name.endswith(".data"):
+        with fxtio.create(shown, format="uftrace", program="/shop") as writer:
+            writer.task(11).enter("query", 5)
+    elif name.endswith(".zst"):
+        shown.write_bytes(zstandard.compress(trace.read_bytes()))
+    sentence = f"fxtio: none of the events of {shown} is selected by"
+    assert refused(capsys, shown, "--thread", "nobody") == f"{sentence} --thread nobody"
+    assert refused(capsys, shown, "--process", "7", "--select", "query") == f"{sentence} --process 7"
 
 
 @pytest.mark.parametrize("name", ["dcpi/version-1.dcpi", "py-spy/work.collapsed"])

@@ -21,8 +21,6 @@ from fxtio.testing.strategies import encoded
 from support.checkout import CORPUS, run_python
 from support.tracer_view import View
 
-pytestmark = pytest.mark.native
-
 RULE = "fxt.bits.padding"
 
 
@@ -91,6 +89,7 @@ def test_a_broken_trace_fails_and_shows_its_bytes(pytester: pytest.Pytester, bro
     result.stdout.no_fnmatch_line("*raise AssertionError*")
 
 
+@pytest.mark.native
 def test_the_plug_in_loads_nothing_until_it_is_used(pytester: pytest.Pytester) -> None:
     text = """
         import sys

@@ -48,7 +48,7 @@ def test_the_last_line_says_what_was_recorded_and_what_to_do_next(name: str, tmp
     done = fxtio_run(tmp_path, APP, "-o", name)
     size, count = (tmp_path / name).stat().st_size, events(tmp_path / name)
     text = rf"fxtio: {name}: {count:,} events in \d+(\.\d+)? m?s, none lost, {size:,} bytes; "
-    assert re.fullmatch(text + rf"see `fxtio top {name}`, `fxtio timeline {name}`\n", done.stderr)
+    assert re.fullmatch(text + rf"see `fxtio top {name}`, `fxtio open {name}`\n", done.stderr)
 
 
 def test_the_last_line_with_losses_elsewhere(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_last_line_with_losses_elsewhere(tmp_path: Path) -> None:
     assert lost is not None
     assert int(lost[1].replace(",", "")) > 1_000
     assert line.startswith("fxtio: a folder/it's.fxt: ")
-    assert line.endswith("""see `fxtio top 'a folder/it'"'"'s.fxt'`, `fxtio timeline 'a folder/it'"'"'s.fxt'`""")
+    assert line.endswith("""see `fxtio top 'a folder/it'"'"'s.fxt'`, `fxtio open 'a folder/it'"'"'s.fxt'`""")
 
 
 def test_events_of_children_count(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_commands_that_read_traces_are_tried() -> None:
-    others = {"synth", "conformance", "run", "attach", "recover"}
+    others = {"synth", "conformance", "run", "attach", "recover", "completion", "help"}
     in_test_open = {"open"}  # it serves a trace until Ctrl-C
     assert set(ALL_COMMANDS) - COMMANDS.keys() == others | in_test_open
 

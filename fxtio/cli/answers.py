@@ -18,7 +18,7 @@ from fxtio.cli.common import (
     selection_within,
     timeline_json,
 )
-from fxtio.report import human_size, json_text, printable, short_duration
+from fxtio.report import json_text, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -141,13 +141,6 @@ def print_end(timeline: Timeline, sentence: str) -> int:
 def absence(noun: str, selection: Selection) -> str:
     """Return the sentence that a trace has no rows of some kind, or that none of them is selected."""
     return f"the trace has no {noun}" if selection.is_everything else f"the trace has no {noun} that are selected"
-
-
-def value_text(value: int, unit: str) -> str:
-    """Return a time, a number of bytes or of samples as text for people."""
-    if unit == "ns":
-        return short_duration(value)
-    return human_size(value) if unit == "bytes" else f"{value:,}"
 
 
 def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from fxtio.cli.bars import Bar, Style
 from fxtio.errors import FxtioError
 from fxtio.report import human_size, json_text, printable, short_seconds
+from fxtio.text_width import shortened, width_of
 
 if TYPE_CHECKING:
     from fxtio.formats import Format, Trace
@@ -38,6 +42,15 @@ SHOWN_PER_RULE = 3
 """The greatest number of findings of one rule that are printed."""
 
 _MIN_LABEL_WIDTH = 8
+_BETWEEN = 2
+"""The number of blanks between two columns of a table."""
+
+_MIN_TEXT = 16
+"""The number of columns below which texts of a table are not shortened for a terminal."""
+
+_NO_TERMINAL = 100
+"""The number of columns of an output that is no terminal."""
+
 _MAX_CELL = 400
 """The greatest number of characters of a cell of a table; names in traces may have a million."""
 
@@ -80,7 +93,6 @@ def check_output(target: str, trace: Trace) -> None:
 
 def add_examples(parser: ArgumentParser, *examples: str) -> None:
     """Show examples at the end of a command's help."""
-    parser.formatter_class = RawDescriptionHelpFormatter
     parser.epilog = "\n".join(["examples:", *(f"  {example}" for example in examples)])
 
 
@@ -132,9 +144,9 @@ def add_selection(parser: ArgumentParser, *ends: str) -> None:
     """
     group = parser.add_argument_group(
         "selection",
-        "A time is 1.2s, 350ms or 12us after the first event, -1s before the end, 10% of the\n"
-        "trace, or a wall-clock time such as 14:03:05.2. A name may be a pattern such as\n"
-        "'net*'; one that begins with ! excludes. Options for names may be repeated.",
+        "A time is 1.2s, 350ms or 12us after the first event, -1s before the end, 10% of the trace, or a wall-clock "
+        "time such as 14:03:05.2. A name may be a pattern such as 'net*'; one that begins with ! excludes. Options for "
+        "names may be repeated.",
     )
     group.add_argument("--from", dest="begin", type=moment, metavar="TIME", help="only what is at this time or later")
     help_to = "only what is before this time; +50ms is 50 ms after --from"
@@ -409,13 +421,25 @@ class Progress:
 
 
 def has_color() -> bool:
-    """Return whether standard output is a terminal that shows colors; the variable NO_COLOR turns them off."""
-    return (
-        sys.stdout is not None
-        and sys.stdout.isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM") != "dumb"
-    )
+    """Return whether standard output is to have colors: on terminals that show them.
+
+    The variable NO_COLOR turns them off; FORCE_COLOR turns them on, also in files and pipes.
+    """
+    if sys.stdout is None or os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
+
+
+def output_style() -> Style:
+    """Return how bars are drawn on standard output."""
+    return Style.of(sys.stdout.encoding, color=has_color())
+
+
+def output_width() -> int:
+    """Return the number of columns of the terminal, or the variable COLUMNS; without a terminal 100."""
+    return shutil.get_terminal_size((_NO_TERMINAL, 24)).columns
 
 
 def print_findings(trace: Trace, name: str = "") -> int:
@@ -493,24 +517,55 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
     return print_findings(trace)
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str]]) -> None:
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str | Bar]]) -> None:
     """Print rows as aligned columns; a column whose header begins with `>` is aligned on the right.
 
-    Long text is cut.
+    Columns of bars that are all empty are left out.  Long text is cut; on a terminal, names are also shortened in
+    their middle, so that a row is one line.
     """
-    cells = [[f"{cell:,}" if isinstance(cell, int) else _cut(cell) for cell in row] for row in rows]
+    titles: list[str | Bar] = [header.removeprefix(">") for header in headers]
+    table = [titles, *([cell if isinstance(cell, Bar) else _cell(cell) for cell in row] for row in rows)]
+    widths = [max(map(width_of, map(_plain, column))) for column in zip(*table, strict=True)]
     numeric = [header.startswith(">") for header in headers]
-    titles = [header.removeprefix(">") for header in headers]
-    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
-    for row in [titles, *cells]:
+    if sys.stdout.isatty():
+        _narrow(widths, numeric, output_width())
+    used = [width > 0 for width in widths]
+    table = [[*compress(row, used)] for row in table]
+    numeric, widths = [*compress(numeric, used)], [*compress(widths, used)]
+    cut = output_style().cut
+    for row in table:
         aligned = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
+            _aligned(cell, width, cut, right=right) for cell, width, right in zip(row, widths, numeric, strict=True)
         ]
         print("  ".join(aligned).rstrip())
 
 
-def _cut(text: str) -> str:
-    """Return a text for a cell of a table: escaped, and not too long."""
-    shown = printable(text[: _MAX_CELL + 1])
+def _plain(cell: str | Bar) -> str:
+    return cell.text if isinstance(cell, Bar) else cell
+
+
+def _narrow(widths: list[int], numeric: Sequence[bool], columns: int) -> None:
+    """Make the widest columns of texts narrower, so that a row fits a terminal."""
+    for column in sorted(range(len(widths)), key=lambda column: -widths[column]):
+        excess = sum(widths) + _BETWEEN * (len(widths) - 1) - columns
+        if excess > 0 and not numeric[column] and widths[column] > _MIN_TEXT:
+            widths[column] = max(widths[column] - excess, _MIN_TEXT)
+
+
+def _aligned(cell: str | Bar, width: int, cut: str, *, right: bool) -> str:
+    """Return a cell that takes this number of columns; the indentation of a text is kept, up to half of them."""
+    text = _plain(cell)
+    if width_of(text) > width:
+        words = text.lstrip(" ")
+        indent = min(len(text) - len(words), width // 2)
+        text = " " * indent + shortened(words, width - indent, cut)
+    blank = " " * (width - width_of(text))
+    return blank + text if right else f"{cell if isinstance(cell, Bar) else text}{blank}"
+
+
+def _cell(value: int | str) -> str:
+    """Return a cell of a table as text: escaped, and not too long."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    shown = printable(value[: _MAX_CELL + 1])
     return shown if len(shown) <= _MAX_CELL else f"{shown[: _MAX_CELL - 3]}..."

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import duration
-from fxtio.cli.common import FINE, UsageError, opened_timeline, print_table, print_timeline_findings, timeline_json
+from fxtio.cli.bars import Bar, bar_of, bar_width
+from fxtio.cli.common import (
+    FINE,
+    UsageError,
+    opened_timeline,
+    output_style,
+    output_width,
+    print_table,
+    print_timeline_findings,
+    timeline_json,
+)
 from fxtio.report import json_text, short_duration
 
 if TYPE_CHECKING:
@@ -87,7 +98,9 @@ def side_of(files: Iterable[str], options: Namespace) -> Side:
 
 def print_differences(differences: Sequence[Difference]) -> None:
     """Print differences as a table; numbers of calls and times are those of a run."""
-    rows = [
+    width, style = bar_width(output_width()) if sys.stdout.isatty() else 0, output_style()
+    greatest = max((abs(each.cost) for each in differences), default=0) or 1
+    rows: list[tuple[str | Bar, ...]] = [
         (
             each.name,
             str(each.change),
@@ -95,11 +108,12 @@ def print_differences(differences: Sequence[Difference]) -> None:
             *(short_duration(round(mean)) if calls else "" for mean, calls in zip(each.mean, each.calls, strict=True)),
             f"{each.ratio:+.1%}" if min(each.calls) else "",
             f"{'-' if each.cost < 0 else '+'}{short_duration(round(abs(each.cost)))}",
+            bar_of(abs(each.cost) / greatest, width, style, is_worse=each.cost > 0),
             "" if each.p is None else f"{each.p:.2g}",
         )
         for each in differences
     ]
-    print_table(["name", "change", ">calls", ">then", ">mean", ">then", ">ratio", ">per run", ">p"], rows)
+    print_table(["name", "change", ">calls", ">then", ">mean", ">then", ">ratio", ">per run", "", ">p"], rows)
 
 
 def _number(calls: float) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import FINE, FOUND, Progress, UsageError, add_examples, count, print_table
+from fxtio.cli.help_format import HelpFormatter
 
 if TYPE_CHECKING:
     from fxtio.conformance.kit import Kit
@@ -44,7 +45,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _action(actions: Any, name: str, text: str, function: Any) -> ArgumentParser:
-    parser: ArgumentParser = actions.add_parser(name, help=text, description=f"{text}.", allow_abbrev=False)
+    parser: ArgumentParser = actions.add_parser(
+        name, help=text, description=f"{text}.", formatter_class=HelpFormatter, allow_abbrev=False
+    )
     parser.set_defaults(action=function, refuse=parser.error, parser=parser)
     return parser
 

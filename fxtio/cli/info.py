@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import answer_json, value_text
+from fxtio.cli.answers import answer_json
 from fxtio.cli.common import add_examples, add_input, format_of, open_trace, print_report
-from fxtio.report import ReportTable, json_text, seconds, short_duration
+from fxtio.report import ReportTable, human_value, json_text, seconds, short_duration
 
 if TYPE_CHECKING:
     from fxtio.formats import Trace
@@ -66,7 +66,7 @@ def _add(report: Report, overview: Overview, origin: int) -> None:
 
 def _add_functions(report: Report, functions: Answer) -> None:
     rows = [
-        (value_text(row["self"], functions.unit), value_text(row["total"], functions.unit), row["name"])
+        (human_value(row["self"], functions.unit), human_value(row["total"], functions.unit), row["name"])
         for row in functions.table.rows()
     ]
     unit = "" if functions.unit in ("samples", "bytes", "ns") else f", in {functions.unit}"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxtio.cli.answers import selection_in
+from fxtio.cli.answers import nothing_of, selection_in
 from fxtio.cli.common import (
     FINE,
     UsageError,
@@ -121,6 +121,8 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
             selection = selection_in(options, timeline)
             if content is None or not selection.is_everything:
                 content = contents.of_timeline(timeline, file, selection, folder)
+            if content.is_empty:
+                raise UsageError(nothing_of(timeline, "events", selection))
             if options.select is not None:
                 at = None if options.at is None else time_range(options.at, None, summary(timeline))[0]
                 parameters = focus.find(timeline, options.select, at, selection).parameters()

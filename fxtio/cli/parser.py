@@ -6,42 +6,40 @@ Each command is a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import Any
+from itertools import chain
+from pathlib import Path
+from typing import Any, NoReturn
 
 from fxtio.cli import run
 from fxtio.cli.common import SEPARATOR, with_joined_times
+from fxtio.cli.help_format import HelpFormatter, ListingParser
 from fxtio.cli.unfinished import use_unfinished
 
-COMMANDS = (
-    "info",
-    "top",
-    "tree",
-    "find",
-    "timeline",
-    "open",
-    "dump",
-    "explain",
-    "stats",
-    "validate",
-    "query",
-    "diff",
-    "check",
-    "synth",
-    "slice",
-    "merge",
-    "convert",
-    "recover",
-    "conformance",
-    "attach",
-    "run",
-)
+GROUPS = {
+    "record": ("run", "attach", "recover"),
+    "look at a trace": ("info", "top", "tree", "find", "timeline", "open", "report", "query"),
+    "compare runs": ("diff", "check"),
+    "check tracers, down to the bytes": ("validate", "conformance", "dump", "explain", "stats"),
+    "write traces": ("convert", "slice", "merge", "synth"),
+    "the command line itself": ("completion", "help"),
+}
+"""The commands by what they are for, in the order of the help."""
+
+COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 
 _IN_ORDER = frozenset({run.NAME, "conformance"})
 """Commands whose arguments are those of a program or of a further command, so that their order matters."""
 
 _EPILOG = """\
+where to go next:
+  fxtio run -o app.fxt app.py   record a program
+  fxtio top app.fxt             what took the time
+  fxtio open app.fxt            see it in a browser
+  fxtio help COMMAND            options and examples
+{documents}
 exit status:
   0  success
   1  the trace was read, but it has faults (findings)
@@ -63,50 +61,106 @@ def parse_command(arguments: list[str]) -> argparse.Namespace:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Parse arguments; an unknown one is an error with the usage of its command, or of `fxtio` if it comes before.
+    """Parse arguments; an unknown one is an error with the usage of its command.
 
-    Options may stand between the other arguments, as in `fxtio query app.fxt --csv 'select 1'`.
+    Options may stand between the other arguments, as in `fxtio query app.fxt --csv 'select 1'`.  Without any arguments,
+    the help is printed: who types only the name of a program asks what it does, which is no error.
     """
-    name = arguments[0] if arguments else ""
-    if name in COMMANDS and name not in _IN_ORDER:
-        module = import_module(f"fxtio.cli.{name}")
-        command = argparse.ArgumentParser(
-            prog=f"fxtio {module.NAME}", description=f"{module.HELP}.", allow_abbrev=False
-        )
-        _describe(command, module)
-        options, unknown = command.parse_known_intermixed_args(arguments[1:])
-        if unknown:
-            command.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return options
-    parser = _parser(*{run.NAME} & {name})
-    options, unknown = parser.parse_known_args(arguments)
+    name = arguments[0] if arguments else "--help"
+    if name not in COMMANDS:
+        _parse_without_command(arguments or [name])
+    command = parser_of(name)
+    parse_known = command.parse_known_args if name in _IN_ORDER else command.parse_known_intermixed_args
+    options, unknown = parse_known(arguments[1:])
     if unknown:
-        owner = parser if arguments[0] == unknown[0] else options.parser
-        owner.error(f"unrecognized arguments: {' '.join(unknown)}")
+        owner: argparse.ArgumentParser = options.parser
+        owner.error(f"unrecognized arguments: {' '.join(unknown)}{_nearest(unknown[0], option_names(owner))}")
     return options
 
 
-def _describe(command: argparse.ArgumentParser, module: Any) -> None:
-    """Declare the arguments of a command, and what runs it."""
+def _parse_without_command(arguments: list[str]) -> NoReturn:
+    """Print the help or the version, or refuse what is no command."""
+    parser = front()
+    name = arguments[0]
+    if not name.startswith("-"):
+        parser.error(f"there is no command {name!r}{_nearest(name, COMMANDS) or _advice(name)}")
+    parser.parse_known_args(arguments)  # ends the program at --help and --version
+    parser.error(f"unrecognized arguments: {name}{_nearest(name, option_names(parser))}")
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    """Return a question whether a similar word was meant; empty if there is none."""
+    from difflib import get_close_matches
+
+    by_letters = {each.lstrip("-"): each for each in words}
+    nearest = get_close_matches(word.lstrip("-").partition("=")[0], by_letters, n=1)
+    return f"; did you mean {by_letters[nearest[0]]}?" if nearest else ""
+
+
+def _advice(name: str) -> str:
+    """Return what to do with a word that is not like any command."""
+    if Path(name).exists():
+        return f"; to look at the trace {name}: fxtio info {shlex.quote(name)}"
+    return "; `fxtio help` lists the commands"
+
+
+def option_names(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the names of the options of a parser."""
+    return [name for action in parser._actions for name in action.option_strings]
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """Return the parser of a command."""
+    module = import_module(f"fxtio.cli.{name}")
+    command = argparse.ArgumentParser(
+        prog=f"fxtio {module.NAME}",
+        description=f"{module.HELP}.",
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
+    )
     module.add_arguments(command)
     command.set_defaults(run=module.run, parser=command)
+    return command
 
 
-def _parser(*only: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def front() -> argparse.ArgumentParser:
+    """Return the parser for a command line without a command, whose help lists all of them."""
+    url = _documents()
+    parser = ListingParser(
+        sections=_sections(),
         prog="fxtio",
+        usage="%(prog)s COMMAND [ARGUMENT ...]",
         description="Record Python programs, and read, inspect and write traces.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG.format(documents=f"  {url}\n" if url else ""),
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, help="show the version, and which C extensions are there")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in only or COMMANDS:
-        module = import_module(f"fxtio.cli.{name}")
-        command = commands.add_parser(module.NAME, help=module.HELP, description=f"{module.HELP}.", allow_abbrev=False)
-        _describe(command, module)
     return parser
+
+
+def _sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the lists of the help: titles, and pairs of a word and its description."""
+    for title, names in GROUPS.items():
+        yield title, [(name, import_module(f"fxtio.cli.{name}").HELP) for name in names]
+    from fxtio.exchange import exchanges
+    from fxtio.formats import formats
+
+    known = [(each.name, each.title, each.suffixes) for each in formats().values()]
+    known += [(each.name, each.title, each.suffixes) for each in exchanges().values() if each.imports]
+    rows = [(name, f"{title} ({', '.join(suffixes) or 'a directory'})") for name, title, suffixes in known]
+    yield "formats that are read, compressed or not", rows
+
+
+def _documents() -> str:
+    """Return the address of the documents, as the metadata of the package have it; empty without them."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        links = metadata("fxtio").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    return next((url for label, url in (link.split(", ", 1) for link in links) if label == "Documentation"), "")
 
 
 class _Version(argparse.Action):

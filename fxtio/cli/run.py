@@ -85,10 +85,7 @@ ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    from argparse import RawDescriptionHelpFormatter
-
     parser.description = _DESCRIPTION
-    parser.formatter_class = RawDescriptionHelpFormatter
     for names, settings in ARGUMENTS:
         parser.add_argument(*names, **settings)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fxtio.cli.answers import add_output, nothing_of, print_csv, print_end, print_json, selection_in
-from fxtio.cli.bars import Style, axis, bars, fitted, shortened, width_of
-from fxtio.cli.common import add_examples, add_input, count, has_color, opened_timeline
+from fxtio.cli.bars import axis, bars
+from fxtio.cli.common import add_examples, add_input, count, opened_timeline, output_style, output_width
 from fxtio.report import json_text, printable, short_duration
+from fxtio.text_width import fitted, shortened, width_of
 
 if TYPE_CHECKING:
+    from fxtio.cli.bars import Style
     from fxtio.timeline.answers import Lane, Lanes
 
 NAME = "timeline"
@@ -48,7 +48,7 @@ def run(options: Namespace) -> int:
         origin = info.start or 0
         start = max(origin, origin if selection.start is None else selection.start)
         end = max(start, info.end or 0) + 1 if selection.end is None else max(selection.end, start + 1)
-        width = shutil.get_terminal_size((80, 24)).columns - 1
+        width = output_width() - 1
         label_width = max(min(_MAX_LABEL, width // 3), _MIN_LABEL)
         cells = max(width - label_width - 1, _MIN_CELLS)
         if info.start is None:
@@ -106,7 +106,7 @@ def _cells_json(drawn: Lanes, lane: Lane) -> dict[str, object]:
 
 
 def _print(name: str, drawn: Lanes, origin: int, cells: int, widest_label: int) -> None:
-    style = Style.of(sys.stdout.encoding, color=has_color())
+    style = output_style()
     lasts = drawn.end - drawn.start
     title = f"{name}: {short_duration(lasts)} from {short_duration(drawn.start - origin)} on"
     print(printable(f"{title}, a column is {short_duration(max(lasts // cells, 1))}"))
@@ -131,6 +131,6 @@ def _print(name: str, drawn: Lanes, origin: int, cells: int, widest_label: int) 
 def _print_lanes(lanes: Iterable[Lane], label_width: int, style: Style) -> None:
     before = None
     for lane in lanes:
-        label = "" if lane.label == before and lane.depth else shortened(printable(lane.label), label_width, style)
+        label = "" if lane.label == before and lane.depth else shortened(printable(lane.label), label_width, style.cut)
         before = lane.label
         print(f"{fitted(label, label_width)} {bars(lane.names, lane.fill, style)}".rstrip())

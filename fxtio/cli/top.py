@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,20 @@ from fxtio.cli.answers import (
     print_json,
     print_notes,
     selection_in,
-    value_text,
 )
-from fxtio.cli.common import FINE, UsageError, add_examples, add_input, opened_timeline, print_table
+from fxtio.cli.bars import bar_of, bar_width
+from fxtio.cli.common import (
+    FINE,
+    UsageError,
+    add_examples,
+    add_input,
+    opened_timeline,
+    output_style,
+    output_width,
+    print_table,
+)
 from fxtio.cli.seeing import suggest_open
-from fxtio.report import printable
+from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -135,10 +145,16 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
     if shown.num_rows:
         print()
         values = [column for column in _VALUES if column in shown]
-        headers = [">calls", *(f">{column}" for column in values), ">share", printable(options.by)]
+        headers = [">calls", *(f">{column}" for column in values), ">share", "", printable(options.by)]
         if "place" in shown:
             headers.append("defined in")
-        print_table(headers, [_cells(row, values, answer.unit) for row in shown.rows()])
+        greatest = max(int(shown[options.sort].max()), 1)
+        width, style = bar_width(output_width()) if sys.stdout.isatty() else 0, output_style()
+        rows = []
+        for row in shown.rows():
+            bar = bar_of(row[options.sort] / greatest, width, style, name=row["name"])
+            rows.append([*_numbers(row, values, answer.unit), bar, *_words(row)])
+        print_table(headers, rows)
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
     else:
@@ -149,11 +165,13 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
     print_notes(notes)
 
 
-def _cells(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
-    numbers = [value_text(row[column], unit) for column in values]
-    cells: list[int | str] = [row["calls"], *numbers, f"{row['share']:.1%}", row["name"]]
-    if "place" in row:
-        from fxtio.timeline.answers.places import short_place
+def _numbers(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
+    return [row["calls"], *(human_value(row[column], unit) for column in values), f"{row['share']:.1%}"]
 
-        cells.append(short_place(row["place"]))
-    return cells
+
+def _words(row: dict[str, Any]) -> list[str]:
+    if "place" not in row:
+        return [row["name"]]
+    from fxtio.timeline.answers.places import short_place
+
+    return [row["name"], short_place(row["place"])]

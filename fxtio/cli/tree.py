@@ -16,10 +16,18 @@ from fxtio.cli.answers import (
     print_notes,
     selection_in,
     share,
-    value_text,
 )
-from fxtio.cli.common import add_examples, add_input, count, opened_timeline, print_table
-from fxtio.report import printable
+from fxtio.cli.bars import bar_of, bar_width
+from fxtio.cli.common import (
+    add_examples,
+    add_input,
+    count,
+    opened_timeline,
+    output_style,
+    output_width,
+    print_table,
+)
+from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -73,9 +81,12 @@ def _print(name: str, answer: Answer, selection: Selection) -> None:
     notes = list(answer.notes)
     if answer.table.num_rows:
         print()
-        print_table(
-            [">calls", ">total", ">self", ">share", "name"], [_cells(row, answer) for row in answer.table.rows()]
-        )
+        width, style = bar_width(output_width()), output_style()
+        rows = [
+            (*_numbers(row, answer), bar_of(row["share"], width, style, name=row["name"]), _name(row))
+            for row in answer.table.rows()
+        ]
+        print_table([">calls", ">total", ">self", ">share", "", "name"], rows)
     else:
         notes.append(absence(answer.what, selection))
     if answer.more:
@@ -83,6 +94,10 @@ def _print(name: str, answer: Answer, selection: Selection) -> None:
     print_notes(notes)
 
 
-def _cells(row: dict[str, Any], answer: Answer) -> list[int | str]:
-    times = [value_text(row[column], answer.unit) for column in ("total", "self")]
-    return [row["calls"], *times, f"{row['share']:.1%}", "  " * row["depth"] + row["name"]]
+def _numbers(row: dict[str, Any], answer: Answer) -> tuple[int, str, str, str]:
+    total, own = (human_value(row[column], answer.unit) for column in ("total", "self"))
+    return row["calls"], total, own, f"{row['share']:.1%}"
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{'  ' * row['depth']}{row['name']}"

@@ -10,7 +10,7 @@ from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
 from fxtio.io.source import COMPRESSION_SUFFIXES
 from fxtio.report import printable
 
-_TRACES = ("file", "files", "baseline")
+_TRACES = ("file", "files", "baseline", "diff")
 """The arguments of commands that are traces to read."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fxtio.codec.record import Opaque
@@ -15,9 +16,11 @@ from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
+from fxtio.display import MAX_ROWS
 from fxtio.finding import Findings
 from fxtio.io.reading import TraceInfo
 from fxtio.readers import FileReader
+from fxtio.report import ReportTable
 from fxtio.table import Table
 
 _STYLE_BYTES = 1 << 22
@@ -63,6 +66,26 @@ class Info(TraceInfo):
     config: dict[str, str] = field(default_factory=dict)
     threads: dict[int | None, int | None] = field(default_factory=dict)
     timeline: Timeline = field(default_factory=Timeline)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield from TraceInfo._facts(self)  # a dataclass with slots is another class than `super` would know
+        formats = ", ".join(f"{kind} {form}" for kind, form in self.style.formats.items())
+        line_end = "CRLF" if self.style.newline == "\r\n" else "LF"
+        yield "style", f"{formats}; lines end with {line_end}{', byte-order mark' if self.style.mark else ''}"
+
+    def _started_text(self, moment: datetime) -> str:
+        return f"{moment.isoformat(sep=' ', timespec='milliseconds')} local time"
+
+    def _report_tables(self) -> Iterator[ReportTable]:
+        yield from TraceInfo._report_tables(self)
+        if self.config:
+            yield ReportTable(["parameter", "value"], [*self.config.items()])
+        if self.threads:
+            rows = [
+                ("?" if thread is None else f"{thread:#x}", "-" if os_thread is None else str(os_thread))
+                for thread, os_thread in islice(self.threads.items(), MAX_ROWS)
+            ]
+            yield ReportTable([">thread", ">os thread"], rows, len(self.threads) - len(rows))
 
     @property
     def started_at_time(self) -> int | None:

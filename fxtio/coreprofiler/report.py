@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -27,41 +27,11 @@ MAX_NAMES = 1 << 18
 
 _SHOWN_BYTES = 60
 _SHOWN_ITEMS = 12
-_SHOWN_THREADS = 20
 
 
 def info(trace: CoreProfilerTrace) -> Report:
     """Return the summary of a trace."""
-    summary = trace.info
-    return Report(summary.name, [*_facts(summary)], [*_info_tables(summary)], json=_info_json(summary))
-
-
-def _facts(summary: Info) -> Iterator[tuple[str, str]]:
-    compression = f", {summary.compression}" if summary.compression else ""
-    yield "format", f"{summary.format}{compression}"
-    yield "size", f"{human_size(summary.size)}{' decompressed' if compression else ''}"
-    yield "records", f"{summary.records.total():,}"
-    if summary.start is not None and summary.end is not None:
-        times = f"from {seconds(summary.start)} s to {seconds(summary.end)} s"
-        yield "duration", f"{human_duration(summary.end - summary.start)}, {times}"
-    if summary.started_at is not None:
-        yield "started", f"{summary.started_at.isoformat(sep=' ', timespec='milliseconds')} local time"
-    formats = ", ".join(f"{kind} {form}" for kind, form in summary.style.formats.items())
-    line_end = "CRLF" if summary.style.newline == "\r\n" else "LF"
-    yield "style", f"{formats}; lines end with {line_end}{', byte-order mark' if summary.style.mark else ''}"
-
-
-def _info_tables(summary: Info) -> Iterator[ReportTable]:
-    yield ReportTable([">records", "class"], [(number, name) for name, number in summary.records.most_common()])
-    if summary.config:
-        yield ReportTable(["parameter", "value"], [*summary.config.items()])
-    if summary.threads:
-        first = [*summary.threads.items()][:_SHOWN_THREADS]
-        rows = [
-            ("?" if thread is None else f"{thread:#x}", "-" if os_thread is None else str(os_thread))
-            for thread, os_thread in first
-        ]
-        yield ReportTable([">thread", ">os thread"], rows, len(summary.threads) - len(rows))
+    return replace(trace.info.report(), json=_info_json(trace.info))
 
 
 def _info_json(summary: Info) -> dict[str, Any]:

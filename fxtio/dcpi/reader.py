@@ -30,6 +30,7 @@ from fxtio.finding import Findings
 from fxtio.io.reading import TraceInfo
 from fxtio.io.source import Source
 from fxtio.readers import FileReader
+from fxtio.report import ReportTable
 from fxtio.table import Table
 
 
@@ -73,6 +74,26 @@ class Info(TraceInfo):
     mergeable: int = 0
     padded: int = 0
     footer: Footer | None = None
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "format", self._form()
+        yield "size", self._size_text()
+        if self.started_at is not None:
+            yield "epoch", f"{self.started_at:%Y-%m-%d %H:%M:%S} UTC"
+        if not self.is_opaque:
+            yield "samples", f"{self.samples:,} at {self.addresses:,} addresses"
+            yield "chunks", f"{self.chunks:,} with {self.counts:,} counts"
+            if self.header.period:
+                yield "events", f"about {self.samples * self.header.period:,} (samples times period)"
+
+    def _report_tables(self) -> Iterator[ReportTable]:
+        yield ReportTable(["word", "value"], [(line.word, self.header.value_of(line)) for line in self.header.lines])
+
+    def _notes(self) -> Iterator[str]:
+        if self.mergeable:
+            yield f"{self.mergeable:,} chunks begin where the one before them ends"
+        if self.padded:
+            yield f"{self.padded:,} chunks begin or end with an address without samples"
 
 
 class DcpiTrace(FileReader[Info]):

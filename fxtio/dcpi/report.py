@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -21,31 +22,7 @@ _SHOWN_BYTES = 32
 
 def info(trace: DcpiTrace) -> Report:
     """Return the summary of a profile."""
-    summary = trace.info
-    table = ReportTable(
-        ["word", "value"], [(line.word, summary.header.value_of(line)) for line in summary.header.lines]
-    )
-    return Report(summary.name, [*_facts(summary)], [table], [*_notes(summary)], _info_json(summary))
-
-
-def _facts(summary: Info) -> Iterator[tuple[str, str]]:
-    compression = f", {summary.compression}" if summary.compression else ""
-    yield "format", f"{summary.format}{compression}"
-    yield "size", f"{human_size(summary.size)}{' decompressed' if compression else ''}"
-    if summary.started_at is not None:
-        yield "epoch", f"{summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
-    if not summary.is_opaque:
-        yield "samples", f"{summary.samples:,} at {summary.addresses:,} addresses"
-        yield "chunks", f"{summary.chunks:,} with {summary.counts:,} counts"
-        if summary.header.period:
-            yield "events", f"about {summary.samples * summary.header.period:,} (samples times period)"
-
-
-def _notes(summary: Info) -> Iterator[str]:
-    if summary.mergeable:
-        yield f"{summary.mergeable:,} chunks begin where the one before them ends"
-    if summary.padded:
-        yield f"{summary.padded:,} chunks begin or end with an address without samples"
+    return replace(trace.info.report(), json=_info_json(trace.info))
 
 
 def _info_json(summary: Info) -> dict[str, Any]:
@@ -98,7 +75,7 @@ def stats(trace: DcpiTrace, top: int) -> Report:
         "largest": addresses,
     }
     table = ReportTable(headers, rows, summary.addresses - len(rows))
-    return Report(title, tables=[table] if rows else [], notes=[*_notes(summary)], json=json)
+    return Report(title, tables=[table] if rows else [], notes=summary.report().notes, json=json)
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:

@@ -3,21 +3,22 @@
 They differ from the formats of `fxtio.formats` in that they are not copied byte for byte: an importer yields the parts
 of a timeline, an exporter takes its rows.  What gets lost on the way is counted by both.
 
-A module of this package has
+`EXCHANGES` declares them.  The module of a format has
 
-- `EXCHANGE`, an `Exchange`;
-- `parts(source, registry, tables)` if it imports, like the room `timeline` of a format (`fxtio.formats.TimelineRoom`);
+- `sniff(head)` and `parts(source, registry, tables)` if it imports: the first returns whether a file that begins with
+  these bytes is of the format, the second is like that of the room `timeline` of a format
+  (`fxtio.formats.TimelineRoom`);
 - `Exporter` if it exports, see `fxtio.formats.Exporter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fxtio.errors import FormatError
 from fxtio.formats import Exporter
@@ -27,68 +28,73 @@ if TYPE_CHECKING:
     from fxtio.io.source import Source
     from fxtio.timeline.parts import Part, Registry
 
-MODULES: tuple[str, ...] = (
-    "speedscope", "chrome", "collapsed", "pprof", "otlp", "perfetto", "parquet", "arrow", "csv",
-)  # fmt: skip
-"""The modules of this package that have an exchange format, in the order in which they are asked what a file is."""
-
-
-def _never(_: bytes) -> bool:
-    return False
-
 
 @dataclass(frozen=True)
 class Exchange:
-    """An exchange format.
+    """An exchange format.  Its module is loaded when it is used.
 
     Attributes:
         name: the name, for example `chrome`.
         title: the name for people, for example `Chrome trace event JSON`.
-        module: the module of its importer and exporter, for example `fxtio.exchange.chrome`.
         suffixes: the endings of its files, for example `(".json",)`.
-        sniff: returns whether a file that begins with these bytes is of this format.
+        imports: whether there is an importer.
         extra: the extra of fxtio that its exporter or importer needs, None for none.
         directory: whether it is written as a directory of files.
     """
 
     name: str
     title: str
-    module: str
     suffixes: tuple[str, ...]
-    sniff: Callable[[bytes], bool] = _never
+    imports: bool = False
     extra: str | None = None
     directory: bool = False
 
     @property
-    def imports(self) -> bool:
-        """Whether there is an importer."""
-        return hasattr(import_module(self.module), "parts")
+    def _module(self) -> Any:
+        return import_module(f"{__name__}.{self.name}")
+
+    def sniff(self, head: bytes) -> bool:
+        """Return whether a file that begins with these bytes is of this format, and can be imported."""
+        return self.imports and bool(self._module.sniff(head))
 
     @property
     def exports(self) -> bool:
         """Whether there is an exporter."""
-        return hasattr(import_module(self.module), "Exporter")
+        return hasattr(self._module, "Exporter")
 
     def parts(self, source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
         """Read a file, and yield what each part of it adds to a timeline, see `fxtio.formats.TimelineRoom.parts`."""
-        return cast("Iterator[Part]", import_module(self.module).parts(source, registry, tables))
+        return cast("Iterator[Part]", self._module.parts(source, registry, tables))
 
     @property
     def exporter(self) -> type[Exporter]:
         """The class of its exporter."""
-        return cast("type[Exporter]", import_module(self.module).Exporter)
+        return cast("type[Exporter]", self._module.Exporter)
+
+
+EXCHANGES = (
+    Exchange("speedscope", "speedscope JSON", (".speedscope.json", ".speedscope"), imports=True),
+    Exchange("chrome", "Chrome trace event JSON", (".json",), imports=True),
+    Exchange("collapsed", "collapsed stacks", (".collapsed", ".folded"), imports=True),
+    Exchange("pprof", "pprof profile", (".pprof", ".pb"), imports=True),
+    Exchange("otlp", "OTLP JSON lines", (".otlp.jsonl", ".otlp.json", ".otlp"), imports=True),
+    Exchange("perfetto", "Perfetto protobuf trace", (".pftrace", ".perfetto-trace", ".perfetto")),
+    Exchange("parquet", "Parquet tables", (".parquet",), extra="arrow", directory=True),
+    Exchange("arrow", "Arrow tables", (".arrow",), extra="arrow", directory=True),
+    Exchange("csv", "CSV tables", (".csv",), extra="arrow", directory=True),
+)
+"""All exchange formats, in the order in which they are asked what a file is."""
 
 
 @cache
 def exchanges() -> dict[str, Exchange]:
     """Return all exchange formats by name."""
-    found = [import_module(f"{__name__}.{name}").EXCHANGE for name in MODULES]
-    return {exchange.name: exchange for exchange in found}
+    return {exchange.name: exchange for exchange in EXCHANGES}
 
 
 def by_content(head: bytes) -> Exchange | None:
     """Return the exchange format whose files begin like this, and that can be imported."""
-    return next((each for each in exchanges().values() if each.sniff(head) and each.imports), None)
+    return next((each for each in exchanges().values() if each.sniff(head)), None)
 
 
 def by_suffix(name: str) -> Exchange | None:

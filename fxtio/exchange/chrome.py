@@ -15,7 +15,6 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined, thousandths
-from fxtio.exchange import Exchange
 from fxtio.exchange.formatting import Converter, by_kind, portions, row_ranges
 from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
@@ -40,15 +39,13 @@ NOT_CARRIED = (
 """The content of a timeline that a file does not have."""
 
 
-def _sniff(head: bytes) -> bool:
+def sniff(head: bytes) -> bool:
     """Return whether a file begins with an object or an array of events."""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] == b"[":
         return start[1:].lstrip()[:1] in (b"{", b"]", b"") and (b'"ph"' in head or len(start) < len(b"[{}]"))
     return start[:1] == b"{" and b'"traceEvents"' in head
 
-
-EXCHANGE = Exchange("chrome", "Chrome trace event JSON", __name__, (".json",), _sniff)
 
 _ASYNC = 8  # added to a `SpanStep` on a track that is not that of a thread
 _FLOW = 16  # added to an index into `FLOW_TYPES`

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import UNKNOWN, StackTexts, label
 from fxtio.io.sink import Sink
@@ -43,11 +42,9 @@ _BREAKS = str.maketrans({";": ":", **dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u20
 _CHUNK = 1 << 20
 
 
-def _sniff(head: bytes) -> bool:
+def sniff(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is of this format."""
     return b";" in head and not head.lstrip().startswith((b"{", b"[", b"<?", b"<!")) and bool(_LINES.fullmatch(head))
-
-
-EXCHANGE = Exchange("collapsed", "collapsed stacks", __name__, (".collapsed", ".folded"), _sniff)
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:

@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -104,13 +105,11 @@ def convert(
     """
     name = to or format_of(str(target))
     if selection is not None and not selection.is_everything:
-        with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
-            before = _cut(timeline, selection, Path(folder))
-            if strict and before:
-                raise LossError(str(target), before)
-            with open_timeline(Path(folder, _PART)) as part:
-                options: dict[str, Any] = {"strict": strict, "table": table, "simplification": simplification}
-                return before + convert(part, target, to=name, **options)
+        with cut_out(timeline, selection) as part:
+            if strict and part.losses:
+                raise LossError(str(target), part.losses)
+            options: dict[str, Any] = {"strict": strict, "table": table, "simplification": simplification}
+            return part.losses + convert(part.timeline, target, to=name, **options)
     what = simplification or Simplification()
     chosen = formats().get(name) or exchanges().get(name)
     is_directory = chosen is not None and chosen.directory
@@ -146,15 +145,42 @@ def _export(timeline: Timeline, attempt: _Attempt, what: Simplification, *, stri
     return losses + written.left_out
 
 
-def _cut(timeline: Timeline, selection: Selection, folder: Path) -> Losses:
-    """Write a part of a trace to a folder, and return what was lost by this."""
-    if timeline.trace is not None and by_name(timeline.format).has_cut:
-        by_name(timeline.format).cut.cut(timeline.trace, selection, folder / _PART)
-        return Losses()
-    losses = convert(timeline, folder / "whole", to="fxt")
-    with by_name("fxt").open(folder / "whole") as trace:
-        by_name("fxt").cut.cut(trace, selection, folder / _PART)
-    return losses
+@dataclass(frozen=True, slots=True)
+class CutOut:
+    """A part of a trace, as a temporary trace.
+
+    Attributes:
+        timeline: the part.
+        losses: what was lost on the way to the format of the temporary trace.
+        is_empty: whether nothing of the trace is selected.
+    """
+
+    timeline: Timeline
+    losses: Losses
+    is_empty: bool
+
+
+@contextmanager
+def cut_out(timeline: Timeline, selection: Selection) -> Iterator[CutOut]:
+    """Write a part of a trace to a temporary trace for a `with` block.
+
+    It is of the same format if parts can be cut out of that, or else of FXT.
+
+    Raises:
+        SelectionError: the format of the trace has nothing of the kind that is selected.
+        OSError: the temporary trace cannot be written.
+    """
+    losses = Losses()
+    with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+        target = Path(folder, _PART)
+        if timeline.trace is not None and by_name(timeline.format).has_cut:
+            result = by_name(timeline.format).cut.cut(timeline.trace, selection, target)
+        else:
+            losses = convert(timeline, Path(folder, "whole"), to="fxt")
+            with by_name("fxt").open(Path(folder, "whole")) as trace:
+                result = by_name("fxt").cut.cut(trace, selection, target)
+        with open_timeline(target) as part:
+            yield CutOut(part, losses, result.is_empty)
 
 
 def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]:

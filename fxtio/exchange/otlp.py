@@ -19,7 +19,6 @@ import numpy as np
 from fxtio._native.constants import SliceState
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined
 from fxtio.codec.integers import MAX_INT64
-from fxtio.exchange import Exchange
 from fxtio.exchange.formatting import Converter, by_kind, portions
 from fxtio.exchange.gathered import OTHER_TABLES
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
@@ -30,7 +29,7 @@ from fxtio.timeline.losses import count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import LABELS, ArgumentKind
 
-__all__ = ["EXCHANGE", "NOT_CARRIED", "Exporter", "parts"]
+__all__ = ["NOT_CARRIED", "Exporter", "parts"]
 
 Array = np.ndarray[Any, Any]
 
@@ -56,11 +55,9 @@ _INTERNAL = 1
 """The kind of a span within a program."""
 
 
-def _sniff(head: bytes) -> bool:
+def sniff(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is of this format."""
     return head.lstrip().startswith(b"{") and b'"resourceSpans"' in head
-
-
-EXCHANGE = Exchange("otlp", "OTLP JSON lines", __name__, (".otlp.jsonl", ".otlp.json", ".otlp"), _sniff)
 
 
 class Exporter:

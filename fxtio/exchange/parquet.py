@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fxtio.exchange import Exchange, table_files
+from fxtio.exchange import table_files
 from fxtio.exchange.table_files import NOT_CARRIED, TableFile
 
-__all__ = ["EXCHANGE", "NOT_CARRIED", "Exporter"]
-
-EXCHANGE = Exchange("parquet", "Parquet tables", __name__, (".parquet",), extra="arrow", directory=True)
+__all__ = ["NOT_CARRIED", "Exporter"]
 
 
 class Exporter(table_files.Exporter):

@@ -17,7 +17,6 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, joined, sum_of_sizes
 from fxtio.codec.protobuf import bytes_field, doubles, lengths, messages, number_field, varints
-from fxtio.exchange import Exchange
 from fxtio.exchange.formatting import portions, row_ranges
 from fxtio.exchange.perfetto_scheduling import Scheduler
 from fxtio.exchange.track_events import TrackEventExporter
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
     from fxtio.io.sink import Sink
 
 Array = np.ndarray[Any, Any]
-
-EXCHANGE = Exchange(
-    "perfetto", "Perfetto protobuf trace", __name__, (".pftrace", ".perfetto-trace", ".perfetto"),
-)  # fmt: skip
 
 NOT_CARRIED = (
     "allocations, weights and processors of samples",

@@ -24,7 +24,6 @@ from fxtio.codec.protobuf import (
     signed,
     varint,
 )
-from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
@@ -68,7 +67,7 @@ _ROWS = 10_000
 """So many samples are written, or make a part of a timeline."""
 
 
-def _sniff(head: bytes) -> bool:
+def sniff(head: bytes) -> bool:
     """Return whether the first field is a small message with two numbers, a type of samples."""
     try:
         number, kind, begin, end = next(fields(head))
@@ -77,9 +76,6 @@ def _sniff(head: bytes) -> bool:
         return all(field in (1, 2) and kind == Wire.VARINT for field, kind, _, _ in fields(head, begin, end))
     except (WireError, StopIteration):
         return False
-
-
-EXCHANGE = Exchange("pprof", "pprof profile", __name__, (".pprof", ".pb"), _sniff)
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
-from fxtio.exchange import Exchange
 from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import StackTexts, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
@@ -44,11 +43,10 @@ NOT_CARRIED = (
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def _sniff(head: bytes) -> bool:
+def sniff(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is of this format."""
     return head.lstrip().startswith(b"{") and b"www.speedscope.app/file-format-schema" in head
 
-
-EXCHANGE = Exchange("speedscope", "speedscope JSON", __name__, (".speedscope.json", ".speedscope"), _sniff)
 
 _NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _MAX_EXACT = 1 << 53
@@ -243,15 +241,23 @@ _LOST = (
 
 
 class Exporter:
-    """Writes a timeline as speedscope JSON, see `fxtio.formats.Exporter`."""
+    """Writes a timeline as speedscope JSON, see `fxtio.formats.Exporter`.
+
+    Args:
+        sink: where to write.
+        registry: the names, threads and tracks.
+        name: the name of the file.
+        unnamed: the title of samples without a thread.
+    """
 
     TABLES: ClassVar = STACKED
 
-    def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace") -> None:
+    def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace", unnamed: str = "samples") -> None:
         self.losses: Counter[str] = Counter()
         self._sink = sink
         self._registry = registry
         self._name = name
+        self._unnamed = unnamed
         self._gathered = Gathered(_KEPT)
         self._is_first = True
 
@@ -274,7 +280,7 @@ class Exporter:
             stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows)
             titles = [
                 *thread_titles(tables, self.losses),
-                "samples",
+                self._unnamed,
             ]  # the last one is that of samples without a thread, -1
             self._sampled(samples, samples["unit"].codes, samples["count"], stacks, titles)
             unit = np.full(allocations.num_rows, self._registry.names.code("bytes"), np.int32)

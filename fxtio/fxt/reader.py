@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from fxtio.codec.columns import (
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.display import MAX_ROWS
 from fxtio.fxt.arranged import arranged
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
@@ -30,6 +32,7 @@ from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
 from fxtio.io.reading import TraceInfo
 from fxtio.io.source import Source
 from fxtio.readers import FileReader
+from fxtio.report import ReportTable
 from fxtio.table import Table
 
 Array = np.ndarray[Any, Any]
@@ -74,6 +77,18 @@ class Info(TraceInfo):
     providers: list[ProviderSummary] = field(default_factory=list)
     processes: dict[int, str] = field(default_factory=dict)
     threads: dict[int, str] = field(default_factory=dict)
+
+    def _form(self) -> str:
+        return f"{self.format}, {self.byte_order}-endian{f', {self.compression}' if self.compression else ''}"
+
+    def _report_tables(self) -> Iterator[ReportTable]:
+        yield from TraceInfo._report_tables(self)  # a dataclass with slots is another class than `super` would know
+        providers = [(str(one.id), one.records, one.clock.ticks_per_second, one.name) for one in self.providers]
+        yield ReportTable([">provider", ">records", ">ticks/s", "name"], providers)
+        for title, names in (("process", self.processes), ("thread", self.threads)):
+            if names:
+                rows = [(str(koid), name) for koid, name in islice(names.items(), MAX_ROWS)]
+                yield ReportTable([f">{title}", "name"], rows, len(names) - len(rows))
 
 
 class Entry(NamedTuple):

@@ -14,9 +14,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -42,16 +41,13 @@ from fxtio.fxt.records import (
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
-from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, human_size, json_text, quoted, seconds
 
 MAX_TEXTS = 200_000
 """The most different texts that are counted one by one."""
 
 DROP_REPORT = ("kernel:meta", "drop_stats")
 """Category and name of the complete event by which the Fuchsia kernel reports lost records."""
-
-MAX_LISTED = 20
-"""The most processes, and the most threads, that are listed as text; the JSON has all."""
 
 _MAX_BYTES_SHOWN = 32
 _CACHED_TEXTS = 1 << 12  # a text may have 32 KiB
@@ -71,30 +67,7 @@ Show = Callable[[Any], str]
 
 def info(trace: FxtTrace) -> Report:
     """Return the summary of a trace."""
-    info = trace.info
-    return Report(info.name, [*_facts(info)], [*_info_tables(info)], json=_info_json(info))
-
-
-def _facts(info: Info) -> Iterator[tuple[str, str]]:
-    compression = f", {info.compression}" if info.compression else ""
-    yield "format", f"{info.format}, {info.byte_order}-endian{compression}"
-    yield "size", f"{human_size(info.size)}{' decompressed' if compression else ''}"
-    yield "records", f"{info.records.total():,}"
-    if info.start is not None and info.end is not None:
-        times = f"from {seconds(info.start)} s to {seconds(info.end)} s"
-        yield "duration", f"{human_duration(info.end - info.start)}, {times}"
-    if info.started_at is not None:
-        yield "started", f"{info.started_at:%Y-%m-%d %H:%M:%S.%f} UTC"
-
-
-def _info_tables(info: Info) -> Iterator[ReportTable]:
-    yield ReportTable([">records", "class"], [(number, name) for name, number in info.records.most_common()])
-    providers = [(str(one.id), one.records, one.clock.ticks_per_second, one.name) for one in info.providers]
-    yield ReportTable([">provider", ">records", ">ticks/s", "name"], providers)
-    for title, names in (("process", info.processes), ("thread", info.threads)):
-        if names:
-            rows = [(str(koid), name) for koid, name in islice(names.items(), MAX_LISTED)]
-            yield ReportTable([f">{title}", "name"], rows, len(names) - len(rows))
+    return replace(trace.info.report(), json=_info_json(trace.info))
 
 
 def _info_json(info: Info) -> dict[str, Any]:

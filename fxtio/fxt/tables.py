@@ -243,11 +243,11 @@ def finish_events(columns: TableColumns, batch: Batch) -> dict[str, Column | Der
     types, ticks, tail = columns["type"].codes, columns["ticks"], columns["tail"]
     clocks, koids = batch.reading.clocks, batch.threads.koids()
 
-    def time(ticks: Array) -> Array:
-        return times_of(clocks, columns["clock"], ticks)
+    def time(ticks: Array, at: Any) -> Array:
+        return times_of(clocks, columns["clock"][at], ticks[at])
 
-    def has_type(*types_with_tail: EventType) -> Array:
-        return np.isin(types, types_with_tail)
+    def optional(values: Array, at: Any, *types_with_value: EventType) -> Optional:
+        return Optional(values, np.isin(types[at], types_with_value))
 
     def scope() -> Categories:
         codes = np.full(len(types), -1, np.int32)
@@ -263,14 +263,16 @@ def finish_events(columns: TableColumns, batch: Batch) -> dict[str, Column | Der
         "provider": columns["provider"],
         "type": columns["type"],
         "ticks": ticks,
-        "time": Derived(lambda: time(ticks)),
-        "process": Derived(lambda: koids[:, 0].take(columns["thread"])),
-        "thread": Derived(lambda: koids[:, 1].take(columns["thread"])),
+        "time": Derived.by_row(lambda at: time(ticks, at)),
+        "process": Derived.by_row(lambda at: koids[:, 0].take(columns["thread"][at])),
+        "thread": Derived.by_row(lambda at: koids[:, 1].take(columns["thread"][at])),
         "category": columns["category"],
         "name": columns["name"],
-        "end_ticks": Derived(lambda: Optional(tail, has_type(EventType.DURATION_COMPLETE))),
-        "duration": Derived(lambda: Optional(time(tail) - time(ticks), has_type(EventType.DURATION_COMPLETE))),
-        "id": Derived(lambda: Optional(tail, has_type(*_WITH_ID))),
+        "end_ticks": Derived.by_row(lambda at: optional(tail[at], at, EventType.DURATION_COMPLETE)),
+        "duration": Derived.by_row(
+            lambda at: optional(time(tail, at) - time(ticks, at), at, EventType.DURATION_COMPLETE)
+        ),
+        "id": Derived.by_row(lambda at: optional(tail[at], at, *_WITH_ID)),
         "scope": Derived(scope),
     }
 
@@ -285,8 +287,8 @@ def finish_args(owner: str) -> Finish:
     def finish(columns: TableColumns, batch: Batch) -> dict[str, Column | Derived]:
         counts, bits, types = columns["counts"], columns["bits"], columns["type"].codes
 
-        def text() -> Column:
-            codes = np.where(types == ArgumentType.STRING, bits.view(np.int64), -1).astype(np.int32)
+        def text(at: Any) -> Column:
+            codes = np.where(types[at] == ArgumentType.STRING, bits[at].view(np.int64), -1).astype(np.int32)
             return Categories(codes, batch.strings.values)
 
         def object_name() -> Column:
@@ -307,8 +309,8 @@ def finish_args(owner: str) -> Finish:
             owner: Derived(lambda: np.repeat(np.arange(len(counts)), counts)),
             "name": columns["name"],
             "type": columns["type"],
-            "bits": Derived(lambda: np.where(types == ArgumentType.STRING, np.uint64(0), bits)),
-            "text": Derived(text),
+            "bits": Derived.by_row(lambda at: np.where(types[at] == ArgumentType.STRING, np.uint64(0), bits[at])),
+            "text": Derived.by_row(text),
             "object_name": Derived(object_name),
             "payload": Derived(payload),
         }

@@ -70,15 +70,17 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Flame:
-    """A flame graph, which is also shown in the order of time.
+    """A flame graph, which can also be seen in the order of time.
 
     Attributes:
         title: its name.
         speedscope: the profile as speedscope JSON.
+        is_in_order: whether the order of time is what is seen first.
     """
 
     title: str
     speedscope: bytes
+    is_in_order: bool = False
 
 
 Part = Facts | Grid | Chart | Flame

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from fxtio.report import json_text
+from fxtio.display import as_html, as_text
+from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, seconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,6 +43,46 @@ class TraceInfo:
     start: int | None = None
     end: int | None = None
     started_at: datetime | None = None
+
+    def __str__(self) -> str:
+        """Return the summary as text, as `fxtio info` begins, see `fxtio.display`; the longest tables are cut."""
+        return as_text(self.report())
+
+    def _repr_html_(self) -> str:
+        """Return the summary as HTML for notebooks."""
+        return as_html(self.report())
+
+    def report(self) -> Report:
+        """Describe this summary for people."""
+        return Report(self.name, [*self._facts()], [*self._report_tables()], [*self._notes()])
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "format", self._form()
+        yield "size", self._size_text()
+        yield "records", f"{self.records.total():,}"
+        yield from self._duration()
+        if self.started_at is not None:
+            yield "started", self._started_text(self.started_at)
+
+    def _duration(self) -> Iterator[tuple[str, str]]:
+        if self.start is not None and self.end is not None:
+            times = f"from {seconds(self.start)} s to {seconds(self.end)} s"
+            yield "duration", f"{human_duration(self.end - self.start)}, {times}"
+
+    def _report_tables(self) -> Iterator[ReportTable]:
+        yield ReportTable([">records", "class"], [(number, name) for name, number in self.records.most_common()])
+
+    def _notes(self) -> Iterator[str]:
+        return iter(())
+
+    def _form(self) -> str:
+        return f"{self.format}, {self.compression}" if self.compression else self.format
+
+    def _size_text(self) -> str:
+        return f"{human_size(self.size)}{' decompressed' if self.compression else ''}"
+
+    def _started_text(self, moment: datetime) -> str:
+        return f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC"
 
     @property
     def started_at_time(self) -> int | None:

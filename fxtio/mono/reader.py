@@ -19,6 +19,7 @@ from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, EventCollector, TextCodes, columns_of, owners_of
 from fxtio.readers import FileReader
+from fxtio.report import ReportTable, human_duration, quoted
 from fxtio.table import Table, joined
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +41,32 @@ class Info(TraceInfo):
     header: StreamHeader | None = None
     buffers: int = 0
     threads: dict[int, str] = field(default_factory=dict)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "format", self._form()
+        yield "size", self._size_text()
+        if self.recordings > 1:
+            yield "recordings", f"{self.recordings:,}; the header is that of the first"
+        header = self.header
+        if header is not None:
+            yield "version", f"profiler {header.major}.{header.minor}, data version {header.data_version}"
+            yield "pointers", f"{header.pointer_size} bytes"
+            yield "program", f"process {header.pid}, {quoted(header.args or '')}, {quoted(header.arch or '')}"
+        if self.started_at is not None:
+            yield "started", f"{self.started_at:%Y-%m-%d %H:%M:%S} UTC"
+        if self.start is not None and self.end is not None:
+            yield "lasts", human_duration(self.end - self.start)
+        yield "events", f"{self.events:,} in {self.buffers:,} buffers"
+
+    def _report_tables(self) -> Iterator[ReportTable]:
+        kinds = ReportTable(["event", ">count"], self.records.most_common())
+        names = [(f"{thread:#x}", quoted(name)) for thread, name in self.threads.items()]
+        return (table for table in (kinds, ReportTable(["thread", "name"], names)) if table.rows)
+
+    @property
+    def events(self) -> int:
+        """The number of records that are events, not headers of further recordings."""
+        return self.records.total() - max(self.recordings - 1, 0)
 
     @property
     def started_at_time(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
 from fxtio.mono.tables import ENUMERATIONS
-from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, human_size, json_text, quoted, seconds
 from fxtio.table import Categories
 
 _SHOWN_ITEMS = 8
@@ -23,35 +24,7 @@ _SHOWN_ITEMS = 8
 
 def info(trace: MonoTrace) -> Report:
     """Describe what is inside a recording."""
-    summary = trace.info
-    kinds = ReportTable(["event", ">count"], summary.records.most_common())
-    names = [(f"{thread:#x}", quoted(name)) for thread, name in summary.threads.items()]
-    threads = ReportTable(["thread", "name"], names)
-    tables = [table for table in (kinds, threads) if table.rows]
-    return Report(summary.name, [*_facts(summary)], tables, json=_info_json(summary))
-
-
-def _facts(summary: Info) -> Iterator[tuple[str, str]]:
-    compression = f", {summary.compression}" if summary.compression else ""
-    yield "format", f"{summary.format}{compression}"
-    yield "size", f"{human_size(summary.size)}{' decompressed' if compression else ''}"
-    if summary.recordings > 1:
-        yield "recordings", f"{summary.recordings:,}; the header is that of the first"
-    header = summary.header
-    if header is not None:
-        yield "version", f"profiler {header.major}.{header.minor}, data version {header.data_version}"
-        yield "pointers", f"{header.pointer_size} bytes"
-        yield "program", f"process {header.pid}, {quoted(header.args or '')}, {quoted(header.arch or '')}"
-    if summary.started_at is not None:
-        yield "started", f"{summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
-    if summary.start is not None and summary.end is not None:
-        yield "lasts", human_duration(summary.end - summary.start)
-    yield "events", f"{_events(summary):,} in {summary.buffers:,} buffers"
-
-
-def _events(summary: Info) -> int:
-    """Return the number of records that are events, not headers of further recordings."""
-    return summary.records.total() - max(summary.recordings - 1, 0)
+    return replace(trace.info.report(), json=_info_json(trace.info))
 
 
 def _info_json(summary: Info) -> dict[str, Any]:
@@ -91,7 +64,7 @@ def stats(trace: MonoTrace, top: int) -> Report:
             for name, count in sizes.most_common(top)
         ],
     }
-    events = f"{_events(summary):,} events"
+    events = f"{summary.events:,} events"
     title = f"{summary.name}: {events}, {summary.buffers:,} buffers, {human_size(summary.size)}"
     return Report(title, tables=[table for table in (kinds, methods, classes) if table.rows], json=json)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from fxtio.display import as_html, as_text
+from fxtio.report import Report, ReportTable
 from fxtio.table import Categories, Column, Derived, GrowingTable, Table
 from fxtio.timeline.nesting import DisorderedError, Nesting
 from fxtio.timeline.parts import Part, Registry
@@ -59,6 +61,25 @@ class Timeline:
         self._losses: Counter[str] = Counter()
         self._database: Database | None = None
         self._latest: Registry | None = None
+
+    def __repr__(self) -> str:
+        return f"Timeline({self.name!r}, {self.format!r})"
+
+    def __str__(self) -> str:
+        """Return the names of the tables as text, with the rows of those that were asked for; nothing is read."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """Return the same as HTML for notebooks."""
+        return as_html(self._report())
+
+    def _report(self) -> Report:
+        rows = [
+            (name, f"{self._cache[name].num_rows:,}" if name in self._cache else "-", ", ".join(columns))
+            for name, columns in TABLES.items()
+        ]
+        notes = [] if self._cache else ["A table is read when it is asked for: timeline.table('slices')"]
+        return Report(self.name, [("format", self.format)], [ReportTable(["table", ">rows", "columns"], rows)], notes)
 
     def __enter__(self) -> Self:
         return self
@@ -222,6 +243,6 @@ class _Collector:
         result |= {name: Table(growing.columns()) for name, growing in self._growing.items()}
         if "slices" in self._growing:
             columns = self._growing["slices"].columns()
-            ids = Derived(lambda: np.arange(len(columns["start"])))
+            ids = Derived(lambda: np.arange(len(columns["start"])), lambda rows: rows)
             result["slices"] = Table({"id": ids, **columns})
         return result | registry.tables()

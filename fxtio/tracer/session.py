@@ -279,7 +279,7 @@ def report_summary(summary: Summary, *, quiet: bool = False) -> None:
     path = _as_seen_here(summary.path)
     name = shlex.quote(str(path))
     contents = f"{events} in {time_as_text(summary.duration_ns)}, {lost}, {size:,} bytes"
-    report(f"{path}: {contents}; see `fxtio top {name}`, `fxtio timeline {name}`")
+    report(f"{path}: {contents}; see `fxtio top {name}`, `fxtio open {name}`")
 
 
 def _as_seen_here(path: Path) -> Path:

@@ -6,16 +6,19 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fxtio.codec.record import Opaque
+from fxtio.display import MAX_ROWS
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings
 from fxtio.io.reading import Progress, TraceInfo
 from fxtio.readers import TraceReader
+from fxtio.report import ReportTable
 from fxtio.table import MAX_TIME, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
@@ -57,6 +60,25 @@ class Info(TraceInfo):
     command: str | None = None
     recorded_at: str = ""
     tasks: dict[int, str] = field(default_factory=dict)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "format", f"{self.format} {self.version}, {self.byte_order}-endian"
+        if self.recorded_by:
+            yield "recorded by", f"uftrace {self.recorded_by}"
+        if self.command:
+            yield "command", self.command
+        if self.recorded_at:
+            yield "recorded at", self.recorded_at
+        if self.started_at is not None:
+            yield "started at", self.started_at.isoformat(" ", "milliseconds")
+        yield "size", self._size_text()
+        yield "records", f"{self.records.total():,}"
+        yield from self._duration()
+
+    def _report_tables(self) -> Iterator[ReportTable]:
+        yield from TraceInfo._report_tables(self)  # a dataclass with slots is another class than `super` would know
+        shown = [(str(tid), name) for tid, name in islice(self.tasks.items(), MAX_ROWS)]
+        yield ReportTable([">task", "program"], shown, len(self.tasks) - len(shown))
 
 
 class Entry(NamedTuple):

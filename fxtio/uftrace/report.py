@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fxtio.codec.record import Opaque
-from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, human_duration, json_text, quoted, seconds
 from fxtio.table import Categories, Table
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, Info, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
-
-SHOWN_TASKS = 20
-"""The largest number of tasks that are listed as text; JSON has all of them."""
 
 _CLASS_WIDTH = len(FunctionEntry.__name__)
 _OF_CPU = (PerfEvent, KernelEvent)
@@ -29,31 +26,7 @@ _SHOWN_BYTES = 32
 
 def info(trace: UftraceTrace) -> Report:
     """Describe what is inside a trace."""
-    summary = trace.info
-    return Report(summary.name, [*_facts(summary)], [*_tables(summary)], json=_json(summary))
-
-
-def _facts(info: Info) -> Iterator[tuple[str, str]]:
-    yield "format", f"{info.format} {info.version}, {info.byte_order}-endian"
-    if info.recorded_by:
-        yield "recorded by", f"uftrace {info.recorded_by}"
-    if info.command:
-        yield "command", info.command
-    if info.recorded_at:
-        yield "recorded at", info.recorded_at
-    if info.started_at is not None:
-        yield "started at", info.started_at.isoformat(" ", "milliseconds")
-    yield "size", human_size(info.size)
-    yield "records", f"{info.records.total():,}"
-    if info.start is not None and info.end is not None:
-        times = f"from {seconds(info.start)} s to {seconds(info.end)} s"
-        yield "duration", f"{human_duration(info.end - info.start)}, {times}"
-
-
-def _tables(info: Info) -> Iterator[ReportTable]:
-    yield ReportTable([">records", "class"], [(number, name) for name, number in info.records.most_common()])
-    shown = [(str(tid), name) for tid, name in islice(info.tasks.items(), SHOWN_TASKS)]
-    yield ReportTable([">task", "program"], shown, len(info.tasks) - len(shown))
+    return replace(trace.info.report(), json=_json(trace.info))
 
 
 def _json(info: Info) -> dict[str, Any]:

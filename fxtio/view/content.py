@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fxtio.errors import FxtioError
 from fxtio.exchange import by_content as exchange_by_content
-from fxtio.exchange.convert import convert
+from fxtio.exchange.convert import convert, cut_out
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
 from fxtio.io.reading import can_reopen
@@ -52,6 +52,7 @@ class Content:
         is_whole: the file is sent as it is, and not decompressed.
         size: the number of bytes, an estimate where the file has to be decompressed; None if it is not known.
         losses: what the conversion could not carry over: phrase and number.
+        is_empty: whether nothing of the trace is selected, so that there is nothing to show.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Content:
     is_whole: bool
     size: int | None
     losses: Counter[str] = field(default_factory=Counter)
+    is_empty: bool = False
 
     @property
     def length(self) -> int | None:
@@ -162,14 +164,18 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
     to, suffix = ("fxt", ".fxt") if _is_little_endian_fxt(file) else ("perfetto", ".pftrace")
     name = _safe(without_compression(Path(timeline.name).name))
     target = folder / f"shown{suffix}"
-    losses = convert(timeline, target, to=to, selection=selection)
+    if selection.is_everything:
+        losses, is_empty = convert(timeline, target, to=to), False
+    else:
+        with cut_out(timeline, selection) as part:
+            losses, is_empty = part.losses + convert(part.timeline, target, to=to), part.is_empty
     may_be_empty = losses or target.stat().st_size < _SMALL
     if may_be_empty and summary(timeline).start is None:
         raise UntimedError(
             f"{timeline.name} has no times, so no timeline of it can be shown; `fxtio top` and `fxtio tree` show it"
         )
     shown = name if name.endswith(suffix) else name + suffix
-    return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses)
+    return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses, is_empty=is_empty)
 
 
 def _is_little_endian_fxt(file: str) -> bool:

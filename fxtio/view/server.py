@@ -300,12 +300,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(block), block) if frames else block)
         except ConnectionError:
             self.close_connection = True
-            return
-        except OSError as error:
+        except OSError as error:  # the browser has to notice: there is no last chunk, or less than the length
             self.close_connection = True
             self.server.on_error(str(error))
-        if frames:
-            self.wfile.write(b"0\r\n\r\n")
+        else:
+            if frames:
+                self.wfile.write(b"0\r\n\r\n")
 
     def _stay_alive(self) -> None:
         """Send a stream of events without content until the page is closed."""

@@ -1,4 +1,4 @@
-"""Chromium as a judge: opens pages that commands serve, with no network but the machine itself, and says what happened.
+"""Chromium as a judge: opens pages, with no network but the machine itself, and says what happened.
 
 Debian's Chromium runs without a window, in a network namespace of its own (`unshare`), with the commands that serve the
 pages.  So whatever a page asks of the internet fails, and is reported.  ::
@@ -9,8 +9,8 @@ pages.  So whatever a page asks of the internet fails, and is reported.  ::
     (view,) = chromium.look([job])
     assert view.rows == [[[42]]]
 
-The pages are those of the Perfetto UI; a job begins when the UI has loaded its trace.  This module is a
-script as well, which runs in the namespace.
+Without an address, the page is that of the Perfetto UI, and a job begins when the UI has loaded its trace.  This module
+is a script as well, which runs in the namespace.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ REQUIRED = bool(os.environ.get("FXTIO_REQUIRE_CHROMIUM"))
 TIMEOUT = 300.0
 """The seconds after which a page that is not loaded, or a command that does not end, is an error."""
 
+_WIDTH, _HEIGHT = 1280, 800
 _UNSHARE = ("unshare", "--map-root-user", "--net")
 _FLAGS = (
     "--headless=new",
@@ -51,9 +52,10 @@ _FLAGS = (
     "--disable-sync",
     "--no-first-run",
     "--remote-debugging-pipe",
-    "--window-size=1280,800",
+    f"--window-size={_WIDTH},{_HEIGHT}",
 )
 _LOADED = "Boolean(window.app && app.trace && !app.isLoadingTrace)"
+_COMPLETE = 'location.href === %s && document.readyState === "complete"'
 _QUERY = """(async () => {
   const result = await app.trace.engine.query(%s);
   const rows = [];
@@ -75,18 +77,27 @@ class Job:
     """A page to look at.
 
     Attributes:
-        command: a command that prints the address of the page as its first line, and ends when the page is closed.
+        command: a command that prints the address of the page as its first line, and ends when the page is closed;
+            empty if the page needs none.
         queries: SQL for the trace that the page shows.
         scripts: expressions of JavaScript in the page; each is evaluated until its value is true.
         screenshot: the path of a picture of the page, in PNG; empty for none.
         input: a file that is the command's standard input; empty for none.
+        address: the address of the page if no command prints it, such as `file:///tmp/page.html`.
+        width: the width of the page in pixels.
+        height: its height.
+        is_dark: whether the user prefers dark colors.
     """
 
-    command: list[str]
+    command: list[str] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
     screenshot: str = ""
     input: str = ""
+    address: str = ""
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    is_dark: bool = False
 
 
 @dataclass
@@ -99,6 +110,7 @@ class View:
         refused: the addresses that the page asked for, and that its content security policy refused.
         outside: the other addresses that are not of its server.
         errors: exceptions in the page, and answers that are errors.
+        logged: what the browser logged as errors, such as violations of the content security policy, and the page.
         code: the exit status of the command.
         printed: what the command printed on standard error.
     """
@@ -108,6 +120,7 @@ class View:
     refused: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
     code: int = -1
     printed: str = ""
 
@@ -168,6 +181,7 @@ class _Browser:
         """Have what happens in a page or a worker reported, and of the workers that it starts."""
         self._send("Network.enable", session)
         self._send("Runtime.enable", session)
+        self._send("Log.enable", session)
         self._send("Target.setAutoAttach", session, autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
         self._send("Runtime.runIfWaitingForDebugger", session)
 
@@ -229,14 +243,22 @@ def _wait_for(get: Callable[[], Any], what: str) -> Any:
 def _look(browser: _Browser, job: Job, address: str) -> View:
     """Open a page, and close it."""
     browser.events.clear()
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=job.width, height=job.height, deviceScaleFactor=1, mobile=False
+    )
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if job.is_dark else "light"}
+    browser.call("Emulation.setEmulatedMedia", features=[scheme])
+    browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
     browser.call("Page.navigate", url=address)
-    _wait_for(lambda: browser.value(_LOADED), f"the page of {job.command}")
+    loaded = _COMPLETE % json.dumps(address) if job.address else _LOADED
+    _wait_for(lambda: browser.value(loaded), f"the page {address}")
     view = View()
     for script in job.scripts:
         view.values.append(_wait_for(lambda: browser.value(script), script))  # noqa: B023
     view.rows = [browser.value(_QUERY % json.dumps(query)) for query in job.queries]
     if job.screenshot:
-        browser.value("waitForPerfettoIdle(1000)")
+        if not job.address:
+            browser.value("waitForPerfettoIdle(1000)")
         Path(job.screenshot).write_bytes(base64.b64decode(browser.call("Page.captureScreenshot")["data"]))
     browser.call("Page.navigate", url="about:blank")
     _report(view, browser.events, address)
@@ -245,7 +267,8 @@ def _look(browser: _Browser, job: Job, address: str) -> View:
 
 def _report(view: View, events: Sequence[dict[str, Any]], address: str) -> None:
     """Enter in a view what the page asked for, and what failed."""
-    own = tuple(scheme + address.removeprefix("http:").split("/")[2] + "/" for scheme in ("http://", "ws://"))
+    host = address.split("/")[2]
+    own = tuple(f"{scheme}://{host}/" for scheme in ("http", "ws")) if host else (address,)
     asked: dict[str, str] = {}
     for event in events:
         parameters = event["params"]
@@ -261,6 +284,10 @@ def _report(view: View, events: Sequence[dict[str, Any]], address: str) -> None:
             view.errors.append(f"{parameters['response']['status']} {parameters['response']['url']}")
         elif event["method"] == "Runtime.exceptionThrown":
             view.errors.append(json.dumps(parameters["exceptionDetails"]))
+        elif event["method"] == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+            view.logged.append(parameters["entry"]["text"])
+        elif event["method"] == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert"):
+            view.logged.append(json.dumps(parameters["args"]))
     view.outside += asked.values()
 
 
@@ -298,12 +325,17 @@ def _served(job: Job) -> Iterator[tuple[str, Callable[[], tuple[int, str]]]]:
             server.stdout.close()
 
 
+def _nothing() -> tuple[int, str]:
+    """Return the exit status of no command, and what it printed."""
+    return 0, ""
+
+
 def _main() -> None:
     """Do the jobs on standard input, in this namespace."""
     jobs = [Job(**job) for job in json.load(sys.stdin)]
     _has_loopback()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, contextlib.ExitStack() as stack:
-        served = [stack.enter_context(_served(job)) for job in jobs]
+        served = [stack.enter_context(_served(job)) if job.command else (job.address, _nothing) for job in jobs]
         browser = _Browser(str(Path(folder, "profile")))
         stack.callback(browser.close)
         views = [_look(browser, job, address) for job, (address, _) in zip(jobs, served, strict=True)]

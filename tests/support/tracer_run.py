@@ -23,6 +23,9 @@ if OUT:
     fxtio.start(OUT, **OPTIONS)
 """
 
+INTERPRETER = os.environ.get("FXTIO_TEST_INTERPRETER", sys.executable)
+"""What runs the programs: another build of the interpreter of the tests, such as a free-threaded one."""
+
 Done = subprocess.CompletedProcess[str]
 
 
@@ -31,7 +34,7 @@ def run(
 ) -> Done:
     """Run a program that knows OUT and OPTIONS; with `start` it is recorded from its first line on, if OUT is given."""
     program = PRELUDE + (START if start else "") + textwrap.dedent(source)
-    command = [sys.executable, "-P", "-c", program, str(output), repr(options)]
+    command = [INTERPRETER, "-P", "-c", program, str(output), repr(options)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as process:
         try:

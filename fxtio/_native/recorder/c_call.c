@@ -7,20 +7,19 @@
 #include "call.h"
 #include "code.h"
 
-CFunction c_call_cache[C_CALL_CACHE_SIZE];
 static PyObject *c_hook; /* returns the site of a callable, or None; NULL if no C function is recorded */
-static PyObject *sites;  /* dict: (definition, function, name), as numbers, to site or None */
+static PyObject *sites;  /* dict: (definition, function, name), as numbers, to site or None; NULL before the first */
 
-/* Forget all sites. */
-void c_call_clear(void) {
-    memset(c_call_cache, 0, sizeof c_call_cache);
-    Py_CLEAR(sites);
+/* Forget all sites, in a stopped world, in which the caches of code and C functions are emptied, too. */
+void c_call_clear(Trash *trash) {
+    TRASH(trash, sites);
 }
 
-/* Set the function that is asked for the sites of C functions; None for no function. */
-void c_call_set_hook(PyObject *hook) {
-    c_call_clear();
-    Py_XSETREF(c_hook, hook == Py_None ? NULL : Py_NewRef(hook));
+/* Set the function that is asked for the sites of C functions, in a stopped world; None for no function. */
+void c_call_set_hook(PyObject *hook, Trash *trash) {
+    c_call_clear(trash);
+    trash_add(trash, c_hook);
+    c_hook = hook == Py_None ? NULL : Py_NewRef(hook);
 }
 
 /* Ask the hook for the site of a callable.  Returns None also if the hook fails, NULL if the recording has ended. */
@@ -40,23 +39,43 @@ static PyObject *ask_hook(PyObject *callable) {
     return NULL;
 }
 
+/* Return the dict of sites, a new reference, NULL without memory. */
+static PyObject *sites_dict(void) {
+    guard_lock();
+    PyObject *dict = Py_XNewRef(sites);
+    guard_unlock();
+    if (dict || !(dict = PyDict_New()))
+        return dict;
+    guard_lock();
+    PyObject *own = dict;
+    if (sites) /* another thread has made it meanwhile */
+        dict = Py_NewRef(sites);
+    else
+        sites = Py_NewRef(dict);
+    guard_unlock();
+    if (dict != own)
+        Py_DECREF(own);
+    return dict;
+}
+
 /* Find or ask for the site of a callable, and put it in an entry of the cache.  Returns NULL if that is impossible
  * now. */
-static CFunction *fill_entry(PyObject *callable, const PyMethodDef *definition, CFunction *entry) {
+static CFunction *fill_entry(PyObject *callable, const PyMethodDef *definition) {
     PyCFunction function = definition->ml_meth;
     const char *name = definition->ml_name;
+    State *state = thread_state();
     PyObject *key = Py_BuildValue("KKK", (unsigned long long)(uintptr_t)definition,
                                   (unsigned long long)(uintptr_t)function, (unsigned long long)(uintptr_t)name);
-    PyObject *site = NULL;
-    if (key && (sites || (sites = PyDict_New())))
-        site = Py_XNewRef(PyDict_GetItemWithError(sites, key));
-    if (key && sites && !site && (site = ask_hook(callable)) && (!sites || PyDict_SetItem(sites, key, site)))
-        Py_CLEAR(site);
+    PyObject *dict = state && key ? sites_dict() : NULL, *site = dict ? PyDict_GetItemWithError(dict, key) : NULL, *answer;
+    if (dict && !site && (answer = ask_hook(callable))) {
+        site = PyDict_SetDefault(dict, key, answer); /* another thread may have been faster */
+        Py_DECREF(answer);
+    }
+    CFunction *entry = site && dict == sites ? c_call_entry(state, definition) : NULL;
+    if (entry) /* the dict has a reference */
+        *entry = (CFunction){definition, function, name, NOT_RECORDED, site == Py_None ? NULL : (Site *)site};
     Py_XDECREF(key);
-    if (!site)
-        return NULL;
-    *entry = (CFunction){definition, function, name, NOT_RECORDED, site == Py_None ? NULL : (Site *)site};
-    Py_DECREF(site); /* the dict has a reference */
+    Py_XDECREF(dict);
     return entry;
 }
 
@@ -65,10 +84,10 @@ static Site *site_of_callable(PyObject *callable) {
     const PyMethodDef *definition = c_call_definition(callable);
     if (!definition || !c_hook || !session.active || current->paused)
         return NULL;
-    CFunction *entry = c_call_entry(definition);
+    CFunction *entry = c_call_entry(current, definition);
     if (UNLIKELY(!c_call_is_of(entry, definition))) {
         SavedError error = error_save();
-        entry = fill_entry(callable, definition, entry);
+        entry = fill_entry(callable, definition);
         error_restore_unless_escaped(error);
     }
     return entry ? entry->site : NULL;
@@ -79,18 +98,19 @@ enum Answer { NO, YES, UNKNOWN_NOW };
 
 /* Return whether calls within a code object are recorded. */
 static inline enum Answer is_recorded(PyObject *code) {
-    if (LIKELY(code_cache_entry(code)->code == code))
+    if (LIKELY(code_cache_entry(current, code)->code == code))
         return YES;
-    const CodeInfo *info = code_info_or_ask(code);
-    return !info ? UNKNOWN_NOW : info->site || info->is_decorated ? YES : NO;
+    CodeInfo *info = code_info_or_ask(code);
+    enum Answer answer = !info ? UNKNOWN_NOW : info->site || info->is_decorated ? YES : NO;
+    Py_XDECREF((PyObject *)info);
+    return answer;
 }
 
 /* Let further events of a C function be recorded in the simplest way, if that is possible. */
 static void note_ready(PyObject *callable, const Site *site) {
     const PyMethodDef *definition = c_call_definition(callable);
-    CFunction *entry = c_call_entry(definition);
-    if (c_call_is_of(entry, definition) && entry->site == site && site->generation == session.generation &&
-        site->is_fast)
+    CFunction *entry = c_call_entry(current, definition);
+    if (c_call_is_of(entry, definition) && entry->site == site && site_is_simple(site))
         entry->refs = site->refs;
 }
 

@@ -5,22 +5,8 @@
 #include "call.h"
 #include "code.h"
 
-enum { C_CALL_CACHE_SIZE = 1024 };
-
-/* How a C function is recorded. */
-typedef struct {
-    const PyMethodDef *definition;
-    PyCFunction function;
-    const char *name;
-    uint64_t refs; /* the names in the header of its events; NOT_RECORDED before its first one, and if the record is not
-                    * of the simplest kind */
-    Site *site;    /* borrowed; NULL for what is not recorded */
-} CFunction;
-
-extern HIDDEN CFunction c_call_cache[C_CALL_CACHE_SIZE];
-
-HIDDEN void c_call_set_hook(PyObject *hook);
-HIDDEN void c_call_clear(void);
+HIDDEN void c_call_set_hook(PyObject *hook, Trash *trash);
+HIDDEN void c_call_clear(Trash *trash);
 HIDDEN int c_call_begin(PyObject *code, PyObject *callable, const void *frame);
 HIDDEN void c_call_end(PyObject *code, PyObject *callable, const void *frame);
 
@@ -33,8 +19,8 @@ static inline const PyMethodDef *c_call_definition(PyObject *callable) {
 }
 
 /* Return the entry of the cache in which a C function may be. */
-static inline CFunction *c_call_entry(const PyMethodDef *definition) {
-    return &c_call_cache[((uintptr_t)definition >> 5) % C_CALL_CACHE_SIZE];
+static inline CFunction *c_call_entry(const State *state, const PyMethodDef *definition) {
+    return &caches_of(state)->c_functions[((uintptr_t)definition >> 5) % C_CALL_CACHE_SIZE];
 }
 
 /* Return whether an entry is that of a definition. */
@@ -54,11 +40,11 @@ static inline __attribute__((always_inline)) int c_call_record_fast(State *state
                                                                     PyObject *callable, enum EventKind kind,
                                                                     const void *frame) {
     const PyMethodDef *definition = c_call_definition(callable);
-    if (UNLIKELY(code_cache_entry(code)->code != code))
+    if (UNLIKELY(code_cache_entry(state, code)->code != code))
         return 0;
     if (!definition)
         return 1;
-    const CFunction *entry = c_call_entry(definition);
+    const CFunction *entry = c_call_entry(state, definition);
     return LIKELY(c_call_is_of(entry, definition) && entry->refs != NOT_RECORDED) &&
            call_record_fast(state, has_counter, entry->refs, kind, c_call_key(frame));
 }

@@ -8,13 +8,16 @@
  *
  *   layout       the constants of the format, generated from fxtio/fxt/layout.py
  *   common       this header
+ *   guard        what keeps threads apart
+ *   cache        what is remembered of the program: call sites, code, C functions, tasks
  *   session      settings and counters of the present recording, the clock
  *   chunk        how records and filler lie in the pages that a thread fills
  *   file         the file of the recording: where its chunks lie, and how they get there
  *   definition   the region of strings and threads in front of the file
  *   thread       the state of each thread, and room for its records
  *   strand       greenlets: each records to a track of its own
- *   site         texts, and call sites: the common part of all events of one place in the program
+ *   text         texts: as UTF-8, cut to size, and in the string table
+ *   site         call sites: the common part of all events of one place in the program
  *   event        events and log records
  *   operation    whole calls of coroutines that are open, and flows that lead to tasks
  *   known_task   what is known of tasks of asyncio whose coroutines are not recorded
@@ -33,8 +36,7 @@
  *   order        records of finished files: without fillers, in the order of time
  *   module       the module object, begin and end of a recording
  *
- * All functions need the interpreter lock, which is what keeps threads apart; there is no other lock.  A free-threaded
- * interpreter turns the lock on when it loads this module, which does not declare that it could do without. */
+ * All functions need a thread that is attached to the interpreter; guard.h says what keeps threads apart. */
 #ifndef FXTIO_COMMON_H
 #define FXTIO_COMMON_H
 

@@ -21,7 +21,7 @@ void definition_start(uint64_t begin, uint64_t end) {
 
 /* Write a definition, a record of `size` bytes.  Returns -1 if there is no room: then texts go inline. */
 int definition_write(const void *record, size_t size) {
-    static uint64_t image[MAX_RECORD_WORDS + 1]; /* not on the stack, which may be small; the GIL is held */
+    static uint64_t image[MAX_RECORD_WORDS + 1]; /* not on the stack, which may be small; the lock is held */
     uint64_t words = size / 8, block, rest, offset = region.next;
     if (!words || words > MAX_RECORD_WORDS)
         return -1;

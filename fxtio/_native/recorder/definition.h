@@ -3,7 +3,7 @@
 #ifndef FXTIO_DEFINITION_H
 #define FXTIO_DEFINITION_H
 
-#include "common.h"
+#include "guard.h"
 
 HIDDEN void definition_start(uint64_t begin, uint64_t end);
 HIDDEN int definition_write(const void *record, size_t size);

@@ -295,7 +295,7 @@ typedef struct {
 
 /* Return where a function is defined, if the event is the one that says so: the first one of the function. */
 static Place place_of(const Site *site, enum EventKind kind, const Content *content) {
-    if (LIKELY(site->has_place) || kind != session.place_kind || content->count + 2 > MAX_ARGUMENTS)
+    if (LIKELY(READ(site->has_place)) || kind != session.place_kind || content->count + 2 > MAX_ARGUMENTS)
         return (Place){0, 0, 0};
     return (Place){text_slot(file_name), text_slot(line_name), text_slot(site->file)};
 }
@@ -315,21 +315,14 @@ static unsigned write_place(uint64_t **next, const uint64_t *end, Place place, c
     return 0;
 }
 
-/* Note that the place of a function is recorded.  In a ring it is recorded again before it can be overwritten. */
-static void note_place(Site *site) {
-    site_set_place_recorded(site, 1);
-    if (session.objects.placed && PyList_Append(session.objects.placed, (PyObject *)site))
-        PyErr_Clear();
-}
-
 /* Write an event, on a fresh page if it does not fit on this one; arguments that do not fit there either are left
  * out. */
 static int write_event(Site *site, enum EventKind kind, const Content *content) {
     enum { WITHOUT_ARGUMENTS = 5 }; /* words: header, time, two of a thread, an id */
     State *state = current;
+    const Place place = place_of(site, kind, content);
     const unsigned name_words = (unsigned)words_of(content->name.size);
     uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->inline_words + name_words), *next;
-    const Place place = place_of(site, kind, content);
     const unsigned id_words = content->id != NULL;
     Tally tally;
     if (!record)
@@ -342,11 +335,11 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
             return 0;
         }
         next = write_names(record + 2, state, site, content->name);
-        session.dropped_arguments += write_arguments(&next, state->page_end - id_words, content, &tally);
+        count_more(&session.dropped_arguments, write_arguments(&next, state->page_end - id_words, content, &tally));
         write_place(&next, state->page_end - id_words, place, site, &tally);
     }
-    session.cut_texts += site->cut_names + tally.cut_texts;
-    session.inline_names += site->inline_names + tally.inline_names;
+    count_more(&session.cut_texts, site->cut_names + tally.cut_texts);
+    count_more(&session.inline_names, site->inline_names + tally.inline_names);
     if (content->id)
         *next++ = *content->id;
     record[1] = next_tick(state);
@@ -356,8 +349,8 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
     if (name_words)
         refs += (STRING_REF_INLINE_UNIT + content->name.size) * EVENT_NAME_UNIT;
     commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + refs);
-    if (UNLIKELY(!site->has_place) && kind == session.place_kind)
-        note_place(site);
+    if (UNLIKELY(!READ(site->has_place)) && kind == session.place_kind)
+        site_note_place(site);
     return 1;
 }
 
@@ -384,7 +377,7 @@ int record_event_named(Site *site, enum EventKind kind, Text name, PyObject *con
     SavedError error = error_save(); /* a signal handler may have raised meanwhile */
     int recorded = is_ready(site) && write_event(site, kind, &(Content){count, site->key_refs, keys, simple, id, name});
     if (recorded && values)
-        session.dropped_arguments += site->excess_keys;
+        count_more(&session.dropped_arguments, site->excess_keys);
     for (unsigned index = 0; index < count; index++)
         Py_XDECREF(simple[index]);
     Py_DECREF(site);
@@ -454,7 +447,7 @@ int record_log(PyObject *message) {
         uint64_t *end = text_write(write_identity(record + 2, state), text, size);
         size_t words = (size_t)(end - record);
         uint64_t thread_ref = state->identity.thread_ref / EVENT_THREAD_UNIT * LOG_THREAD_UNIT;
-        session.cut_texts += size < whole;
+        count_more(&session.cut_texts, size < whole);
         record[1] = next_tick(state);
         commit(state, record, words, LOG_HEADER + words * SIZE_UNIT + size * LOG_SIZE_UNIT + thread_ref);
     }

@@ -39,25 +39,20 @@ static int is_ours(void) {
 }
 
 /* Take over an open file that ends at `end`.  With a `ring`, full chunks of so many bytes are kept and then
- * overwritten.  Returns -1 with an exception set on failure. */
+ * overwritten.  Returns -1 with errno set on failure. */
 int file_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
     struct stat status;
     memset(&file, 0, sizeof file);
-    if (fstat(fd, &status)) {
-        PyErr_SetFromErrno(PyExc_OSError);
+    if (fstat(fd, &status))
         return -1;
-    }
     file.fd = fd;
     file.device = status.st_dev;
     file.inode = status.st_ino;
     file.begin = file.end = end;
     file.limit = limit ? limit : UINT64_MAX;
     file.ring_capacity = (ring + CHUNK_BYTES - 1) / CHUNK_BYTES;
-    if (ring && !(file.ring = calloc(file.ring_capacity, sizeof(uint64_t)))) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
+    file.ring = calloc(file.ring_capacity + 1, sizeof(uint64_t));
+    return file.ring ? 0 : -1;
 }
 
 /* Give back the room that was reserved and not used.  If that fails, the file merely occupies more of the disk. */

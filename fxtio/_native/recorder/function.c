@@ -69,17 +69,6 @@ static int record_with_locals(Site *site, enum EventKind kind, PyObject *names, 
     return is_recorded;
 }
 
-/* Put code in the cache of the fast path if it can be recorded in the simplest way. */
-static void cache_code(const CodeInfo *info) {
-    if (!info->is_decorated && info->generation != session.generation)
-        return; /* another recording has begun meanwhile, which may leave it out */
-    if (!info->site || info->site->generation != session.generation || !info->site->is_fast)
-        return;
-    if (info->names || info->with_result || info->is_coroutine || call_limits_exist())
-        return;
-    *code_cache_entry(info->code) = (CachedCode){info->code, info->site->refs};
-}
-
 /* Record the begin of a call or slice, within the limits, and the flows that end there. */
 static void record_begin(const CodeInfo *info, Site *site, int is_first, const void *frame) {
     int is_recorded = 0;
@@ -103,23 +92,25 @@ static void record_begin(const CodeInfo *info, Site *site, int is_first, const v
         call_push_site(current, frame, site, is_recorded);
 }
 
-/* Python code of the tracer, and other threads meanwhile, may run in this and in end_slow(): the site is kept alive. */
+/* Python code of the tracer, and other threads meanwhile, may run in this and in end_slow(): the info keeps the site
+ * alive. */
 static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first, const void *frame) {
     CodeInfo *info = code_info_or_ask(code);
-    if (!info || !session.active || current->paused)
+    if (!info)
         return 1;
-    if (!info->site)
-        return 0;
-    Site *site = (Site *)Py_NewRef(info->site);
-    record_begin(info, site, is_first, frame);
-    cache_code(info);
-    Py_DECREF(site);
-    return 1;
+    int is_recorded = info->site != NULL, is_now = session.active && !current->paused;
+    if (is_recorded && is_now) {
+        record_begin(info, info->site, is_first, frame);
+        if (!call_limits_exist())
+            code_cache(info);
+    }
+    Py_DECREF((PyObject *)info);
+    return is_recorded || !is_now;
 }
 
 /* Record the begin or end of a call of cached code.  Returns whether it was recorded. */
 static inline int record_cached(PyObject *code, enum EventKind kind, const void *frame) {
-    const CachedCode *entry = code_cache_entry(code);
+    const CachedCode *entry = code_cache_entry(current, code);
     return LIKELY(entry->code == code) && call_record_fast(current, session.has_counter, entry->refs, kind, frame);
 }
 
@@ -178,17 +169,15 @@ static void record_slice_end(const CodeInfo *info, Site *site, const Ending *end
 /* Record the end of a call or slice of code that is not cached.  Returns 0 if the code is not recorded. */
 static __attribute__((noinline)) int end_slow(PyObject *code, const Ending *ending) {
     CodeInfo *info = code_info(code);
-    if (UNLIKELY(!info || !session.active || current->paused)) {
-        if (ending->is_last)
-            operation_end(ending->frame); /* the frame may soon be that of another call */
+    if (UNLIKELY(!info || !session.active || current->paused) && ending->is_last)
+        operation_end(ending->frame); /* the frame may soon be that of another call */
+    if (UNLIKELY(!info))
         return 1;
-    }
-    if (!info->site)
-        return 0;
-    Site *site = (Site *)Py_NewRef(info->site);
-    record_slice_end(info, site, ending);
-    Py_DECREF(site);
-    return 1;
+    int is_recorded = info->site != NULL, is_now = session.active && !current->paused;
+    if (is_recorded && is_now)
+        record_slice_end(info, info->site, ending);
+    Py_DECREF((PyObject *)info);
+    return is_recorded || !is_now;
 }
 
 /* Record the end of a call, or of a slice of it that is not the last.  Returns 0 if the code is not recorded. */
@@ -225,7 +214,7 @@ static inline PyObject *none_or_disable(int is_recorded) {
 static inline __attribute__((always_inline)) int record_usual(PyObject *code, enum EventKind kind) {
     State *state = current;
     const PyThreadState *thread = state->python_thread;
-    const CachedCode *entry = code_cache_entry(code);
+    const CachedCode *entry = code_cache_entry(state, code);
     return LIKELY(thread && session.has_counter && entry->code == code) &&
            call_record_fast(state, 1, entry->refs, kind, call_frame_of(thread));
 }
@@ -367,7 +356,7 @@ static PyObject *watch(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "names must be a tuple with a name for each of the site's keys");
         return NULL;
     }
-    return code_set_info(code, site, names, with_result, 1) ? Py_NewRef(Py_None) : NULL;
+    return code_watch(code, site, names, with_result) ? NULL : Py_NewRef(Py_None);
 }
 
 /* functions(hook, c_hook, max_depth, min_ticks): set which code and which C functions are recorded, and the limits. */
@@ -382,10 +371,14 @@ static PyObject *functions(PyObject *module, PyObject *args) {
     has_c_hook = c_hook != Py_None;
 #endif
     limits.min_ticks = min_ticks;
+    Trash trash = {0};
+    world_stop();
     call_limits = limits;
     session.place_kind = min_ticks ? EVENT_END : EVENT_BEGIN; /* begins of short calls are taken back */
-    code_set_hook(hook);
-    c_call_set_hook(c_hook);
+    code_set_hook(hook, &trash);
+    c_call_set_hook(c_hook, &trash);
+    world_start();
+    trash_empty(&trash);
     Py_RETURN_NONE;
 }
 
@@ -403,22 +396,17 @@ PyMethodDef function_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Forget what is known of code and C functions, as the session changes. */
-void function_clear(void) {
-    code_cache_clear();
-    c_call_clear();
+/* Forget what is known of the program, as the session changes, in a stopped world. */
+void function_clear(Trash *trash) {
+    code_cache_clear(trash);
+    c_call_clear(trash);
     task_forget();
 }
 
-/* Have the places of all functions recorded again: half of the ring is full since the last time. */
-static void renew_places(void) {
-    PyObject *placed = session.objects.placed;
-    code_cache_clear();
-    for (Py_ssize_t index = 0; placed && index < PyList_GET_SIZE(placed); index++)
-        site_set_place_recorded((Site *)PyList_GET_ITEM(placed, index), 0);
-    session.objects.placed = placed ? PyList_New(0) : NULL;
-    PyErr_Clear();
-    Py_XDECREF(placed);
+/* Have the places of all functions recorded again, in a stopped world: half of the ring is full since the last time. */
+static void renew_places(Trash *trash) {
+    code_cache_clear(trash);
+    sites_forget_places(trash);
 }
 
 /* Make the callbacks.  Returns -1 with an exception set on failure. */

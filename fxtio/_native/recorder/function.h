@@ -2,10 +2,10 @@
 #ifndef FXTIO_FUNCTION_H
 #define FXTIO_FUNCTION_H
 
-#include "common.h"
+#include "guard.h"
 
 HIDDEN extern PyMethodDef function_methods[];
 HIDDEN int function_init(PyObject *module);
-HIDDEN void function_clear(void);
+HIDDEN void function_clear(Trash *trash);
 
 #endif

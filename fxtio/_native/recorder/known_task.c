@@ -1,109 +1,127 @@
-/* What is known of tasks whose coroutines are not recorded: a table by address.  Entries of tasks that have been freed are dropped as it grows. */
+/* What is known of tasks whose coroutines are not recorded: a table by address.  Entries of tasks that have been freed are dropped as it grows.
+ *
+ * Weak references may be looked at and dropped only where the table may be emptied meanwhile, as when another thread ends
+ * the recording: then it is looked at again. */
 #include "known_task.h"
 
-static struct {
-    KnownTask *entries;
-    size_t mask, used; /* a power of two less 1; entries that are not free */
-} table;
-
-/* Return whether an entry is that of an object which is still there. */
-static int is_alive(const KnownTask *entry) {
+/* Return the object that a weak reference refers to, a new reference, or NULL if that has been freed.  It may be the last
+ * reference. */
+static PyObject *referent(PyObject *reference) {
 #if PY_VERSION_HEX >= 0x030D0000
-    PyObject *object;
-    if (PyWeakref_GetRef(entry->reference, &object) <= 0)
-        return 0;
-    Py_DECREF(object); /* not the last reference: the caller of known_task() has one, or other code that runs later */
-    return object == entry->task;
+    PyObject *object = NULL;
+    return PyWeakref_GetRef(reference, &object) > 0 ? object : NULL;
 #else
-    return PyWeakref_GET_OBJECT(entry->reference) == entry->task;
+    PyObject *object = PyWeakref_GET_OBJECT(reference);
+    return object == Py_None ? NULL : Py_NewRef(object);
 #endif
 }
 
-/* Drop what an entry holds. */
-static void release(KnownTask *entry) {
-    Py_CLEAR(entry->reference);
-    PyMem_RawFree(entry->flows);
-    entry->flows = NULL;
+/* Return the entry of a task, or the free one where it would be. */
+static KnownTask *find(const TaskTable *table, PyObject *task) {
+    size_t place = ((uintptr_t)task >> 4) * 0x9E3779B97F4A7C15u >> 20 & table->mask;
+    while (table->entries[place].task && table->entries[place].task != task)
+        place = (place + 1) & table->mask;
+    return &table->entries[place];
 }
 
-/* Return the entry of a task, or the free one where it would be. */
-static KnownTask *find(PyObject *task) {
-    size_t place = ((uintptr_t)task >> 4) * 0x9E3779B97F4A7C15u >> 20 & table.mask;
-    while (table.entries[place].task && table.entries[place].task != task)
-        place = (place + 1) & table.mask;
-    return &table.entries[place];
+/* Return the entry of a task, or NULL if it has none. */
+static KnownTask *find_known(const TaskTable *table, PyObject *task) {
+    KnownTask *entry = table->entries ? find(table, task) : NULL;
+    return entry && entry->task ? entry : NULL;
+}
+
+/* Make a table of the entries of another one whose tasks are still there, of which `objects` has references.  Returns an
+ * empty table without memory. */
+static TaskTable copy_alive(const TaskTable *old, PyObject *const *objects) {
+    enum { FIRST_ROOM = 64 };
+    size_t old_room = old->entries ? old->mask + 1 : 0, room = FIRST_ROOM;
+    TaskTable table = {NULL, 0, 0};
+    for (size_t index = 0; index < old_room; index++)
+        table.used += old->entries[index].task && objects[index] == old->entries[index].task;
+    while (room < 4 * table.used)
+        room *= 2;
+    if (!(table.entries = PyMem_RawCalloc(room, sizeof *table.entries)))
+        return (TaskTable){NULL, 0, 0};
+    table.mask = room - 1;
+    for (size_t index = 0; index < old_room; index++)
+        if (old->entries[index].task && objects[index] == old->entries[index].task) {
+            *find(&table, old->entries[index].task) = old->entries[index];
+            old->entries[index] = (KnownTask){0};
+        }
+    return table;
 }
 
 /* Make room, and drop the entries of tasks that have been freed.  Returns -1 without memory. */
-static int make_room(void) {
-    enum { FIRST_ROOM = 64 };
-    KnownTask *old = table.entries;
-    size_t old_room = old ? table.mask + 1 : 0, alive = 0, room = FIRST_ROOM;
-    for (size_t index = 0; index < old_room; index++)
-        alive += old[index].task && is_alive(&old[index]);
-    while (room < 4 * alive)
-        room *= 2;
-    KnownTask *entries = PyMem_RawCalloc(room, sizeof *entries);
-    if (!entries)
+static int make_room(Caches *caches) {
+    TaskTable old = caches->tasks, table = {NULL, 0, 0};
+    size_t old_room = old.entries ? old.mask + 1 : 0;
+    PyObject **objects = PyMem_RawCalloc(old_room + 1, sizeof *objects);
+    uint64_t generation = session.generation;
+    Trash trash = {0};
+    if (!objects)
         return -1;
-    table.entries = entries;
-    table.mask = room - 1;
-    table.used = 0;
+    caches->tasks = table; /* nobody else has it now */
+    for (size_t index = 0; index < old_room; index++)
+        if (old.entries[index].task)
+            objects[index] = referent(old.entries[index].reference);
+    if (session.generation == generation)
+        caches->tasks = table = copy_alive(&old, objects);
     for (size_t index = 0; index < old_room; index++) {
-        if (!old[index].task)
-            continue;
-        if (is_alive(&old[index])) {
-            *find(old[index].task) = old[index];
-            table.used++;
-        } else
-            release(&old[index]);
+        trash_add(&trash, old.entries[index].reference);
+        PyMem_RawFree(old.entries[index].flows);
+        trash_add(&trash, objects[index]);
     }
-    PyMem_RawFree(old);
-    return 0;
+    PyMem_RawFree(old.entries);
+    PyMem_RawFree(objects);
+    trash_empty(&trash);
+    return table.entries ? 0 : -1;
 }
 
-/* Return a weak reference to a task, NULL without an exception on failure.
- *
- * There may be very many tasks.  A new reference refers to nothing that the garbage collector must see, so the collector
- * need not visit it. */
-static PyObject *reference_to(PyObject *task) {
-    PyObject *reference = PyWeakref_NewRef(task, NULL);
-    if (!reference)
-        PyErr_Clear();
-    else if (Py_REFCNT(reference) == 1)
-        PyObject_GC_UnTrack(reference);
-    return reference;
+/* Let a task have a new entry. */
+static void add(TaskTable *table, PyObject *task, PyObject *reference) {
+    KnownTask *entry = find(table, task), old = *entry;
+    table->used += !entry->task;
+    *entry = (KnownTask){.task = task, .reference = reference};
+    PyMem_RawFree(old.flows);
+    Py_XDECREF(old.reference);
 }
 
-/* Return what is known of a task, or NULL if that is nothing. */
+/* Return what a table knows of a task that is there, or NULL. */
+static KnownTask *find_alive(const TaskTable *table, PyObject *task) {
+    KnownTask *entry = find_known(table, task);
+    if (!entry)
+        return NULL;
+    PyObject *reference = Py_NewRef(entry->reference), *object = referent(reference);
+    Py_XDECREF(object);
+    Py_DECREF(reference);
+    return object == task ? find_known(table, task) : NULL;
+}
+
+/* Return what is known of a task, valid until the next call, or NULL if that is nothing. */
 KnownTask *known_task_if_any(PyObject *task) {
-    KnownTask *entry = table.used ? find(task) : NULL;
-    return entry && entry->task && is_alive(entry) ? entry : NULL;
+    State *state = thread_state();
+    return state ? find_alive(&caches_of(state)->tasks, task) : NULL;
 }
 
 /* Return what is known of a task, valid until the next call.  Returns NULL without memory, or if there are no weak
  * references to such a task. */
 KnownTask *known_task(PyObject *task) {
-    KnownTask *entry = known_task_if_any(task);
+    State *state = thread_state();
+    TaskTable *table = state ? &caches_of(state)->tasks : NULL;
+    KnownTask *entry = table ? find_alive(table, task) : NULL;
     if (entry)
         return entry;
-    PyObject *reference = reference_to(task);
-    if (!reference || ((!table.entries || 2 * table.used >= table.mask) && make_room())) {
-        Py_XDECREF(reference);
+    PyObject *reference = table ? PyWeakref_NewRef(task, NULL) : NULL;
+    if (!reference) {
+        PyErr_Clear();
         return NULL;
     }
-    entry = find(task); /* a garbage collection may have run other code */
-    release(entry);
-    table.used += !entry->task;
-    *entry = (KnownTask){.task = task, .reference = reference};
-    return entry;
-}
-
-/* Forget all tasks. */
-void known_tasks_forget(void) {
-    size_t room = table.entries ? table.mask + 1 : 0;
-    for (size_t index = 0; index < room; index++)
-        release(&table.entries[index]);
-    PyMem_RawFree(table.entries);
-    memset(&table, 0, sizeof table);
+    if ((table->entries && 2 * table->used < table->mask) || !make_room(caches_of(state))) {
+        if (table->entries) {
+            add(table, task, reference);
+            return find_known(table, task);
+        }
+    }
+    Py_DECREF(reference);
+    return NULL;
 }

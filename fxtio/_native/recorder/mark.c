@@ -163,7 +163,7 @@ static PyObject *item_or_none(PyObject *dict, const char *key) {
  * is a callback for gc.callbacks.  It is in C because an exception that Python code raises in such a callback is
  * lost: an interrupt that comes meanwhile, or a full stack. */
 static PyObject *collection(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    static uint64_t begin_generation; /* the session in which the present collection began; 0 if it was not recorded */
+    static THREAD_LOCAL uint64_t begin_generation; /* the session in which the present collection began; 0 if it was not recorded */
     (void)module;
     if (count != 4 || !Py_IS_TYPE(args[0], &SiteType) || !Py_IS_TYPE(args[1], &SiteType) || !PyDict_Check(args[3]) ||
         !PyUnicode_Check(args[2]) || ((Site *)args[0])->count != 1 || ((Site *)args[1])->count != 2) {

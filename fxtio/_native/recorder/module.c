@@ -11,8 +11,11 @@
 #include "span.h"
 #include "strand.h"
 #include "task.h"
+#include "text.h"
 #include "thread.h"
 #include "traced.h"
+
+#include <errno.h>
 
 /* ---- Begin and end of a recording. ---- */
 
@@ -41,31 +44,61 @@ static int plain_set(PyObject *texts, PyObject **result) {
     return failed || PyErr_Occurred() ? -1 : 0;
 }
 
-/* Release the threads' chunks and the file. */
-static void stop_writing(void) {
-    threads_stop();
+/* Release the threads' chunks and the file, and forget what was looked up for the recording. */
+static void stop_writing(Trash *trash) {
+    threads_stop(trash);
+    texts_stop(trash);
     file_stop();
 }
 
-/* Prepare to write to a file.  Returns -1 with an exception set on failure. */
-static int start_writing(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
-    if (session.active) {
-        PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
-        return -1;
-    }
-    stop_writing(); /* after a fork, this releases what the parent process had */
-    return threads_start() || file_start(fd, end, limit, ring) ? -1 : 0;
+/* Forget what is known of the program. */
+static void forget_program(Trash *trash) {
+    threads_clear_caches(caches_clear, trash);
+    function_clear(trash);
 }
 
-/* Begin to record, with these objects. */
-static void begin(SessionObjects objects) {
+/* The settings of a recording that are not Python objects. */
+typedef struct {
+    uint64_t definitions, end, limit, ring, base, step, slow;
+    int fd, has_counter;
+} Settings;
+
+enum Outcome { BEGUN, RUNS_ALREADY, NO_MEMORY, NO_FILE };
+
+/* Begin to record, in a stopped world; `blank` and `objects` are taken over if that succeeds. */
+static enum Outcome begin(const Settings *settings, SessionObjects objects, uint64_t *blank, Trash *trash) {
+    if (session.active)
+        return RUNS_ALREADY;
+    stop_writing(trash); /* after a fork, this releases what the parent process had */
+    if (texts_start())
+        return NO_MEMORY;
+    if (file_start(settings->fd, settings->end, settings->limit, settings->ring))
+        return NO_FILE;
+    threads_start(blank);
+    definition_start(settings->definitions, settings->end);
+    session.has_counter = settings->has_counter;
+    session.base = settings->base;
+    session.min_step = settings->step;
+    session.slow_ticks = settings->slow ? settings->slow : UINT64_MAX;
     session.lost = session.lost_since = 0;
     session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
     session.generation++;
     session.place_kind = EVENT_BEGIN;
-    function_clear();
+    function_clear(trash);
     session.active = 1;
-    session_set_objects(objects);
+    session_set_objects(objects, trash);
+    return BEGUN;
+}
+
+/* Raise what an outcome calls for.  Returns NULL. */
+static PyObject *raise(enum Outcome outcome) {
+    if (outcome == RUNS_ALREADY)
+        PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
+    else if (outcome == NO_FILE)
+        PyErr_SetFromErrno(PyExc_OSError);
+    else
+        PyErr_NoMemory();
+    return NULL;
 }
 
 /* start(*, fd, ...): begin to record to an open file that has the first records and room for definitions.
@@ -83,60 +116,72 @@ static void begin(SessionObjects objects) {
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only", "without",
                             "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", "interrupt_hook", NULL};
-    int fd, has_counter;
-    unsigned long long definitions, end, limit, ring, base, step, slow;
+    Settings settings;
+    Trash trash = {0};
     PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook, *interrupt_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOKOO", names, &fd, &definitions, &end, &limit, &ring,
-                                     &has_counter, &base, &step, &only, &without, &thread_hook, &value_hook, &task_hook,
-                                     &slow, &slow_hook, &interrupt_hook))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOKOO", names, &settings.fd, &settings.definitions,
+                                     &settings.end, &settings.limit, &settings.ring, &settings.has_counter,
+                                     &settings.base, &settings.step, &only, &without, &thread_hook, &value_hook,
+                                     &task_hook, &settings.slow, &slow_hook, &interrupt_hook))
         return NULL;
     SessionObjects objects = {
-        .text_slots = PyDict_New(),
-        .placed = ring ? PyList_New(0) : NULL,
+        .placed = settings.ring ? PyList_New(0) : NULL,
         .thread_hook = new_ref_or_null(thread_hook),
         .value_hook = new_ref_or_null(value_hook),
         .task_hook = new_ref_or_null(task_hook),
         .slow_hook = new_ref_or_null(slow_hook),
     };
-    if (!objects.text_slots || (ring && !objects.placed) || plain_set(only, &objects.only_categories) ||
-        (objects.only_categories && !(objects.unseen_categories = PySet_New(objects.only_categories))) ||
-        plain_set(without, &objects.not_categories) || start_writing(fd, end, limit, ring)) {
-        session_free_objects(objects);
-        return NULL;
+    uint64_t *blank = threads_blank_chunk();
+    enum Outcome outcome = NO_MEMORY;
+    int error = 0;
+    if (blank && (!settings.ring || objects.placed) && !plain_set(only, &objects.only_categories) &&
+        (!objects.only_categories || (objects.unseen_categories = PySet_New(objects.only_categories))) &&
+        !plain_set(without, &objects.not_categories)) {
+        world_stop();
+        outcome = begin(&settings, objects, blank, &trash);
+        error = errno;
+        if (outcome == BEGUN)
+            threads_set_interrupt_hook(interrupt_hook, &trash);
+        world_start();
     }
-    definition_start(definitions, end);
-    session.has_counter = has_counter;
-    session.base = base;
-    session.min_step = step;
-    session.slow_ticks = slow ? slow : UINT64_MAX;
-    threads_set_interrupt_hook(interrupt_hook);
-    begin(objects);
-    Py_RETURN_NONE;
+    if (outcome != BEGUN) {
+        session_free_objects(objects, &trash);
+        free(blank);
+    }
+    SavedError own = error_save();
+    trash_empty(&trash);
+    error_restore(own);
+    errno = error;
+    return outcome == BEGUN ? Py_NewRef(Py_None) : PyErr_Occurred() ? NULL : raise(outcome);
 }
 
 /* stop(): end the recording.  Returns a dict of counters. */
 static PyObject *stop(PyObject *module, PyObject *unused) {
+    Trash trash = {0};
     (void)module, (void)unused;
+    world_stop();
     uint64_t end = file_end();
     session.active = 0;
-    stop_writing();
+    stop_writing(&trash);
     session.generation++; /* no site is prepared for this one */
-    sites_clear();
-    function_clear();
-    SessionObjects objects = session.objects;
-    session.objects = (SessionObjects){0};
-    PyObject *counters = Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "lost", session.lost, "cut", session.cut_texts, "dropped",
-                         session.dropped_arguments, "inlined", session.inline_names, "chunks", session.flushed_chunks,
-                         "end", end);
-    session_free_objects(objects);
+    forget_program(&trash);
+    session_set_objects((SessionObjects){0}, &trash);
+    const Session counts = session;
+    world_start();
+    PyObject *counters = Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "lost", counts.lost, "cut", counts.cut_texts,
+                                       "dropped", counts.dropped_arguments, "inlined", counts.inline_names, "chunks",
+                                       counts.flushed_chunks, "end", end);
+    trash_empty(&trash);
     return counters;
 }
 
 /* seal(): record no more events; definitions can still be written. */
 static PyObject *seal(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
+    world_stop();
     threads_seal();
+    world_start();
     Py_RETURN_NONE;
 }
 
@@ -144,7 +189,10 @@ static PyObject *seal(PyObject *module, PyObject *unused) {
  * there is no room for that, or the file is a ring. */
 static PyObject *settle(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    return PyBool_FromLong(!session.active && !threads_settle());
+    world_stop();
+    int is_settled = !session.active && !threads_settle();
+    world_start();
+    return PyBool_FromLong(is_settled);
 }
 
 /* ---- The state of the recording. ---- */
@@ -158,15 +206,19 @@ static PyObject *active(PyObject *module, PyObject *unused) {
 /* lost(): return how many events found no room and the tick of the first of them, or None. */
 static PyObject *lost(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    uint64_t count = threads_lost();
-    return count ? Py_BuildValue("KK", count, session.lost_since) : Py_NewRef(Py_None);
+    world_stop();
+    uint64_t count = threads_lost(), since = session.lost_since;
+    world_start();
+    return count ? Py_BuildValue("KK", count, since) : Py_NewRef(Py_None);
 }
 
 /* unseen_categories(): return those of the categories to record that no event had so far, a list. */
 static PyObject *unseen_categories(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    PyObject *unseen = session.objects.unseen_categories;
-    return unseen ? PySequence_List(unseen) : PyList_New(0);
+    PyObject *unseen = Py_XNewRef(session.objects.unseen_categories);
+    PyObject *list = unseen ? PySequence_List(unseen) : PyList_New(0);
+    Py_XDECREF(unseen);
+    return list;
 }
 
 /* define(record): write a record among the definitions.  Returns False if there is no room. */
@@ -176,7 +228,10 @@ static PyObject *define(PyObject *module, PyObject *record) {
     (void)module;
     if (PyBytes_AsStringAndSize(record, &data, &size))
         return NULL;
-    return PyBool_FromLong(size % 8 == 0 && !definition_write(data, (size_t)size));
+    guard_lock();
+    int is_written = size % 8 == 0 && !definition_write(data, (size_t)size);
+    guard_unlock();
+    return PyBool_FromLong(is_written);
 }
 
 /* reference(text): return the slot of a text, 0 if it has none. */
@@ -186,7 +241,7 @@ static PyObject *reference(PyObject *module, PyObject *text) {
         PyErr_SetString(PyExc_TypeError, "a text is a string");
         return NULL;
     }
-    return PyLong_FromUnsignedLongLong(session.objects.text_slots && PyUnicode_GET_LENGTH(text) ? text_slot(text) : 0);
+    return PyLong_FromUnsignedLongLong(PyUnicode_GET_LENGTH(text) ? text_slot(text) : 0);
 }
 
 /* clocks(has_counter): return what the clock of the recorder and CLOCK_MONOTONIC show at the same moment, as near as a few
@@ -260,28 +315,36 @@ static int init(PyObject *module) {
            PyModule_AddFunctions(module, order_methods) || add_constants(module);
 }
 
-/* Make sure that the interpreter lock is held.  A free-threaded interpreter turns it on for this module, unless its
- * user forbids that.  Returns -1 with an exception set if it is off. */
-static int require_lock(void) {
 #ifdef Py_GIL_DISABLED
+/* Make sure that the interpreter lock is held: the interpreter turns it on for a module that does not say that it can do
+ * without, unless its user forbids that.  Returns -1 with an exception set if it is off. */
+static int require_lock(void) {
     PyObject *answer = PyObject_CallMethod(PyImport_AddModule("sys"), "_is_gil_enabled", NULL);
     int is_on = answer ? answer == Py_True : -1;
     Py_XDECREF(answer);
     if (is_on > 0)
         return 0;
     if (!is_on)
-        PyErr_SetString(PyExc_ImportError, "it needs the interpreter lock: start Python without PYTHON_GIL=0 and -X gil=0");
+        PyErr_SetString(PyExc_ImportError, "it needs the interpreter lock: start Python without "
+                                           "PYTHON_GIL=0 and -X gil=0");
     return -1;
+}
+#endif
+
+/* Say that threads need no interpreter lock here, if that is so.  Returns nonzero with an exception set on failure. */
+static int declare_free_threading(PyObject *module) {
+#ifdef Py_GIL_DISABLED
+    (void)module;
+    return require_lock();
 #else
+    (void)module;
     return 0;
 #endif
 }
 
 PyMODINIT_FUNC PyInit__recorder(void) {
-    if (require_lock())
-        return NULL;
     PyObject *module = PyModule_Create(&definition);
-    if (module && init(module))
+    if (module && (declare_free_threading(module) || init(module)))
         Py_CLEAR(module);
     return module;
 }

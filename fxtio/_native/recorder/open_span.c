@@ -23,7 +23,7 @@ void open_span_add(State *state, const void *span, Site *site) {
 }
 
 /* Forget a span that has ended. */
-void open_span_remove(State *state, const void *span) {
+void open_span_remove(State *state, const void *span, Trash *trash) {
     OpenSet *open = &state->open;
     for (unsigned index = open->span_count; index-- > 0;) {
         OpenSpan *entry = &open->spans[index];
@@ -33,16 +33,20 @@ void open_span_remove(State *state, const void *span) {
         open->span_count--;
         memmove(entry, entry + 1, (open->span_count - index) * sizeof *entry);
         update_depth(open);
-        Py_DECREF(site);
+        trash_add(trash, site);
         return;
     }
 }
 
 /* Forget a span that has ended in another thread than the one in which it began. */
 void open_span_remove_from(uint64_t thread, const void *span) {
+    Trash trash = {0};
+    world_stop();
     for (State *state = threads_first(); state; state = state->next)
         if (state->identity.thread == thread)
-            open_span_remove(state, span);
+            open_span_remove(state, span, &trash);
+    world_start();
+    trash_empty(&trash);
 }
 
 /* End the spans that were opened at this depth or deeper.  Returns how many. */

@@ -6,7 +6,7 @@
 #include "event.h"
 
 HIDDEN void open_span_add(State *state, const void *span, Site *site);
-HIDDEN void open_span_remove(State *state, const void *span);
+HIDDEN void open_span_remove(State *state, const void *span, Trash *trash);
 HIDDEN void open_span_remove_from(uint64_t thread, const void *span);
 HIDDEN unsigned open_spans_end(State *state);
 HIDDEN void open_spans_begin(State *state, unsigned count);

@@ -2,7 +2,9 @@
  *
  * The flows that lead to a task wait there, too, under the frame of the coroutine that the task runs.  If that has not
  * begun yet, another coroutine may take its place, should it never begin.  Then the one that waits for it has ended as
- * well, as with its event loop. */
+ * well, as with its event loop.
+ *
+ * The functions without `operation` in their names are called with the lock. */
 #include "operation.h"
 
 typedef struct {
@@ -40,14 +42,22 @@ static Operation *find_used(const void *frame) {
 }
 
 /* Return the track on which the operation of the coroutine in a frame is open, 0 if it is not open. */
-uint64_t operation_track(const void *frame) {
+static uint64_t track_of(const void *frame) {
     const Operation *entry = find_used(frame);
     return entry ? entry->track : 0;
 }
 
+/* Return the track on which the operation of the coroutine in a frame is open, 0 if it is not open. */
+uint64_t operation_track(const void *frame) {
+    guard_lock();
+    uint64_t track = track_of(frame);
+    guard_unlock();
+    return track;
+}
+
 /* Return whether the flows of an operation that has not begun can still be its own. */
 static int are_awaited(const Flows *flows) {
-    return flows && flows->waiter && operation_track(flows->waiter) == flows->waiter_track;
+    return flows && flows->waiter && track_of(flows->waiter) == flows->waiter_track;
 }
 
 /* Make room for one more, and drop what has not begun and is not awaited any more.  Returns -1 without memory. */
@@ -88,59 +98,71 @@ static Operation *entry_for(const void *frame) {
 
 /* Note that the operation of the coroutine in a frame has begun on a track.  Returns -1 without memory. */
 int operation_begin(const void *frame, uint64_t track) {
+    guard_lock();
     Operation *entry = entry_for(frame);
     if (entry)
         entry->track = track;
+    guard_unlock();
     return entry ? 0 : -1;
 }
 
-/* Return the track on which the operation of the coroutine in a frame is open, and forget it; 0 if it is not open. */
-uint64_t operation_end(const void *frame) {
-    Operation *entry = find_used(frame);
-    if (!entry)
-        return 0;
-    uint64_t track = entry->track;
+/* Remove an entry, and move those behind it to the hole that may lie there. */
+static void remove_entry(Operation *entry) {
     size_t hole = (size_t)(entry - table.entries), place = hole;
     PyMem_RawFree(entry->flows);
     table.count--;
-    for (;;) { /* move those behind to the hole that may lie there */
+    for (;;) {
         table.entries[hole] = (Operation){NULL, 0, NULL};
         do {
             place = (place + 1) & table.mask;
             if (!table.entries[place].frame)
-                return track;
+                return;
         } while (((place - place_of(&table, table.entries[place].frame)) & table.mask) < ((place - hole) & table.mask));
         table.entries[hole] = table.entries[place];
         hole = place;
     }
 }
 
+/* Return the track on which the operation of the coroutine in a frame is open, and forget it; 0 if it is not open. */
+uint64_t operation_end(const void *frame) {
+    guard_lock();
+    Operation *entry = find_used(frame);
+    uint64_t track = entry ? entry->track : 0;
+    if (entry)
+        remove_entry(entry);
+    guard_unlock();
+    return track;
+}
+
 /* Let a flow lead to the task whose coroutine has a frame.  Returns -1 without memory. */
 int operation_add_flow(const void *frame, const Flows *waiter, uint64_t id) {
+    guard_lock();
     Operation *entry = entry_for(frame);
-    if (!entry)
-        return -1;
-    if (!entry->track && !are_awaited(entry->flows)) {
+    if (entry && !entry->track && !are_awaited(entry->flows)) {
         PyMem_RawFree(entry->flows);
         entry->flows = NULL;
     }
-    return flows_add(&entry->flows, waiter, id);
+    int failed = entry ? flows_add(&entry->flows, waiter, id) : -1;
+    guard_unlock();
+    return failed;
 }
 
 /* Return the flows that lead to the task whose coroutine has a frame, which are then the caller's, or NULL. */
 Flows *operation_take_flows(const void *frame) {
+    guard_lock();
     Operation *entry = find_used(frame);
     Flows *flows = entry ? entry->flows : NULL;
-    if (!flows)
-        return NULL;
-    entry->flows = NULL;
-    if (entry->track || are_awaited(flows))
-        return flows;
-    PyMem_RawFree(flows);
-    return NULL;
+    if (flows && !entry->track && !are_awaited(flows)) {
+        PyMem_RawFree(flows);
+        flows = NULL;
+    }
+    if (entry)
+        entry->flows = NULL;
+    guard_unlock();
+    return flows;
 }
 
-/* Forget all operations. */
+/* Forget all operations, in a stopped world. */
 void operations_forget(void) {
     size_t room = table.entries ? table.mask + 1 : 0;
     for (size_t index = 0; index < room; index++)

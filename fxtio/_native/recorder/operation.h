@@ -2,7 +2,7 @@
 #ifndef FXTIO_OPERATION_H
 #define FXTIO_OPERATION_H
 
-#include "common.h"
+#include "guard.h"
 
 /* Flows that end where a task next runs. */
 typedef struct Flows {

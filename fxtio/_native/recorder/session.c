@@ -19,24 +19,23 @@ void session_init(void) {
 }
 
 /* Replace the Python objects.  What the old ones refer to may have finalizers that start or stop a recording, so they
- * are freed when nothing refers to them any more. */
-void session_set_objects(SessionObjects objects) {
+ * are dropped later. */
+void session_set_objects(SessionObjects objects, Trash *trash) {
     SessionObjects old = session.objects;
     session.objects = objects;
-    session_free_objects(old);
+    session_free_objects(old, trash);
 }
 
-/* Drop references to Python objects. */
-void session_free_objects(SessionObjects objects) {
-    Py_XDECREF(objects.text_slots);
-    Py_XDECREF(objects.only_categories);
-    Py_XDECREF(objects.not_categories);
-    Py_XDECREF(objects.unseen_categories);
-    Py_XDECREF(objects.placed);
-    Py_XDECREF(objects.thread_hook);
-    Py_XDECREF(objects.value_hook);
-    Py_XDECREF(objects.task_hook);
-    Py_XDECREF(objects.slow_hook);
+/* Drop references to Python objects later. */
+void session_free_objects(SessionObjects objects, Trash *trash) {
+    trash_add(trash, objects.only_categories);
+    trash_add(trash, objects.not_categories);
+    trash_add(trash, objects.unseen_categories);
+    trash_add(trash, objects.placed);
+    trash_add(trash, objects.thread_hook);
+    trash_add(trash, objects.value_hook);
+    trash_add(trash, objects.task_hook);
+    trash_add(trash, objects.slow_hook);
 }
 
 /* Call a hook, which may be replaced meanwhile, with an argument, or without one if that is NULL.  Returns NULL without

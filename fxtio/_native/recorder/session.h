@@ -2,7 +2,7 @@
 #ifndef FXTIO_SESSION_H
 #define FXTIO_SESSION_H
 
-#include "common.h"
+#include "guard.h"
 
 #include <time.h>
 
@@ -11,7 +11,6 @@
 #endif
 
 typedef struct {
-    PyObject *text_slots;                       /* dict: text to slot of the string table */
     PyObject *only_categories, *not_categories; /* sets of the categories to record and to leave out, or NULL */
     PyObject *unseen_categories; /* set: those of `only_categories` that nothing had so far, or NULL */
     PyObject *placed; /* list: the sites whose places are recorded, if the file is a ring, or NULL */
@@ -35,8 +34,8 @@ typedef struct {
 extern HIDDEN Session session;
 
 HIDDEN void session_init(void);
-HIDDEN void session_set_objects(SessionObjects objects);
-HIDDEN void session_free_objects(SessionObjects objects);
+HIDDEN void session_set_objects(SessionObjects objects, Trash *trash);
+HIDDEN void session_free_objects(SessionObjects objects, Trash *trash);
 HIDDEN PyObject *session_call_hook(PyObject *hook, PyObject *argument);
 
 /* Return CLOCK_MONOTONIC in nanoseconds. */

@@ -1,117 +1,34 @@
-/* Texts, and call sites: the common part of all events of one place in the program, looked up once. */
+/* Call sites: the common part of all events of one place in the program, looked up once. */
 #include "site.h"
-#include "definition.h"
 #include "thread.h"
 
 enum { MAX_SITES = 40000 };
 
-/* ---- Texts. ---- */
-
-/* Return how many of `size` bytes of UTF-8 to use: at most `limit`, without cutting a character. */
-size_t text_cut(const char *text, size_t size, size_t limit) {
-    if (size <= limit)
-        return size;
-    while (limit && ((unsigned char)text[limit] & 0xC0) == 0x80)
-        limit--;
-    return limit;
-}
-
-/* Copy a text to words, padded with zeros.  Returns the word behind it. */
-uint64_t *text_write(uint64_t *words, const char *text, size_t size) {
-    size_t count = words_of(size);
-    if (count)
-        words[count - 1] = 0;
-    memcpy(words, text, size);
-    return words + count;
-}
-
-/* Return the UTF-8 bytes of a text; lone surrogates are escaped. */
-static PyObject *encode(PyObject *text) {
-    return PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
-}
-
-/* Return the UTF-8 bytes of a text, and in `*owner` the object to release when they are no longer needed.  Returns
- * NULL, without an exception, on failure. */
-const char *text_utf8(PyObject *text, size_t *size, PyObject **owner) {
-    *owner = NULL;
-    if (PyUnicode_IS_COMPACT_ASCII(text)) {
-        *size = (size_t)PyUnicode_GET_LENGTH(text);
-        return (const char *)PyUnicode_DATA(text);
-    }
-    *owner = encode(text);
-    if (!*owner) {
-        PyErr_Clear();
-        return NULL;
-    }
-    *size = (size_t)PyBytes_GET_SIZE(*owner);
-    return PyBytes_AS_STRING(*owner);
-}
-
-/* Write a string record for the next slot.  Returns the slot, or 0 if there is no room or the text is too long. */
-static uint64_t define_text(const char *text, size_t size) {
-    static uint64_t record[1 + MAX_TEXT_BYTES / 8]; /* not on the stack, which may be small; the GIL is held */
-    uint64_t slot = definition_next_slot();
-    size_t words = 1 + words_of(size);
-    if (!slot || !size || size > MAX_TEXT_BYTES)
-        return 0;
-    record[0] = STRING_HEADER + slot * STRING_SLOT_UNIT + size * STRING_SIZE_UNIT + words * SIZE_UNIT;
-    text_write(record + 1, text, size);
-    if (definition_write(record, words * 8))
-        return 0;
-    definition_take_slot();
-    return slot;
-}
-
-/* Return the slot of a plain text, which is defined when it is new; 0 if it has to go inline.  This runs no code of the
- * program, as looking up a text of a class of the program would. */
-static uint64_t plain_text_slot(PyObject *text) {
-    if (!session.objects.text_slots)
-        return 0;
-    PyObject *number = PyDict_GetItemWithError(session.objects.text_slots, text);
-    if (number)
-        return PyLong_AsUnsignedLongLong(number);
-    PyErr_Clear();
-    PyObject *bytes = encode(text);
-    if (!bytes) {
-        PyErr_Clear();
-        return 0;
-    }
-    uint64_t slot = define_text(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
-    Py_DECREF(bytes);
-    if (slot) {
-        number = PyLong_FromUnsignedLongLong(slot);
-        if (!number || PyDict_SetItem(session.objects.text_slots, text, number))
-            PyErr_Clear();
-        Py_XDECREF(number);
-    }
-    return slot;
-}
-
-/* Return the slot of any text, see plain_text_slot(). */
-uint64_t text_slot(PyObject *text) {
-    if (LIKELY(PyUnicode_CheckExact(text)))
-        return plain_text_slot(text);
-    PyObject *plain = PyUnicode_FromObject(text);
-    uint64_t slot = plain ? plain_text_slot(plain) : 0;
-    PyErr_Clear();
-    Py_XDECREF(plain);
-    return slot;
-}
-
-/* ---- Sites. ---- */
-
 /* Return whether the options include a category. */
 static int is_category_recorded(PyObject *category) {
-    if (session.objects.only_categories && PySet_Contains(session.objects.only_categories, category) != 1)
-        return 0;
-    if (session.objects.unseen_categories && PySet_Discard(session.objects.unseen_categories, category) < 0)
+    PyObject *only = Py_XNewRef(session.objects.only_categories), *without = Py_XNewRef(session.objects.not_categories);
+    PyObject *unseen = Py_XNewRef(session.objects.unseen_categories);
+    int result = !only || PySet_Contains(only, category) == 1;
+    if (result && unseen && PySet_Discard(unseen, category) < 0)
         PyErr_Clear();
-    return !(session.objects.not_categories && PySet_Contains(session.objects.not_categories, category) == 1);
+    result = result && !(without && PySet_Contains(without, category) == 1);
+    Py_XDECREF(only);
+    Py_XDECREF(without);
+    Py_XDECREF(unseen);
+    return result;
 }
 
+/* What a site has in a session. */
+typedef struct {
+    uint64_t refs;
+    unsigned inline_words, inline_names, cut_names;
+    PyObject *inline_category, *inline_name;
+    int has_slots;
+    uint64_t key_refs[MAX_ARGUMENTS];
+} Preparation;
+
 /* Return the reference of a name of a site.  If it goes inline, `*bytes` gets its bytes. */
-static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
-    Py_CLEAR(*bytes);
+static uint64_t name_ref(Preparation *made, PyObject *text, PyObject **bytes) {
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
     uint64_t slot = text_slot(text);
@@ -129,52 +46,104 @@ static uint64_t name_ref(Site *site, PyObject *text, PyObject **bytes) {
         PyErr_Clear();
         return 0;
     }
-    site->inline_names++;
-    site->cut_names += size < whole;
-    site->inline_words += (unsigned)words_of(size);
+    made->inline_names++;
+    made->cut_names += size < whole;
+    made->inline_words += (unsigned)words_of(size);
     return STRING_REF_INLINE_UNIT + size;
+}
+
+/* Find the references to the texts of a site. */
+static Preparation find_refs(const Site *site) {
+    Preparation made = {0};
+    made.refs = name_ref(&made, site->category, &made.inline_category) * EVENT_CATEGORY_UNIT;
+    made.refs += name_ref(&made, site->name, &made.inline_name) * EVENT_NAME_UNIT;
+    made.has_slots = !made.inline_words && !site->excess_keys;
+    for (unsigned index = 0; index < site->count; index++) {
+        made.key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
+        made.has_slots &= made.key_refs[index] != 0;
+    }
+    return made;
+}
+
+/* Give a site what was made for it, and make that what it had. */
+static void exchange(Site *site, Preparation *made) {
+    PyObject *category = site->inline_category, *name = site->inline_name;
+    site->refs = made->refs;
+    site->inline_words = made->inline_words;
+    site->inline_names = made->inline_names;
+    site->cut_names = made->cut_names;
+    site->inline_category = made->inline_category;
+    site->inline_name = made->inline_name;
+    site->has_slots = made->has_slots;
+    memcpy(site->key_refs, made->key_refs, site->count * sizeof *site->key_refs);
+    made->inline_category = category;
+    made->inline_name = name;
+}
+
+/* Note whether an event of this session has the place of the function. */
+static void set_place_recorded(Site *site, int is_recorded) {
+    WRITE(site->has_place, is_recorded);
+    WRITE(site->is_fast, site->has_slots && is_recorded);
 }
 
 /* Prepare a site for the session.  Returns whether it can be recorded. */
 int site_prepare(Site *site) {
     if (!session.active || current->paused)
         return 0;
+    uint64_t generation = session.generation;
     SavedError error = error_save();
     int is_recorded = is_category_recorded(site->category);
     if (is_recorded) {
-        site->inline_words = site->inline_names = site->cut_names = 0;
-        site->refs = name_ref(site, site->category, &site->inline_category) * EVENT_CATEGORY_UNIT;
-        site->refs += name_ref(site, site->name, &site->inline_name) * EVENT_NAME_UNIT;
-        site->has_slots = !site->inline_words && !site->excess_keys;
-        for (unsigned index = 0; index < site->count; index++) {
-            site->key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
-            site->has_slots &= site->key_refs[index] != 0;
+        Preparation made = find_refs(site);
+        guard_lock();
+        is_recorded = session.generation == generation;
+        if (is_recorded && !site_is_prepared(site)) { /* unless another thread has prepared it meanwhile */
+            exchange(site, &made);
+            set_place_recorded(site, !site->file);
+            __atomic_store_n(&site->generation, generation, ORDER_RELEASE);
         }
-        site_set_place_recorded(site, !site->file);
-        site->generation = session.generation;
+        guard_unlock();
+        Py_XDECREF(made.inline_category);
+        Py_XDECREF(made.inline_name);
     }
     error_restore(error);
-    return is_recorded;
+    return is_recorded && session.generation == generation;
 }
 
-/* Note whether an event of this session has the place of the function. */
-void site_set_place_recorded(Site *site, int is_recorded) {
-    site->has_place = is_recorded;
-    site->is_fast = site->has_slots && is_recorded;
+/* Note that the place of a function is recorded.  In a ring it is recorded again before it can be overwritten. */
+void site_note_place(Site *site) {
+    PyObject *placed = Py_XNewRef(session.objects.placed);
+    set_place_recorded(site, 1);
+    if (placed && PyList_Append(placed, (PyObject *)site))
+        PyErr_Clear();
+    Py_XDECREF(placed);
+}
+
+/* Have the places of all functions recorded again, in a stopped world. */
+void sites_forget_places(Trash *trash) {
+    PyObject *placed = session.objects.placed;
+    for (Py_ssize_t index = 0; placed && index < PyList_GET_SIZE(placed); index++)
+        set_place_recorded((Site *)PyList_GET_ITEM(placed, index), 0);
+    session.objects.placed = placed ? PyList_New(0) : NULL;
+    PyErr_Clear();
+    trash_add(trash, placed);
 }
 
 /* Return the site of whole calls of a coroutine, on the track of a task: `await` and the name of the function.  What
  * runs of such a call, on the track of a thread, has the name alone, so that nobody counts the one with the other.
  * Returns NULL without memory. */
 Site *site_of_operation(Site *site) {
-    if (LIKELY(site->operation != NULL))
-        return site->operation;
+    Site *operation = __atomic_load_n(&site->operation, ORDER_ACQUIRE), *none = NULL;
+    if (LIKELY(operation != NULL))
+        return operation;
     SavedError error = error_save();
     PyObject *name = PyUnicode_FromFormat("await %U", site->name);
-    site->operation = name ? site_new(site->category, name, site->keys) : NULL;
+    operation = name ? site_new(site->category, name, site->keys) : NULL;
     Py_XDECREF(name);
+    if (operation && !__atomic_compare_exchange_n(&site->operation, &none, operation, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        Py_SETREF(operation, none); /* another thread has made it meanwhile */
     error_restore(error);
-    return site->operation;
+    return operation;
 }
 
 /* Return a tuple of plain strings: to look up strings of a class of the program would run code of the program. */
@@ -253,9 +222,7 @@ PyTypeObject SiteType = {
     .tp_dealloc = (destructor)site_dealloc,
 };
 
-CachedSite site_cache[SITE_CACHE_SIZE];
 PyObject *site_no_category;
-static PyObject *all_sites; /* dict: (name, category, keys) to site, up to a limit */
 
 /* Make the type.  Returns -1 with an exception set on failure. */
 int sites_init(void) {
@@ -263,31 +230,21 @@ int sites_init(void) {
     return site_no_category ? PyType_Ready(&SiteType) : -1;
 }
 
-/* Forget all sites.  The dict itself stays: a finalizer may end the recording while a site is looked up in it. */
-void sites_clear(void) {
-    for (int index = 0; index < SITE_CACHE_SIZE; index++) {
-        CachedSite *entry = &site_cache[index];
-        Py_CLEAR(entry->name);
-        Py_CLEAR(entry->category);
-        Py_CLEAR(entry->keys);
-        Py_CLEAR(entry->site);
+/* Return the site, a new reference, from the dict of all sites, or make it.  The dict is kept alive: a finalizer may end
+ * the recording while a site is looked up in it. */
+static Site *find_site(Caches *caches, PyObject *name, PyObject *category, PyObject *keys) {
+    if (!caches->all_sites && !(caches->all_sites = PyDict_New()))
+        return NULL;
+    PyObject *all_sites = Py_NewRef(caches->all_sites), *key = PyTuple_Pack(3, name, category, keys ? keys : Py_None);
+    Site *site = NULL;
+    if (key) {
+        site = (Site *)Py_XNewRef(PyDict_GetItemWithError(all_sites, key));
+        if (!site && !PyErr_Occurred() && (site = site_new(category, name, keys)) && PyDict_GET_SIZE(all_sites) < MAX_SITES)
+            if (PyDict_SetItem(all_sites, key, (PyObject *)site))
+                PyErr_Clear();
+        Py_DECREF(key);
     }
-    if (all_sites)
-        PyDict_Clear(all_sites);
-}
-
-/* Return the site, a new reference, from the dict of all sites, or make it. */
-static Site *find_site(PyObject *name, PyObject *category, PyObject *keys) {
-    if (!all_sites && !(all_sites = PyDict_New()))
-        return NULL;
-    PyObject *key = PyTuple_Pack(3, name, category, keys ? keys : Py_None);
-    if (!key)
-        return NULL;
-    Site *site = (Site *)Py_XNewRef(PyDict_GetItemWithError(all_sites, key));
-    if (!site && !PyErr_Occurred() && (site = site_new(category, name, keys)) && PyDict_GET_SIZE(all_sites) < MAX_SITES)
-        if (PyDict_SetItem(all_sites, key, (PyObject *)site))
-            PyErr_Clear();
-    Py_DECREF(key);
+    Py_DECREF(all_sites);
     return site;
 }
 
@@ -321,11 +278,15 @@ Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
         return entry->site;
     if (!are_plain(name, category, keys))
         return lookup_plainly(name, category, keys);
+    State *state = thread_state();
+    if (!state)
+        return NULL;
     SavedError error = error_save();
-    Site *site = find_site(name, category, keys);
+    Site *site = find_site(caches_of(state), name, category, keys);
     error_restore(error);
     if (!site)
         return NULL;
+    entry = site_cache_entry(name, category, keys); /* of this thread, which may have had none */
     const CachedSite old = *entry;
     *entry = (CachedSite){Py_NewRef(name), Py_NewRef(category), Py_XNewRef(keys), site}; /* takes over the reference */
     Py_XDECREF(old.name);

@@ -1,10 +1,12 @@
-/* Texts, and call sites: the common part of all events of one place in the program, looked up once. */
+/* Call sites: the common part of all events of one place in the program, looked up once. */
 #ifndef FXTIO_SITE_H
 #define FXTIO_SITE_H
 
 #include "session.h"
+#include "text.h"
+#include "thread.h"
 
-enum { SITE_CACHE_SIZE = 1024, MAX_INLINE_NAME = 250 }; /* bytes of an inline name: longer ones are cut */
+enum { MAX_INLINE_NAME = 250 }; /* bytes of an inline name: longer ones are cut */
 
 typedef struct Site {
     PyObject_HEAD
@@ -24,40 +26,23 @@ typedef struct Site {
     uint64_t key_refs[MAX_ARGUMENTS]; /* the keys as they are in headers of arguments, 0 for those without a slot */
 } Site;
 
-/* A recently used site, by the identity of the plain strings that the caller passed. */
-typedef struct {
-    PyObject *name, *category, *keys;
-    Site *site;
-} CachedSite;
-
 extern HIDDEN PyTypeObject SiteType;
-extern HIDDEN CachedSite site_cache[SITE_CACHE_SIZE];
 extern HIDDEN PyObject *site_no_category; /* the category of a call that omits it */
 
 HIDDEN int sites_init(void);
-HIDDEN void sites_clear(void);
 HIDDEN Site *site_new(PyObject *category, PyObject *name, PyObject *keys);
 HIDDEN Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys);
 HIDDEN Site *site_of_new_call(PyObject *const *args, Py_ssize_t count, Py_ssize_t category_index, PyObject *keys,
                               int *failed);
 HIDDEN int site_prepare(Site *site);
 HIDDEN Site *site_of_operation(Site *site);
-HIDDEN void site_set_place_recorded(Site *site, int is_recorded);
-
-HIDDEN uint64_t text_slot(PyObject *text);
-HIDDEN const char *text_utf8(PyObject *text, size_t *size, PyObject **owner);
-HIDDEN size_t text_cut(const char *text, size_t size, size_t limit);
-HIDDEN uint64_t *text_write(uint64_t *words, const char *text, size_t size);
-
-/* Return how many words hold so many bytes. */
-static inline size_t words_of(size_t size) {
-    return (size + 7) / 8;
-}
+HIDDEN void site_note_place(Site *site);
+HIDDEN void sites_forget_places(Trash *trash);
 
 /* Return the entry of the cache in which a site may be. */
 static inline CachedSite *site_cache_entry(PyObject *name, PyObject *category, PyObject *keys) {
     uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5 ^ ((uintptr_t)keys >> 4) * 11;
-    return &site_cache[(hash ^ hash >> 10) % SITE_CACHE_SIZE];
+    return &caches_of(current)->sites[(hash ^ hash >> 10) % SITE_CACHE_SIZE];
 }
 
 /* Return the site, borrowed, of a call `f(name, ..., category, **keys)` in which the category may be omitted, if the
@@ -80,14 +65,19 @@ static inline Site *site_of_call(PyObject *const *args, Py_ssize_t count, Py_ssi
     return LIKELY(site != NULL) ? site : site_of_new_call(args, count, category_index, keys, failed);
 }
 
+/* Return whether the site is prepared for the session: then what was prepared stays as it is until that ends. */
+static inline int site_is_prepared(const Site *site) {
+    return __atomic_load_n(&site->generation, ORDER_ACQUIRE) == session.generation;
+}
+
 /* Return whether events of the site can be written in the simplest way. */
 static inline int site_is_simple(const Site *site) {
-    return LIKELY(site->generation == session.generation && site->is_fast);
+    return LIKELY(site_is_prepared(site) && READ(site->is_fast));
 }
 
 /* Return whether the site can be recorded now. */
 static inline int site_is_ready(Site *site) {
-    return LIKELY(site->generation == session.generation) || site_prepare(site);
+    return LIKELY(site_is_prepared(site)) || site_prepare(site);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* Copies of the running recording, and spans that are slow enough to ask for one.
  *
  * The file is valid at every instant, but a copy takes longer than that: a chunk could be shown or hidden
- * meanwhile.  So the interpreter lock is kept, and nobody records until the copy is complete. */
+ * meanwhile.  So the interpreter lock is kept, or the world is stopped, and nobody records until the copy is complete. */
 #define _GNU_SOURCE
 #include "snapshot.h"
 #include "event.h"
@@ -29,22 +29,28 @@ static ssize_t copy_block(int from, int to, char *block, uint64_t offset, uint64
 
 /* copy(fd): copy the file as it is now.  Returns the bytes copied; raises OSError. */
 static PyObject *copy(PyObject *module, PyObject *descriptor) {
-    int to = PyObject_AsFileDescriptor(descriptor), from = file_descriptor();
-    uint64_t offset = 0, end = file_end();
+    int to = PyObject_AsFileDescriptor(descriptor);
+    uint64_t offset = 0;
     ssize_t copied = 1;
     (void)module;
     if (to < 0)
         return NULL;
-    if (from < 0) {
-        errno = EBADF;
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
     char *block = PyMem_RawMalloc(BLOCK_BYTES);
     if (!block)
         return PyErr_NoMemory();
-    while (offset < end && (copied = copy_block(from, to, block, offset, end - offset)) > 0)
+    world_stop();
+    int from = file_descriptor();
+    uint64_t end = file_end();
+    if (from < 0) {
+        errno = EBADF;
+        copied = -1;
+    }
+    while (offset < end && copied > 0 && (copied = copy_block(from, to, block, offset, end - offset)) > 0)
         offset += (uint64_t)copied;
+    int error = errno;
+    world_start();
     PyMem_RawFree(block);
+    errno = error;
     return copied < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromUnsignedLongLong(offset);
 }
 

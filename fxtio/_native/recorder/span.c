@@ -22,6 +22,7 @@ typedef struct Span {
     Identity identity;   /* of the thread in which it began */
     unsigned open_count; /* begins without an end */
     int is_shared;       /* whether several threads have entered it: each ends it for itself */
+    int is_noted;        /* whether it was noted among the open ones of a thread */
     int is_tracked;      /* by the garbage collector */
     unsigned count;
     PyObject *end_arguments;  /* dict of arguments for its end, or NULL */
@@ -30,26 +31,37 @@ typedef struct Span {
 } Span;
 
 static PyTypeObject SpanType, EnterExitType;
+#ifndef Py_GIL_DISABLED
 static Span *free_spans[MAX_FREE]; /* memory to be used again */
 static int free_count;
+#endif
 static Span *no_span;
 
 static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *keys);
 
 /* ---- Memory. ---- */
 
-/* Make a span of a site, or the one without a site that does nothing. */
-static Span *span_new(Site *site) {
-    Span *span;
-    Py_XINCREF((PyObject *)site); /* a garbage collection may end the recording, and free its sites */
+/* Return memory for a span, or NULL.  On a free-threaded build the interpreter has such a store for each thread. */
+static inline Span *span_memory(void) {
+#ifndef Py_GIL_DISABLED
     if (free_count) {
-        span = free_spans[--free_count];
-#if defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
+        Span *span = free_spans[--free_count];
+#if defined(Py_TRACE_REFS)
         (void)PyObject_INIT((PyObject *)span, &SpanType);
 #else
         Py_SET_REFCNT((PyObject *)span, 1); /* it has its type already */
 #endif
-    } else if (!(span = PyObject_GC_New(Span, &SpanType))) {
+        return span;
+    }
+#endif
+    return PyObject_GC_New(Span, &SpanType);
+}
+
+/* Make a span of a site, or the one without a site that does nothing. */
+static Span *span_new(Site *site) {
+    Py_XINCREF((PyObject *)site); /* a garbage collection may end the recording, and free its sites */
+    Span *span = span_memory();
+    if (!span) {
         Py_XDECREF((PyObject *)site);
         return NULL;
     }
@@ -57,6 +69,7 @@ static Span *span_new(Site *site) {
     span->site = site;
     span->open_count = 0;
     span->generation = 0;
+    span->is_noted = 0;
     span->is_tracked = 0;
     span->count = 0;
     span->end_arguments = NULL;
@@ -70,10 +83,13 @@ static void span_free(Span *span) {
     span->count = 0;
     Py_CLEAR(span->end_arguments);
     Py_CLEAR(span->site);
-    if (free_count < MAX_FREE)
+#ifndef Py_GIL_DISABLED
+    if (free_count < MAX_FREE) {
         free_spans[free_count++] = span;
-    else
-        PyObject_GC_Del(span);
+        return;
+    }
+#endif
+    PyObject_GC_Del(span);
 }
 
 static int span_traverse(Span *span, visitproc visit, void *arg) {
@@ -102,8 +118,8 @@ static void span_track(Span *span) {
 /* Free a span.  Its values may hold a span, whose values hold a span, and so on: one that is freed while another one is
  * being freed is put in a list, so that this does not recurse. */
 static void span_dealloc(Span *span) {
-    static Span *pending;
-    static int is_busy;
+    static THREAD_LOCAL Span *pending;
+    static THREAD_LOCAL int is_busy;
     if (LIKELY(!span->is_tracked)) { /* what it holds can hold no span */
         span_free(span);
         return;
@@ -167,8 +183,10 @@ static inline __attribute__((always_inline)) void enter(Span *span) {
     span->track = track;
     span->begin_tick = current->earliest_tick;
     span->identity = current->identity;
-    if (UNLIKELY(current->open.depth && !track))
+    if (UNLIKELY(current->open.depth && !track)) {
+        span->is_noted = 1;
         open_span_add(current, span, span->site);
+    }
 }
 
 /* Return the id of the task's track for the end, NULL on the track of a thread. */
@@ -225,20 +243,28 @@ static inline void record_end(Span *span, PyObject *exception) {
     record_any_end(span, exception);
 }
 
+/* Forget that the span is open on the track of a thread. */
+static void forget(State *state, const Span *span) {
+    Trash trash = {0};
+    open_span_remove(state, span, &trash);
+    trash_empty(&trash);
+}
+
 /* Record the end on the track where the span began, which may be that of another thread. */
 static inline void record_end_where_begun(Span *span, PyObject *exception) {
     State *state = current;
     if (LIKELY(state->identity.thread == span->identity.thread || span->is_shared)) {
         record_end(span, exception);
         if (UNLIKELY(state->open.span_count && !span->track))
-            open_span_remove(state, span);
+            forget(state, span);
         return;
     }
-    open_span_remove_from(span->identity.thread, span);
-    if (!thread_room(&state, 2))
+    uint64_t generation = session.generation;
+    if (span->is_noted)
+        open_span_remove_from(span->identity.thread, span);
+    if (generation != session.generation || !thread_room(&state, 2))
         return;
     Identity own = state->identity;
-    uint64_t generation = session.generation;
     thread_set_identity(state, span->identity);
     record_end(span, exception);
     if (generation == session.generation)
@@ -264,36 +290,49 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
     Span *span = (Span *)callable;
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     if (LIKELY(!keys && count == 0)) {
+        BEGIN_OBJECT(callable);
         if (span->site)
             enter(span);
         if (UNLIKELY(current->escaped && span->open_count))
             leave(span, Py_None);
+        END_OBJECT();
         return unless_escaped(Py_NewRef(callable));
     }
     if (LIKELY(!keys && count == 3)) {
+        BEGIN_OBJECT(callable);
         if (span->site)
             leave(span, args[0]);
+        END_OBJECT();
         return unless_escaped(Py_NewRef(Py_None));
     }
     PyErr_SetString(PyExc_TypeError, "a span is used by `with`");
     return NULL;
 }
 
+/* Set arguments for the end.  Returns -1 with an exception set on failure. */
+static int set_arguments(Span *span, PyObject *const *values, PyObject *keys) {
+    if (!span->site || !span->open_count || !keys)
+        return 0;
+    if (!span->end_arguments && !(span->end_arguments = PyDict_New()))
+        return -1;
+    span_track(span);
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++)
+        if (PyDict_SetItem(span->end_arguments, PyTuple_GET_ITEM(keys, index), values[index]))
+            return -1;
+    return 0;
+}
+
 /* set(**args): set arguments for the end. */
 static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    int failed;
     if (count) {
         PyErr_SetString(PyExc_TypeError, "set() takes its arguments by name");
         return NULL;
     }
-    if (span->site && span->open_count && keys) {
-        if (!span->end_arguments && !(span->end_arguments = PyDict_New()))
-            return NULL;
-        span_track(span);
-        for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++)
-            if (PyDict_SetItem(span->end_arguments, PyTuple_GET_ITEM(keys, index), args[index]))
-                return NULL;
-    }
-    Py_RETURN_NONE;
+    BEGIN_OBJECT(span);
+    failed = set_arguments(span, args, keys);
+    END_OBJECT();
+    return failed ? NULL : Py_NewRef(Py_None);
 }
 
 static PyMethodDef span_type_methods[] = {

@@ -103,7 +103,7 @@ static void end(Stepper *stepper, Slice slice, PySendResult status, PyObject *va
         task_begin_flows(value);
     end_slice(stepper, slice, status, value);
     if (status != PYGEN_NEXT) {
-        stepper->has_ended = 1;
+        WRITE(stepper->has_ended, 1);
         end_on_track(stepper);
     }
 }
@@ -117,23 +117,41 @@ static PySendResult status_unless_escaped(PySendResult status, PyObject **value)
     return PYGEN_ERROR;
 }
 
+/* Return whether a step of the stepper is to be recorded now, by this thread: then what follows is left to it, up to
+ * release(). */
+static int claim(Stepper *stepper) {
+    if (READ(stepper->has_ended))
+        return 0;
+#ifdef Py_GIL_DISABLED
+    return !__atomic_exchange_n(&stepper->is_running, 1, __ATOMIC_ACQUIRE);
+#else
+    int is_free = !stepper->is_running;
+    stepper->is_running = 1;
+    return is_free;
+#endif
+}
+
+static void release(Stepper *stepper) {
+    __atomic_store_n(&stepper->is_running, 0, ORDER_RELEASE);
+}
+
 /* Run the inner object up to its next suspension, and record that as a slice. */
 static PySendResult stepper_am_send(PyObject *self, PyObject *argument, PyObject **value) {
     Stepper *stepper = (Stepper *)self;
     *value = NULL;
     if (UNLIKELY(!stack_has_room()))
         return PYGEN_ERROR;
-    if (UNLIKELY(stepper->has_ended || stepper->is_running))
+    if (UNLIKELY(!claim(stepper)))
         return PyIter_Send(stepper->inner, argument, value);
     Slice slice = begin(stepper);
     if (UNLIKELY(current->escaped)) {
         end_slice(stepper, slice, PYGEN_ERROR, NULL);
+        release(stepper);
         return status_unless_escaped(PYGEN_ERROR, value);
     }
-    stepper->is_running = 1;
     PySendResult status = PyIter_Send(stepper->inner, argument, value);
-    stepper->is_running = 0;
     end(stepper, slice, status, *value);
+    release(stepper);
     return status_unless_escaped(status, value);
 }
 
@@ -171,15 +189,13 @@ static PyObject *call_as_slice(Stepper *stepper, const char *name, PyObject *arg
     PyObject *method = PyObject_GetAttrString(stepper->inner, name);
     if (!method)
         return NULL;
-    if (stepper->has_ended || stepper->is_running || !stack_has_room()) {
+    if (!stack_has_room() || !claim(stepper)) {
         PyObject *value = PyErr_Occurred() ? NULL : PyObject_Call(method, args, NULL);
         Py_DECREF(method);
         return value;
     }
     Slice slice = begin(stepper);
-    stepper->is_running = 1;
     PyObject *value = current->escaped ? NULL : PyObject_Call(method, args, NULL), *returned = NULL;
-    stepper->is_running = 0;
     PySendResult status = value ? PYGEN_NEXT : PYGEN_ERROR;
     if (!value && PyErr_ExceptionMatches(PyExc_StopIteration)) {
         SavedError stop = error_save();
@@ -189,6 +205,7 @@ static PyObject *call_as_slice(Stepper *stepper, const char *name, PyObject *arg
         status = returned ? PYGEN_RETURN : PYGEN_ERROR;
     }
     end(stepper, slice, status, returned);
+    release(stepper);
     Py_XDECREF(returned);
     Py_DECREF(method);
     return unless_escaped(value);
@@ -214,9 +231,9 @@ static PyObject *stepper_close(PyObject *self, PyObject *args) {
 
 /* Return the stepper for a step.  Only the first one records the arguments. */
 static PyObject *step_of(Stepper *stepper, PyObject *awaitable) {
-    PyObject *step =
-        awaitable ? stepper_new(awaitable, stepper->site, stepper->values, 0, STEP_OF_ASYNC_GENERATOR) : NULL;
-    Py_CLEAR(stepper->values);
+    PyObject *values = __atomic_exchange_n(&stepper->values, NULL, __ATOMIC_ACQ_REL);
+    PyObject *step = awaitable ? stepper_new(awaitable, stepper->site, values, 0, STEP_OF_ASYNC_GENERATOR) : NULL;
+    Py_XDECREF(values);
     Py_XDECREF(awaitable);
     return step;
 }

@@ -27,8 +27,10 @@ static PyObject *is_dead; /* returns whether a greenlet has ended */
 
 static void free_strand(PyObject *capsule) {
     Strand *strand = PyCapsule_GetPointer(capsule, STRAND);
-    open_set_free(&strand->open);
+    Trash trash = {0};
+    open_set_free(&strand->open, &trash);
     PyMem_RawFree(strand);
+    trash_empty(&trash);
 }
 
 /* Return the strand of a greenlet, or NULL if it has none.  Greenlets are told apart by their addresses. */
@@ -58,9 +60,11 @@ static int leave(State *state, PyObject *greenlet) {
     Strand *strand = find_strand(state, greenlet);
     if (!strand && !(strand = add_strand(state, greenlet)))
         return -1;
-    open_set_free(&strand->open);
+    Trash trash = {0};
+    open_set_free(&strand->open, &trash);
     *strand = (Strand){state->identity, state->open};
     state->open = (OpenSet){0};
+    trash_empty(&trash);
     return 0;
 }
 
@@ -68,10 +72,13 @@ static int leave(State *state, PyObject *greenlet) {
 static void forget(State *state, PyObject *greenlet) {
     Strand *strand = find_strand(state, greenlet);
     PyObject *key = PyLong_FromVoidPtr(greenlet);
-    if (key && strand && strand->identity.thread >= FIRST_GREENLET_TRACK && tracks.free_count < MAX_FREE_TRACKS) {
+    guard_lock();
+    int is_free = key && strand && strand->identity.thread >= FIRST_GREENLET_TRACK && tracks.free_count < MAX_FREE_TRACKS;
+    if (is_free)
         tracks.free[tracks.free_count++] = strand->identity;
+    guard_unlock();
+    if (is_free)
         (void)PyDict_DelItem(state->strands, key);
-    }
     Py_XDECREF(key);
 }
 
@@ -82,11 +89,17 @@ static void enter(State *state, PyObject *greenlet) {
         state->open = strand->open;
         strand->open = (OpenSet){0};
         thread_set_identity(state, strand->identity);
-    } else if (tracks.free_count) {
-        thread_set_identity(state, tracks.free[--tracks.free_count]);
-    } else {
-        thread_define_track(state, FIRST_GREENLET_TRACK + tracks.used++);
+        return;
     }
+    guard_lock();
+    int is_used_again = tracks.free_count != 0;
+    Identity identity = is_used_again ? tracks.free[--tracks.free_count] : (Identity){0};
+    uint64_t number = is_used_again ? 0 : tracks.used++;
+    guard_unlock();
+    if (is_used_again)
+        thread_set_identity(state, identity);
+    else
+        thread_define_track(state, FIRST_GREENLET_TRACK + number);
 }
 
 /* switched(event, (origin, target)): exchange the tracks of two greenlets; for greenlet.settrace(). */
@@ -98,13 +111,15 @@ static PyObject *switched(PyObject *module, PyObject *args) {
         return NULL;
     if (!session.active || state->generation != session.generation || origin == target)
         Py_RETURN_NONE;
+    guard_lock();
     if (tracks.generation != session.generation) {
         tracks.generation = session.generation;
         tracks.used = tracks.free_count = 0;
     }
+    guard_unlock();
     SavedError error = error_save();
     if ((state->strands || (state->strands = PyDict_New())) && !leave(state, origin)) {
-        PyObject *answer = is_dead ? PyObject_CallOneArg(is_dead, origin) : NULL;
+        PyObject *answer = session_call_hook(is_dead, origin);
         if (answer == Py_True)
             forget(state, origin);
         Py_XDECREF(answer);
@@ -117,7 +132,11 @@ static PyObject *switched(PyObject *module, PyObject *args) {
 /* know_greenlets(is_dead): set the function that returns whether a greenlet has ended. */
 static PyObject *know_greenlets(PyObject *module, PyObject *function) {
     (void)module;
-    Py_XSETREF(is_dead, Py_NewRef(function));
+    world_stop();
+    PyObject *old = is_dead;
+    is_dead = Py_NewRef(function);
+    world_start();
+    Py_XDECREF(old);
     Py_RETURN_NONE;
 }
 

@@ -35,17 +35,23 @@ int task_init(void) {
 /* ---- The running task. ---- */
 
 /* Functions and types of asyncio, most of its part in C, which programs do not patch; NULL until it is imported. */
-static struct {
+typedef struct {
     PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done;
     PyTypeObject *task_type, *gathering_type;
     size_t name_offset; /* where a task has its name, 0 if that is not known */
-} asyncio;
+} Asyncio;
+
+static Asyncio asyncio;
 
 /* Return the offset at which the tasks of a type have their names, 0 if that cannot be found.
  *
  * A task that was given no name has a number there, and the text is made when the name is asked for.  That takes
- * longer than all else that is recorded of a task. */
+ * longer than all else that is recorded of a task.  Without the interpreter lock another thread may do so meanwhile. */
 static size_t find_name_offset(PyTypeObject *type) {
+#ifdef Py_GIL_DISABLED
+    (void)type;
+    return 0;
+#else
     PyObject *no_args = PyTuple_New(0), *task = no_args ? type->tp_new(type, no_args, NULL) : NULL;
     PyObject *name = PyUnicode_FromString("a name that nothing else has");
     PyObject *answer = task && name ? PyObject_CallMethod(task, "set_name", "O", name) : NULL;
@@ -61,6 +67,7 @@ static size_t find_name_offset(PyTypeObject *type) {
     Py_XDECREF(task);
     Py_XDECREF(no_args);
     return found == 1 ? offset : 0;
+#endif
 }
 
 /* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, is_done, task_type, gathering_type): set how
@@ -68,18 +75,33 @@ static size_t find_name_offset(PyTypeObject *type) {
  * runs, and whether it has ended; the types of tasks, and of what asyncio.gather() returns. */
 PyObject *task_know_asyncio(PyObject *module, PyObject *args) {
     PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done, *task_type, *gathering_type;
+    Trash trash = {0};
     (void)module;
     if (!PyArg_ParseTuple(args, "OOOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task, &is_done,
                           &PyType_Type, &task_type, &PyType_Type, &gathering_type))
         return NULL;
-    asyncio.name_offset = find_name_offset((PyTypeObject *)task_type);
-    Py_XSETREF(asyncio.name_of_task, Py_NewRef(name_of_task));
-    Py_XSETREF(asyncio.coroutine_of_task, Py_NewRef(coroutine_of_task));
-    Py_XSETREF(asyncio.is_done, Py_NewRef(is_done));
-    Py_XSETREF(asyncio.running_loop, Py_NewRef(running_loop));
-    Py_XSETREF(asyncio.task_of_loop, Py_NewRef(task_of_loop));
-    Py_XSETREF(asyncio.gathering_type, (PyTypeObject *)Py_NewRef(gathering_type));
-    Py_XSETREF(asyncio.task_type, (PyTypeObject *)Py_NewRef(task_type));
+    const Asyncio new = {
+        .running_loop = Py_NewRef(running_loop),
+        .task_of_loop = Py_NewRef(task_of_loop),
+        .name_of_task = Py_NewRef(name_of_task),
+        .coroutine_of_task = Py_NewRef(coroutine_of_task),
+        .is_done = Py_NewRef(is_done),
+        .task_type = (PyTypeObject *)Py_NewRef(task_type),
+        .gathering_type = (PyTypeObject *)Py_NewRef(gathering_type),
+        .name_offset = find_name_offset((PyTypeObject *)task_type),
+    };
+    world_stop();
+    Asyncio old = asyncio;
+    asyncio = new;
+    world_start();
+    trash_add(&trash, old.running_loop);
+    trash_add(&trash, old.task_of_loop);
+    trash_add(&trash, old.name_of_task);
+    trash_add(&trash, old.coroutine_of_task);
+    trash_add(&trash, old.is_done);
+    trash_add(&trash, (PyObject *)old.task_type);
+    trash_add(&trash, (PyObject *)old.gathering_type);
+    trash_empty(&trash);
     Py_RETURN_NONE;
 }
 
@@ -91,8 +113,8 @@ static int is_imported(PyObject *name) {
 
 /* Return the running task, or NULL. */
 static PyObject *running_task(void) {
-    PyObject *loop = PyObject_CallNoArgs(asyncio.running_loop);
-    PyObject *task = loop && loop != Py_None ? PyObject_CallOneArg(asyncio.task_of_loop, loop) : NULL;
+    PyObject *loop = session_call_hook(asyncio.running_loop, NULL);
+    PyObject *task = loop && loop != Py_None ? session_call_hook(asyncio.task_of_loop, loop) : NULL;
     Py_XDECREF(loop);
     if (task == Py_None)
         Py_CLEAR(task);
@@ -102,7 +124,7 @@ static PyObject *running_task(void) {
 /* Return an id that no other process of the machine uses. */
 static uint64_t new_id(const State *state) {
     static uint64_t count;
-    return state->identity.process * 1000000000u + ++count;
+    return state->identity.process * 1000000000u + __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
 }
 
 /* The name of a track that is new: that of its task, a text or the number of one without a name, and the function that
@@ -128,7 +150,7 @@ static PyObject *name_of(PyObject *task) {
         memcpy(&name, (char *)task + asyncio.name_offset, sizeof name);
     if (name && (PyUnicode_CheckExact(name) || PyLong_CheckExact(name)))
         return Py_NewRef(name);
-    name = PyObject_CallOneArg(asyncio.name_of_task, task);
+    name = session_call_hook(asyncio.name_of_task, task);
     PyErr_Clear();
     return name;
 }
@@ -145,7 +167,7 @@ static void record_label_text(Text name, PyObject *function, uint64_t track) {
     const size_t size = text_cut(name.data, name.size, MAX_INLINE_NAME);
     const Text cut = {name.data, size};
     if (size && record_event_named(label_site, EVENT_ASYNC_INSTANT, cut, function ? &function : NULL, &track))
-        session.cut_texts += size < name.size;
+        count_more(&session.cut_texts, size < name.size);
 }
 
 enum { MAX_NUMBERED_NAME = 25 };
@@ -194,7 +216,7 @@ typedef struct {
 /* Return the coroutine that a task runs, NULL without an exception if it is not known. */
 static PyObject *coroutine_of(PyObject *task) {
     PyObject *coroutine =
-        PyObject_TypeCheck(task, asyncio.task_type) ? PyObject_CallOneArg(asyncio.coroutine_of_task, task) : NULL;
+        PyObject_TypeCheck(task, asyncio.task_type) ? session_call_hook(asyncio.coroutine_of_task, task) : NULL;
     PyErr_Clear();
     return coroutine;
 }
@@ -202,12 +224,13 @@ static PyObject *coroutine_of(PyObject *task) {
 /* Return the frame of a coroutine, NULL if it is not known.  From CPython 3.12 on it lies within the coroutine, always
  * at the same place, which shows when the coroutine of a task begins in a frame. */
 static const void *frame_of(PyObject *coroutine, const void *beginning) {
-    static size_t offset;
+    static size_t learned;
+    size_t offset = READ(learned);
     if (!coroutine || !PyCoro_CheckExact(coroutine))
         return NULL;
     size_t distance = (size_t)((uintptr_t)beginning - (uintptr_t)coroutine);
     if (!offset && distance < (size_t)PyCoro_Type.tp_basicsize)
-        offset = distance;
+        WRITE(learned, offset = distance);
     return offset ? (char *)coroutine + offset : NULL;
 }
 
@@ -290,9 +313,8 @@ void task_end_flows(State *state) {
     PyMem_RawFree(flows);
 }
 
-/* Forget all tasks and operations. */
+/* Forget all operations, in a stopped world. */
 void task_forget(void) {
-    known_tasks_forget();
     operations_forget();
 }
 
@@ -321,7 +343,7 @@ static void begin_flow(State *state, PyObject *task) {
 static int is_task_that_runs(PyObject *object) {
     if (!PyObject_TypeCheck(object, asyncio.task_type))
         return 0;
-    PyObject *answer = PyObject_CallOneArg(asyncio.is_done, object);
+    PyObject *answer = session_call_hook(asyncio.is_done, object);
     Py_XDECREF(answer);
     return answer == Py_False;
 }
@@ -330,10 +352,10 @@ static int is_task_that_runs(PyObject *object) {
 static void begin_flows_to_gathered(State *state, PyObject *gathering) {
     enum { MAX_FLOWS = 100 };
     PyObject *children = PyObject_GetAttr(gathering, children_name);
-    for (Py_ssize_t index = 0; children && PyList_Check(children) && index < MAX_FLOWS; index++) {
-        if (index >= PyList_GET_SIZE(children))
+    for (Py_ssize_t index = 0; children && PyList_CheckExact(children) && index < MAX_FLOWS; index++) {
+        PyObject *child = PySequence_GetItem(children, index);
+        if (!child)
             break;
-        PyObject *child = Py_NewRef(PyList_GET_ITEM(children, index));
         if (is_task_that_runs(child))
             begin_flow(state, child);
         Py_DECREF(child);

@@ -15,16 +15,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifdef Py_GIL_DISABLED
+static Caches no_caches; /* nobody writes to them */
+static State no_state = {.caches = &no_caches}; /* of a thread that was not seen yet: nothing fits into it */
+#else
+Caches all_caches;
 static State no_state; /* of a thread that was not seen yet: nothing fits into it */
+#endif
 __thread State *current = &no_state;
 
 static struct {
     uint64_t used_slots; /* of the thread table */
     uint64_t *blank;     /* the pages of an empty chunk, hidden */
-    int is_full;         /* no chunk could be written: nothing is recorded any more */
+    int is_full;         /* no chunk could be written: nothing is recorded any more, but for the present pages */
     uint64_t settled;    /* up to this size of the file, hardly any thread has records in its chunk */
     uint64_t since_renewal; /* full chunks since the renewal hook was called */
-    void (*renewal_hook)(void); /* called for every half of a ring; stays when a recording ends */
+    int needs_renewal;      /* whether it is to be called */
+    void (*renewal_hook)(Trash *trash); /* called for every half of a ring, in a stopped world; stays when a recording ends */
     State *states;       /* of all threads that were ever seen and have not ended; outlives a recording */
 } threads;
 
@@ -50,20 +57,21 @@ static void in_child(void) {
         state->ended = state != own_state;
     }
     file_in_child();
+    guard_in_child();
     session.active = 0;
 }
 
 /* Forget what is open, and keep the memory. */
-void open_set_forget(OpenSet *open) {
+void open_set_forget(OpenSet *open, Trash *trash) {
     while (open->span_count)
-        Py_DECREF(open->spans[--open->span_count].site);
+        trash_add(trash, open->spans[--open->span_count].site);
     open->span_depth = 0;
     open->depth = 0;
 }
 
 /* Free what is open on a track. */
-void open_set_free(OpenSet *open) {
-    open_set_forget(open);
+void open_set_free(OpenSet *open, Trash *trash) {
+    open_set_forget(open, trash);
     PyMem_RawFree(open->frames);
     PyMem_RawFree(open->spans);
     PyMem_RawFree(open->calls);
@@ -71,11 +79,37 @@ void open_set_free(OpenSet *open) {
 }
 
 /* Free a state and what it holds. */
-static void free_state(State *state) {
+static void free_state(State *state, Trash *trash) {
     PyMem_RawFree(state->flows);
-    Py_CLEAR(state->strands);
-    open_set_free(&state->open);
+    TRASH(trash, state->strands);
+    open_set_free(&state->open, trash);
+#ifdef Py_GIL_DISABLED
+    caches_clear(state->caches, trash);
+    free(state->caches);
+#endif
     free(state);
+}
+
+/* Make a state.  Returns NULL without memory. */
+static State *new_state(void) {
+    State *state = calloc(1, sizeof *state);
+#ifdef Py_GIL_DISABLED
+    if (state && !(state->caches = calloc(1, sizeof *state->caches))) {
+        free(state);
+        return NULL;
+    }
+#endif
+    return state;
+}
+
+/* Empty the caches of all threads, in a stopped world. */
+void threads_clear_caches(void (*clear)(Caches *caches, Trash *trash), Trash *trash) {
+#ifdef Py_GIL_DISABLED
+    for (State *state = threads.states; state; state = state->next)
+        clear(state->caches, trash);
+#else
+    clear(&all_caches, trash);
+#endif
 }
 
 /* Mark the state of a thread that ends.  Destructors that run later in this thread get a new one. */
@@ -87,29 +121,32 @@ static void thread_ended(void *state) {
 
 /* Prepare for threads to be seen, once per process.  Returns -1 with an exception set on failure. */
 int threads_init(void) {
-    if (pthread_key_create(&state_key, thread_ended) || pthread_atfork(NULL, NULL, in_child)) {
+    if (guard_init() || pthread_key_create(&state_key, thread_ended) || pthread_atfork(NULL, NULL, in_child)) {
         PyErr_SetString(PyExc_OSError, "no thread-specific data");
         return -1;
     }
     return 0;
 }
 
-/* Begin a recording.  Returns -1 with an exception set on failure. */
-int threads_start(void) {
-    memset(&threads, 0, offsetof(__typeof__(threads), renewal_hook));
-    threads.blank = aligned_alloc(sizeof(uint64_t) * PAGE_WORDS, CHUNK_BYTES);
-    if (!threads.blank) {
-        PyErr_NoMemory();
-        return -1;
+/* Return a chunk for threads_start(), NULL without memory. */
+uint64_t *threads_blank_chunk(void) {
+    uint64_t *blank = aligned_alloc(sizeof(uint64_t) * PAGE_WORDS, CHUNK_BYTES);
+    if (blank) {
+        memset(blank, 0, CHUNK_BYTES);
+        chunk_clear(blank);
+        chunk_show(blank, 0);
     }
-    memset(threads.blank, 0, CHUNK_BYTES);
-    chunk_clear(threads.blank);
-    chunk_show(threads.blank, 0);
-    return 0;
+    return blank;
+}
+
+/* Begin a recording, and take over a blank chunk. */
+void threads_start(uint64_t *blank) {
+    memset(&threads, 0, offsetof(__typeof__(threads), renewal_hook));
+    threads.blank = blank;
 }
 
 /* End a recording: no thread writes any more, and the chunks stay in the file as they are. */
-void threads_stop(void) {
+void threads_stop(Trash *trash) {
     State **link = &threads.states, *state;
     while ((state = *link)) {
         session.lost += state->lost;
@@ -122,12 +159,12 @@ void threads_stop(void) {
         state->root = NULL;
         PyMem_RawFree(state->flows);
         state->flows = NULL;
-        Py_CLEAR(state->strands);
-        open_set_forget(&state->open);
+        TRASH(trash, state->strands);
+        open_set_forget(&state->open, trash);
         state->generation = 0;
         if (__atomic_load_n(&state->ended, __ATOMIC_ACQUIRE)) {
             *link = state->next;
-            free_state(state);
+            free_state(state, trash);
         } else
             link = &state->next;
     }
@@ -156,7 +193,7 @@ State *threads_first(void) {
 }
 
 /* Set the function that has records written again which would be overwritten in a ring. */
-void threads_set_renewal_hook(void (*hook)(void)) {
+void threads_set_renewal_hook(void (*hook)(Trash *trash)) {
     threads.renewal_hook = hook;
 }
 
@@ -167,8 +204,8 @@ static void use_page(State *state, uint64_t *page) {
     set_room(state, page + 1, page + PAGE_WORDS - 1);
 }
 
-/* Take the chunk of a thread that has ended.  Returns -1 if there is none. */
-static int inherit_chunk(State *state) {
+/* Take the chunk of a thread that has ended; the caller frees `*dead`, a list.  Returns -1 if there is none. */
+static int inherit_chunk(State *state, State **dead) {
     State **link = &threads.states, *other;
     while (!state->chunk && (other = *link)) {
         if (!__atomic_load_n(&other->ended, __ATOMIC_ACQUIRE)) {
@@ -178,16 +215,17 @@ static int inherit_chunk(State *state) {
         state->chunk = other->chunk;
         state->chunk_since = other->chunk_since;
         set_room(state, other->cursor, other->page_end);
-        session.lost += other->lost;
+        count_more(&session.lost, other->lost);
         *link = other->next;
-        free_state(other);
+        other->next = *dead;
+        *dead = other;
     }
     return state->chunk ? 0 : -1;
 }
 
 /* Give the state a chunk.  Returns -1 if there is no room for one. */
-static int open_chunk(State *state) {
-    if (!inherit_chunk(state))
+static int open_chunk(State *state, State **dead) {
+    if (!inherit_chunk(state, dead))
         return 0;
     uint64_t offset = file_append(threads.blank, CHUNK_PAGES, LIVE_CHUNK), *chunk = offset ? file_map(offset) : NULL;
     if (!chunk)
@@ -209,21 +247,24 @@ static int move_records(State *state, unsigned pages, enum ChunkRole role) {
     chunk_clear(chunk);
     chunk_show(chunk, 1);
     state->chunk_since = file_end();
-    session.flushed_chunks++;
+    count_more(&session.flushed_chunks, 1);
     return 0;
+}
+
+/* Return whether the file has grown much since records of all threads were moved. */
+static int is_time_to_move(void) {
+    enum { LEAST_CHUNKS = 32 };
+    uint64_t chunks = 0, grown = (file_end() - threads.settled) / CHUNK_BYTES;
+    if (grown < LEAST_CHUNKS || file_is_ring())
+        return 0;
+    for (State *state = threads.states; state; state = state->next)
+        chunks += state->chunk != NULL;
+    return grown >= chunks; /* each of them may cost a page that is hardly used */
 }
 
 /* Move the records of threads that seldom record, if the file has grown much since they began to fill their chunks: so
  * the events of all threads stand in the file in the order of time, but for a bounded part of it. */
 static void move_late_records(void) {
-    enum { LEAST_CHUNKS = 32 };
-    uint64_t chunks = 0, grown = (file_end() - threads.settled) / CHUNK_BYTES;
-    if (grown < LEAST_CHUNKS || file_is_ring())
-        return;
-    for (State *state = threads.states; state; state = state->next)
-        chunks += state->chunk != NULL;
-    if (grown < chunks) /* each of them may cost a page that is hardly used */
-        return;
     for (State *state = threads.states; state; state = state->next) {
         unsigned pages = state->chunk && state->cursor ? chunk_used_pages(state->chunk) : 0;
         if (pages && state->chunk_since <= threads.settled && !move_records(state, pages, FULL_CHUNK))
@@ -232,17 +273,56 @@ static void move_late_records(void) {
     threads.settled = file_end();
 }
 
+/* Do what a full chunk makes necessary, in a stopped world. */
+static void tend_to_others(Trash *trash) {
+    if (threads.needs_renewal && threads.renewal_hook) {
+        threads.needs_renewal = 0;
+        threads.renewal_hook(trash);
+    }
+    if (session.active && is_time_to_move())
+        move_late_records();
+}
+
+#ifdef Py_GIL_DISABLED
+/* Do what is due, see tend_to_others(). */
+void threads_do_duty(State *state) {
+    Trash trash = {0};
+    state->has_duty = 0;
+    SavedError error = error_save();
+    world_stop();
+    tend_to_others(&trash);
+    world_start();
+    trash_empty(&trash);
+    error_restore(error);
+}
+#endif
+
+/* See to it that what a full chunk makes necessary is done: now, or where the world can be stopped. */
+static void plan_duty(State *state) {
+    if (file_is_ring() && 2 * ++threads.since_renewal >= file_ring_chunks()) {
+        threads.since_renewal = 0;
+        threads.needs_renewal = 1;
+    }
+#ifdef Py_GIL_DISABLED
+    state->has_duty |= threads.needs_renewal || is_time_to_move();
+#else
+    Trash trash = {0};
+    (void)state;
+    tend_to_others(&trash);
+    trash_empty(&trash);
+#endif
+}
+
 /* Move the records of a full chunk.  Returns -1 if there is no room for them. */
 static int flush_chunk(State *state) {
-    if (move_records(state, CHUNK_PAGES, FULL_CHUNK))
-        return -1;
-    use_page(state, state->chunk);
-    if (file_is_ring() && threads.renewal_hook && 2 * ++threads.since_renewal >= file_ring_chunks()) {
-        threads.since_renewal = 0;
-        threads.renewal_hook();
+    guard_lock();
+    int failed = move_records(state, CHUNK_PAGES, FULL_CHUNK);
+    if (!failed) {
+        use_page(state, state->chunk);
+        plan_duty(state);
     }
-    move_late_records();
-    return 0;
+    guard_unlock();
+    return failed;
 }
 
 /* When nothing is recorded any more, move the records of all threads behind those that they recorded before.  Returns
@@ -260,27 +340,29 @@ int threads_settle(void) {
 
 /* Note that events are lost from now on. */
 static void note_loss(void) {
-    if (!session.lost_since)
-        session.lost_since = session_ticks();
+    uint64_t none = 0;
+    __atomic_compare_exchange_n(&session.lost_since, &none, session_ticks(), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Record nothing more, as the file is full. */
-static void close_all(void) {
-    threads.is_full = 1;
+/* Record nothing more, as the file is full.  Other threads that run meanwhile see that at the end of their page. */
+static void close_all(State *state) {
+    WRITE(threads.is_full, 1);
     note_loss();
-    for (State *state = threads.states; state; state = state->next)
+#ifndef Py_GIL_DISABLED
+    for (state = threads.states; state; state = state->next)
+#endif
         close_state(state);
 }
 
 /* Go on to an empty page.  Returns where its first record goes, or NULL if there is no room. */
 uint64_t *thread_next_page(State *state) {
     uint64_t *page = state->page_end + 1;
-    if (page < state->chunk + CHUNK_WORDS)
+    if (UNLIKELY(READ(threads.is_full)))
+        close_state(state);
+    else if (page < state->chunk + CHUNK_WORDS)
         use_page(state, page);
-    else if (flush_chunk(state)) {
-        close_all();
-        return NULL;
-    }
+    else if (flush_chunk(state))
+        close_all(state);
     return state->cursor;
 }
 
@@ -295,8 +377,9 @@ void thread_set_identity(State *state, Identity identity) {
 static PyObject *interrupt_hook; /* returns whether an exception interrupts the program; stays when a recording ends */
 
 /* Set the function that tells exceptions that interrupt the program from failures of what the tracer calls. */
-void threads_set_interrupt_hook(PyObject *hook) {
-    Py_XSETREF(interrupt_hook, Py_NewRef(hook));
+void threads_set_interrupt_hook(PyObject *hook, Trash *trash) {
+    trash_add(trash, interrupt_hook);
+    interrupt_hook = Py_NewRef(hook);
 }
 
 /* Stop recording this thread and put the program's exception aside. */
@@ -355,7 +438,7 @@ int thread_resume(State *state, Pause *pause) {
     }
     int goes_on = session.active && session.generation == pause->generation;
     state->paused--;
-    if (goes_on && !threads.is_full)
+    if (goes_on && !READ(threads.is_full))
         set_room(state, pause->cursor, pause->page_end);
     return goes_on;
 }
@@ -375,14 +458,18 @@ static int call_thread_hook(State *state) {
 /* Return the state of the calling thread, whether it has joined the session or not; NULL without memory. */
 State *thread_state(void) {
     if (!own_state) {
-        State *state = calloc(1, sizeof *state);
+        State *state = new_state();
         if (!state || pthread_setspecific(state_key, state)) {
-            free(state);
+            Trash nothing = {0};
+            if (state)
+                free_state(state, &nothing);
             return NULL;
         }
         own_state = current = state;
+        guard_lock();
         state->next = threads.states;
         threads.states = state;
+        guard_unlock();
     }
     return own_state;
 }
@@ -407,14 +494,17 @@ static void define_thread(State *state) {
 void thread_define_track(State *state, uint64_t id) {
     state->identity = (Identity){.process = state->identity.process, .thread = id, .inline_words = 2};
     set_room(state, state->cursor, state->page_end);
+    guard_lock();
     define_thread(state);
+    guard_unlock();
     call_thread_hook(state);
 }
 
 /* Let the calling thread take part in the session.  Returns NULL if there is no room; other threads may still have
  * some. */
 static State *join_session(void) {
-    State *state = thread_state();
+    State *state = thread_state(), *dead = NULL, *next;
+    Trash trash = {0};
     if (!state)
         return NULL;
     state->generation = session.generation;
@@ -422,13 +512,26 @@ static State *join_session(void) {
     state->identity.thread = PyThread_get_thread_native_id();
     state->identity.thread_ref = 0;
     state->identity.inline_words = 2;
-    open_set_forget(&state->open);
+    open_set_forget(&state->open, &trash);
     state->earliest_tick = 0;
-    if (open_chunk(state)) {
+    guard_lock();
+    int failed = open_chunk(state, &dead);
+    if (!failed)
+        define_thread(state);
+    guard_unlock();
+    for (; dead; dead = next) {
+        next = dead->next;
+        free_state(dead, &trash);
+    }
+    if (trash.count) {
+        SavedError error = error_save();
+        trash_empty(&trash);
+        error_restore(error);
+    }
+    if (failed) {
         note_loss();
         return NULL;
     }
-    define_thread(state);
     state->python_thread = call_thread_hook(state) ? PyThreadState_Get() : NULL;
     return state;
 }
@@ -440,9 +543,9 @@ uint64_t *thread_room(State **pointer, unsigned words) {
     if (!session.active || state->paused)
         return NULL;
     if (state->generation != session.generation || state == &no_state) {
-        state = threads.is_full ? NULL : join_session();
+        state = READ(threads.is_full) ? NULL : join_session();
         if (!state) {
-            session.lost++;
+            count_more(&session.lost, 1);
             return NULL;
         }
         *pointer = state;

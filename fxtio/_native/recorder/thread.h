@@ -2,6 +2,7 @@
 #ifndef FXTIO_THREAD_H
 #define FXTIO_THREAD_H
 
+#include "cache.h"
 #include "chunk.h"
 #include "session.h"
 
@@ -66,14 +67,20 @@ typedef struct State {
     uint64_t await_version;   /* of the context when flows to awaited tasks were last recorded */
     int ended;                /* whether the thread has ended */
     int escaped;              /* whether an exception interrupted code of the tracer that is the program's; it is set */
+#ifdef Py_GIL_DISABLED
+    int has_duty;             /* whether there is work that stops the world, at the end of the present call */
+    Caches *caches;
+#endif
     struct State *next;
 } State;
 
 extern HIDDEN __thread State *current FAST_TLS;
 
 HIDDEN int threads_init(void);
-HIDDEN int threads_start(void);
-HIDDEN void threads_stop(void);
+HIDDEN void threads_start(uint64_t *blank);
+HIDDEN uint64_t *threads_blank_chunk(void);
+HIDDEN void threads_stop(Trash *trash);
+HIDDEN void threads_clear_caches(void (*clear)(Caches *caches, Trash *trash), Trash *trash);
 HIDDEN void threads_seal(void);
 HIDDEN int threads_settle(void);
 HIDDEN uint64_t threads_lost(void);
@@ -84,8 +91,8 @@ HIDDEN uint64_t *thread_room(State **state, unsigned words);
 HIDDEN uint64_t *thread_next_page(State *state);
 HIDDEN void thread_set_identity(State *state, Identity identity);
 HIDDEN void thread_define_track(State *state, uint64_t id);
-HIDDEN void open_set_forget(OpenSet *open);
-HIDDEN void open_set_free(OpenSet *open);
+HIDDEN void open_set_forget(OpenSet *open, Trash *trash);
+HIDDEN void open_set_free(OpenSet *open, Trash *trash);
 
 /* Code of the tracer runs between these two: it is not recorded, and the program's exception is kept. */
 typedef struct {
@@ -97,8 +104,39 @@ typedef struct {
 HIDDEN Pause thread_pause(State *state);
 HIDDEN int thread_resume(State *state, Pause *pause);
 HIDDEN int thread_is_interrupted(void);
-HIDDEN void threads_set_interrupt_hook(PyObject *hook);
-HIDDEN void threads_set_renewal_hook(void (*hook)(void));
+HIDDEN void threads_set_interrupt_hook(PyObject *hook, Trash *trash);
+HIDDEN void threads_set_renewal_hook(void (*hook)(Trash *trash));
+
+#ifdef Py_GIL_DISABLED
+
+HIDDEN void threads_do_duty(State *state);
+
+/* Return the caches of a thread. */
+static inline Caches *caches_of(const State *state) {
+    return state->caches;
+}
+
+/* Do what was put off to the end of the call. */
+static inline void do_duty(State *state) {
+    if (UNLIKELY(state->has_duty))
+        threads_do_duty(state);
+}
+
+#else
+
+extern HIDDEN Caches all_caches;
+
+/* Return the caches of a thread: all threads have the same ones. */
+static inline Caches *caches_of(const State *state) {
+    (void)state;
+    return &all_caches;
+}
+
+static inline void do_duty(State *state) {
+    (void)state;
+}
+
+#endif
 
 /* Return the tick of a record that is written now: later than that of the last one of the thread by at least the least
  * step.  `has_counter` is that of the session, or 1 where it is known to be set, so that the compiler leaves out the
@@ -127,6 +165,7 @@ static inline void commit(State *state, uint64_t *record, size_t words, uint64_t
 
 /* Return a result to the program, unless an exception interrupts it: then return NULL, that is set. */
 static inline PyObject *unless_escaped(PyObject *result) {
+    do_duty(current);
     if (LIKELY(!current->escaped))
         return result;
     current->escaped = 0;

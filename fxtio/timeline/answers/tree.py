@@ -80,19 +80,30 @@ def tree(
     return answer
 
 
-class _Nodes:
-    """Nodes of a tree; a parent stands before its children."""
+class Nodes:
+    """Nodes of a tree; a parent stands before its children.
+
+    Attributes:
+        parent: the parent of each node, -1 for a root.
+        code: the code of its name.
+        calls: the number of its calls.
+        total: their time, or their weight.
+        own: the part of it that no child has.
+        unit: the unit of times and weights.
+        used: whether it, or a node below it, has calls (bool).
+        count: the number of used nodes.
+    """
 
     def __init__(self, parent: Array, code: Array, calls: Array, total: Array, own: Array, unit: str = "ns") -> None:
         used = np.append(calls > 0, True)
         for node in range(len(parent) - 1, -1, -1):
             if used[node]:
                 used[parent[node]] = True
-        self._used = used[:-1]
-        self.count = int(self._used.sum())
+        self.used = used[:-1]
+        self.count = int(self.used.sum())
         self.unit = unit
         self.parent, self.code, self.calls, self.total, self.own = parent, code, calls, total, own
-        self._whole = float(total[(parent < 0) & self._used].sum(dtype=np.float64))
+        self._whole = float(total[(parent < 0) & self.used].sum(dtype=np.float64))
         self._depth = np.zeros(len(parent) + 1, np.int64)
         self._depth[-1] = -1
         for node, above in enumerate(parent.tolist()):
@@ -100,7 +111,7 @@ class _Nodes:
 
     def rows(self, share: float, depth: int | None) -> list[int]:
         """Return the nodes that are shown, a node before its children, the largest first."""
-        shown = self._used & (self.total >= share * self._whole)
+        shown = self.used & (self.total >= share * self._whole)
         if depth is not None:
             shown &= self._depth[:-1] < depth
         children: dict[int, list[int]] = {}
@@ -178,7 +189,7 @@ class _Forest:
                 sums[name] = np.append(sums[name], np.zeros(room, np.int64))
             np.add.at(sums[name], stack + 1, values)
 
-    def finish(self) -> tuple[str, _Nodes]:
+    def finish(self) -> tuple[str, Nodes]:
         """Return the content and its nodes."""
         what = next((name for name in self._contents if name in self._seen), self._contents[0])
         if what == "slices":
@@ -200,18 +211,27 @@ class _Forest:
             if parent[each] >= 0:
                 total[parent[each]] += total[each]
                 number[parent[each]] += number[each]
-        return what, _Nodes(parent, code, number, total, sums[1], unit)
+        return what, Nodes(parent, code, number, total, sums[1], unit)
 
 
 class SliceTree:
     """The tree of slices.
 
+    Args:
+        registry: the registry of the reading.
+        selection: the part of the trace.
+        subset: the tracks that are selected, None for all.
+        most: the most nodes.
+
     Attributes:
         lost: the number of slices that are not in it.
     """
 
-    def __init__(self, registry: Registry, selection: Selection, subset: Chosen | None) -> None:
+    def __init__(
+        self, registry: Registry, selection: Selection, subset: Chosen | None, *, most: int = MAX_NODES
+    ) -> None:
         self.lost = 0
+        self._most = most
         self._registry = registry
         self._rows = Rows(registry, selection, subset)
         self._node_of: dict[tuple[int, int], int] = {}
@@ -283,18 +303,18 @@ class SliceTree:
         node = self._node_of.get((parent, name))
         if node is None:
             node = len(self._node_of)
-            if node >= MAX_NODES:
+            if node >= self._most:
                 return _LOST
             self._node_of[parent, name] = node
             if node >= self._sums.shape[1]:
                 self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
         return node
 
-    def finish(self) -> _Nodes:
+    def finish(self) -> Nodes:
         """Return the nodes."""
         keys = np.array([*self._node_of], np.int64).reshape(-1, 2)
         calls, total, own = self._sums[:, : len(keys)]
-        return _Nodes(keys[:, 0], keys[:, 1], calls, total, own)
+        return Nodes(keys[:, 0], keys[:, 1], calls, total, own)
 
 
 _ROOT, _LOST, _UNKNOWN = -1, -2, -3

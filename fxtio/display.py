@@ -1,0 +1,202 @@
+"""Reports as text for terminals and as HTML for notebooks.
+
+Tables, findings, summaries and answers describe themselves as a `fxtio.report.Report`: `str` of them is `as_text` of
+it, and notebooks show `as_html`.  Their `repr` stays one short line, since it also stands within other texts: in
+messages of failed assertions, in debuggers, in lists.
+
+All text may come from a trace, so it is untrusted: it is escaped, and cut to `MAX_CELL` characters before that.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from html import escape
+
+from fxtio.report import Report, ReportTable, printable
+from fxtio.text_width import fitted, start_of, width_of
+
+MAX_ROWS = 20
+"""The most rows of a table that are shown."""
+
+FIRST_ROWS, LAST_ROWS = 10, 5
+"""The rows from the begin and from the end of a longer table that are shown on a terminal."""
+
+MAX_CELL = 400
+"""The most characters of a cell that are shown; names in traces may have a million."""
+
+MAX_COLUMNS = 100
+"""The most columns of a table that are shown."""
+
+_CUT = "…"
+_GAP = "  "
+_NO_TERMINAL = (100, 24)
+_LEAST_TEXT = 16
+"""The width below which a column of text is not cut to make room for other columns."""
+
+_GRAY = "rgba(128, 128, 128, 0.35)"
+_CELL_STYLE = "padding: 1px 8px; vertical-align: top; max-width: 40em; overflow-wrap: anywhere; white-space: pre-wrap"
+_TABLE_STYLE = "border-collapse: collapse; margin: 4px 0; font-size: 90%"
+
+
+def as_text(report: Report, width: int | None = None) -> str:
+    """Return a report as lines of text without a line break at the end.
+
+    Args:
+        report: the report; of a table with more than `MAX_ROWS` rows the first ones are shown.
+        width: the number of columns that tables may take; by default that of the terminal, and 100 where there is none.
+    """
+    if width is None:
+        width = shutil.get_terminal_size(_NO_TERMINAL).columns
+    lines = [_cut(report.title)]
+    facts = [(_cut(label), _cut(value)) for label, value in report.facts]
+    labels = max((width_of(label) for label, _ in facts), default=0)
+    lines += [f"{_GAP}{fitted(label, labels)}{_GAP}{value}".rstrip() for label, value in facts]
+    for table in report.tables:
+        if table.headers:
+            lines += ["", *_table_lines(_bounded(table), width)]
+    if report.notes:
+        lines += ["", *map(_cut, report.notes)]
+    return "\n".join(lines)
+
+
+def as_html(report: Report) -> str:
+    """Return a report as HTML for notebooks: without scripts, and with the colors of the page.
+
+    Args:
+        report: the report; of a table with more than `MAX_ROWS` rows the first ones are shown.
+    """
+    parts = [f"<div><strong>{_html(report.title)}</strong></div>"]
+    if report.facts:
+        rows = "".join(
+            f'<tr><th scope="row" style="{_CELL_STYLE}; text-align: left">{_html(label)}</th>{_html_cell(value)}</tr>'
+            for label, value in report.facts
+        )
+        parts.append(f'<table style="{_TABLE_STYLE}"><tbody>{rows}</tbody></table>')
+    parts += [_html_table(_bounded(table)) for table in report.tables if table.headers]
+    parts += [f"<div>{_html(note)}</div>" for note in report.notes]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _bounded(table: ReportTable) -> ReportTable:
+    """Return a table with at most `MAX_ROWS` rows and `MAX_COLUMNS` columns."""
+    if len(table.headers) > MAX_COLUMNS:
+        rows = [[*row[:MAX_COLUMNS], _CUT] for row in table.rows]
+        headers = [*table.headers[:MAX_COLUMNS], f"{len(table.headers) - MAX_COLUMNS:,} more columns"]
+        types = [*table.types[:MAX_COLUMNS], ""] if table.types else ()
+        table = ReportTable(headers, rows, table.more, table.last, types)
+    left_out = len(table.rows) - MAX_ROWS
+    if left_out <= 0:
+        return table
+    return ReportTable(table.headers, table.rows[:MAX_ROWS], table.more + left_out, 0, table.types)
+
+
+def _cut(text: str, at: int = MAX_CELL) -> str:
+    """Return the begin of a text, escaped, in at most this number of characters."""
+    shown = printable(text[: at + 1])
+    return shown if len(shown) <= at else shown[: at - 1] + _CUT
+
+
+def _cell(cell: int | str) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else _cut(cell)
+
+
+def _end_of(table: ReportTable) -> str:
+    return f"and {table.more:,} more" if table.more else ""
+
+
+# ---- text
+
+
+def _table_lines(table: ReportTable, width: int) -> list[str]:
+    right = [header.startswith(">") for header in table.headers]
+    titles = [_cut(header.removeprefix(">")) for header in table.headers]
+    rows = [
+        titles,
+        *([list(map(_cut, table.types))] if table.types else []),
+        *([*map(_cell, row)] for row in table.rows),
+    ]
+    widths = _fitting([max(map(width_of, column)) for column in zip(*rows, strict=True)], right, width)
+    hidden = titles[len(widths) :]
+    lines = []
+    for row in rows:
+        cells = [_aligned(*each) for each in zip(row, widths, right, strict=False)]
+        lines.append(_GAP.join([*cells, _CUT] if hidden else cells).rstrip())
+    if table.more and table.last:
+        lines.insert(len(lines) - table.last, _CUT)
+    notes = [_end_of(table)] if table.more and not table.last else []
+    if hidden:
+        notes.append(f"columns that do not fit here: {', '.join(hidden)}")
+    return lines + notes
+
+
+def _fitting(widths: Sequence[int], right: Sequence[bool], available: int) -> list[int]:
+    """Return the widths of the first columns, as many as fit; texts are cut for that, numbers are not.
+
+    Args:
+        widths: the widths of all columns.
+        right: for each column whether it is aligned on the right, as numbers are.
+        available: the width of all together, with gaps.
+    """
+    least = [width if is_right else min(width, _LEAST_TEXT) for width, is_right in zip(widths, right, strict=True)]
+    shown = len(widths)
+    while shown > 1 and _total(least[:shown]) + (len(_GAP + _CUT) if shown < len(widths) else 0) > available:
+        shown -= 1
+    if shown < len(widths):
+        available -= len(_GAP + _CUT)
+    result = list(widths[:shown])
+    excess = _total(result) - available
+    while excess > 0:
+        wider = sorted(width for width, least_width in zip(result, least, strict=False) if width > least_width)
+        if not wider:
+            break
+        widest = result.index(wider[-1])
+        step = min(excess, max(wider[-1] - wider[-2] if len(wider) > 1 else excess, 1), wider[-1] - least[widest])
+        result[widest] -= step
+        excess -= step
+    return result
+
+
+def _total(widths: Sequence[int]) -> int:
+    """Return the width of columns with the gaps between them."""
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _aligned(cell: str, width: int, is_right: bool) -> str:
+    missing = width - width_of(cell)
+    if missing < 0:
+        cell = start_of(cell, width - 1) + _CUT
+        missing = width - width_of(cell)
+    return " " * missing + cell if is_right else cell + " " * missing
+
+
+# ---- HTML
+
+
+def _html(text: str) -> str:
+    return escape(_cut(text))
+
+
+def _html_cell(cell: int | str, *, is_right: bool = False) -> str:
+    return f'<td style="{_CELL_STYLE}; text-align: {"right" if is_right else "left"}">{escape(_cell(cell))}</td>'
+
+
+def _html_table(table: ReportTable) -> str:
+    right = [header.startswith(">") for header in table.headers]
+    types = table.types or [""] * len(right)
+    titles = "".join(
+        f'<th style="{_CELL_STYLE}; text-align: {"right" if is_right else "left"}; border-bottom: 1px solid {_GRAY}">'
+        f"{_html(header.removeprefix('>'))}{_html_type(kind)}</th>"
+        for header, kind, is_right in zip(table.headers, types, right, strict=True)
+    )
+    rows = [
+        "".join(_html_cell(cell, is_right=is_right) for cell, is_right in zip(row, right, strict=True))
+        for row in table.rows
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    whole = f'<table style="{_TABLE_STYLE}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
+    return whole + (f"<div>{_end_of(table)}</div>" if table.more else "")
+
+
+def _html_type(text: str) -> str:
+    return f'<br><span style="font-weight: normal; opacity: 0.7">{_html(text)}</span>' if text else ""

@@ -1,0 +1,142 @@
+"""Messages of logs, errors first, and instants by name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fxtio.html import cells
+from fxtio.html.contents import Cell, Section
+from fxtio.table import Table
+from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.parts import Registry
+
+Array = np.ndarray[Any, Any]
+
+MAX_MESSAGES = 500
+"""The most messages of each kind, errors and others, that are kept."""
+
+MAX_INSTANTS = 300
+"""The most names of instants that are shown."""
+
+_MAX_NAMES = 100_000
+_LEVEL = re.compile(r"(critical|fatal|error|warning|warn)\b", re.IGNORECASE)
+_SIZE = 150_000
+_PAIR = 1 << 32
+"""A pair of numbers below this one is a number: the first times this, plus the second."""
+
+
+class Messages:
+    """Collects messages of logs: the first errors and warnings, and the first of all others.
+
+    Args:
+        registry: the registry of the reading.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._count = 0
+        self._errors: list[tuple[int, int, int, int]] = []  # time, thread, level, message
+        self._others: list[tuple[int, int, int, int]] = []
+        self._is_error = lru_cache(1 << 12)(self._looks_like_error)
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the messages of a batch."""
+        if "logs" not in tables:
+            return
+        logs = tables["logs"]
+        self._count += logs.num_rows
+        level, message = logs["level"].codes, logs["message"].codes
+        columns = (logs["time"], logs["thread"], level, message)
+        if len(self._errors) < MAX_MESSAGES or len(self._others) < MAX_MESSAGES:
+            pairs, place = np.unique(level.astype(np.int64) * _PAIR + message + 1, return_inverse=True)
+            is_error = np.array([self._is_error(*divmod(pair, _PAIR)) for pair in pairs.tolist()], bool)[place]
+            for kept, rows in ((self._errors, np.flatnonzero(is_error)), (self._others, np.flatnonzero(~is_error))):
+                rows = rows[: MAX_MESSAGES - len(kept)]
+                kept += zip(*(column[rows].tolist() for column in columns), strict=True)
+
+    def _looks_like_error(self, level: int, message: int) -> bool:
+        """Return whether a message is an error or a warning, by its level or, without one, by its begin."""
+        values = self._registry.names.values
+        text = values[level] if level >= 0 else values[message - 1] if message > 0 else ""
+        return _LEVEL.match(text) is not None
+
+    def section(self, labels: Labels, origin: int) -> Section | None:
+        """Return the section with the messages, None if there are none."""
+        if not self._count:
+            return None
+        shown = [*self._errors, *self._others][:MAX_MESSAGES]
+        values = self._registry.names.values
+        has_levels = any(level >= 0 for _, _, level, _ in shown)
+        rows: list[list[str | Cell]] = [
+            [
+                cells.moment(time, origin),
+                *([values[level] if level >= 0 else ""] if has_levels else []),
+                values[message] if message >= 0 else "",
+                labels.thread(thread),
+            ]
+            for time, thread, level, message in shown
+        ]
+        headers = ["At", *(["Level"] if has_levels else []), "Message", "Thread"]
+        notes = ["Errors and warnings come first."] if self._errors and self._others else []
+        return Section("Log", [cells.grid(headers, rows, more=self._count - len(shown), size=_SIZE)], notes)
+
+
+class Instants:
+    """Counts instants by category and name.
+
+    Args:
+        registry: the registry of the reading.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._counts: Counter[tuple[int, int]] = Counter()
+        self._times: dict[tuple[int, int], tuple[int, int]] = {}
+        self._missed = 0
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the instants of a batch."""
+        if "instants" not in tables:
+            return
+        instants = tables["instants"]
+        keys = instants["category"].codes.astype(np.int64) * _PAIR + instants["name"].codes + 1
+        distinct, first, place, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        time = instants["time"]
+        begins, ends = time[first], time[first]
+        np.minimum.at(begins, place, time)
+        np.maximum.at(ends, place, time)
+        columns = (distinct.tolist(), counts.tolist(), begins.tolist(), ends.tolist())
+        for key, count, begin, end in zip(*columns, strict=True):
+            category, name = divmod(key, _PAIR)
+            pair = category, name - 1
+            if pair not in self._times and len(self._times) >= _MAX_NAMES:
+                self._missed += count
+                continue
+            before = self._times.get(pair, (begin, end))
+            self._times[pair] = min(before[0], begin), max(before[1], end)
+            self._counts[pair] += count
+
+    def section(self, origin: int) -> Section | None:
+        """Return the section with the instants, None if there are none."""
+        if not self._counts:
+            return None
+        values = self._registry.names.values
+        rows: list[list[str | Cell]] = [
+            [
+                text_of(values, pair[1]),
+                values[pair[0]] if pair[0] >= 0 else "",
+                cells.count(count),
+                *(cells.moment(time, origin) for time in self._times[pair]),
+            ]
+            for pair, count in self._counts.most_common(MAX_INSTANTS)
+        ]
+        headers = ["Name", "Category", "Count", "First", "Last"]
+        more = len(self._counts) - len(rows)
+        notes = [f"{self._missed:,} instants with further names are not counted."] if self._missed else []
+        return Section("Instants", [cells.grid(headers, rows, more=more, size=_SIZE)], notes)
