@@ -28,7 +28,7 @@ from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options
-from fxtio.tracer.tasks import gathered_tasks, look_around
+from fxtio.tracer.tasks import look_around
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.waiting import PATIENCE_S, acquire
 
@@ -139,7 +139,6 @@ class Recording:
             thread_hook=self._on_new_thread,
             value_hook=describe,
             task_hook=look_around,
-            wait_hook=gathered_tasks,
             slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
             slow_hook=self.triggers.slow_hook,
             interrupt_hook=interrupts,
