@@ -189,7 +189,7 @@ class Recording:
         return variables
 
     def _remove_variables(self) -> None:
-        """Remove the environment variables, unless the program has changed them, and have child processes wait again."""
+        """Remove the environment variables that the program has not changed; a program that waits goes on to do so."""
         for name, value in self._variables.items():
             if os.environ.get(name) != value:
                 continue
