@@ -167,23 +167,24 @@ def generate(_app: Sphinx) -> None:
 
 
 def title_only(contents: nodes.Node) -> nodes.Node:
-    """Return the table of contents of a page without what is below its title."""
+    """Return the table of contents of a page without what is below its title, unless other pages are listed there."""
     short = contents.deepcopy()
-    for item in short.children:
-        item[:] = item[:1]
+    if not any(short.findall(addnodes.toctree)):
+        for item in short.children:
+            item[:] = item[:1]
     return short
 
 
 def is_near(page: str, module: str) -> bool:
     """Return whether the navigation of a page shows a module: those of the first level, and those below its own."""
     path = module.removeprefix(API).split(".")
-    return len(path) <= 2 or page.startswith(API) and path[:2] == page.removeprefix(API).split(".")[:2]
+    return len(path) <= 2 or (page.startswith(API) and path[:2] == page.removeprefix(API).split(".")[:2])
 
 
 @cache
 def shortened_contents(env: BuildEnvironment) -> dict[str, nodes.Node]:
-    """Return the table of contents of each page, of the page of a module only the title."""
-    return {page: title_only(toc) if page.startswith(API) else toc for page, toc in env.tocs.items()}
+    """Return the table of contents of each page, as far as the navigation shows it."""
+    return {page: title_only(toc) for page, toc in env.tocs.items()}
 
 
 def modules_near(env: BuildEnvironment, page: str) -> nodes.Node:
@@ -195,9 +196,9 @@ def modules_near(env: BuildEnvironment, page: str) -> nodes.Node:
 
 
 def shorten_navigation(app: Sphinx, name: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Make the navigation of a page with the modules near it, without their functions and classes.
+    """Make the navigation of a page with the modules near it, and of other pages only with their titles.
 
-    All of them would be copied for each page, which would take more than half of the build.
+    All modules and all headings would be copied for each page, which would take more than half of the build.
     """
     env, whole = app.env, context["toctree"]
 

@@ -63,7 +63,14 @@ __all__ = [
 _TRACER = frozenset({"counter", "dump", "flow", "instant", "log", "span", "start", "stop", "trace", "tracing"})
 
 
+# IPython looks for these names here, where `%load_ext fxtio` says; what they stand for is far above.
+_EXTENSION = ("fxtio.bridges.notebook", {"load_ipython_extension": "load", "unload_ipython_extension": "unload"})
+
+
 def __getattr__(name: str) -> Any:
+    module, functions = _EXTENSION
+    if name in functions:
+        return getattr(import_module(module), functions[name])
     if name in _TRACER:
         value = globals()[name] = getattr(import_module("fxtio.tracer"), name)
         import_module("fxtio.tracer.attached").listen()

@@ -438,7 +438,8 @@ class Table:
             types.append(kind)
             columns.append(texts)
         table = ReportTable(headers, [*zip(*columns, strict=True)], count - len(rows), 0 if is_whole else last, types)
-        return Report(f"{count:,} rows, {self.num_columns:,} columns", tables=[table])
+        title = f"{_counted(count, 'row')}, {_counted(self.num_columns, 'column')}"
+        return Report(title, tables=[table])
 
     def _rows_of(self, name: str, rows: Array) -> Column:
         """Return rows of a column; one that is not computed yet stays so if its rows can be computed alone."""
@@ -453,6 +454,10 @@ _MOMENTS = ("time", "start", "end")
 _DURATIONS = ("duration", "self_time")
 _SHOWN_BYTES = 32
 _SHOWN_ITEMS = 3
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _shown(name: str, column: Column) -> tuple[str, bool, list[str]]:

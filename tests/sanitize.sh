@@ -1,12 +1,22 @@
 #!/usr/bin/env bash
 # Runs the tests of what is written in C with the address and undefined-behavior sanitizers.
 #   tests/sanitize.sh [PYTHON [recorder]]      an interpreter that has fxtio and its test extra; only the recorder
+#   tests/sanitize.sh threads                  with the thread sanitizer: threads without an interpreter, tests/threads
 # The child processes that tests start are sanitized, too: they inherit what is exported here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+
+if [ "$python" = threads ]; then
+  recorder=fxtio/_native/recorder
+  gcc -g -O1 -fsanitize=thread -Wall -Wextra -Werror -Itests/threads "-I$recorder" -pthread tests/threads/stress.c \
+    "$recorder"/{guard,cache,chunk,session,file,definition,thread}.c -o "$scratch/stress"
+  TSAN_OPTIONS=halt_on_error=1 "$scratch/stress"
+  exit
+fi
+
 mkdir "$scratch/tests"
 cp -r fxtio pyproject.toml "$scratch/"
 find "$scratch" -name '*.so' -delete

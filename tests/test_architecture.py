@@ -22,7 +22,7 @@ DESCRIBING = "*.report"
 # From the ground up. A room may import what stands on a line above its own, and itself; rooms on one line do not
 # know each other. "" is the front door, fxtio/__init__.py.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "rules", "report", "text_width"),
+    ("errors", "rules", "report", "text_width", "record_arguments"),
     ("display",),
     ("_native", "finding"),
     ("codec",),
@@ -39,7 +39,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("validate",),
     ("conformance",),
     ("testing",),
-    ("bridges", "batch", "view", "html"),
+    ("batch", "view", "html", "plot"),
+    ("bridges",),
     (DESCRIBING,),
     ("cli",),
     ("__main__",),

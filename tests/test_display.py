@@ -145,7 +145,7 @@ def test_all_kinds_of_columns_are_shown() -> None:
 
 def test_empty_tables_and_tables_without_columns() -> None:
     assert str(Table({})) == "0 rows, 0 columns"
-    assert str(Table({"a": np.empty(0)})).split("\n") == ["0 rows, 1 columns", "", "      a", "float64"]
+    assert str(Table({"a": np.empty(0)})).split("\n") == ["0 rows, 1 column", "", "      a", "float64"]
     assert text_of(Table({})._repr_html_()) == "0 rows, 0 columns"
 
 
@@ -251,6 +251,7 @@ def test_names_from_traces_are_harmless(name: str, tmp_path: Path) -> None:
             trace.timeline().table("slices"),
             answers.top(trace.timeline()),
         ]
+        each: Any
         for each in shown:
             assert text_of(each._repr_html_()).isprintable()
         for each in shown[1:]:

@@ -23,7 +23,8 @@ from fxtio.html.messages import Instants, Messages
 from fxtio.html.moments import Moments
 from fxtio.html.notices import Notices
 from fxtio.html.stacked import MergedCalls, MergedStacks
-from fxtio.html.waits import Arrows, Processors, Tasks
+from fxtio.html.tracks import Tracks
+from fxtio.html.waits import Arrows, Processors
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
@@ -509,8 +510,25 @@ def test_tasks() -> None:
         main.async_end("again", 410, 1)
         main.complete("no task", 0, 1000)
 
-    tasks, labels = collected(written(write), Tasks, "slices")
-    assert rows_of(tasks.grid(labels, 50)) == [["Task-1 (1)", 50, 310, 40, 3], ["Task-2 (2)", 100, 60, 60, 2]]
+    tasks, labels = collected(written(write), Tracks, "slices", "instants", "args")
+    (grid,) = tasks.tasks(labels, 50)
+    assert rows_of(grid) == [["Task-1 (1)", 50, 310, 40, 3], ["Task-2 (2)", 100, 60, 60, 2]]
+    assert rows_of(tasks.threads(labels, 50, 2000)) == [["main (2)", 1000, 0.5, 1, -50, 950]]
+
+
+def test_tasks_by_coroutine() -> None:
+    def write(_: Any, main: Any) -> None:
+        for task in range(6):
+            main.async_instant(f"Task-{task}", 10, task, category="asyncio", args={"coroutine": f"run_{task % 2}"})
+            main.async_begin("work", 20, task)
+            main.async_end("work", 30 + task, task)
+        main.async_begin("no task", 20, 77)
+        main.async_end("no task", 21, 77)
+
+    tasks, labels = collected(written(write), Tracks, "slices", "instants", "args")
+    by_coroutine, longest = tasks.tasks(labels, 0)
+    assert rows_of(by_coroutine) == [["run_1", 3, 39, 13, 15, 15], ["run_0", 3, 36, 12, 14, 14]]
+    assert rows_of(longest)[0][:2] == ["Task-5 (5)", "run_1"] and rows_of(longest)[-1][1] == ""
 
 
 # ---- moments, messages, notices

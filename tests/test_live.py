@@ -52,7 +52,8 @@ def work(name, rounds, pause):
 with fxtio.tracing(sys.argv[1], **eval(sys.argv[2])):
     with fxtio.span("everything"):
         rounds = int(sys.argv[3])
-        threads = [threading.Thread(target=work, args=(f"outer {n}", rounds // (n + 1), 0.002)) for n in range(3)]
+        pause = float(sys.argv[5]) if sys.argv[5:] else 0.002
+        threads = [threading.Thread(target=work, args=(f"outer {n}", rounds // (n + 1), pause)) for n in range(3)]
         for thread in threads:
             thread.start()
         if sys.argv[4:]:
@@ -62,8 +63,8 @@ with fxtio.tracing(sys.argv[1], **eval(sys.argv[2])):
 """
 
 
-def start(output: Path, rounds: int, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-c", PROGRAM, str(output), repr(options), str(rounds), "says"]
+def start(output: Path, rounds: int, pause: float = 0.002, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-c", PROGRAM, str(output), repr(options), str(rounds), "says", str(pause)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
@@ -221,7 +222,7 @@ def command(*arguments: str | Path) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("by_pid", [False, True])
 def test_the_command_shows_lines_and_then_the_ranking(tmp_path: Path, by_pid: bool) -> None:
     output = tmp_path / "app.fxt.zst"
-    process = start(output, ENDLESS)
+    process = start(output, ENDLESS, pause=0.05)
     live = command(str(process.pid) if by_pid else output)
     assert live.stdout is not None
     lines = [live.stdout.readline() for _ in range(4)]
@@ -308,7 +309,7 @@ def test_the_table_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_with_0(tmp_path: Path) -> None:
-    process = start(tmp_path / "app.fxt", ENDLESS)
+    process = start(tmp_path / "app.fxt", ENDLESS, pause=0.05)
     live = command(tmp_path / "app.fxt")
     assert live.stdout is not None
     live.stdout.readline()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError
+from fxtio.record_arguments import SWITCH, WHAT_TO_RECORD, declare, options_of
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -30,55 +31,17 @@ fxtio.trace, ...) is recorded in any case.
 _REST = "..."
 """All arguments that follow: `argparse.REMAINDER`, without its import."""
 
-_SWITCH = "store_true"
-
-
-def _declare(*names: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return an argument as an entry of the table."""
-    return names, settings
-
-
 ARGUMENTS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    _declare(
-        "-o", "--output", default="trace.fxt", metavar="FILE", help="the trace (trace.fxt); .zst and .gz compress"
-    ),
-    _declare("--spans-only", action=_SWITCH, help="record only what the program marks itself"),
-    _declare("--c-functions", action=_SWITCH, help="record the calls of C functions as well"),
-    _declare(
-        "--include", action="append", default=[], metavar="WHERE", help="only functions of this module, file or folder"
-    ),
-    _declare(
-        "--exclude", action="append", default=[], metavar="WHERE", help="no functions of this module, file or folder"
-    ),
-    _declare(
-        "--args",
-        action="append",
-        default=[],
-        metavar="WHERE",
-        help="record the arguments of this function, or of all in this module, file or folder",
-    ),
-    _declare(
-        "--results",
-        action="append",
-        default=[],
-        metavar="WHERE",
-        help="record the results of this function, or of all in this module, file or folder",
-    ),
-    _declare(
-        "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
-    ),
-    _declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
-    _declare("--min-duration", default=0, metavar="TIME", help="leave out calls shorter than this, with a unit: 10us"),
-    _declare("--max-depth", type=int, default=0, metavar="N", help="leave out calls that are nested deeper"),
-    _declare("--max-size", default=0, metavar="SIZE", help="stop recording when the file has this size, such as 1GiB"),
-    _declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
-    _declare("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms"),
-    _declare("--no-children", action=_SWITCH, help="do not record the processes that the program starts"),
-    _declare("--open", action=_SWITCH, help="show the trace in a browser when the program has ended, see `fxtio open`"),
-    _declare("-q", "--quiet", action=_SWITCH, help="do not print at the end what was recorded"),
-    _declare("-m", dest="module", nargs=_REST, metavar="MODULE ...", help="run a module, with arguments"),
-    _declare("-c", dest="code", nargs=_REST, metavar="CODE ...", help="run this code, with arguments"),
-    _declare("program", nargs=_REST, metavar="script ...", help="the script, with arguments"),
+    declare("-o", "--output", default="trace.fxt", metavar="FILE", help="the trace (trace.fxt); .zst and .gz compress"),
+    *WHAT_TO_RECORD,
+    declare("--ring", metavar="SIZE", help="keep only the last events, about this many bytes, such as 64MiB"),
+    declare("--dump-on", action="append", default=[], metavar="WHEN", help="dump on exception, SIGUSR2 or slow:100ms"),
+    declare("--no-children", action=SWITCH, help="do not record the processes that the program starts"),
+    declare("--open", action=SWITCH, help="show the trace in a browser when the program has ended, see `fxtio open`"),
+    declare("-q", "--quiet", action=SWITCH, help="do not print at the end what was recorded"),
+    declare("-m", dest="module", nargs=_REST, metavar="MODULE ...", help="run a module, with arguments"),
+    declare("-c", dest="code", nargs=_REST, metavar="CODE ...", help="run this code, with arguments"),
+    declare("program", nargs=_REST, metavar="script ...", help="the script, with arguments"),
 )
 """The arguments, as the method `add_argument` of a parser takes them."""
 
@@ -103,7 +66,7 @@ def parse_usual(arguments: Sequence[str]) -> SimpleNamespace | None:
     declared = {}
     for names, settings in ARGUMENTS:
         target = settings.get("dest") or names[-1].lstrip("-").replace("-", "_")
-        values[target] = settings.get("default", False if settings.get("action") == _SWITCH else None)
+        values[target] = settings.get("default", False if settings.get("action") == SWITCH else None)
         declared.update(dict.fromkeys(names, (target, settings)))
     rest = [] if "--" in arguments else list(arguments)
     while rest:
@@ -116,7 +79,7 @@ def parse_usual(arguments: Sequence[str]) -> SimpleNamespace | None:
         target, settings = declared[name]
         if settings.get("nargs") == _REST:
             return None if equals or not rest else SimpleNamespace(**values | {target: rest, "program": []})
-        if settings.get("action") == _SWITCH:
+        if settings.get("action") == SWITCH:
             if equals:
                 return None
             values[target] = True
@@ -193,18 +156,8 @@ def recording_options(options: Any) -> Any:
 
     return Options(
         options.output,
-        categories=options.category,
-        functions=not options.spans_only,
-        c_functions=options.c_functions,
-        include=options.include,
-        exclude=options.exclude,
-        args=options.args,
-        results=options.results,
-        max_depth=options.max_depth,
-        min_duration=options.min_duration,
-        max_size=options.max_size,
         ring=options.ring,
         dump_on=options.dump_on,
         children=not options.no_children,
-        sources=options.source,
+        **options_of(options),
     )

@@ -38,6 +38,14 @@ _VARARGS, _VARKEYWORDS = 0x04, 0x08  # of inspect, which takes long to import
 _OWNERS = (("self",), ("cls",))
 _PLACE = 2  # arguments that say where the function is defined
 
+_CELL = "<ipython-input-"
+"""How the file names of cells begin in IPython."""
+
+_FOLDER_OF_CELLS = "ipykernel_"
+"""How the name of the folder begins in which ipykernel pretends that cells are."""
+
+_MAIN = "__main__"
+
 
 class Filter:
     """Decides which functions are recorded.
@@ -146,10 +154,15 @@ def absolute_pattern(pattern: str) -> str:
 
 @cache
 def module_of(path: str) -> str:
-    """Return the module that a file holds, by its place: `json.decoder` for `.../lib/python3.12/json/decoder.py`."""
+    """Return the module that a file holds, by its place: `json.decoder` for `.../lib/python3.12/json/decoder.py`.
+
+    The cells of a notebook are the module `__main__`.
+    """
     if path.startswith("<"):
-        return plain.frozen_module(path) or path
+        return _MAIN if path.startswith(_CELL) else plain.frozen_module(path) or path
     path = plain.absolute(path)
+    if path.rpartition(_SEPARATOR)[0].rpartition(_SEPARATOR)[2].startswith(_FOLDER_OF_CELLS):
+        return _MAIN
     folders = [folder for folder in plain.import_folders() if path.startswith(f"{folder}{_SEPARATOR}")]
     longest = max(map(len, folders), default=path.rfind(_SEPARATOR))
     inside = path[longest + 1 :]

@@ -274,6 +274,7 @@ SHOWN_BY = {
 
 
 @pytest.mark.full
+@pytest.mark.once
 @pytest.mark.parametrize("name", formats())
 def test_a_field_whose_columns_are_left_out_is_found(name: str, tmp_path: Path) -> None:
     """Its other lengths change the places and sizes of records, which does not count."""

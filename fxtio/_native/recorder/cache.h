@@ -50,8 +50,8 @@ typedef struct {
 } TaskTable;
 
 typedef struct {
+    CachedCode codes[CODE_CACHE_SIZE]; /* first, since it is looked at most often */
     CachedSite sites[SITE_CACHE_SIZE];
-    CachedCode codes[CODE_CACHE_SIZE];
     CFunction c_functions[C_CALL_CACHE_SIZE];
     PyObject *all_sites; /* dict: (name, category, keys) to site, up to a limit; NULL before the first */
     TaskTable tasks;

@@ -325,7 +325,7 @@ static int require_lock(void) {
     if (is_on > 0)
         return 0;
     if (!is_on)
-        PyErr_SetString(PyExc_ImportError, "it needs the interpreter lock: start Python without "
+        PyErr_SetString(PyExc_ImportError, "before CPython 3.14 it needs the interpreter lock: start Python without "
                                            "PYTHON_GIL=0 and -X gil=0");
     return -1;
 }
@@ -334,8 +334,7 @@ static int require_lock(void) {
 /* Say that threads need no interpreter lock here, if that is so.  Returns nonzero with an exception set on failure. */
 static int declare_free_threading(PyObject *module) {
 #ifdef Py_GIL_DISABLED
-    (void)module;
-    return require_lock();
+    return world_can_stop() ? PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) : require_lock();
 #else
     (void)module;
     return 0;

@@ -387,6 +387,17 @@ PyMethodDef span_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Let nobody count the references to an object, which all threads would do at the same place. */
+static void make_immortal(PyObject *object) {
+#ifdef Py_GIL_DISABLED
+    object->ob_tid = 0;
+    object->ob_ref_local = UINT32_MAX;
+    object->ob_ref_shared = 0;
+#else
+    (void)object;
+#endif
+}
+
 /* Make the types and the span that does nothing.  Returns -1 with an exception set on failure. */
 int span_init(PyObject *module) {
     if (PyType_Ready(&EnterExitType) || PyType_Ready(&SpanType))
@@ -400,5 +411,8 @@ int span_init(PyObject *module) {
     }
     PyType_Modified(&SpanType);
     no_span = span_new(NULL);
-    return no_span && !PyModule_AddObjectRef(module, "Span", (PyObject *)&SpanType) ? 0 : -1;
+    if (!no_span)
+        return -1;
+    make_immortal((PyObject *)no_span);
+    return !PyModule_AddObjectRef(module, "Span", (PyObject *)&SpanType) ? 0 : -1;
 }

@@ -2,8 +2,14 @@
 
 // Runs in the frame of a flame graph, before speedscope, which takes the whole window of the frame.
 (() => {
-  const block = window.frameElement.parentElement.querySelector("script");
-  const { title, view, profile } = JSON.parse(block.textContent);
+  const { title, view, profile } = JSON.parse(document.querySelector("script").textContent);
+
+  // In a notebook, the page is in a frame that may store nothing; speedscope would store its settings.
+  try {
+    window.localStorage;
+  } catch {
+    Object.defineProperty(window, "localStorage", { value: { getItem: () => null, setItem: () => {} } });
+  }
 
   // The import of pprof files looks for a module of Node.js by eval, and does without if that fails.  The content
   // security policy would report it.

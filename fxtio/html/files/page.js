@@ -156,7 +156,9 @@ function makeFlame(figure) {
       return;
     }
     const frame = element("iframe", { title: figure.querySelector("figcaption").textContent });
-    frame.srcdoc = JSON.parse(document.getElementById("flame-page").textContent);
+    const data = figure.querySelector("script").outerHTML; // the frame may not look into this page
+    const page = JSON.parse(document.getElementById("flame-page").textContent);
+    frame.srcdoc = page.replace("<body>", () => `<body>${data}`);
     place.append(frame);
     const button = element("button", { type: "button" }, "Full screen");
     button.addEventListener("click", () => frame.requestFullscreen());

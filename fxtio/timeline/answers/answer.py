@@ -10,6 +10,7 @@ from fxtio.display import MAX_ROWS, as_html, as_text
 from fxtio.errors import FxtioError
 from fxtio.report import Report, ReportTable, human_value
 from fxtio.table import Table
+from fxtio.timeline.answers.places import short_place
 
 _TEXTS = ("name", "place")
 _STRUCTURE = ("depth", "parent")
@@ -63,7 +64,7 @@ class Answer:
     def _texts(self, name: str, shown: Table) -> list[int | str]:
         values = shown[name].tolist() if isinstance(shown[name], np.ndarray) else shown[name].to_list()
         if name in _TEXTS:
-            texts = ["" if value is None else value for value in values]
+            texts = [short_place(value) if name == "place" else value or "" for value in values]
             levels = shown["depth"].tolist() if "depth" in shown and name == "name" else [0] * len(texts)
             return [_INDENT * level + text for level, text in zip(levels, texts, strict=True)]
         if name == "share":
