@@ -617,7 +617,7 @@ def test_bars_of_shares() -> None:
     assert worse.color != better.color
     assert str(worse) == f"\x1b[38;5;{worse.color}m█\x1b[0m"
     assert bar_of(1, 1, colored, name="a").color == bar_of(1, 1, colored, name="a").color is not None
-    assert [bar_width(columns) for columns in (20, 59, 60, 100, 400)] == [0, 0, 7, 12, 16]
+    assert [bar_width(columns) for columns in (20, 59, 60, 100, 400)] == [0, 0, 7, 12, 12]
 
 
 def test_the_edges_of_colored_bars() -> None:

@@ -1,6 +1,7 @@
 """Tests that run the documents: every ```python and ```console block of README.md and docs/, in order, page by page.
 
-The blocks of a page share a namespace and a working directory, which is empty except for `tests/corpus`.  In a console
+The blocks of a page share a namespace and a working directory, which has `tests/corpus`, `docs` and
+`examples` as a checkout has them.  In a console
 block, a line that begins with `$ ` is a command.  A line that begins with a command of fxtio runs it in this process,
 unless it records.  If output follows, the command must print it; `...` matches anything, and runs of blanks are equal.
 A block is not run if the line before it is `<!-- not run -->`, and is saved as a file instead if that line is
@@ -107,6 +108,8 @@ def marked(page: Path) -> Any:
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "corpus").symlink_to(CORPUS)
+    for name in ("docs", "examples"):
+        (tmp_path / name).symlink_to(CHECKOUT / name)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "page"}
     page_blocks = list(blocks(page.read_text(encoding="utf-8")))
@@ -138,6 +141,33 @@ def test_every_option_is_on_its_page(page: Path) -> None:
     options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", usage)) - {"--help"}
     text = page.read_text(encoding="utf-8")
     assert [option for option in sorted(options) if f"`{option}" not in text] == []
+
+
+@pytest.mark.once
+def test_the_readme_has_every_command() -> None:
+    rows = re.findall(r"^\| (`fxtio .*?) \|", (CHECKOUT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`fxtio (\w+)`", " ".join(rows))) == {*COMMANDS}
+
+
+@pytest.mark.once
+def test_commands_of_the_readme_can_be_typed_in_a_checkout() -> None:
+    """A file that a command reads is one of the checkout, or an earlier block has written it."""
+    text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    written: set[str] = set()
+    for block in blocks(text):
+        if block.file:
+            written.add(block.file)
+        elif block.language == "python":
+            written |= set(re.findall(r"create\(\"([\w.]+)\"", block.body))
+        for command in re.findall(r"^\$ (.*)$", block.body, re.MULTILINE):
+            words = shlex.split(command.partition("|")[0])
+            outputs = [words[place + 1] for place, word in enumerate(words) if word == "-o"]
+            files = {word for word in words[1:] if re.fullmatch(r"[\w./-]+\.(fxt|py|json)", word)}
+            read = files - {*outputs}
+            if words[:2] == ["fxtio", "convert"]:
+                read.discard(words[-1])
+            assert [name for name in read if name not in written and not (CHECKOUT / name).exists()] == [], command
+            written |= {*outputs, *(["load.fxt"] if words == ["python", "load.py"] else [])}
 
 
 @pytest.mark.once

@@ -37,7 +37,7 @@ def test_every_example_is_tested_and_small() -> None:
     tested = {"write_a_trace.py", "read_a_trace.py", "copy_exactly.py", "make_a_big_trace.py"}
     tested |= {"write_a_uftrace_directory.py", "read_a_mono_profile.py"}
     tested |= {"read_a_coreprofiler_trace.py", "write_a_dcpi_profile.py", "validate_a_trace.py"}
-    tested |= {"dump_over_http.py", "watch_a_program.py"}
+    tested |= {"dump_over_http.py", "watch_a_program.py", "count_words.py"}
     tested |= {"trace_asyncio_service.py", "trace_thread_pool.py", "trace_recursion.py", "trace_a_crash.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for name in tested:
@@ -133,6 +133,15 @@ def test_write_a_dcpi_profile(tmp_path: Path) -> None:
     assert first.info.samples == copy.info.samples
     assert copy.header.get("note") == "a copy"
     assert not copy.findings
+
+
+@pytest.mark.once
+def test_count_words(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.md").write_text("Apples and apples\n\nand pears, apples\n")
+    (tmp_path / "deep" / "b.txt").write_text("Pears: apples!")
+    (tmp_path / "c.py").write_text("oranges")
+    assert run("count_words.py", tmp_path) == "6 words in 2 files\n     4  apples\n     2  pears\n"
 
 
 @pytest.mark.recorder

@@ -92,6 +92,16 @@ def test_questions_about_nothing(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_conversion_of_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = MAKERS[name](tmp_path / f"whole.{name}")
+    assert main(["convert", str(path), str(tmp_path / "none.json"), "--thread", "nobody"]) == 0
+    errors = capsys.readouterr().err
+    assert errors.splitlines()[-1] == f"fxtio: none of the events of {path} is selected by --thread nobody"
+    assert main(["convert", str(path), str(tmp_path / "some.json"), "--thread", "11"]) == 0
+    assert "is selected" not in capsys.readouterr().err
+
+
 def test_questions_about_nothing_of_an_exchange_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "whole.json"
     path.write_text('[{"ph": "X", "name": "work", "ts": 0, "dur": 5000000, "pid": 1, "tid": 1}]')

@@ -182,3 +182,64 @@ def test_the_whole_call_of_a_decorated_coroutine_has_its_arguments(out: Path) ->
     seen = check_trace(out)
     assert [span.args for span in seen.spans("await fetch")] == [{"url": "u", "size": 1}]
     assert [span.args for span in seen.spans("fetch")] == [{"url": "u", "size": 1}, {}]
+
+
+@pytest.mark.parametrize("include", ["<string>", "nothing"], ids=["recorded", "not recorded"])
+@pytest.mark.parametrize("factory", ["None", "getattr(asyncio, 'eager_task_factory', None)"], ids=["usual", "eager"])
+def test_tasks_at_the_addresses_of_earlier_ones(factory: str, include: str, out: Path) -> None:
+    """Each has a track of its own, which begins with its own name; arrows lead only to those that were waited for."""
+    source = f"""
+    import asyncio, gc, logging
+    logging.disable()
+    seen = []
+    async def work(number):
+        me = asyncio.current_task()
+        fxtio.instant("me", name=me.get_name(), number=number)
+        if number % 5 == 0:
+            me.set_name(f"renamed {{number}}")
+        await asyncio.sleep(0)
+        fxtio.instant("later", number=number)
+        if number % 7 == 0:
+            await asyncio.Event().wait()
+    async def waits(numbers):
+        tasks = [asyncio.create_task(work(number), name=f"job {{number}}" if number % 3 == 0 else None)
+                 for number in numbers]
+        for task in tasks[::4]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    def abandoned(base):
+        loop = asyncio.new_event_loop()
+        loop.set_task_factory({factory})
+        task = loop.create_task(waits(range(base, base + 20)))
+        for _ in range(base // 20 % 4):
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+        if base % 40:
+            gc.disable()
+        loop.close()
+        del loop, task
+        gc.enable()
+    with fxtio.tracing(OUT, functions=True, include=[{include!r}]):
+        for base in range(0, 1200, 20):
+            abandoned(base)
+    """
+    fine(source, out)
+    seen = check_trace(out, open_spans=True)
+    ids = seen.tables["events"]["id"].to_list()
+    labels: dict[int, str] = {}
+    for row in seen.rows(kind="async_instant", category="asyncio"):
+        assert labels.setdefault(ids[row], seen.names[row]) == seen.names[row]
+    assert len(labels) == len(seen.rows(kind="async_instant", category="asyncio"))
+    tracks = {}
+    for row in seen.rows(kind="async_instant", name="me"):
+        tracks[seen.args(row)["number"]] = ids[row]
+        assert labels[ids[row]] == seen.args(row)["name"]
+    assert len(set(tracks.values())) == len(tracks) > 300
+    for row in seen.rows(kind="async_instant", name="later"):
+        assert ids[row] == tracks[seen.args(row)["number"]]
+    begun = [ids[row] for row in seen.rows(kind="flow_begin")]
+    ended = [ids[row] for row in seen.rows(kind="flow_end")]
+    assert len(set(begun)) == len(begun)
+    assert len(set(ended)) == len(ended)
+    assert set(ended) <= set(begun)
+    assert bool(ended) == (include == "<string>")

@@ -65,7 +65,6 @@ def start(
     thread_hook: Callable[[int], bool] | None,
     value_hook: Callable[[Any], str] | None,
     task_hook: Callable[[], None] | None,
-    wait_hook: Callable[[Any], tuple[Any, ...]] | None,
     slow: int,
     slow_hook: Callable[[str, int], tuple[Site, tuple[Any, ...]] | None] | None,
     interrupt_hook: Callable[[BaseException], bool],
@@ -101,8 +100,9 @@ def know_asyncio(
     task_of_loop: Callable[[Any], Any],
     name_of_task: Callable[[Any], str],
     coroutine_of_task: Callable[[Any], Any],
+    is_done: Callable[[Any], bool],
     task_type: type,
-    future_type: type,
+    gathering_type: type,
     /,
 ) -> None: ...
 def watch(code: CodeType, site: Site | None, names: tuple[str, ...] | None, result: bool, /) -> None: ...

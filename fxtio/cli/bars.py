@@ -16,7 +16,7 @@ _EIGHTHS = "▏▎▍▌▋▊▉█"
 _WORSE, _BETTER = 174, 114
 _BAR_SHARE = 8  # of the columns of a terminal, the part that a bar in a table takes
 _MIN_COLUMNS = 60  # of a terminal, for tables with bars
-_MAX_BAR = 16
+_MAX_BAR = 12
 
 
 @dataclass(frozen=True, slots=True)

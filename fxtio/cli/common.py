@@ -45,7 +45,7 @@ _MIN_LABEL_WIDTH = 8
 _BETWEEN = 2
 """The number of blanks between two columns of a table."""
 
-_MIN_TEXT = 16
+_MIN_TEXT = 12
 """The number of columns below which texts of a table are not shortened for a terminal."""
 
 _NO_TERMINAL = 100
@@ -528,7 +528,13 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str | Bar]
     widths = [max(map(width_of, map(_plain, column))) for column in zip(*table, strict=True)]
     numeric = [header.startswith(">") for header in headers]
     if sys.stdout.isatty():
-        _narrow(widths, numeric, output_width())
+        columns = output_width()
+        narrowed = _narrowed(widths, numeric, columns)
+        if _row_width(narrowed) > columns:  # names are worth more than bars
+            narrowed = _narrowed(
+                [width if title else 0 for width, title in zip(widths, titles, strict=True)], numeric, columns
+            )
+        widths = narrowed
     used = [width > 0 for width in widths]
     table = [[*compress(row, used)] for row in table]
     numeric, widths = [*compress(numeric, used)], [*compress(widths, used)]
@@ -544,12 +550,20 @@ def _plain(cell: str | Bar) -> str:
     return cell.text if isinstance(cell, Bar) else cell
 
 
-def _narrow(widths: list[int], numeric: Sequence[bool], columns: int) -> None:
-    """Make the widest columns of texts narrower, so that a row fits a terminal."""
+def _narrowed(widths: Sequence[int], numeric: Sequence[bool], columns: int) -> list[int]:
+    """Return the widths of columns such that a row fits a terminal, if it can: the widest texts are made narrower."""
+    narrowed = [*widths]
     for column in sorted(range(len(widths)), key=lambda column: -widths[column]):
-        excess = sum(widths) + _BETWEEN * (len(widths) - 1) - columns
-        if excess > 0 and not numeric[column] and widths[column] > _MIN_TEXT:
-            widths[column] = max(widths[column] - excess, _MIN_TEXT)
+        excess = _row_width(narrowed) - columns
+        if excess > 0 and not numeric[column] and narrowed[column] > _MIN_TEXT:
+            narrowed[column] = max(narrowed[column] - excess, _MIN_TEXT)
+    return narrowed
+
+
+def _row_width(widths: Sequence[int]) -> int:
+    """Return the width of a row; columns that are empty are left out."""
+    used = [width for width in widths if width]
+    return sum(used) + _BETWEEN * (len(used) - 1)
 
 
 def _aligned(cell: str | Bar, width: int, cut: str, *, right: bool) -> str:

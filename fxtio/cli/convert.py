@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from fxtio.cli.answers import duration, selection_in
+from fxtio.cli.answers import duration, nothing_of, selection_in
 from fxtio.cli.common import (
     FINE,
     UsageError,
@@ -78,9 +78,10 @@ def run(options: Namespace) -> int:
     with opened_timeline(options.file, format=options.format) as (timeline, progress):
         selection = selection_in(options, timeline)
         simplification = Simplification(options.min_duration, options.max_depth, options.drop_args)
+        empty: list[str] = []
         losses = convert(
             timeline, options.output, to=to, strict=options.strict, selection=selection, table=options.table,
-            simplification=simplification,
+            simplification=simplification, when_empty=lambda: empty.append(nothing_of(timeline, "events", selection)),
         )  # fmt: skip
         progress.clear()
         if options.json:
@@ -91,7 +92,10 @@ def run(options: Namespace) -> int:
             print(f"fxtio: {reason} {printable(timeline.name)}:", file=sys.stderr)
             for phrase, number in losses.most_common():
                 print(f"  {number:,}: {printable(phrase)}", file=sys.stderr)
-        return FINE if timeline.trace is None else print_findings(timeline.trace)
+        code = FINE if timeline.trace is None else print_findings(timeline.trace)
+        for sentence in empty:
+            print(printable(f"fxtio: {sentence}"), file=sys.stderr)
+        return code
 
 
 def _print_formats(*, as_json: bool) -> int:

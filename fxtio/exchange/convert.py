@@ -78,6 +78,7 @@ def convert(
     selection: Selection | None = None,
     table: str | None = None,
     simplification: Simplification | None = None,
+    when_empty: Callable[[], object] | None = None,
 ) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
@@ -92,6 +93,7 @@ def convert(
         selection: the part to write; everything by default.
         table: the name of the only table to write, for formats of tables, whose target is a file then.
         simplification: what is left out; nothing by default.
+        when_empty: called if nothing is selected; the target is written nevertheless.
 
     Returns:
         What was lost, and what was left out.
@@ -106,6 +108,8 @@ def convert(
     name = to or format_of(str(target))
     if selection is not None and not selection.is_everything:
         with cut_out(timeline, selection) as part:
+            if part.is_empty and when_empty is not None:
+                when_empty()
             if strict and part.losses:
                 raise LossError(str(target), part.losses)
             options: dict[str, Any] = {"strict": strict, "table": table, "simplification": simplification}

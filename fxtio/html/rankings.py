@@ -9,6 +9,7 @@ from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid, Section
 from fxtio.html.reading import Reading
 from fxtio.timeline.answers.answer import Answer
+from fxtio.timeline.answers.places import short_place
 
 MAX_ROWS = 1_000
 """The most rows of a ranking."""
@@ -54,6 +55,6 @@ def _grid(answer: Answer, header: str, title: str = "") -> Grid:
         row_cells: list[str | Cell] = [row["name"], cells.count(row["calls"])]
         row_cells += [cells.value(row[name], answer.unit) for name in times]
         row_cells.append(cells.share(row["share"]))
-        return [*row_cells, row["place"] or ""] if has_places else row_cells
+        return [*row_cells, short_place(row["place"])] if has_places else row_cells
 
     return cells.grid(headers, map(row_of, table.rows()), more=answer.more, title=title, size=_SIZE)

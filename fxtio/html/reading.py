@@ -13,7 +13,8 @@ from fxtio.html.messages import Instants, Messages
 from fxtio.html.moments import Moments
 from fxtio.html.notices import Notices
 from fxtio.html.stacked import MergedCalls, MergedStacks
-from fxtio.html.waits import Waits
+from fxtio.html.tracks import Tracks
+from fxtio.html.waits import Arrows, Processors
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import Answer
@@ -75,7 +76,9 @@ class Reading:
         counters: the values of counters.
         notices: what the trace says about itself.
         moments: pauses, and times in which nothing runs.
-        waits: tasks, arrows, and times on processors.
+        tracks: the threads and tasks.
+        arrows: the arrows between slices.
+        processors: the times for which threads ran and waited, and who woke them.
         messages: the messages of logs.
         instants: the instants by name.
         run: the durations for a comparison, None if they were not asked for.
@@ -100,11 +103,13 @@ class Reading:
         self.counters = CounterPoints(registry)
         self.notices = Notices(registry)
         self.moments = Moments(registry)
-        self.waits = Waits(registry)
+        self.tracks = Tracks(registry)
+        self.arrows = Arrows(registry)
+        self.processors = Processors(registry)
         self.messages = Messages(registry)
         self.instants = Instants(registry)
         self._collectors: list[Collector] = [self.longest, *self.stacks.values(), self.counters]
-        self._collectors += [self.moments, self.waits, self.messages, self.instants]
+        self._collectors += [self.moments, self.tracks, self.arrows, self.processors, self.messages, self.instants]
         self.run = Run(registry) if to_compare else None
 
     @cached_property

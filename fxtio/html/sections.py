@@ -44,7 +44,7 @@ def trace_page(timeline: Timeline, selection: Selection) -> Page:
     origin, labels = reading.start or 0, reading.labels
     optional = [
         reading.counters.section(labels, origin, CHARTS_SIZE),
-        *reading.waits.sections(labels, origin),
+        *thread_sections(reading, origin),
         reading.moments.pauses(labels, origin),
         reading.moments.slow(reading.longest, reading.ranking.table, labels, origin),
         reading.instants.section(origin),
@@ -102,6 +102,16 @@ def _read_side(timeline: Timeline, selection: Selection) -> tuple[Reading, Secti
     facts = format_facts(timeline)
     reading = read(timeline, selection, to_compare=True)
     return reading, summary_section(timeline, facts, reading, selection, f"Summary of {title_of(timeline)}")
+
+
+def thread_sections(reading: Reading, origin: int) -> list[Section]:
+    """Return the sections about tasks and arrows, and about threads, as far as there is something to show."""
+    arrows = reading.arrows.grid()
+    tasks = [*reading.tracks.tasks(reading.labels, origin), *([arrows] if arrows is not None else [])]
+    threads = reading.tracks.threads(reading.labels, origin, (reading.end or 0) - origin)
+    own = [*([threads] if threads is not None else []), *reading.processors.grids(reading.labels)]
+    sections = [Section("Threads", own)] if own else []
+    return [*sections, *([Section("Tasks, and who waits for whom", tasks, reading.arrows.notes())] if tasks else [])]
 
 
 def flame_sections(reading: Reading, size: int) -> list[Section]:

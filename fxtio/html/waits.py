@@ -1,4 +1,4 @@
-"""Who waits for whom: tasks, arrows between slices, and when threads had a processor, were blocked, and were woken."""
+"""Who waits for whom: arrows between slices, and when threads had a processor, were blocked, and were woken."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from fxtio.html import cells
-from fxtio.html.contents import Cell, Grid, Section
+from fxtio.html.contents import Cell, Grid
 from fxtio.html.groups import DurationGroups
-from fxtio.table import MAX_TIME, Table
+from fxtio.table import Table
 from fxtio.timeline.answers.labels import UNNAMED, Labels, text_of
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.schema import FLOW_TYPES, TrackKind
+from fxtio.timeline.schema import FLOW_TYPES
 
 Array = np.ndarray[Any, Any]
 
-MAX_TASKS = 300
-"""The most tasks that are shown, those that last longest."""
+MAX_THREADS = 300
+"""The most threads that are shown."""
 
 MAX_ARROWS = 300
 """The most groups of arrows that are shown."""
@@ -30,61 +30,6 @@ MAX_WAITING = 200_000
 _BEGIN = FLOW_TYPES.index("begin")
 _END = FLOW_TYPES.index("end")
 _MAX_PAIRS = 100_000
-
-
-class Tasks:
-    """Adds up the slices of each track of tasks and other async operations.
-
-    Args:
-        registry: the registry of the reading.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._sums = {name: np.empty(0, np.int64) for name in _TASK_SUMS}
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the slices of a batch."""
-        if "slices" not in tables:
-            return
-        slices = tables["slices"]
-        rows = np.flatnonzero(self._registry.track_kinds(slices["track"]) == TrackKind.ASYNC)
-        if not len(rows):
-            return
-        track, start, duration = (slices[name][rows] for name in ("track", "start", "duration"))
-        missing = int(track.max()) + 1 - len(self._sums["calls"])
-        if missing > 0:
-            for name, sums in self._sums.items():
-                self._sums[name] = np.append(sums, np.full(max(missing, len(sums)), _TASK_SUMS[name], np.int64))
-        is_outermost = slices["depth"][rows] == 0
-        np.add.at(self._sums["calls"], track, 1)
-        np.add.at(self._sums["busy"], track[is_outermost], duration[is_outermost])
-        np.minimum.at(self._sums["start"], track, start)
-        np.maximum.at(self._sums["end"], track, start + duration)
-
-    def grid(self, labels: Labels, origin: int) -> Grid | None:
-        """Return the tracks that last longest, None if there are none."""
-        tracks = np.flatnonzero(self._sums["calls"])
-        if not len(tracks):
-            return None
-        lasts = self._sums["end"] - self._sums["start"]
-        order = tracks[np.argsort(-lasts[tracks], kind="stable")[:MAX_TASKS]]
-        rows: list[list[str | Cell]] = [
-            [
-                labels.track(track),
-                cells.moment(int(self._sums["start"][track]), origin),
-                cells.duration(int(lasts[track])),
-                cells.duration(int(self._sums["busy"][track])),
-                cells.count(int(self._sums["calls"][track])),
-            ]
-            for track in order.tolist()
-        ]
-        headers = ["Task", "Begins at", "Lasts", "In slices", "Slices"]
-        return cells.grid(headers, rows, more=len(tracks) - len(rows), title="Tasks and other async operations")
-
-
-_TASK_SUMS = {"calls": 0, "busy": 0, "start": MAX_TIME, "end": 0}
-"""The sums of a track, and the values of one without slices."""
 
 
 class Arrows:
@@ -207,13 +152,13 @@ class Processors:
         """Return the grids about runs, pauses and wakeups, as far as there are any."""
         names = self._registry.names.values
         runs = self._runs.grid(
-            ["Thread"], lambda key: [labels.thread(key[0])], most=MAX_TASKS, title="Threads on processors"
+            ["Thread"], lambda key: [labels.thread(key[0])], most=MAX_THREADS, title="Threads on processors"
         )
 
         def state(key: tuple[int, ...]) -> list[str | Cell]:
             return [labels.thread(key[0]), "unknown" if key[1] < 0 else text_of(names, key[1])]
 
-        pauses = self._pauses.grid(["Thread", "State"], state, most=MAX_TASKS, title="Threads that wait")
+        pauses = self._pauses.grid(["Thread", "State"], state, most=MAX_THREADS, title="Threads that wait")
         rows: list[list[str | Cell]] = [
             [UNNAMED if pair[0] < 0 else labels.thread(pair[0]), labels.thread(pair[1]), cells.count(count)]
             for pair, count in self._wakeups.most_common(MAX_ARROWS)
@@ -222,29 +167,3 @@ class Processors:
         headers = ["Woken by", "Thread", "Count"]
         wakeups = cells.grid(headers, rows, more=more, title="Who wakes whom") if rows else None
         return [grid for grid in (runs, pauses, wakeups) if grid is not None]
-
-
-class Waits:
-    """Collects all that a page shows about waiting.
-
-    Args:
-        registry: the registry of the reading.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self._tasks = Tasks(registry)
-        self._arrows = Arrows(registry)
-        self._processors = Processors(registry)
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-        self._tasks.enter(tables)
-        self._arrows.enter(tables)
-        self._processors.enter(tables)
-
-    def sections(self, labels: Labels, origin: int) -> list[Section]:
-        """Return the sections about tasks and flows, and about processors, as far as there is something to show."""
-        grids = [grid for grid in (self._tasks.grid(labels, origin), self._arrows.grid()) if grid is not None]
-        own = self._processors.grids(labels)
-        sections = [Section("Tasks, and who waits for whom", grids, self._arrows.notes())] if grids else []
-        return [*sections, *([Section("Threads and processors", own)] if own else [])]

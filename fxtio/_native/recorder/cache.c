@@ -28,7 +28,7 @@ void caches_clear(Caches *caches, Trash *trash) {
     size_t room = caches->tasks.entries ? caches->tasks.mask + 1 : 0;
     for (size_t index = 0; index < room; index++) {
         TRASH(trash, caches->tasks.entries[index].reference);
-        TRASH(trash, caches->tasks.entries[index].flow_ids);
+        PyMem_RawFree(caches->tasks.entries[index].flows);
     }
     PyMem_RawFree(caches->tasks.entries);
     caches->tasks = (TaskTable){0};

@@ -10,6 +10,7 @@
 enum { SITE_CACHE_SIZE = 1024, CODE_CACHE_SIZE = 1024, C_CALL_CACHE_SIZE = 1024 };
 
 struct Site;
+struct Flows;
 
 /* A recently used site, by the identity of the plain strings that the caller passed. */
 typedef struct {
@@ -34,12 +35,12 @@ typedef struct {
     struct Site *site; /* borrowed; NULL for what is not recorded */
 } CFunction;
 
-/* What is known of a task of asyncio. */
+/* What is known of a task of asyncio whose coroutine is not recorded. */
 typedef struct {
     PyObject *task;      /* borrowed; NULL for an entry that is free */
     PyObject *reference; /* weak: tells whether that object still is the one at this address */
     uint64_t track;      /* 0 while it is not known */
-    PyObject *flow_ids;  /* tuple of ids of flows that end where the task next runs, or NULL */
+    struct Flows *flows; /* those that end where the task next runs, or NULL */
 } KnownTask;
 
 /* Tasks, by address. */

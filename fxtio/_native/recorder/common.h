@@ -19,7 +19,8 @@
  *   text         texts: as UTF-8, cut to size, and in the string table
  *   site         call sites: the common part of all events of one place in the program
  *   event        events and log records
- *   known_task   what is known of each task of asyncio
+ *   operation    whole calls of coroutines that are open, and flows that lead to tasks
+ *   known_task   what is known of tasks of asyncio whose coroutines are not recorded
  *   task         tasks of asyncio: tracks, and flows from a task to those that it waits for
  *   open_span    spans that outlive the function in which they were opened
  *   call         the begin and the end of a call

@@ -85,6 +85,8 @@ typedef struct {
     unsigned arguments, cut_texts, inline_names;
 } Tally;
 
+static const Text NO_NAME = {NULL, 0};
+
 /* Write the next word.  Returns -1 if it does not fit. */
 static int write_word(Draft *draft, uint64_t word) {
     if (draft->next >= draft->end)
@@ -180,12 +182,13 @@ static uint64_t *write_argument(uint64_t *header, const uint64_t *end, uint64_t 
 }
 
 /* The content of an event besides its site: keys, their references, simple values (NULL for those that nobody could
- * describe) and perhaps an id. */
+ * describe), perhaps an id, and perhaps a name in place of the empty one of the site. */
 typedef struct {
     unsigned count;
     const uint64_t *key_refs;
     PyObject *const *keys, *const *values;
     const uint64_t *id;
+    Text name;
 } Content;
 
 /* Write arguments from `*next` on, up to `end`, and count them.  Returns how many do not fit; they are left out. */
@@ -279,10 +282,10 @@ static uint64_t *write_name(uint64_t *next, PyObject *bytes) {
 }
 
 /* Write what lies between the time and the arguments.  Returns the word behind it. */
-static uint64_t *write_names(uint64_t *next, const State *state, const Site *site) {
+static uint64_t *write_names(uint64_t *next, const State *state, const Site *site, Text name) {
     next = write_identity(next, state);
     next = write_name(next, site->inline_category);
-    return write_name(next, site->inline_name);
+    return name.size ? text_write(next, name.data, name.size) : write_name(next, site->inline_name);
 }
 
 /* The file and line of a function, as they are written; the slots are 0 unless they are to be recorded. */
@@ -318,19 +321,20 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
     enum { WITHOUT_ARGUMENTS = 5 }; /* words: header, time, two of a thread, an id */
     State *state = current;
     const Place place = place_of(site, kind, content);
-    uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->inline_words), *next;
+    const unsigned name_words = (unsigned)words_of(content->name.size);
+    uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->inline_words + name_words), *next;
     const unsigned id_words = content->id != NULL;
     Tally tally;
     if (!record)
         return 0;
-    next = write_names(record + 2, state, site);
+    next = write_names(record + 2, state, site, content->name);
     if (write_arguments(&next, state->page_end - id_words, content, &tally) ||
         write_place(&next, state->page_end - id_words, place, site, &tally)) {
         if (!(record = thread_next_page(state))) {
             state->lost++;
             return 0;
         }
-        next = write_names(record + 2, state, site);
+        next = write_names(record + 2, state, site, content->name);
         count_more(&session.dropped_arguments, write_arguments(&next, state->page_end - id_words, content, &tally));
         write_place(&next, state->page_end - id_words, place, site, &tally);
     }
@@ -341,7 +345,10 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
     record[1] = next_tick(state);
     size_t words = (size_t)(next - record);
     uint64_t counts = words * SIZE_UNIT + tally.arguments * EVENT_ARGUMENTS_UNIT;
-    commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + site->refs);
+    uint64_t refs = site->refs;
+    if (name_words)
+        refs += (STRING_REF_INLINE_UNIT + content->name.size) * EVENT_NAME_UNIT;
+    commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + refs);
     if (UNLIKELY(!READ(site->has_place)) && kind == session.place_kind)
         site_note_place(site);
     return 1;
@@ -355,8 +362,9 @@ static int is_ready(Site *site) {
     return site_is_ready(site);
 }
 
-/* Record an event with the site's arguments, or with none if `values` is NULL. */
-int record_event(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id) {
+/* Record an event of a site whose name is empty by a name of at most MAX_INLINE_NAME bytes that is kept out of the
+ * table of strings, as it need not be of use again.  Otherwise like record_event(). */
+int record_event_named(Site *site, enum EventKind kind, Text name, PyObject *const *values, const uint64_t *id) {
     PyObject *simple[MAX_ARGUMENTS];
     unsigned count = values ? site->count : 0;
     Py_INCREF(site); /* code that runs from here on, as when a thread joins, may drop the last reference */
@@ -367,7 +375,7 @@ int record_event(Site *site, enum EventKind kind, PyObject *const *values, const
     simplify_all(values, count, simple);
     PyObject *const *keys = site->count ? &PyTuple_GET_ITEM(site->keys, 0) : NULL;
     SavedError error = error_save(); /* a signal handler may have raised meanwhile */
-    int recorded = is_ready(site) && write_event(site, kind, &(Content){count, site->key_refs, keys, simple, id});
+    int recorded = is_ready(site) && write_event(site, kind, &(Content){count, site->key_refs, keys, simple, id, name});
     if (recorded && values)
         count_more(&session.dropped_arguments, site->excess_keys);
     for (unsigned index = 0; index < count; index++)
@@ -375,6 +383,11 @@ int record_event(Site *site, enum EventKind kind, PyObject *const *values, const
     Py_DECREF(site);
     error_restore(error);
     return recorded;
+}
+
+/* Record an event with the site's arguments, or with none if `values` is NULL. */
+int record_event(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id) {
+    return record_event_named(site, kind, NO_NAME, values, id);
 }
 
 /* Record an event with one argument that is none of the site's. */
@@ -390,7 +403,7 @@ int record_event_with(Site *site, enum EventKind kind, PyObject *key, PyObject *
     SavedError error = error_save();
     if (is_ready(site)) {
         uint64_t key_ref = text_slot(key) * ARGUMENT_NAME_UNIT;
-        recorded = write_event(site, kind, &(Content){1, &key_ref, &key, &simple, id});
+        recorded = write_event(site, kind, &(Content){1, &key_ref, &key, &simple, id, NO_NAME});
     }
     Py_XDECREF(simple);
     Py_DECREF(site);

@@ -8,12 +8,19 @@
 /* All functions that record return whether they did.  `id` points to the last word of an event that has one (an
  * async or flow event, a counter), else it is NULL. */
 
+/* A text in UTF-8, not ended by a zero. */
+typedef struct {
+    const char *data;
+    size_t size;
+} Text;
+
 extern HIDDEN PyObject *result_name, *exception_name; /* "result", "exception" */
 extern HIDDEN PyObject *file_name, *line_name;        /* "source.file_name", "source.line_number", as Perfetto has it */
 
 HIDDEN int event_init(void);
 HIDDEN int record_event(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id);
 HIDDEN int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id);
+HIDDEN int record_event_named(Site *site, enum EventKind kind, Text name, PyObject *const *values, const uint64_t *id);
 HIDDEN int record_event_with(Site *site, enum EventKind kind, PyObject *key, PyObject *value, const uint64_t *id);
 HIDDEN void record_end_raised(Site *site, PyObject *type);
 HIDDEN void record_missing_end(uint64_t refs);

@@ -7,6 +7,7 @@
 #include "call.h"
 #include "code.h"
 #include "open_span.h"
+#include "operation.h"
 #include "task.h"
 
 #include <stddef.h>
@@ -72,19 +73,19 @@ static int record_with_locals(Site *site, enum EventKind kind, PyObject *names, 
 static void record_begin(const CodeInfo *info, Site *site, int is_first, const void *frame) {
     int is_recorded = 0;
     if (info->is_coroutine) {
-        uint64_t track = task_track();
+        uint64_t track = task_track_at(is_first ? frame : NULL);
         Site *operation = track && is_first ? site_of_operation(site) : NULL;
-        if (operation && !task_begin_operation(frame, track) &&
+        if (operation && !operation_begin(frame, track) &&
             !(info->names ? record_with_locals(operation, EVENT_ASYNC_BEGIN, info->names, &track)
                           : record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track)))
-            task_end_operation(frame);
+            operation_end(frame);
     }
     if (call_is_within_depth(current)) {
         if (info->names && is_first)
             is_recorded = record_with_locals(site, EVENT_BEGIN, info->names, NULL);
         else if ((is_recorded = record_bare(site, EVENT_BEGIN)))
             call_note_begin(current);
-        if (UNLIKELY(current->flow_ids != NULL))
+        if (UNLIKELY(current->flows != NULL))
             task_end_flows(current);
     }
     if (current->generation == session.generation) /* otherwise this thread could not join */
@@ -139,7 +140,7 @@ typedef struct {
 
 /* Record the end of the operation of a coroutine on the track of its task, if it is open. */
 static void record_operation_end(Site *site, const void *frame) {
-    uint64_t track = task_end_operation(frame);
+    uint64_t track = operation_end(frame);
     if (track)
         record_bare_with_id(site_of_operation(site), EVENT_ASYNC_END, &track);
 }
@@ -149,8 +150,11 @@ static void record_slice_end(const CodeInfo *info, Site *site, const Ending *end
     State *state = current;
     if (UNLIKELY(info->is_coroutine && !ending->is_last && ending->result))
         task_begin_flows(ending->result);
-    if (UNLIKELY(!session.active || state->generation != session.generation))
+    if (UNLIKELY(!session.active || state->generation != session.generation)) {
+        if (ending->is_last)
+            operation_end(ending->frame);
         return;
+    }
     if (LIKELY(call_is_open(state, ending->frame))) {
         unsigned suspended = open_spans_suspend(state);
         state->open.depth--;
@@ -165,6 +169,8 @@ static void record_slice_end(const CodeInfo *info, Site *site, const Ending *end
 /* Record the end of a call or slice of code that is not cached.  Returns 0 if the code is not recorded. */
 static __attribute__((noinline)) int end_slow(PyObject *code, const Ending *ending) {
     CodeInfo *info = code_info(code);
+    if (UNLIKELY(!info || !session.active || current->paused) && ending->is_last)
+        operation_end(ending->frame); /* the frame may soon be that of another call */
     if (UNLIKELY(!info))
         return 1;
     int is_recorded = info->site != NULL, is_now = session.active && !current->paused;

@@ -1,9 +1,8 @@
-/* What is known of each task: a table by address.  Entries of tasks that have been freed are dropped as it grows.
+/* What is known of tasks whose coroutines are not recorded: a table by address.  Entries of tasks that have been freed are dropped as it grows.
  *
  * Weak references may be looked at and dropped only where the table may be emptied meanwhile, as when another thread ends
  * the recording: then it is looked at again. */
 #include "known_task.h"
-#include "thread.h"
 
 /* Return the object that a weak reference refers to, a new reference, or NULL if that has been freed.  It may be the last
  * reference. */
@@ -69,7 +68,7 @@ static int make_room(Caches *caches) {
         caches->tasks = table = copy_alive(&old, objects);
     for (size_t index = 0; index < old_room; index++) {
         trash_add(&trash, old.entries[index].reference);
-        trash_add(&trash, old.entries[index].flow_ids);
+        PyMem_RawFree(old.entries[index].flows);
         trash_add(&trash, objects[index]);
     }
     PyMem_RawFree(old.entries);
@@ -83,8 +82,25 @@ static void add(TaskTable *table, PyObject *task, PyObject *reference) {
     KnownTask *entry = find(table, task), old = *entry;
     table->used += !entry->task;
     *entry = (KnownTask){.task = task, .reference = reference};
+    PyMem_RawFree(old.flows);
     Py_XDECREF(old.reference);
-    Py_XDECREF(old.flow_ids);
+}
+
+/* Return what a table knows of a task that is there, or NULL. */
+static KnownTask *find_alive(const TaskTable *table, PyObject *task) {
+    KnownTask *entry = find_known(table, task);
+    if (!entry)
+        return NULL;
+    PyObject *reference = Py_NewRef(entry->reference), *object = referent(reference);
+    Py_XDECREF(object);
+    Py_DECREF(reference);
+    return object == task ? find_known(table, task) : NULL;
+}
+
+/* Return what is known of a task, valid until the next call, or NULL if that is nothing. */
+KnownTask *known_task_if_any(PyObject *task) {
+    State *state = thread_state();
+    return state ? find_alive(&caches_of(state)->tasks, task) : NULL;
 }
 
 /* Return what is known of a task, valid until the next call.  Returns NULL without memory, or if there are no weak
@@ -92,14 +108,9 @@ static void add(TaskTable *table, PyObject *task, PyObject *reference) {
 KnownTask *known_task(PyObject *task) {
     State *state = thread_state();
     TaskTable *table = state ? &caches_of(state)->tasks : NULL;
-    KnownTask *entry = table ? find_known(table, task) : NULL;
-    if (entry) {
-        PyObject *reference = Py_NewRef(entry->reference), *object = referent(reference);
-        Py_XDECREF(object);
-        Py_DECREF(reference);
-        if (object == task && (entry = find_known(table, task)))
-            return entry;
-    }
+    KnownTask *entry = table ? find_alive(table, task) : NULL;
+    if (entry)
+        return entry;
     PyObject *reference = table ? PyWeakref_NewRef(task, NULL) : NULL;
     if (!reference) {
         PyErr_Clear();

@@ -110,27 +110,26 @@ static PyObject *raise(enum Outcome outcome) {
  *   has_counter, base        whether the clock is the tick counter, and what it shows at tick 0
  *   step                     least ticks between two records of a thread
  *   only, without            sets of categories, or None
- *   thread_hook, value_hook, task_hook, wait_hook
+ *   thread_hook, value_hook, task_hook
  *   slow, slow_hook          spans that take more ticks are reported, 0 for none
  *   interrupt_hook           returns whether an exception interrupts the program */
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only", "without",
-                            "thread_hook", "value_hook", "task_hook", "wait_hook", "slow", "slow_hook", "interrupt_hook", NULL};
+                            "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", "interrupt_hook", NULL};
     Settings settings;
     Trash trash = {0};
-    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook, *interrupt_hook;
+    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook, *interrupt_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOOKOO", names, &settings.fd, &settings.definitions,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOKOO", names, &settings.fd, &settings.definitions,
                                      &settings.end, &settings.limit, &settings.ring, &settings.has_counter,
                                      &settings.base, &settings.step, &only, &without, &thread_hook, &value_hook,
-                                     &task_hook, &wait_hook, &settings.slow, &slow_hook, &interrupt_hook))
+                                     &task_hook, &settings.slow, &slow_hook, &interrupt_hook))
         return NULL;
     SessionObjects objects = {
         .placed = settings.ring ? PyList_New(0) : NULL,
         .thread_hook = new_ref_or_null(thread_hook),
         .value_hook = new_ref_or_null(value_hook),
         .task_hook = new_ref_or_null(task_hook),
-        .wait_hook = new_ref_or_null(wait_hook),
         .slow_hook = new_ref_or_null(slow_hook),
     };
     uint64_t *blank = threads_blank_chunk();

@@ -35,7 +35,6 @@ void session_free_objects(SessionObjects objects, Trash *trash) {
     trash_add(trash, objects.thread_hook);
     trash_add(trash, objects.value_hook);
     trash_add(trash, objects.task_hook);
-    trash_add(trash, objects.wait_hook);
     trash_add(trash, objects.slow_hook);
 }
 

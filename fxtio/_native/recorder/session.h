@@ -14,7 +14,7 @@ typedef struct {
     PyObject *only_categories, *not_categories; /* sets of the categories to record and to leave out, or NULL */
     PyObject *unseen_categories; /* set: those of `only_categories` that nothing had so far, or NULL */
     PyObject *placed; /* list: the sites whose places are recorded, if the file is a ring, or NULL */
-    PyObject *thread_hook, *value_hook, *task_hook, *wait_hook, *slow_hook; /* Python functions, or NULL */
+    PyObject *thread_hook, *value_hook, *task_hook, *slow_hook; /* Python functions, or NULL */
 } SessionObjects;
 
 typedef struct {

@@ -28,10 +28,10 @@ typedef struct {
 } Preparation;
 
 /* Return the reference of a name of a site.  If it goes inline, `*bytes` gets its bytes. */
-static uint64_t name_ref(const Site *site, Preparation *made, PyObject *text, PyObject **bytes) {
+static uint64_t name_ref(Preparation *made, PyObject *text, PyObject **bytes) {
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
-    uint64_t slot = site->is_unique && text == site->name ? 0 : text_slot(text);
+    uint64_t slot = text_slot(text);
     if (slot)
         return slot;
     PyObject *owner;
@@ -46,7 +46,7 @@ static uint64_t name_ref(const Site *site, Preparation *made, PyObject *text, Py
         PyErr_Clear();
         return 0;
     }
-    made->inline_names += !site->is_unique;
+    made->inline_names++;
     made->cut_names += size < whole;
     made->inline_words += (unsigned)words_of(size);
     return STRING_REF_INLINE_UNIT + size;
@@ -55,8 +55,8 @@ static uint64_t name_ref(const Site *site, Preparation *made, PyObject *text, Py
 /* Find the references to the texts of a site. */
 static Preparation find_refs(const Site *site) {
     Preparation made = {0};
-    made.refs = name_ref(site, &made, site->category, &made.inline_category) * EVENT_CATEGORY_UNIT;
-    made.refs += name_ref(site, &made, site->name, &made.inline_name) * EVENT_NAME_UNIT;
+    made.refs = name_ref(&made, site->category, &made.inline_category) * EVENT_CATEGORY_UNIT;
+    made.refs += name_ref(&made, site->name, &made.inline_name) * EVENT_NAME_UNIT;
     made.has_slots = !made.inline_words && !site->excess_keys;
     for (unsigned index = 0; index < site->count; index++) {
         made.key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
@@ -176,7 +176,6 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->has_place = 1;
     site->file = NULL;
     site->line = 0;
-    site->is_unique = 0;
     site->operation = NULL;
     site->inline_category = site->inline_name = NULL;
     if (!site->category || !site->name || (keys && !site->keys))

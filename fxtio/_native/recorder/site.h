@@ -13,7 +13,6 @@ typedef struct Site {
     PyObject *category, *name, *keys; /* str, str, tuple of str or NULL */
     PyObject *file;                   /* str: where the function is defined, NULL if this is no function */
     unsigned line;
-    int is_unique;                    /* whether the name is not used again, so that it is not worth a slot */
     struct Site *operation;           /* the site of whole calls of a coroutine, NULL until it is asked for */
     uint64_t generation;              /* of the session for which what follows was prepared */
     uint64_t refs;                    /* category and name as they are in the header of an event */

@@ -55,7 +55,7 @@ static Slice begin(Stepper *stepper) {
                             : record_bare(stepper->site, EVENT_BEGIN);
     if (LIKELY(slice.is_recorded))
         call_push_site(current, stepper, stepper->site, 1);
-    if (UNLIKELY(current->flow_ids != NULL))
+    if (UNLIKELY(current->flows != NULL))
         task_end_flows(current);
     return slice;
 }

@@ -2,55 +2,105 @@
 #include "task.h"
 #include "known_task.h"
 
-static Site *await_site;
-static PyObject *asyncio_category, *task_name, *label_keys; /* "asyncio", "task", ("coroutine",) */
+static Site *await_site, *label_site;
+static PyObject *task_name;                    /* "task" */
 static PyObject *asyncio_name, *greenlet_name; /* of their parts in C */
+static PyObject *qualname_name, *children_name;
 
-/* Make the site of the flows, and names of modules.  Returns -1 with an exception set on failure. */
+/* Return a site in the category of asyncio, with one key or none if that is NULL. */
+static Site *new_site(const char *name, const char *key) {
+    PyObject *keys = key ? Py_BuildValue("(s)", key) : NULL, *text = PyUnicode_InternFromString(name);
+    PyObject *category = PyUnicode_InternFromString("asyncio");
+    Site *site = category && text && (keys || !key) ? site_new(category, text, keys) : NULL;
+    Py_XDECREF(category);
+    Py_XDECREF(text);
+    Py_XDECREF(keys);
+    return site;
+}
+
+/* Make the sites of flows and labels, and names.  Returns -1 with an exception set on failure. */
 int task_init(void) {
     asyncio_name = PyUnicode_InternFromString("_asyncio");
     greenlet_name = PyUnicode_InternFromString("greenlet._greenlet");
-    if (!asyncio_name || !greenlet_name)
-        return -1;
-    asyncio_category = PyUnicode_InternFromString("asyncio");
+    qualname_name = PyUnicode_InternFromString("__qualname__");
+    children_name = PyUnicode_InternFromString("_children");
     task_name = PyUnicode_InternFromString("task");
-    label_keys = Py_BuildValue("(s)", "coroutine");
-    PyObject *name = PyUnicode_InternFromString("await");
-    await_site = asyncio_category && name ? site_new(asyncio_category, name, NULL) : NULL;
-    Py_XDECREF(name);
-    return await_site && task_name && label_keys ? 0 : -1;
+    await_site = new_site("await", NULL);
+    label_site = new_site("", "coroutine");
+    return asyncio_name && greenlet_name && qualname_name && children_name && task_name && await_site && label_site
+               ? 0
+               : -1;
 }
 
 /* ---- The running task. ---- */
 
-/* Functions and types of asyncio's part in C, which programs do not patch; NULL until it is imported. */
+/* Functions and types of asyncio, most of its part in C, which programs do not patch; NULL until it is imported. */
 typedef struct {
-    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
+    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done;
+    PyTypeObject *task_type, *gathering_type;
+    size_t name_offset; /* where a task has its name, 0 if that is not known */
 } Asyncio;
 
 static Asyncio asyncio;
 
-/* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, task_type, future_type): set how to find the
- * running task: the running loop of the thread, the task that runs in a loop, its name, the coroutine that it runs, and
- * the types of tasks and of futures that wait for no task. */
+/* Return the offset at which the tasks of a type have their names, 0 if that cannot be found.
+ *
+ * A task that was given no name has a number there, and the text is made when the name is asked for.  That takes
+ * longer than all else that is recorded of a task.  Without the interpreter lock another thread may do so meanwhile. */
+static size_t find_name_offset(PyTypeObject *type) {
+#ifdef Py_GIL_DISABLED
+    (void)type;
+    return 0;
+#else
+    PyObject *no_args = PyTuple_New(0), *task = no_args ? type->tp_new(type, no_args, NULL) : NULL;
+    PyObject *name = PyUnicode_FromString("a name that nothing else has");
+    PyObject *answer = task && name ? PyObject_CallMethod(task, "set_name", "O", name) : NULL;
+    size_t offset = 0, found = 0;
+    for (size_t place = sizeof(PyObject); answer && place < (size_t)type->tp_basicsize; place += sizeof name)
+        if (!memcmp((char *)task + place, &name, sizeof name)) {
+            offset = place;
+            found++;
+        }
+    PyErr_Clear();
+    Py_XDECREF(answer);
+    Py_XDECREF(name);
+    Py_XDECREF(task);
+    Py_XDECREF(no_args);
+    return found == 1 ? offset : 0;
+#endif
+}
+
+/* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, is_done, task_type, gathering_type): set how
+ * to find the running task: the running loop of the thread, the task that runs in a loop, its name, the coroutine that it
+ * runs, and whether it has ended; the types of tasks, and of what asyncio.gather() returns. */
 PyObject *task_know_asyncio(PyObject *module, PyObject *args) {
-    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *task_type, *future_type;
+    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done, *task_type, *gathering_type;
     Trash trash = {0};
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task,
-                          &PyType_Type, &task_type, &PyType_Type, &future_type))
+    if (!PyArg_ParseTuple(args, "OOOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task, &is_done,
+                          &PyType_Type, &task_type, &PyType_Type, &gathering_type))
         return NULL;
+    const Asyncio new = {
+        .running_loop = Py_NewRef(running_loop),
+        .task_of_loop = Py_NewRef(task_of_loop),
+        .name_of_task = Py_NewRef(name_of_task),
+        .coroutine_of_task = Py_NewRef(coroutine_of_task),
+        .is_done = Py_NewRef(is_done),
+        .task_type = (PyTypeObject *)Py_NewRef(task_type),
+        .gathering_type = (PyTypeObject *)Py_NewRef(gathering_type),
+        .name_offset = find_name_offset((PyTypeObject *)task_type),
+    };
     world_stop();
     Asyncio old = asyncio;
-    asyncio = (Asyncio){Py_NewRef(running_loop),      Py_NewRef(task_of_loop), Py_NewRef(name_of_task),
-                        Py_NewRef(coroutine_of_task), Py_NewRef(task_type),    Py_NewRef(future_type)};
+    asyncio = new;
     world_start();
     trash_add(&trash, old.running_loop);
     trash_add(&trash, old.task_of_loop);
     trash_add(&trash, old.name_of_task);
     trash_add(&trash, old.coroutine_of_task);
-    trash_add(&trash, old.task_type);
-    trash_add(&trash, old.future_type);
+    trash_add(&trash, old.is_done);
+    trash_add(&trash, (PyObject *)old.task_type);
+    trash_add(&trash, (PyObject *)old.gathering_type);
     trash_empty(&trash);
     Py_RETURN_NONE;
 }
@@ -77,252 +127,258 @@ static uint64_t new_id(const State *state) {
     return state->identity.process * 1000000000u + __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
 }
 
-/* The name of a track that is new: that of its task, and the function that the task runs; NULL for what is not known. */
+/* The name of a track that is new: that of its task, a text or the number of one without a name, and the function that
+ * the task runs; NULL for what is not known. */
 typedef struct {
     PyObject *name, *function;
 } Label;
 
-/* Return the function that a task runs, NULL without an exception if that is none of ours or Python's. */
-static PyObject *function_of(PyObject *task) {
+/* Return the function that a coroutine runs, NULL without an exception if that is none of ours or Python's. */
+static PyObject *function_of(PyObject *coroutine) {
     static const char OURS[] = "fxtio._native._recorder.";
-    PyObject *coroutine = session_call_hook(asyncio.coroutine_of_task, task), *name = NULL;
+    PyObject *name = NULL;
     if (coroutine && (PyCoro_CheckExact(coroutine) || !strncmp(Py_TYPE(coroutine)->tp_name, OURS, sizeof OURS - 1)))
-        name = PyObject_GetAttrString(coroutine, "__qualname__");
-    Py_XDECREF(coroutine);
+        name = PyObject_GetAttr(coroutine, qualname_name);
+    PyErr_Clear();
+    return name;
+}
+
+/* Return the name or number of a task, NULL without an exception if it has none. */
+static PyObject *name_of(PyObject *task) {
+    PyObject *name = NULL;
+    if (asyncio.name_offset)
+        memcpy(&name, (char *)task + asyncio.name_offset, sizeof name);
+    if (name && (PyUnicode_CheckExact(name) || PyLong_CheckExact(name)))
+        return Py_NewRef(name);
+    name = session_call_hook(asyncio.name_of_task, task);
     PyErr_Clear();
     return name;
 }
 
 /* Return the label of a task.  The task's own class is not asked: its methods may be the program's. */
-static Label label_of(PyObject *task) {
-    if (!PyObject_TypeCheck(task, (PyTypeObject *)asyncio.task_type))
+static Label label_of(PyObject *task, PyObject *coroutine) {
+    if (!PyObject_TypeCheck(task, asyncio.task_type))
         return (Label){Py_NewRef(task_name), NULL};
-    PyObject *name = session_call_hook(asyncio.name_of_task, task);
-    PyErr_Clear();
-    return (Label){name, function_of(task)};
+    return (Label){name_of(task), function_of(coroutine)};
 }
 
-/* Record the name of a track with an instant at its begin, since viewers name a track after its first event.  The name
- * need not be of use again, so it is kept out of the table of strings. */
+/* Record the name of a track with an instant at its begin, since viewers name a track after its first event. */
+static void record_label_text(Text name, PyObject *function, uint64_t track) {
+    const size_t size = text_cut(name.data, name.size, MAX_INLINE_NAME);
+    const Text cut = {name.data, size};
+    if (size && record_event_named(label_site, EVENT_ASYNC_INSTANT, cut, function ? &function : NULL, &track))
+        count_more(&session.cut_texts, size < name.size);
+}
+
+enum { MAX_NUMBERED_NAME = 25 };
+
+/* Return the name of a task that has only a number: `Task-7`.  asyncio makes the same; snprintf() takes ten times as
+ * long. */
+static Text numbered_name(char *buffer, unsigned long long number) {
+    static const char PREFIX[] = "Task-";
+    char *const end = buffer + MAX_NUMBERED_NAME, *start = end;
+    do
+        *--start = (char)('0' + number % 10);
+    while (number /= 10);
+    start -= sizeof PREFIX - 1;
+    memcpy(start, PREFIX, sizeof PREFIX - 1);
+    return (Text){start, (size_t)(end - start)};
+}
+
+/* Record the name of a track. */
 static void record_label(Label label, uint64_t track) {
     SavedError error = error_save();
-    Site *site = label.name && PyUnicode_Check(label.name) && PyUnicode_GET_LENGTH(label.name)
-                     ? site_new(asyncio_category, label.name, label.function ? label_keys : NULL)
-                     : NULL;
-    if (site) {
-        site->is_unique = 1;
-        record_event(site, EVENT_ASYNC_INSTANT, &label.function, &track);
+    if (label.name && PyLong_CheckExact(label.name)) {
+        char buffer[MAX_NUMBERED_NAME];
+        record_label_text(numbered_name(buffer, PyLong_AsUnsignedLongLongMask(label.name)), label.function, track);
+    } else if (label.name && PyUnicode_Check(label.name)) {
+        PyObject *owner;
+        Text text;
+        text.data = text_utf8(label.name, &text.size, &owner);
+        if (text.data)
+            record_label_text(text, label.function, track);
+        Py_XDECREF(owner);
     }
     error_restore_unless_escaped(error);
-    Py_XDECREF((PyObject *)site);
     Py_XDECREF(label.name);
     Py_XDECREF(label.function);
 }
 
-/* Return the track of a task, in `*flow_ids` a tuple of the ids of the flows that end there, or NULL, and in `*label`
- * the name of the track if that is new. */
-static uint64_t track_of_task(State *state, PyObject *task, PyObject **flow_ids, Label *label) {
-    KnownTask *known = known_task(task);
-    if (!known)
-        return 0;
-    uint64_t track = known->track;
-    if (!track)
-        track = known->track = new_id(state);
-    else
-        task = NULL;
-    *flow_ids = known->flow_ids;
-    known->flow_ids = NULL;
-    if (task)
-        *label = label_of(task);
-    return track;
+/* What is found of what runs in a thread: its track, 0 outside of tasks; the frame of the coroutine that the task runs, if
+ * that is an open operation; the flows that end there, or NULL; and the name of the track if that is new. */
+typedef struct {
+    uint64_t track;
+    const void *root;
+    Flows *flows;
+    Label label;
+} Found;
+
+/* Return the coroutine that a task runs, NULL without an exception if it is not known. */
+static PyObject *coroutine_of(PyObject *task) {
+    PyObject *coroutine =
+        PyObject_TypeCheck(task, asyncio.task_type) ? session_call_hook(asyncio.coroutine_of_task, task) : NULL;
+    PyErr_Clear();
+    return coroutine;
 }
 
-/* Find the track of what runs in the thread, the flows that end there, and its name if it is new.  The task hook is
- * called when asyncio is seen first, and where greenlets are used. */
-static uint64_t find_track(State *state, PyObject **flow_ids, Label *label) {
+/* Return the frame of a coroutine, NULL if it is not known.  From CPython 3.12 on it lies within the coroutine, always
+ * at the same place, which shows when the coroutine of a task begins in a frame. */
+static const void *frame_of(PyObject *coroutine, const void *beginning) {
+    static size_t learned;
+    size_t offset = READ(learned);
+    if (!coroutine || !PyCoro_CheckExact(coroutine))
+        return NULL;
+    size_t distance = (size_t)((uintptr_t)beginning - (uintptr_t)coroutine);
+    if (!offset && distance < (size_t)PyCoro_Type.tp_basicsize)
+        WRITE(learned, offset = distance);
+    return offset ? (char *)coroutine + offset : NULL;
+}
+
+/* Find the track of a task whose coroutine is recorded, as that of its operation.  A coroutine that begins makes the
+ * task a new one.  So nothing need be known of the task itself, nor of when it is freed. */
+static void find_by_operation(State *state, PyObject *task, PyObject *coroutine, const void *beginning, Found *found) {
+    const void *frame = frame_of(coroutine, beginning);
+    int is_new = frame && frame == beginning;
+    if (frame)
+        found->flows = operation_take_flows(frame);
+    found->track = is_new ? new_id(state) : frame ? operation_track(frame) : 0;
+    found->root = found->track ? frame : NULL;
+    if (is_new)
+        found->label = label_of(task, coroutine);
+}
+
+/* Find the track of any other task by what is known of it, and flows to it. */
+static void find_by_task(State *state, PyObject *task, PyObject *coroutine, Found *found) {
+    KnownTask *known = found->track ? known_task_if_any(task) : known_task(task);
+    if (!known)
+        return;
+    if (!found->flows) {
+        found->flows = known->flows;
+        known->flows = NULL;
+    }
+    if (found->track)
+        return;
+    found->track = known->track;
+    if (!found->track) {
+        found->track = known->track = new_id(state);
+        found->label = label_of(task, coroutine);
+    }
+}
+
+/* Find the track of what runs in the thread; `beginning` is the frame of a coroutine that begins there, or NULL.  The task
+ * hook is called when asyncio is seen first, and where greenlets are used. */
+static Found find_track(State *state, const void *beginning) {
+    Found found = {0};
     if (is_imported(greenlet_name) || (!asyncio.running_loop && is_imported(asyncio_name)))
         Py_XDECREF(session_call_hook(session.objects.task_hook, NULL));
-    if (!asyncio.running_loop)
-        return 0;
-    PyObject *task = running_task();
-    uint64_t track = task ? track_of_task(state, task, flow_ids, label) : 0;
-    Py_XDECREF(task);
-    return track;
+    PyObject *task = asyncio.running_loop ? running_task() : NULL;
+    if (!task)
+        return found;
+    PyObject *coroutine = coroutine_of(task);
+    find_by_operation(state, task, coroutine, beginning, &found);
+    find_by_task(state, task, coroutine, &found);
+    Py_XDECREF(coroutine);
+    Py_DECREF(task);
+    return found;
 }
 
-/* Find the track of the running task, and the ids of the flows that end in it.  Returns the track. */
-uint64_t task_find_track(State *state, PyThreadState *thread) {
+/* Find the track of the running task, and the flows that end in it.  Returns the track. */
+uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginning) {
     if (!session.objects.task_hook || !thread_room(&state, 2))
         return 0;
     uint64_t version = thread->context_ver;
-    PyObject *ids = NULL;
-    Label label = {NULL, NULL};
     Pause pause = thread_pause(state);
-    uint64_t track = find_track(state, &ids, &label);
+    Found found = find_track(state, beginning);
     if (thread_resume(state, &pause)) {
         state->context_version = version;
-        state->track = track;
-        Py_XSETREF(state->flow_ids, ids);
+        state->track = found.track;
+        state->root = found.root;
+        PyMem_RawFree(state->flows);
+        state->flows = found.flows;
     } else
-        Py_XDECREF(ids);
-    if (UNLIKELY(label.name || label.function))
-        record_label(label, track);
-    return track;
+        PyMem_RawFree(found.flows);
+    if (UNLIKELY(found.label.name || found.label.function))
+        record_label(found.label, found.track);
+    return found.track;
 }
 
 /* ---- Flows that end. ---- */
 
 /* End the flows that lead to the running task.  To be called behind the begin of a slice, in which they end. */
 void task_end_flows(State *state) {
-    PyObject *ids = state->flow_ids;
-    state->flow_ids = NULL;
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(ids); index++) {
-        uint64_t id = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(ids, index));
-        record_event(await_site, EVENT_FLOW_END, NULL, &id);
-    }
-    Py_DECREF(ids);
-}
-
-/* ---- Operations: whole calls of coroutines on the tracks of tasks. ---- */
-
-/* The track on which the operation of a coroutine, known by its frame, is open. */
-typedef struct {
-    const void *frame; /* NULL for an entry that is free */
-    uint64_t track;
-} Operation;
-
-/* Entries lie at the place that the frame gives or behind it, without a free one between. */
-static struct {
-    Operation *entries;
-    size_t mask, count; /* a power of two less 1; of the entries that are used */
-} operations;
-
-static size_t place_of(const void *frame) {
-    return ((uintptr_t)frame >> 4) * 0x9E3779B97F4A7C15u >> 20 & operations.mask;
-}
-
-/* Return the entry of a frame, or the free one where it would be. */
-static Operation *find_operation(const void *frame) {
-    size_t place = place_of(frame);
-    while (operations.entries[place].frame && operations.entries[place].frame != frame)
-        place = (place + 1) & operations.mask;
-    return &operations.entries[place];
-}
-
-/* Make room for one more.  Returns -1 without memory. */
-static int grow_operations(void) {
-    enum { FIRST_ROOM = 64 };
-    Operation *old = operations.entries;
-    size_t old_room = old ? operations.mask + 1 : 0, room = old ? 2 * old_room : FIRST_ROOM;
-    Operation *entries = PyMem_RawCalloc(room, sizeof *entries);
-    if (!entries)
-        return -1;
-    operations.entries = entries;
-    operations.mask = room - 1;
-    for (size_t index = 0; index < old_room; index++)
-        if (old[index].frame)
-            *find_operation(old[index].frame) = old[index];
-    PyMem_RawFree(old);
-    return 0;
+    Flows *flows = state->flows;
+    state->flows = NULL;
+    for (uint64_t index = 0; index < flows->count; index++)
+        record_bare_with_id(await_site, EVENT_FLOW_END, &flows->ids[index]);
+    PyMem_RawFree(flows);
 }
 
 /* Forget all operations, in a stopped world. */
 void task_forget(void) {
-    PyMem_RawFree(operations.entries);
-    memset(&operations, 0, sizeof operations);
-}
-
-/* Note that the operation of the coroutine in a frame has begun on a track.  Returns -1 without memory. */
-int task_begin_operation(const void *frame, uint64_t track) {
-    guard_lock();
-    int failed = 2 * operations.count >= operations.mask && grow_operations();
-    if (!failed) {
-        Operation *entry = find_operation(frame);
-        operations.count += !entry->frame;
-        *entry = (Operation){frame, track};
-    }
-    guard_unlock();
-    return failed ? -1 : 0;
-}
-
-/* Remove an entry, and move those behind it to the hole that may lie there. */
-static void remove_operation(Operation *entry) {
-    size_t hole = (size_t)(entry - operations.entries), place = hole;
-    operations.count--;
-    for (;;) {
-        operations.entries[hole] = (Operation){NULL, 0};
-        do {
-            place = (place + 1) & operations.mask;
-            if (!operations.entries[place].frame)
-                return;
-        } while (((place - place_of(operations.entries[place].frame)) & operations.mask) <
-                 ((place - hole) & operations.mask));
-        operations.entries[hole] = operations.entries[place];
-        hole = place;
-    }
-}
-
-/* Return the track on which the operation of the coroutine in a frame is open, and forget it; 0 if it is not open. */
-uint64_t task_end_operation(const void *frame) {
-    uint64_t track = 0;
-    guard_lock();
-    Operation *entry = operations.count ? find_operation(frame) : NULL;
-    if (entry && entry->frame) {
-        track = entry->track;
-        remove_operation(entry);
-    }
-    guard_unlock();
-    return track;
+    operations_forget();
 }
 
 /* ---- Flows to tasks. ---- */
 
-/* Return a tuple of the tasks that an awaited object stands for, NULL if there are none, or if that is not known. */
-static PyObject *awaited_tasks(PyObject *awaited) {
-    if (asyncio.task_type && PyObject_TypeCheck(awaited, (PyTypeObject *)asyncio.task_type))
-        return PyTuple_Pack(1, awaited);
-    PyObject *tasks = session_call_hook(session.objects.wait_hook, awaited);
-    if (tasks && !PyTuple_Check(tasks))
-        Py_CLEAR(tasks);
-    return tasks;
+/* Let a flow lead from the running task to another one.  Returns -1 without memory. */
+static int add_flow(const State *state, PyObject *task, uint64_t id) {
+    const Flows waiter = {state->root, state->track, 0};
+    PyObject *coroutine = state->root ? coroutine_of(task) : NULL;
+    const void *frame = frame_of(coroutine, NULL);
+    Py_XDECREF(coroutine); /* the task has it */
+    if (frame)
+        return operation_add_flow(frame, &waiter, id);
+    KnownTask *known = known_task(task);
+    return known ? flows_add(&known->flows, &waiter, id) : -1;
 }
 
-/* Let a flow lead to a task.  Returns -1 without memory. */
-static int add_flow(PyObject *task, uint64_t id) {
-    PyObject *number = PyLong_FromUnsignedLongLong(id), *ids = number ? PyTuple_Pack(1, number) : NULL, *more;
-    Py_XDECREF(number);
-    KnownTask *known = ids ? known_task(task) : NULL;
-    if (known && known->flow_ids) {
-        more = PySequence_Concat(known->flow_ids, ids);
-        Py_SETREF(ids, more);
-        known = more ? known_task(task) : NULL; /* a garbage collection may have run other code */
+/* Begin a flow to a task. */
+static void begin_flow(State *state, PyObject *task) {
+    uint64_t id = new_id(state);
+    if (!add_flow(state, task, id))
+        record_bare_with_id(await_site, EVENT_FLOW_BEGIN, &id);
+}
+
+/* Return whether an object is a task that has not ended.  Returns 0 for tasks of other kinds than asyncio's. */
+static int is_task_that_runs(PyObject *object) {
+    if (!PyObject_TypeCheck(object, asyncio.task_type))
+        return 0;
+    PyObject *answer = session_call_hook(asyncio.is_done, object);
+    Py_XDECREF(answer);
+    return answer == Py_False;
+}
+
+/* Begin a flow to each of the tasks that asyncio.gather() waits for, of many only the first. */
+static void begin_flows_to_gathered(State *state, PyObject *gathering) {
+    enum { MAX_FLOWS = 100 };
+    PyObject *children = PyObject_GetAttr(gathering, children_name);
+    for (Py_ssize_t index = 0; children && PyList_CheckExact(children) && index < MAX_FLOWS; index++) {
+        PyObject *child = PySequence_GetItem(children, index);
+        if (!child)
+            break;
+        if (is_task_that_runs(child))
+            begin_flow(state, child);
+        Py_DECREF(child);
     }
-    if (!known) {
-        PyErr_Clear();
-        Py_XDECREF(ids);
-        return -1;
-    }
-    Py_XSETREF(known->flow_ids, ids);
-    return 0;
+    Py_XDECREF(children);
 }
 
 /* Begin a flow to each task that the running task is about to wait for, once per step. */
 void task_begin_flows(PyObject *awaited) {
     State *state = current;
-    PyAsyncMethods *methods = Py_TYPE(awaited)->tp_as_async;
-    if (!methods || !methods->am_await || (PyObject *)Py_TYPE(awaited) == asyncio.future_type)
+    if (!asyncio.task_type)
         return;
-    if (!session.objects.wait_hook || !task_track() || state->await_version == state->context_version)
+    int is_gathering = Py_IS_TYPE(awaited, asyncio.gathering_type);
+    if (!is_gathering && !PyObject_TypeCheck(awaited, asyncio.task_type))
         return;
-    Pause pause = thread_pause(state);
-    PyObject *tasks = awaited_tasks(awaited);
-    int goes_on = thread_resume(state, &pause);
-    if (goes_on)
-        state->await_version = state->context_version;
-    for (Py_ssize_t index = 0; goes_on && tasks && index < PyTuple_GET_SIZE(tasks); index++) {
-        uint64_t id = new_id(state);
-        if (!add_flow(PyTuple_GET_ITEM(tasks, index), id))
-            record_event(await_site, EVENT_FLOW_BEGIN, NULL, &id);
-    }
-    Py_XDECREF(tasks);
+    if (!session.objects.task_hook || !task_track() || state->await_version == state->context_version)
+        return;
+    state->await_version = state->context_version;
+    SavedError error = error_save();
+    if (is_gathering)
+        begin_flows_to_gathered(state, awaited);
+    else
+        begin_flow(state, awaited);
+    PyErr_Clear();
+    error_restore(error);
 }

@@ -7,11 +7,9 @@
 HIDDEN int task_init(void);
 HIDDEN void task_forget(void);
 HIDDEN PyObject *task_know_asyncio(PyObject *module, PyObject *args);
-HIDDEN int task_begin_operation(const void *frame, uint64_t track);
-HIDDEN uint64_t task_end_operation(const void *frame);
 HIDDEN void task_end_flows(State *state);
 HIDDEN void task_begin_flows(PyObject *awaited);
-HIDDEN uint64_t task_find_track(State *state, PyThreadState *thread);
+HIDDEN uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginning);
 
 /* Return whether it is known that no task runs. */
 static inline int task_is_none(const State *state) {
@@ -20,11 +18,18 @@ static inline int task_is_none(const State *state) {
 }
 
 /* Return the id of the track of the running task, 0 outside of tasks.  Every step of a task changes the version of the
- * thread's context, so a track is asked for once per step. */
-static inline uint64_t task_track(void) {
+ * thread's context, so a track is asked for once per step.  `beginning` is the frame of a coroutine
+ * that begins, or NULL. */
+static inline uint64_t task_track_at(const void *beginning) {
     State *state = current;
     PyThreadState *thread = LIKELY(state->python_thread != NULL) ? state->python_thread : PyThreadState_Get();
-    return LIKELY(thread->context_ver == state->context_version) ? state->track : task_find_track(state, thread);
+    return LIKELY(thread->context_ver == state->context_version) ? state->track
+                                                                   : task_find_track(state, thread, beginning);
+}
+
+/* Return the id of the track of the running task, 0 outside of tasks. */
+static inline uint64_t task_track(void) {
+    return task_track_at(NULL);
 }
 
 #endif

@@ -80,7 +80,7 @@ void open_set_free(OpenSet *open, Trash *trash) {
 
 /* Free a state and what it holds. */
 static void free_state(State *state, Trash *trash) {
-    TRASH(trash, state->flow_ids);
+    PyMem_RawFree(state->flows);
     TRASH(trash, state->strands);
     open_set_free(&state->open, trash);
 #ifdef Py_GIL_DISABLED
@@ -156,7 +156,9 @@ void threads_stop(Trash *trash) {
             munmap(state->chunk, CHUNK_BYTES);
         state->chunk = NULL;
         state->context_version = state->track = state->await_version = 0;
-        TRASH(trash, state->flow_ids);
+        state->root = NULL;
+        PyMem_RawFree(state->flows);
+        state->flows = NULL;
         TRASH(trash, state->strands);
         open_set_forget(&state->open, trash);
         state->generation = 0;

@@ -62,7 +62,8 @@ typedef struct State {
     uint64_t lost;            /* events for which there was no room */
     uint64_t context_version; /* of the thread's context when `track` was determined: each step of a task changes it */
     uint64_t track;           /* the id of the running task's track, 0 for none */
-    PyObject *flow_ids;       /* tuple of ids of flows that end at the next begin in this task, or NULL */
+    const void *root;         /* the frame of the coroutine that the running task runs, if that is an open operation */
+    struct Flows *flows;      /* those that end at the next begin in this task, or NULL */
     uint64_t await_version;   /* of the context when flows to awaited tasks were last recorded */
     int ended;                /* whether the thread has ended */
     int escaped;              /* whether an exception interrupted code of the tracer that is the program's; it is set */

@@ -1,0 +1,22 @@
+/* Operations that are open: whole calls of coroutines on the tracks of tasks; and the flows that lead to tasks. */
+#ifndef FXTIO_OPERATION_H
+#define FXTIO_OPERATION_H
+
+#include "guard.h"
+
+/* Flows that end where a task next runs. */
+typedef struct Flows {
+    const void *waiter;    /* the operation that waits for the task, by its frame, and its track; NULL if that is unknown */
+    uint64_t waiter_track;
+    uint64_t count, ids[];
+} Flows;
+
+HIDDEN int operation_begin(const void *frame, uint64_t track);
+HIDDEN uint64_t operation_end(const void *frame);
+HIDDEN uint64_t operation_track(const void *frame);
+HIDDEN int operation_add_flow(const void *frame, const Flows *waiter, uint64_t id);
+HIDDEN Flows *operation_take_flows(const void *frame);
+HIDDEN void operations_forget(void);
+HIDDEN int flows_add(Flows **flows, const Flows *waiter, uint64_t id);
+
+#endif
