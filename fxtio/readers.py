@@ -217,6 +217,7 @@ class TraceReader(ABC, Generic[InfoT]):
 
         Raises:
             QueryError: DuckDB refuses the query, or is not installed (the extra `sql`).
+            TypeError: the query is no string.
             FormatError: the format has no timeline.
             DecodeError: in strict mode, at the first fault.
         """

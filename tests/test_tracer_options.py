@@ -164,3 +164,37 @@ for name in ("inner.fxt", "inner.fxt", "other.fxt"):
     events = fxtio.open(tmp_path / "trace.fxt", strict=True).table("events")
     assert events["name"].to_list().count("here") == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py", "trace.fxt"]
+
+
+def test_a_recording_that_is_named_like_another_format_is_refused_everywhere(tmp_path: Path) -> None:
+    """Not only by `fxtio run`; a suffix that means nothing is a name like any other."""
+    for name, other in (("x.json", "chrome"), ("x.mlpd.gz", "mono")):
+        refused = f"{name} is named like a trace in the format {other}"
+        with pytest.raises(ValueError, match=refused):
+            fxtio.start(tmp_path / name)
+        with pytest.raises(ValueError, match=refused), fxtio.tracing(tmp_path / name):
+            pass
+        asked = [sys.executable, "-m", "fxtio", "attach", "-o", name, "1"]
+        done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert refused in done.stderr
+        assert done.returncode == 2
+    assert not list(tmp_path.iterdir())
+    with fxtio.tracing(tmp_path / "x.trace"):
+        pass
+    assert fxtio.open(tmp_path / "x.trace", strict=True).info.records
+
+
+@pytest.mark.parametrize("children", [True, False])
+def test_a_program_goes_on_to_wait(children: bool, out: Path) -> None:
+    """What it starts after a recording can be attached to as well."""
+    source = f"""
+    import os
+    os.environ["FXTIO"] = "wait"
+    with fxtio.tracing(OUT, children={children}):
+        print(os.environ["FXTIO"] == OUT)
+    print(os.environ["FXTIO"], "FXTIO_PARENT" in os.environ, "FXTIO_OPTIONS" in os.environ)
+    with fxtio.tracing(OUT, children={children}):
+        del os.environ["FXTIO"]
+    print("FXTIO" in os.environ)
+    """
+    assert fine(source, out) == f"{children}\nwait False False\nFalse\n"

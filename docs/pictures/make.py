@@ -89,7 +89,7 @@ class Page:
 
 SEARCH = """(() => {
   const input = document.querySelector(".tools input");
-  input.value = "lookup";
+  input.value = "symbol";
   return input.dispatchEvent(new Event("input"));
 })()"""
 DRAWN = """(async () => {

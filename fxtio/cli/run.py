@@ -119,12 +119,13 @@ def run(options: Any) -> Callable[[], None]:
     """
     from fxtio.tracer import program, session
     from fxtio.tracer.backend import require_recorder
+    from fxtio.tracer.options import refuse_other_formats
 
     require_recorder()
     if options.output == "-":
         raise FxtioError("a recording is a file, not a stream: give it a name, or /dev/shm/... to keep it in memory")
-    _refuse_other_formats(options.output)
     try:
+        refuse_other_formats(options.output)
         target = _program(options)
         chosen = recording_options(options)
         target.enter()
@@ -134,29 +135,6 @@ def run(options: Any) -> Callable[[], None]:
     session.report_at_exit(quiet=options.quiet)
     start: Callable[[], None] = target.run
     return start
-
-
-def _refuse_other_formats(output: str) -> None:
-    """Make sure that the trace is not named like one in another format.
-
-    Raises:
-        FxtioError: it is.
-    """
-    from fxtio.tracer.file import COMPRESSED
-
-    name = next((output.removesuffix(each) for each in COMPRESSED if output.endswith(each)), output)
-    stem, dot, suffix = name.rpartition(".")
-    if not dot or "/" in suffix or suffix == "fxt":
-        return  # nearly always, and without the registry of formats, which takes long to import
-    from fxtio.exchange.convert import format_of
-
-    try:
-        other = format_of(output)
-    except FxtioError:
-        return
-    if other != "fxt":
-        advice = f"record to {stem}.fxt, then `fxtio convert {stem}.fxt {output}`"
-        raise FxtioError(f"{output} is named like a trace in the format {other}, but a recording is FXT: {advice}")
 
 
 def _program(options: Any) -> Any:

@@ -24,8 +24,8 @@ MAX_ROWS = 300
 COROUTINE = "coroutine"
 """The argument of the instant at the begin of the track of an asyncio task: the function that the task runs."""
 
-_SUMS = {"calls": 0, "busy": 0, "start": MAX_TIME, "end": 0}
-"""The sums of a track, and the values of one without slices."""
+_SUMS: dict[str, int | float] = {"calls": 0, "busy": 0.0, "start": MAX_TIME, "end": 0}
+"""The sums of a track, and the values of one without slices.  The sum of times is a float, which cannot overflow."""
 
 
 class Tracks:
@@ -37,7 +37,7 @@ class Tracks:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._sums = {name: np.empty(0, np.int64) for name in _SUMS}
+        self._sums = {name: np.array([value])[:0] for name, value in _SUMS.items()}
         self._arguments = Arguments(registry, accepts=self._is_coroutine)
         self._coroutines: dict[int, int] = {}  # the code of the name, by track
 
@@ -65,7 +65,7 @@ class Tracks:
         missing = int(track.max()) + 1 - len(self._sums["calls"])
         if missing > 0:
             for name, sums in self._sums.items():
-                self._sums[name] = np.append(sums, np.full(max(missing, len(sums)), _SUMS[name], np.int64))
+                self._sums[name] = np.append(sums, np.full(max(missing, len(sums)), _SUMS[name]))
         outermost = np.flatnonzero(slices["depth"] == 0)
         np.add.at(self._sums["calls"], track, 1)
         np.add.at(self._sums["busy"], track[outermost], duration[outermost])
@@ -75,8 +75,9 @@ class Tracks:
     def _tracks(self, *, tasks: bool) -> Array:
         """Return the tracks of tasks, or all others, that have slices."""
         tracks: Array = np.flatnonzero(self._sums["calls"])
-        is_task = self._registry.track_kinds(tracks) == TrackKind.ASYNC
-        return tracks[is_task] if tasks else tracks[~is_task]
+        is_wanted = (self._registry.track_kinds(tracks) == TrackKind.ASYNC) == tasks
+        result: Array = tracks[is_wanted]
+        return result
 
     def threads(self, labels: Labels, origin: int, length: int) -> Grid | None:
         """Return the threads and other tracks that are no tasks, None if there are none.
@@ -94,7 +95,7 @@ class Tracks:
         rows: list[list[str | Cell]] = [
             [
                 labels.track(int(tracks[row])),
-                cells.duration(sums["busy"][row]),
+                cells.duration(int(sums["busy"][row])),
                 cells.share(sums["busy"][row] / max(length, 1)),
                 cells.count(sums["calls"][row]),
                 cells.moment(sums["start"][row], origin),

@@ -202,7 +202,10 @@ class Database:
 
         Raises:
             QueryError: DuckDB refuses the query.
+            TypeError: the query is no string.
         """
+        if not isinstance(sql, str):
+            raise TypeError(f"a query is a string, not {type(sql).__name__}")
         words = set(re.findall(r"\w+", sql.lower()))
         names = {RAW.get(name, name) for name in TABLES} | {"arrows"}
         self._prepare([name for name in (*names, *VIEWS, *MACROS) if name in words])

@@ -128,6 +128,7 @@ class Timeline:
 
         Raises:
             QueryError: DuckDB refuses the query, or is not installed (the extra `sql`).
+            TypeError: the query is no string.
             DecodeError: the trace was opened with `strict`, and has a fault.
         """
         if self._database is None:

@@ -17,6 +17,7 @@ from fxtio.fxt.unfinished import Chunks, filler
 from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed, unfinished_name
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
+from fxtio.tracer.options import COMPRESSED
 
 _MIB = 1024 * 1024
 DEFINITION_BYTES = 2 * _MIB
@@ -24,9 +25,6 @@ DEFINITION_BYTES = 2 * _MIB
 
 PAGE_BYTES = 64 * 1024
 """The events begin at a multiple of this, because whole pages are mapped; no machine has larger pages."""
-
-COMPRESSED = (".zst", ".gz", ".xz")
-"""Suffixes that ask for compression."""
 
 _MAX_FILLER_BYTES = MAX_RECORD_WORDS * 8
 _SQUEEZED_UP_TO = 128 * _MIB

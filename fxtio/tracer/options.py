@@ -6,7 +6,11 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from fxtio.errors import FxtioError
 from fxtio.tracer.functions import absolute_pattern
+
+COMPRESSED = (".zst", ".gz", ".xz")
+"""The suffixes of traces that are compressed at the end."""
 
 DEFAULT_OUTPUT = "trace.fxt"
 _PATTERNS = ("include", "exclude", "args", "results")
@@ -61,3 +65,25 @@ class Options(NamedTuple):
         if self.max_depth < 0:
             raise ValueError(f"the greatest depth is {self.max_depth}; it is a positive number, or 0 for no limit")
         return self._replace(**lists)
+
+
+def refuse_other_formats(output: str | os.PathLike[str]) -> None:
+    """Make sure that the trace is not named like one in another format.
+
+    Raises:
+        ValueError: it is.
+    """
+    path = os.fsdecode(output)
+    name = next((path.removesuffix(each) for each in COMPRESSED if path.endswith(each)), path)
+    stem, dot, suffix = name.rpartition(".")
+    if not dot or os.sep in suffix or suffix == "fxt":
+        return  # nearly always, and without the registry of formats, which takes long to import
+    from fxtio.exchange.convert import format_of
+
+    try:
+        other = format_of(path)
+    except FxtioError:
+        return
+    if other != "fxt":
+        advice = f"record to {stem}.fxt, then `fxtio convert {stem}.fxt {path}`"
+        raise ValueError(f"{path} is named like a trace in the format {other}, but a recording is FXT: {advice}")

@@ -107,6 +107,7 @@ class Recording:
         self._has_ended = self._has_stopped = False
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
+        self._program_waits = False
         only = {name for name in options.categories if not name.startswith("-")}
         without = {name[1:] for name in options.categories if name.startswith("-")}
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
@@ -183,13 +184,18 @@ class Recording:
     def _set_variables(self) -> dict[str, str]:
         """Set the environment variables that let child processes record parts of the trace."""
         variables = environment.variables(self.trace, self.options, self.clock)
+        self._program_waits = environment.waits()
         os.environ.update(variables)
         return variables
 
     def _remove_variables(self) -> None:
-        """Remove the environment variables, unless the program has changed them."""
+        """Remove the environment variables that the program has not changed; a program that waits goes on to do so."""
         for name, value in self._variables.items():
-            if os.environ.get(name) == value:
+            if os.environ.get(name) != value:
+                continue
+            if name == environment.OUTPUT and self._program_waits:
+                os.environ[name] = environment.WAIT
+            else:
                 del os.environ[name]
 
     def _on_new_thread(self, thread: int) -> bool:

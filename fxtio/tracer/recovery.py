@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fxtio.errors import FxtioError
 from fxtio.tracer import archive
-from fxtio.tracer.file import COMPRESSED, live_path, opener, refuse_unwritable, replace
+from fxtio.tracer.file import live_path, opener, refuse_unwritable, replace
+from fxtio.tracer.options import COMPRESSED
 
 
 class RecoveryError(FxtioError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.tracer.backend import recorder, require_recorder
 from fxtio.tracer.notices import RecordingWarning, report
-from fxtio.tracer.options import DEFAULT_OUTPUT, Options
+from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_formats
 from fxtio.tracer.units import time_as_text
 from fxtio.tracer.waiting import NO_LIMIT, PATIENCE_S, wait_for
 
@@ -87,7 +87,7 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
             interpreter shuts down.
         OSError: the file cannot be written.
         TypeError: there is no such option.
-        ValueError: an option makes no sense.
+        ValueError: an option makes no sense, or the trace is named like one in another format, such as `app.json`.
     """
     return begin(Options(output, **options))
 
@@ -113,6 +113,8 @@ def _begin_unless_recorded(
     require_recorder()
     if sys.is_finalizing():  # this runs in a destructor, and nothing would end the recording
         return "Python is shutting down"
+    if clock is None and not is_finished_elsewhere:  # otherwise another process has looked at the name
+        refuse_other_formats(options.output)
     from fxtio.tracer.recording import Recording, child_recording  # needs POSIX, as the recorder does
 
     starting = _process.starting  # a fork replaces it
