@@ -104,6 +104,7 @@ COMMANDS = {
     "tree": [],
     "find": ["step"],
     "timeline": [],
+    "report": ["-o", "{new}.html"],
     "dump": [],
     "explain": [],
     "stats": [],
