@@ -75,7 +75,8 @@ def test_lanes(trace: Any) -> None:
     (mesh,) = axes.collections
     fill = np.asarray(mesh.get_array())
     waits = fill[next(number for number, label in enumerate(labels) if "thread 3" in label)]
-    edges = np.linspace(*axes.get_xlim(), waits.size + 1)[:-1]
+    left, right = axes.get_xlim()
+    edges = np.linspace(left, right, waits.size + 1)[:-1]
     assert waits[edges < 4.9].min() == pytest.approx(1)
     assert waits[edges > 5.1].max() == 0
 
