@@ -101,7 +101,7 @@ sys.meta_path.insert(0, Refusing())
 
 
 def test_a_warning_of_the_import_that_is_an_error() -> None:
-    """A free-threaded interpreter warns when it loads the recorder, which needs the interpreter lock."""
+    """A free-threaded CPython 3.13 warns when it loads the recorder, which needs the interpreter lock there."""
     done = run("import fxtio; fxtio.instant('moment'); fxtio.start('out.fxt')", front=REFUSED)
     assert "RecorderMissingError" in done.stderr
     assert "programs cannot be traced (the interpreter lock has been enabled)" in done.stderr
