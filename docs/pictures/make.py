@@ -1,8 +1,8 @@
 """Make the pictures of the documents from the real programs: `python docs/pictures/make.py [NAME...]`.
 
 Terminals become SVG, by rich; pages become PNG, by Debian's Chromium, which is cut off from the network.  Everything is
-run in a temporary folder with the recording of `examples/count_words.py`.  Needs `pip install -e '.[docs,ui]'`, and
-Debian's packages `chromium` and `fonts-noto-color-emoji`.
+run in a temporary folder with the recording of `examples/count_words.py`.  Needs `pip install -e '.[docs,plot,ui]'
+ipykernel nbconvert`, and Debian's packages `chromium` and `fonts-noto-color-emoji`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -97,6 +98,8 @@ DRAWN = """(async () => {
   await new Promise((resolve) => setTimeout(resolve, 1000));
   return title.endsWith(" - speedscope");
 })()"""
+FRAMES_DRAWN = "new Promise((resolve) => setTimeout(resolve, 4000, true))"
+"""The frame of a cell may not be looked into, so its graph is waited for."""
 
 PICTURES: dict[str, Terminal | Page] = {
     "top.svg": Terminal("fxtio top words.fxt", columns=124),
@@ -110,6 +113,13 @@ PICTURES: dict[str, Terminal | Page] = {
         width=1200,
         height=1100,
         scripts=(SEARCH, DRAWN),
+    ),
+    "notebook.png": Page(
+        "jupyter nbconvert --execute --to html notebook.ipynb",
+        file="notebook.html",
+        width=1000,
+        height=930,
+        scripts=(FRAMES_DRAWN,),
     ),
 }
 """The pictures by their names in this folder."""
@@ -162,6 +172,7 @@ def main(names: list[str]) -> None:
         for name in ("examples", "docs"):
             Path(name).symlink_to(CHECKOUT / name)
         Path("magic-trace.fxt").symlink_to(MAGIC_TRACE)
+        shutil.copy(CHECKOUT / "examples" / "notebook.ipynb", ".")
         subprocess.run(shlex.split(RECORD), check=True)
         for name in names or makers:
             makers[name](FOLDER / name)
