@@ -113,8 +113,6 @@ def _begin_unless_recorded(
     require_recorder()
     if sys.is_finalizing():  # this runs in a destructor, and nothing would end the recording
         return "Python is shutting down"
-    if clock is None and not is_finished_elsewhere:  # otherwise another process has looked at the name
-        refuse_other_formats(options.output)
     from fxtio.tracer.recording import Recording, child_recording  # needs POSIX, as the recorder does
 
     starting = _process.starting  # a fork replaces it
@@ -123,6 +121,8 @@ def _begin_unless_recorded(
     try:
         if _process.recording is not None:
             return f"a recording to {_process.recording.options.output} runs already"
+        if clock is None and not is_finished_elsewhere:  # otherwise another process has looked at the name
+            refuse_other_formats(options.output)
         _process.wait_for_file(options.output)
         if clock is None:
             recording = Recording(options, is_finished_elsewhere=is_finished_elsewhere)

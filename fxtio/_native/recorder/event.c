@@ -293,9 +293,9 @@ typedef struct {
     uint64_t file_key, line_key, file;
 } Place;
 
-/* Return where a function is defined, if the event is the one that says so: the first one of the function. */
-static Place place_of(const Site *site, enum EventKind kind, const Content *content) {
-    if (LIKELY(READ(site->has_place)) || kind != session.place_kind || content->count + 2 > MAX_ARGUMENTS)
+/* Return where a function is defined, unless the event has too many arguments to say so. */
+static Place place_of(const Site *site, const Content *content) {
+    if (content->count + 2 > MAX_ARGUMENTS)
         return (Place){0, 0, 0};
     return (Place){text_slot(file_name), text_slot(line_name), text_slot(site->file)};
 }
@@ -320,7 +320,9 @@ static unsigned write_place(uint64_t **next, const uint64_t *end, Place place, c
 static int write_event(Site *site, enum EventKind kind, const Content *content) {
     enum { WITHOUT_ARGUMENTS = 5 }; /* words: header, time, two of a thread, an id */
     State *state = current;
-    const Place place = place_of(site, kind, content);
+    /* Before there is room: making it may have all places recorded again, from the next event on. */
+    const int is_first = UNLIKELY(!READ(site->has_place)) && kind == session.place_kind;
+    const Place place = is_first ? place_of(site, content) : (Place){0, 0, 0};
     const unsigned name_words = (unsigned)words_of(content->name.size);
     uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->inline_words + name_words), *next;
     const unsigned id_words = content->id != NULL;
@@ -349,7 +351,7 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
     if (name_words)
         refs += (STRING_REF_INLINE_UNIT + content->name.size) * EVENT_NAME_UNIT;
     commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + refs);
-    if (UNLIKELY(!READ(site->has_place)) && kind == session.place_kind)
+    if (is_first)
         site_note_place(site);
     return 1;
 }
