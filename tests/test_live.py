@@ -150,6 +150,34 @@ def test_each_event_comes_once_and_in_order(tmp_path: Path) -> None:
     assert seen.total() == fxtio.open(output).table("events").num_rows
 
 
+@pytest.mark.parametrize("pages", [1, 5, 20, 31])
+def test_a_chunk_of_which_only_a_part_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
+    """The end of a reading may be older than its words: a chunk that is shown by now may not be in it whole."""
+    output = tmp_path / "app.fxt"
+    process = start(output, ENDLESS, pause=0)
+    wait_for(lambda: output.stat().st_size > 1 << 22)
+    process.kill()
+    process.communicate()
+    fd = os.open(output, os.O_RDONLY)
+    whole = sum(map(len, Follower(fd).poll(last=True)))
+    ends = [output.stat().st_size - pages * 4096]
+    read = os.pread
+
+    def read_to_an_earlier_end(fd: int, size: int, offset: int) -> bytes:
+        data = read(fd, size, offset)
+        return data[: max(ends[0] - offset, 0)] if ends and size == 1 << 20 else data
+
+    monkeypatch.setattr("fxtio.fxt.following.os.pread", read_to_an_earlier_end)
+    follower = Follower(fd)
+    parts = list(follower.poll())
+    while follower.is_behind:
+        parts += follower.poll()
+    ends.clear()
+    parts += follower.poll(last=True)
+    assert sum(map(len, parts)) == whole
+    os.close(fd)
+
+
 def test_records_that_come_while_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The begin of what is read may be older than its end: it has filler where records are by then."""
     output = tmp_path / "app.fxt"

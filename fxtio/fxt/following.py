@@ -178,7 +178,7 @@ class Follower:
         Returns:
             The time up to which nothing was left.
         """
-        self._discover()
+        self._discover(every=every)
         self._show_hidden()
         count = len(self._settled) if every else _SETTLED_AT_ONCE
         turn, self._settled = self._settled[:count], self._settled[count:]
@@ -198,8 +198,13 @@ class Follower:
         self._chunks += [chunk for chunk in turn if not chunk.idle]
         return bound
 
-    def _discover(self) -> None:
-        """Find chunks behind those that are known."""
+    def _discover(self, *, every: bool) -> None:
+        """Find chunks behind those that are known.
+
+        Args:
+            every: also one at the end of the file that is not whole.  While the file grows, such a chunk has been read
+                in part only, since a reading may end at an earlier end of the file although it has later words.
+        """
         while not self._is_scanned:
             data = os.pread(self._fd, _SCAN_BYTES, self._scanned)
             pages = np.frombuffer(data[: len(data) // self._page * self._page], np.uint64).reshape(-1, self._page // 8)
@@ -210,8 +215,9 @@ class Follower:
                 if count is None:
                     self._is_scanned = True
                     break
-                if page + count >= len(first) and len(data) == _SCAN_BYTES and page:
-                    break  # it may go on behind what was read
+                goes_on = page + count >= len(first) and last[-1] == filler_header(2)
+                if goes_on and (page if len(data) == _SCAN_BYTES else not every):
+                    break  # behind what was read
                 if first[page] == filler_header(1):
                     tick = int(pages[page, 2])
                     self._chunks.append(_Chunk(self._scanned + page * self._page, count * self._page, tick))
