@@ -31,7 +31,7 @@ _OUTPUT = declare("-o", "--output", metavar="FILE", help="keep the trace; .zst a
 _ARGUMENTS = (_OUTPUT, *WHAT_TO_RECORD)
 
 _MACHINERY = ("IPython", "ipykernel", "jupyter_client", "tornado", "traitlets", "zmq")
-"""What runs a notebook: it is recorded only on request."""
+"""The packages that run a notebook; they are recorded only on request."""
 
 _THREADS = ("IOPub", "Heartbeat", "Control", "IPythonHistorySavingThread", "Thread-* (_watch_pipe_fd)")
 """The threads of a kernel, which are left out of what is shown."""

@@ -1,4 +1,4 @@
-"""What can follow on a command line, as a shell completes it: derived from the parsers, so that it is declared once."""
+"""The words that can follow on a command line, for shells: derived from the parsers, so that they are declared once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib import import_module
 
 
 class Kind(Enum):
-    """What completes an argument."""
+    """The completion of an argument."""
 
     NOTHING = auto()
     """The option has no value."""

@@ -1,4 +1,4 @@
-"""What changed between two traces: names that take more time, less time, or are only in one of them."""
+"""Changes between two traces: names that take more time, less time, or are only in one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace says about itself by its events: the command that was recorded, and how many events were lost."""
+"""Notices of a trace about itself, by its events: the command that was recorded, and how many events were lost."""
 
 from __future__ import annotations
 

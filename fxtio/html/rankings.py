@@ -1,4 +1,4 @@
-"""What took the time, as grids: functions by their slices, samples and allocations, classes by their allocations."""
+"""Rankings as grids: functions by their slices, samples and allocations, classes by their allocations."""
 
 from __future__ import annotations
 

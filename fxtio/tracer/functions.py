@@ -39,10 +39,10 @@ _OWNERS = (("self",), ("cls",))
 _PLACE = 2  # arguments that say where the function is defined
 
 _CELL = "<ipython-input-"
-"""How the file names of cells begin in IPython."""
+"""The begin of the file names of cells in IPython."""
 
 _FOLDER_OF_CELLS = "ipykernel_"
-"""How the name of the folder begins in which ipykernel pretends that cells are."""
+"""The begin of the name of the folder in which ipykernel pretends that cells are."""
 
 _MAIN = "__main__"
 
