@@ -20,6 +20,9 @@ pytest.register_assert_rewrite("judges", "oracle", "support")
 
 # A child started in the checkout would otherwise import fxtio/ from its working directory.
 os.environ["PYTHONSAFEPATH"] = "1"
+for name in ("COLUMNS", "LINES"):  # GNU readline, which pytest imports, sets them for workers and children
+    os.environ.pop(name, None)
+    os.unsetenv(name)
 
 # What a shell starts in the background ignores interrupts, and so would the programs that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
