@@ -10,9 +10,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 if [ "$python" = threads ]; then
-  recorder=fxtio/_native/recorder
-  gcc -g -O1 -fsanitize=thread -Wall -Wextra -Werror -Itests/threads "-I$recorder" -pthread tests/threads/stress.c \
-    "$recorder"/{guard,cache,chunk,session,file,definition,thread}.c -o "$scratch/stress"
+  tests/threads/build gcc -g -fsanitize=thread -o "$scratch/stress"
   TSAN_OPTIONS=halt_on_error=1 "$scratch/stress"
   exit
 fi
