@@ -227,10 +227,7 @@ def test_the_notebook_in_the_examples(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.full
 @pytest.mark.once
 def test_the_frame_of_a_cell_in_a_browser(shell: Shell, tmp_path: Path) -> None:
-    reason = chromium.available()
-    if reason and chromium.REQUIRED:
-        pytest.fail(reason)
-    judges.require(reason)
+    judges.require(chromium.available(), must=chromium.REQUIRED)
     from matplotlib import image
 
     shell.run("%%fxtio\nfib(12)")

@@ -67,10 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def views(folder: Path) -> dict[str, chromium.View]:
-    reason = chromium.available()
-    if reason and chromium.REQUIRED:
-        pytest.fail(reason)
-    judges.require(reason)
+    judges.require(chromium.available(), must=chromium.REQUIRED)
     trace = shop(folder / "shop.fxt")
     (folder / "small.fxt.gz").write_bytes(gzip.compress(trace.read_bytes()))
     (folder / "large.fxt.zst").write_bytes(zstandard.compress(MAGIC_TRACE.read_bytes()))

@@ -153,10 +153,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def views(folder: Path) -> dict[str, chromium.View]:
-    reason = chromium.available()
-    if reason and chromium.REQUIRED:
-        pytest.fail(reason)
-    judges.require(reason)
+    judges.require(chromium.available(), must=chromium.REQUIRED)
     report, hostile = folder / "report.html", folder / "hostile.html"
     done = run_fxtio("report", str(shop(folder / "shop.fxt")), "-o", str(report))
     assert done.returncode == 0, done.stderr

@@ -30,14 +30,16 @@ def on_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false", "no")
 
 
-def require(reason: str | None) -> None:
+def require(reason: str | None, *, must: bool = False) -> None:
     """Stop the calling test if `reason` says that its judge is missing.
 
     Elsewhere the test is skipped and the reason shows in pytest's report (`-rs`). On CI it fails: a judge that
-    silently stopped being installed would leave nothing tested.
+    silently stopped being installed would leave nothing tested.  With `must` it fails everywhere.
     """
     if reason is None:
         return
+    if must:
+        pytest.fail(reason)
     if on_ci():
         pytest.fail(f"CI must have every judge: {reason}", pytrace=False)
     pytest.skip(reason)
