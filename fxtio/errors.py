@@ -51,6 +51,21 @@ class FormatError(FxtioError):
     """The input is not a trace of a known format, or the format of the output is not known."""
 
 
+def require_type(value: object, types: tuple[type, ...], sentence: str) -> None:
+    """Check that a value is of one of some types.
+
+    Args:
+        value: the value.
+        types: the types.
+        sentence: the begin of a sentence that says what is accepted, such as `a query is a string`.
+
+    Raises:
+        TypeError: it is of another type.
+    """
+    if not isinstance(value, types):
+        raise TypeError(f"{sentence}, not {type(value).__name__}")
+
+
 def shown(value: object) -> str:
     """Return a value as an error message has it: short, and never an error of its own."""
     try:
@@ -58,3 +73,16 @@ def shown(value: object) -> str:
     except Exception:  # noqa: BLE001  # such as that of an integer of thousands of digits; the message comes first
         return f"a value of the type {type(value).__name__}"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def add_file_name(error: OSError, name: str | None) -> None:
+    """Let an error of the system say which file it is about, unless it does; None is a file without a name."""
+    if error.filename is None and name is not None:
+        error.filename = name
+
+
+def described(error: BaseException) -> str:
+    """Convert an error to text; one of the system to the name of its file and what is wrong, without its number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error) or type(error).__name__
+    return error.strerror if error.filename is None else f"{error.filename or repr('')}: {error.strerror}"

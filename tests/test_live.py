@@ -7,6 +7,7 @@ import os
 import pty
 import random
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -14,21 +15,25 @@ import sys
 import termios
 import threading
 import time
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fxtio
+from fxtio.cli import main
+from fxtio.cli.common import REFUSED
 from fxtio.errors import FormatError
 from fxtio.fxt import timeline as room
 from fxtio.fxt.following import Follower, LiveTrace
-from fxtio.fxt.unfinished import filler_header
+from fxtio.fxt.unfinished import HEAD_BYTES, Chunks, filler_header
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
 from support.attached import wait_for
+from support.costs import operations
+from support.in_process import run_fxtio
 from support.tracer_run import run
 
 pytestmark = pytest.mark.recorder
@@ -50,7 +55,7 @@ def work(name, rounds, pause):
             time.sleep(pause)
 
 with fxtio.tracing(sys.argv[1], **eval(sys.argv[2])):
-    with fxtio.span("everything"):
+    with fxtio.span("everything\\x1b"):
         rounds = int(sys.argv[3])
         pause = float(sys.argv[5]) if sys.argv[5:] else 0.002
         threads = [threading.Thread(target=work, args=(f"outer {n}", rounds // (n + 1), pause)) for n in range(3)]
@@ -60,12 +65,19 @@ with fxtio.tracing(sys.argv[1], **eval(sys.argv[2])):
             print("up", flush=True)
         for thread in threads:
             thread.join()
+        if sys.argv[6:]:
+            sys.stdin.read()
 """
 
 
-def start(output: Path, rounds: int, pause: float = 0.002, **options: Any) -> subprocess.Popen[str]:
+def start(
+    output: Path, rounds: int, pause: float = 0.002, *, until_told: bool = False, **options: Any
+) -> subprocess.Popen[str]:
+    """Start the program; with `until_told` it ends when its standard input does."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(output), repr(options), str(rounds), "says", str(pause)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command += ["waits"] * until_told
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe if until_told else None, stdout=pipe, stderr=pipe, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     return process
@@ -101,11 +113,19 @@ def following(path: Path, process: subprocess.Popen[str], act: Any = None) -> di
 @pytest.mark.parametrize("options", [{}, {"max_size": "1MiB"}], ids=["whole", "limited"])
 def test_what_is_read_live_is_what_is_in_the_trace(tmp_path: Path, options: dict[str, Any]) -> None:
     output = tmp_path / "app.fxt"
-    waits = []
-    process = start(output, 20_000, **options)
-    live = following(output, process, lambda: waits.append(1))
+    process = start(output, 20_000, until_told=True, **options)
+    waits = 0
+
+    def end_after_some() -> None:
+        nonlocal waits
+        waits += 1
+        if waits == 4:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.stdin = None
+
+    live = following(output, process, end_after_some)
     process.communicate(timeout=60)
-    assert len(waits) > 3
     finished = rows_of(fxtio.open_timeline(output))
     assert {name: calls for name, (calls, _) in live.items()} == {name: calls for name, (calls, _) in finished.items()}
 
@@ -120,34 +140,30 @@ def test_a_program_that_is_killed(tmp_path: Path, seed: int) -> None:
     live = following(output, process)
     process.communicate()
     assert live == rows_of(fxtio.open_timeline(output))
-    assert live["everything"][0] == 1
+    assert live["everything\x1b"][0] == 1
 
 
 def test_each_event_comes_once_and_in_order(tmp_path: Path) -> None:
     output = tmp_path / "app.fxt"
     process = start(output, 30_000)
     fd = os.open(output, os.O_RDONLY)
-    seen: Counter[tuple[int, int]] = Counter()
-    latest: dict[int, int] = {}
 
     def wait() -> bool:
         time.sleep(0.002)
         return process.poll() is not None
 
+    threads, ticks = [], []
     for batch in LiveTrace("app.fxt", fd, wait).record_batches(forget=True):
-        frame = batch.frame
-        words = frame.block.words
-        heads = words[frame.at].tolist()
-        for row, head in enumerate(heads):
-            if head % 16 == 4:
-                thread, tick = head // 2**24 % 256, int(words[frame.at[row] + 1])
-                seen[thread, tick] += 1
-                assert tick > latest.get(thread, -1)
-                latest[thread] = tick
+        words, at = batch.frame.block.words, batch.frame.at
+        events = at[words[at] % 16 == 4]
+        threads.append(words[events] // 2**24 % 256)
+        ticks.append(words[events + 1])
     os.close(fd)
     process.communicate(timeout=60)
-    assert max(seen.values()) == 1
-    assert seen.total() == fxtio.open(output).table("events").num_rows
+    order = np.argsort(thread := np.concatenate(threads), kind="stable")
+    tick = np.concatenate(ticks)[order]
+    assert (tick[1:] > tick[:-1])[np.diff(thread[order]) == 0].all()  # so none comes twice
+    assert len(tick) == fxtio.open(output).table("events").num_rows
 
 
 @pytest.mark.parametrize("pages", [1, 5, 20, 31])
@@ -231,8 +247,50 @@ def test_little_is_read_again(tmp_path: Path) -> None:
     process.communicate()
 
 
+def work_of_shown_pages(folder: Path, head: bytes, count: int) -> int:
+    """Return what the poll after so many hidden pages were shown costs."""
+    with open(folder / f"{count}.fxt", "w+b", buffering=0) as file:
+        hidden = filler_header(512).to_bytes(8, sys.byteorder).ljust(4096, b"\0")
+        file.write(head + hidden * count)
+        follower = Follower(file.fileno())
+        list(follower.poll())
+        for page in range(count):
+            os.pwrite(file.fileno(), filler_header(1).to_bytes(8, sys.byteorder), len(head) + page * 4096)
+        return operations(lambda: [*follower.poll()])
+
+
+def test_pages_that_are_shown_cost_the_same_each(tmp_path: Path) -> None:
+    output = tmp_path / "app.fxt"
+    run("os.kill(os.getpid(), 9)", output, start=True)
+    with open(output, "rb") as file:
+        chunks = Chunks.of(file.read(HEAD_BYTES))
+        assert chunks is not None
+        file.seek(0)
+        head = file.read(chunks[0])
+    few, many = (work_of_shown_pages(tmp_path, head, count) for count in (100, 400))
+    assert many < 5 * few
+
+
 def _bytes_read() -> int:
     return int(re.search(r"rchar: (\d+)", Path("/proc/self/io").read_text())[1])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["finished.fxt", "no trace.txt", "folder"])
+def test_what_is_no_recording(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+    elif name == "no trace.txt":
+        path.write_text("hello")
+    else:
+        with fxtio.create(path) as writer:
+            writer.thread(1, 2).instant("event", 1)
+    assert main(["top", "--live", str(path)]) == 2
+    advice = (
+        f"is not a recording of fxtio, or it is finished; `fxtio top {shlex.quote(str(path))}` shows a finished one"
+    )
+    reason = ": Is a directory" if name == "folder" else f" {advice}"
+    assert capsys.readouterr().err == f"fxtio: {path}{reason}\n"
 
 
 def test_a_finished_trace_is_refused(tmp_path: Path) -> None:
@@ -259,12 +317,18 @@ def test_the_command_shows_lines_and_then_the_ranking(tmp_path: Path, by_pid: bo
     rest, errors = live.communicate(timeout=60)
     assert (live.returncode, errors) == (0, "")
     assert all(re.fullmatch(r"[\d:]{8}  [\d,]+ calls, [\d,]+/s, \d+ open.*\n", line) for line in lines), lines
-    assert "longest everything" in lines[-1]
+    assert r"longest everything\x1b" in lines[-1]
     counts = {name: calls for calls, name in re.findall(r"^ *([\d,]+) .*  (\w+ \d)$", rest, re.MULTILINE)}
     part = output.with_name("app.fxt.zst.part")
     expected = {name: f"{calls:,}" for name, (calls, _) in rows_of(fxtio.open_timeline(part)).items()}
     assert counts == {name: expected[name] for name in counts}
     assert len(counts) >= 7
+
+
+@pytest.mark.parametrize("target", ["²", "9" * 30])
+def test_neither_a_file_nor_a_process(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "--live", target]) == REFUSED
+    assert re.fullmatch(r"fxtio: (²: No such file or directory|there is no process 9{30})\n", capsys.readouterr().err)
 
 
 QUIET = """
@@ -359,6 +423,5 @@ def test_ctrl_c_ends_with_0(tmp_path: Path) -> None:
     ids=["no file", "no recording", "json", "name"],
 )
 def test_what_cannot_be_followed(arguments: list[str], message: str) -> None:
-    live = command(*arguments)
-    _, errors = live.communicate(timeout=60)
-    assert (live.returncode, message in errors) == (2, True), errors
+    done = run_fxtio("top", "--live", *arguments)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr

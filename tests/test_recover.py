@@ -160,8 +160,25 @@ def test_another_process_with_the_same_id(out: Path, monkeypatch: pytest.MonkeyP
     """A process does not count unless it has the file open."""
     killed(out)
     monkeypatch.setattr("fxtio.tracer.archive.is_alive", lambda pid: True)
-    monkeypatch.setattr("fxtio.tracer.recovery.Path", lambda path: Path("/proc/self/fdinfo"))
+    monkeypatch.setattr(
+        "fxtio.tracer.recovery.Path", lambda path: Path("/proc/self/fdinfo" if path.startswith("/proc/") else path)
+    )
     assert main(["recover", str(out)]) == 0
+
+
+def test_a_link_to_itself(out: Path, capsys: Capture) -> None:
+    out.symlink_to(out.name)
+    assert main(["recover", str(out)]) == 2
+    assert capsys.readouterr().err == f"fxtio: {out}: Too many levels of symbolic links\n"
+
+
+@pytest.mark.parametrize("label", ["²", "99999999999999999999"])
+def test_files_whose_names_only_look_like_those_of_parts(out: Path, label: str, capsys: Capture) -> None:
+    """One is no number, the other that of no process."""
+    killed(out)
+    shutil.copy(out, out.with_name(f"{out.name}.{label}.part"))
+    assert main(["recover", str(out)]) == 0
+    assert ("1 child process" in capsys.readouterr().err) == label.isascii()
 
 
 def test_parts_that_are_left_out(tmp_path: Path, capsys: Capture) -> None:

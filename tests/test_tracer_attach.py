@@ -92,9 +92,9 @@ def test_options_say_what_is_recorded(tmp_path: Path) -> None:
         assert "DurationBegin" not in {type(record).__name__ for record in fxtio.open(trace)}
         trace = tmp_path / "limited.fxt"
         assert attach("--for", "100ms", "--max-depth", "1", "-o", trace, program.pid).returncode == 0
-        begun = {record.name for record in fxtio.open(trace) if type(record).__name__ == "DurationBegin"}
+        begun = [record.name for record in fxtio.open(trace) if type(record).__name__ == "DurationBegin"]
+        begun = begun[begun.index("<string>.other") :]  # a recording that begins within a call may have what that calls
         assert "<string>.square" not in begun
-        assert "<string>.other" in begun
         assert_unchanged(program)
 
 

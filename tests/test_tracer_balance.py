@@ -54,10 +54,8 @@ def test_an_interrupt_at_the_first_instruction(out: Path) -> None:
     '''
     printed, seen = traced(source, out)
     assert printed == "60\n"
-    depths = {(span.name, span.depth) for span in seen.spans() if span.name.endswith("outer")}
-    assert {depth for _, depth in depths} == {1}
-    leaves = {span.depth for span in seen.spans() if span.name.endswith("leaf")}
-    assert leaves == set(range(3, 9))
+    assert seen.levels("traced.outer") == {1}
+    assert seen.levels("traced.leaf") == set(range(3, 9))
 
 
 def test_a_thrown_exception_that_an_inner_generator_swallows(out: Path) -> None:

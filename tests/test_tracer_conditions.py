@@ -232,21 +232,22 @@ def test_a_ring_whose_descriptor_the_program_reuses(out: Path) -> None:
     source = """
     import contextlib, tempfile, warnings
     warnings.simplefilter("ignore")
-    def record(spans):
-        for _ in range(spans):
-            with fxtio.span("s"): pass
+    text = "x" * 900
+    def record(events):
+        for _ in range(events):
+            fxtio.instant("here", text=text)
     def is_ours(descriptor):
         path = f"/proc/self/fd/{descriptor}"
         return os.path.exists(path) and os.readlink(path) == os.path.realpath(OUT)
     mine = b"m" * (12 << 20)
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(mine)
-        for round in range(40):  # the ring has 39 chunks, of 4,080 spans each
+        for round in range(40):  # the ring has 39 chunks, of 141 events each
             fxtio.start(OUT, ring="5MB")
-            record(170_000 + round * 4_080)
+            record(5_880 + round * 141)
             (descriptor,) = [int(name) for name in os.listdir("/proc/self/fd") if is_ours(name)]
             os.dup2(file.fileno(), descriptor)
-            record(10_000)
+            record(350)
             file.seek(0)
             print(end="" if file.read() == mine else f"changed in round {round} ")
             with contextlib.suppress(OSError):  # the recording stays as it was

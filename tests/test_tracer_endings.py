@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 import fxtio
 from fxtio.cli.parser import COMMANDS as ALL_COMMANDS
+from fxtio.errors import described
 from fxtio.fxt.records import Event
 from fxtio.tracer import archive
 from fxtio.tracer.recovery import recover
@@ -20,7 +22,7 @@ from fxtio.tracer.units import time_as_text
 from support.in_process import run_fxtio
 from support.limits import PATIENCE
 from support.tracer_check import check_trace
-from support.tracer_run import run
+from support.tracer_run import run, run_command
 
 pytestmark = pytest.mark.recorder
 
@@ -31,8 +33,7 @@ KILLED = APP + "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
 def fxtio_run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a program by `fxtio run`, in a folder."""
     (folder / "app.py").write_text(program)
-    command = [sys.executable, "-m", "fxtio", "run", *options, "app.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return run_command(folder, "run", *options, "app.py")
 
 
 def events(path: Path) -> int:
@@ -48,7 +49,7 @@ def test_the_last_line_says_what_was_recorded_and_what_to_do_next(name: str, tmp
     done = fxtio_run(tmp_path, APP, "-o", name)
     size, count = (tmp_path / name).stat().st_size, events(tmp_path / name)
     text = rf"fxtio: {name}: {count:,} events in \d+(\.\d+)? m?s, none lost, {size:,} bytes; "
-    assert re.fullmatch(text + rf"see `fxtio top {name}`, `fxtio open {name}`\n", done.stderr)
+    assert re.fullmatch(text + rf"see `fxtio top {name}`, or `open`, `report`\n", done.stderr)
 
 
 def test_the_last_line_with_losses_elsewhere(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_the_last_line_with_losses_elsewhere(tmp_path: Path) -> None:
     assert lost is not None
     assert int(lost[1].replace(",", "")) > 1_000
     assert line.startswith("fxtio: a folder/it's.fxt: ")
-    assert line.endswith("""see `fxtio top 'a folder/it'"'"'s.fxt'`, `fxtio open 'a folder/it'"'"'s.fxt'`""")
+    assert line.endswith("""see `fxtio top 'a folder/it'"'"'s.fxt'`, or `open`, `report`""")
 
 
 def test_events_of_children_count(tmp_path: Path) -> None:
@@ -211,13 +212,73 @@ file.squeezed = interrupted
 """
     done = fxtio_run(tmp_path, program + APP, "-o", "app.fxt", "--spans-only")
     assert done.returncode == 0
-    assert done.stderr == (
-        f"fxtio: interrupted: {tmp_path / 'app.fxt'} is complete but not finished: `fxtio recover` finishes it later\n"
-    )
+    reason = "is a valid trace, but not finished: `fxtio recover` finishes it later"
+    assert done.stderr == f"fxtio: interrupted: {tmp_path / 'app.fxt'} {reason}\n"
     assert {path.name for path in tmp_path.iterdir()} == {"app.fxt", "app.py"}
     before = events(tmp_path / "app.fxt")
     recover(tmp_path / "app.fxt")
     assert events(tmp_path / "app.fxt") == before > 3_000
+
+
+def test_events_lost_and_no_room_at_the_end(tmp_path: Path) -> None:
+    """Both is said: the file is valid, but not everything is in it."""
+    program = """\
+import errno, fxtio.tracer.file as file
+def full(*args):
+    raise OSError(errno.ENOSPC, "No space left on device")
+file.replace = full
+"""
+    done = fxtio_run(tmp_path, program + APP * 20, "-o", "app.fxt", "--spans-only", "--max-size", "512KiB")
+    path = tmp_path / "app.fxt"
+    lost, reason = done.stderr.splitlines()
+    assert re.fullmatch(rf".*RecordingWarning: {re.escape(str(path))}: [\d,]+ events were lost, .*", lost)
+    assert reason.startswith(f"fxtio: {path}: No space left on device; it is a valid trace, but not finished: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.ENOENT, "No such file or directory", "a b.fxt"), "a b.fxt: No such file or directory"),
+        (OSError(errno.ENOENT, "No such file or directory", ""), "'': No such file or directory"),
+        (OSError("the device is gone"), "the device is gone"),
+        (ValueError("it makes no sense"), "it makes no sense"),
+        (MemoryError(), "MemoryError"),
+    ],
+    ids=["no file", "a file", "an empty name", "no number", "another error", "no text"],
+)
+def test_errors_as_text(error: Exception, text: str) -> None:
+    assert described(error) == text
+
+
+def test_a_program_that_the_environment_cannot_record(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "out.fxt"
+    program = "from fxtio.tracer.startup import start_from_environment as start; start()"
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {program}"]
+    environment = os.environ | {"FXTIO": str(path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, f"fxtio: nothing is recorded: {path}: No such file or directory\n")
+
+
+def test_no_room_at_the_begin(tmp_path: Path) -> None:
+    program = """\
+import errno, os, sys
+def full(*args):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+os.pwrite = full
+from fxtio.cli import main
+sys.exit(main(["run", "-o", "app.fxt", "-c", "1"]))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (2, f"fxtio: {tmp_path / 'app.fxt'}: No space left on device\n")
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_program_on_a_closed_standard_input(tmp_path: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "fxtio", "run", "-"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (2, "fxtio: standard input is closed\n")
 
 
 def test_no_room_at_the_end(tmp_path: Path) -> None:
@@ -230,7 +291,7 @@ file.replace = full
     done = fxtio_run(tmp_path, program + APP, "-o", "app.fxt.zst", "--spans-only")
     assert done.returncode == 0
     live = tmp_path / "app.fxt.zst.part"
-    reason = "No space left on device; it is complete but not finished: `fxtio recover` finishes it later"
+    reason = "No space left on device; it is a valid trace, but not finished: `fxtio recover` finishes it later"
     assert done.stderr == f"fxtio: {live}: {reason}\n"
     recover(live)
     assert events(tmp_path / "app.fxt.zst") > 3_000

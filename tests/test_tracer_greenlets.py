@@ -135,3 +135,23 @@ def test_gevent(out: Path) -> None:
     assert fine(source, out) == "done\n"
     seen = check_trace(out, open_spans=True)
     assert len(seen.spans("get")) == len(seen.spans("put")) == 100
+
+
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_a_recording_that_ends_while_greenlets_switch(is_dead: bool, out: Path) -> None:
+    """Another thread may end it wherever the interpreter is called, as when a greenlet is asked whether it is dead."""
+    source = f"""
+    from fxtio._native import _recorder as recorder
+    class Strand: pass
+    strands = Strand(), Strand()
+    def is_dead(strand):
+        fxtio.stop()
+        return {is_dead}
+    recorder.know_greenlets(is_dead)
+    fxtio.start(OUT)
+    with fxtio.span("before"):
+        recorder.switched("switch", strands)
+    print("done")
+    """
+    assert fine(source, out) == "done\n"
+    check_trace(out, open_spans=True)

@@ -6,11 +6,8 @@ Each program runs in a child process that cannot import the C extension, so thes
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -18,9 +15,11 @@ import pytest
 
 import fxtio
 from fxtio._native import extensions
+from support.forks import forker
 from support.limits import PATIENCE
 from support.tracer_check import check_trace
 from support.tracer_recorder import recording
+from support.tracer_run import Done
 
 pytestmark = pytest.mark.native
 
@@ -29,14 +28,10 @@ COMMAND = "from fxtio.cli import main; sys.exit(main(sys.argv[1:]))"
 SENTENCE = "the recorder, a C extension, is missing, so programs cannot be traced (it was not built "
 
 
-def run(
-    source: str, *arguments: str | Path, front: str = BLOCKED, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run(source: str, *arguments: str | Path, front: str = BLOCKED) -> Done:
     """Run a program in a process without the recorder, or with another reason in `front`."""
-    names = ("FXTIO", "FXTIO_OPTIONS", "FXTIO_PARENT")
-    environment = {name: value for name, value in os.environ.items() if name not in names} | variables
-    command = [sys.executable, "-P", "-c", front + textwrap.dedent(source), *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    program = front + textwrap.dedent(source)
+    return Done([program], *forker("import os, sys").run(program, *map(str, arguments), timeout=PATIENCE))
 
 
 MARKS = """
@@ -144,7 +139,16 @@ def test_recordings_are_refused(call: str) -> None:
         """
     )
     assert done.stdout.startswith(SENTENCE), done.stderr
-    assert done.stdout.endswith(f"; {extensions.REMEDY} False\n")
+    hidden = f"({extensions.HIDDEN}); {extensions.REMEDY_IF_HIDDEN} False\n"
+    if extensions.HIDDEN in done.stdout:  # a new installation would not help in a checkout
+        assert done.stdout.endswith(hidden)
+    else:
+        assert done.stdout.endswith(f"; {extensions.REMEDY} False\n")
+
+
+def test_the_remedy_fits_the_reason() -> None:
+    assert extensions.remedy("it was not built when fxtio was installed") == extensions.REMEDY
+    assert extensions.remedy(extensions.HIDDEN) == extensions.REMEDY_IF_HIDDEN
 
 
 def test_run_is_refused(tmp_path: Path) -> None:

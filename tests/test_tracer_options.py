@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,7 @@ import pytest
 import fxtio
 from fxtio.cli.parser import parse
 from fxtio.tracer.units import time_in_ns
-from support.limits import PATIENCE
-from support.tracer_run import fine
+from support.tracer_run import fine, run_command
 
 pytestmark = pytest.mark.recorder
 
@@ -27,8 +25,7 @@ own(); namespace["made"](); os.path.join("a", "b"); os.fsencode("a")
 
 def run(folder: Path, *arguments: str, source: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     (folder / "app.py").write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "fxtio", "run", *arguments, "app.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return run_command(folder, "run", *arguments, "app.py")
 
 
 def functions_of(path: Path) -> set[str]:
@@ -174,8 +171,7 @@ def test_a_recording_that_is_named_like_another_format_is_refused_everywhere(tmp
             fxtio.start(tmp_path / name)
         with pytest.raises(ValueError, match=refused), fxtio.tracing(tmp_path / name):
             pass
-        asked = [sys.executable, "-m", "fxtio", "attach", "-o", name, "1"]
-        done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = run_command(tmp_path, "attach", "-o", name, "1")
         assert refused in done.stderr
         assert done.returncode == 2
     assert not list(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import fxtio
 import judges
 from judges import perfetto
 from support.tracer_check import check_trace
-from support.tracer_run import fine, run
+from support.tracer_run import fine, run, run_command
 
 pytestmark = pytest.mark.recorder
 
@@ -63,8 +62,7 @@ def app(tmp_path: Path) -> Path:
 
 
 def record(app: Path, *options: str) -> Path:
-    command = [sys.executable, "-m", "fxtio", "run", "-q", "-o", "out.fxt", *options, "app.py"]
-    subprocess.run(command, cwd=app.parent, check=True, timeout=60)
+    assert run_command(app.parent, "run", "-q", "-o", "out.fxt", *options, "app.py").returncode == 0
     return app.parent / "out.fxt"
 
 

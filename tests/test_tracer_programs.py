@@ -235,7 +235,7 @@ TASKS = [
     "before! @0 Task-1!coroutine='main' @0 await main(){ main(){ @1 begin @2 begin @3 begin } ",
     *(STARTED.format(task=task, number=task - 2, arrow=task - 3, n=task - 4) for task in (4, 5, 6)),
     *(WAITS_AGAIN.format(task=task) for task in (4, 5)),
-    "child(){ @6 waits} }=exception='ValueError' @6 await child} ",
+    "child(){ @6 waits} }=exception='ValueError' @6 await child}=exception='ValueError' ",
     "main(){ stream(){} @0 got! stream(){} } main(){ stream(){} @0 got! stream(){} } ",
     "main(){ stream(){} } @0 await main} ",
     "after!",

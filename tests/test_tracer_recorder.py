@@ -20,6 +20,7 @@ from fxtio import _native
 from fxtio.fxt import records as r
 from fxtio.tracer import absent
 from fxtio.tracer.backend import recorder
+from fxtio.tracer.encode import thread_name
 from fxtio.tracer.layout import KINDS
 from support.tracer_check import check_trace
 from support.tracer_recorder import categories, event_of, expected, only_thread, programs, read_events, recording, run
@@ -255,6 +256,17 @@ def test_sessions_do_not_mix(tmp_path: Path) -> None:
         span.__exit__(None, None, None)
     for path in (first, second):
         assert [event[0] for event in only_thread(read_events(path))] == ["DurationBegin"]
+
+
+def test_definitions_are_those_of_the_present_recording(tmp_path: Path) -> None:
+    record = thread_name(1, 1, 1, 1)
+    with recording(tmp_path / "first.fxt") as first:
+        assert recorder.define(first.file, record)
+        assert not recorder.define(first.file, record[:-1])
+        assert not recorder.define(None, record)
+    with recording(tmp_path / "second.fxt") as second:
+        assert not recorder.define(first.file, record)
+    assert not recorder.define(second.file, record)
 
 
 def test_a_repr_that_records_is_left_out(out: Path) -> None:

@@ -137,3 +137,28 @@ print("over")
     assert fine(source, out) == "over\n"
     for number in range(8):
         check_trace(Path(f"{out}{number}.fxt"), open_spans=True)
+
+
+def test_the_name_of_a_thread_stays_out_of_the_next_recording(out: Path) -> None:
+    """Another thread may end a recording, and begin one, while a name is written: its text has another slot there."""
+    source = """
+    from fxtio.tracer import encode
+    original = encode.thread_name
+    def thread_name(*args):
+        record = original(*args)
+        encode.thread_name = original
+        fxtio.stop()
+        fxtio.start(OUT)
+        return record
+    fxtio.start(OUT + ".first.fxt")
+    for number in range(50): fxtio.instant(f"name {number}")
+    encode.thread_name = thread_name
+    thread = threading.Thread(target=fxtio.instant, args=("here",), name="worker")
+    thread.start()
+    thread.join()
+    fxtio.instant("last")
+    fxtio.stop()
+    """
+    assert fine(source, out) == ""
+    check_trace(Path(f"{out}.first.fxt"))
+    assert "last" in check_trace(out).names

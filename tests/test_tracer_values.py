@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import judges
+from judges import perfetto
 from support.tracer_check import check_trace
 from support.tracer_run import fine
 
@@ -125,3 +128,85 @@ def test_a_slow_repr_or_a_signal_in_it_does_no_harm(out: Path) -> None:
     assert fine(source, out) == "Bad\n"
     (span,) = check_trace(out).spans("<string>.handle")
     assert span.args == {"value": "<Bad>", "result": "<Bad>"}
+
+
+REQUESTS = """
+import asyncio
+described = 0
+class Reply:
+    def __init__(self, number): self.number = number
+    def __repr__(self):
+        global described
+        described += 1
+        return f"reply {self.number}"
+DECORATE
+async def handle(number):
+    for _ in range(3):
+        await asyncio.sleep(0)
+    if number == 2:
+        raise LookupError
+    return Reply(number)
+async def main():
+    await asyncio.gather(*map(handle, range(3)), return_exceptions=True)
+fxtio.start(OUT, **OPTIONS)
+asyncio.run(main())
+fxtio.stop()
+print(described)
+"""
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+def test_the_whole_call_of_a_coroutine_says_which_request_returned_what(decorated: bool, out: Path) -> None:
+    options: dict[str, Any] = {} if decorated else {"functions": True, "args": ["<string>"], "results": ["<string>"]}
+    program = REQUESTS.replace("DECORATE", "@fxtio.trace(args=True, result=True)" if decorated else "")
+    assert fine(program, out, **options) == "2\n"  # each result is described once
+    seen = check_trace(out)
+    name = "handle" if decorated else "<string>.handle"
+    failed = {"number": 2, "exception": "LookupError"}
+    if not decorated and sys.version_info < (3, 12):  # a profile function does not get the exception
+        del failed["exception"]
+    whole = sorted((span.args for span in seen.spans(f"await {name}")), key=lambda args: args["number"])
+    assert whole == [{"number": 0, "result": "reply 0"}, {"number": 1, "result": "reply 1"}, failed]
+    assert [span.args["result"] for span in seen.spans(name) if "result" in span.args] == ["reply 0", "reply 1"]
+
+
+@pytest.mark.full
+def test_perfetto_shows_it(out: Path) -> None:
+    fine(REQUESTS.replace("DECORATE", "@fxtio.trace(args=True, result=True)"), out)
+    judges.require(perfetto.available())
+    with perfetto.load(out) as p:
+        assert p.errors() == {}
+        rows = p.query(
+            "select extract_arg(arg_set_id, 'number') as number, extract_arg(arg_set_id, 'result') as result,"
+            " extract_arg(arg_set_id, 'exception') as exception from slice where name = 'await handle' order by number"
+        )
+    assert [tuple(row.values()) for row in rows] == [
+        (0, "reply 0", None),
+        (1, "reply 1", None),
+        (2, None, "LookupError"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("decorated", [False, True])
+def test_a_result_whose_repr_begins_another_recording(decorated: bool, kind: str, out: Path) -> None:
+    """The call has no begin there, so it has no end either."""
+    source = f"""
+    import asyncio
+    class Reply:
+        def __repr__(self):
+            fxtio.stop()
+            fxtio.start(OUT + ".2.fxt", **OPTIONS)
+            return "reply"
+    {"@fxtio.trace(result=True)" if decorated else ""}
+    {kind} handle():
+        return Reply()
+    fxtio.start(OUT, **OPTIONS)
+    handle() if {kind == "def"} else asyncio.run(handle())
+    with fxtio.span("after"):
+        pass
+    fxtio.stop()
+    """
+    fine(source, out, **({} if decorated else {"functions": True, "results": ["<string>"], "include": ["<string>"]}))
+    check_trace(out, open_spans=True)
+    assert {span.name for span in check_trace(Path(f"{out}.2.fxt")).spans()} == {"after"}

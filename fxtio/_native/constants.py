@@ -15,7 +15,7 @@ from enum import IntEnum
 
 
 class WalkEnd(IntEnum):
-    """Why a walk over FXT records stopped."""
+    """The reason why a walk over FXT records stopped."""
 
     END = 0
     "At the end of the words."
@@ -28,7 +28,7 @@ class WalkEnd(IntEnum):
 
 
 class PayloadWalkEnd(IntEnum):
-    """Why a walk over uftrace records with payloads stopped."""
+    """The reason why a walk over uftrace records with payloads stopped."""
 
     END = 0
     "At the end."
@@ -159,7 +159,7 @@ class Op(IntEnum):
 
 
 class Fault(IntEnum):
-    """Why reading a block of a byte stream stopped before its end."""
+    """The reason why reading a block of a byte stream stopped before its end."""
 
     NONE = 0
     CUT = 1

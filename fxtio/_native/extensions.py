@@ -26,6 +26,14 @@ REMEDY = (
 )
 """How to get the extensions."""
 
+_TOP = Path(__file__).parents[2]
+
+HIDDEN = f"it was not built in {_TOP}, whose sources Python uses; elsewhere it uses an installed fxtio"
+"""The reason in a checkout, whose sources hide an installed fxtio: there, another installation changes nothing."""
+
+REMEDY_IF_HIDDEN = "run Python in another directory, or build the extensions in this one: `pip install -e .`"
+"""How to get the extensions if the reason is `HIDDEN`."""
+
 
 def report_name(name: str) -> str:
     """Return the name of the file that says why the extension `name` was not built."""
@@ -55,11 +63,13 @@ def _build_failure(name: str) -> str:
     try:
         summary = report.read_text("utf-8").partition("\n")[0]
     except OSError:
-        top = Path(__file__).parents[2]
-        if (top / "pyproject.toml").exists():
-            return f"it was not built in {top}, whose sources Python uses; elsewhere it uses an installed fxtio"
-        return "it was not built when fxtio was installed"
+        return HIDDEN if (_TOP / "pyproject.toml").exists() else "it was not built when fxtio was installed"
     return f"it was not built when fxtio was installed: {summary}; see {report}"
+
+
+def remedy(reason: str) -> str:
+    """Return how to get an extension that is missing for this reason."""
+    return REMEDY_IF_HIDDEN if reason == HIDDEN else REMEDY
 
 
 def status() -> list[str]:

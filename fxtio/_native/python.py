@@ -315,8 +315,9 @@ def walk_payloads(
         The number of records, the index behind the last one, and why the walk stopped, see `PayloadWalkEnd`.
     """
     check, value, type_shift, type_mask, more, shift, entry, leave, event, big = head.tolist()
-    source, view = words.tolist(), data.data
-    firsts, lasts, table, steps = begin.tolist(), end.tolist(), programs.tolist(), code.tolist()
+    source, view = words.data, data.data  # views, since many calls may take a few records each
+    firsts, lasts, table, steps = begin.data, end.data, programs.data, code.data
+    places, sizes = at.data, size.data
     here, count, total, room = start, 0, len(source), len(at)
 
     while here < total:
@@ -343,13 +344,13 @@ def walk_payloads(
             length = _payload_size(view, steps, program, here * 8 + 16, big=bool(big))
             if length < 0:
                 return count, here, PayloadWalkEnd.PARTIAL
-        at[count], size[count] = here, 2 + length // 8
+        places[count], sizes[count] = here, 2 + length // 8
         count += 1
         here += 2 + length // 8
     return count, here, PayloadWalkEnd.END
 
 
-def _payload_size(view: memoryview, steps: list[int], program: int, first: int, *, big: bool) -> int:
+def _payload_size(view: memoryview, steps: memoryview, program: int, first: int, *, big: bool) -> int:
     """Return the size in bytes of the payload at `first`, padding included; -1 if it goes beyond the end."""
     place = first
     while steps[program]:

@@ -25,6 +25,7 @@ _CHUNKS_AT_ONCE = 8
 _MAX_LOADED_BYTES = 256 * 1024 * 1024
 _LATEST_TICK = 2**64 - 1
 _PAGES_IN_SAMPLE = 512
+_LABEL = re.compile(r"(?P<pid>[0-9]+)(-[0-9]+)?")
 _numbers = itertools.count(1)
 
 
@@ -95,8 +96,8 @@ def pid_of(label: str) -> int | None:
     Args:
         label: what the name has between the name of the trace and the suffix.
     """
-    pid, dash, number = label.partition("-")
-    return int(pid) if pid.isdigit() and (number.isdigit() if dash else True) else None
+    match = _LABEL.fullmatch(label)
+    return int(match["pid"]) if match else None
 
 
 def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
@@ -330,7 +331,7 @@ def is_alive(pid: int) -> bool:
     """Return whether a process runs."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a number may come from the name of a file
         return False
     except PermissionError:
         return True

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from fxtio.errors import described
 from fxtio.tracer import session
 from fxtio.tracer.backend import MISSING, recorder
 from fxtio.tracer.mailbox import SIGNAL, START, STOP, Mailbox
@@ -53,7 +54,7 @@ def obey() -> None:
     try:
         reply = _ACTIONS[request["action"]](request)
     except Exception as error:  # the program must not notice
-        reply = {"error": str(error) or type(error).__name__}
+        reply = {"error": described(error)}
     _unrecorded(partial(mailbox.answer, reply))
 
 

@@ -111,7 +111,7 @@ class Attachment:
         if recordings := self.process.recordings():
             raise AttachError(f"process {self.process.pid} is recorded already, to {recordings[0].path}")
         values = options.normalized()._asdict()
-        output = str(Path(values.pop("output")).resolve())
+        output = os.path.realpath(values.pop("output"))
         request = {"action": START, "output": output, "options": values}
         return Path(self._ask(request, waiting)["live"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fxtio._native.extensions import CONSEQUENCES, RECORDER, REMEDY, load
+from fxtio._native.extensions import CONSEQUENCES, RECORDER, load, remedy
 from fxtio._native.interpreters import NOT_MAIN, is_main
 from fxtio.errors import FxtioError
 
@@ -34,4 +34,4 @@ def require_recorder() -> None:
         raise RecorderMissingError(f"nothing can be recorded here: {MISSING}")
     if MISSING:
         consequence = f"the recorder, a C extension, is missing, so {CONSEQUENCES[RECORDER]}"
-        raise RecorderMissingError(f"{consequence} ({MISSING}); {REMEDY}")
+        raise RecorderMissingError(f"{consequence} ({MISSING}); {remedy(MISSING)}")

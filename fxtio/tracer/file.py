@@ -7,7 +7,7 @@ import errno
 import fcntl
 import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from fxtio.fxt.unfinished import Chunks, filler
 from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed, unfinished_name
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
+from fxtio.tracer.notices import NOT_FINISHED
 from fxtio.tracer.options import COMPRESSED
 
 _MIB = 1024 * 1024
@@ -68,7 +69,7 @@ class RecordingFile:
         keep: bool = False,
     ) -> None:
         self._keep = keep
-        self.path = Path(path).resolve()  # the program may change its directory
+        self.path = Path(os.path.realpath(path))  # the program may change its directory
         refuse_unwritable(self.path)
         self.live = live_path(self.path)
         self._open = opener(self.path)  # imports what it needs: when the interpreter ends, imports may fail
@@ -80,15 +81,17 @@ class RecordingFile:
         mark = self.chunks.mark()
         self.definitions = len(front) + len(mark)
         unfinished = unfinished_name(self.live)
-        self.fd = high_descriptor(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+        with _naming(self.path):
+            self.fd = high_descriptor(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
         status = os.fstat(self.fd)
         self._identity = status.st_dev, status.st_ino
         try:
-            os.ftruncate(self.fd, self.end)
-            os.pwrite(self.fd, front + mark, 0)
-            for offset in range(self.definitions, self.end, _MAX_FILLER_BYTES):
-                os.pwrite(self.fd, filler(min(_MAX_FILLER_BYTES, self.end - offset) // 8), offset)
-            unfinished.replace(self.live)
+            with _naming(self.path):
+                os.ftruncate(self.fd, self.end)
+                os.pwrite(self.fd, front + mark, 0)
+                for offset in range(self.definitions, self.end, _MAX_FILLER_BYTES):
+                    os.pwrite(self.fd, filler(min(_MAX_FILLER_BYTES, self.end - offset) // 8), offset)
+                unfinished.replace(self.live)
         except BaseException:
             os.close(self.fd)
             unfinished.unlink(missing_ok=True)
@@ -138,7 +141,7 @@ class RecordingFile:
             What the trace has.
 
         Raises:
-            OSError: the file cannot be written; then all files stay as they are, which are complete and valid.
+            OSError: the file cannot be written; then all files stay as they are, which are valid.
         """
         if not self._is_ours():
             raise OSError(errno.EBADF, "the program has closed the recording; it stays as it was", str(self.live))
@@ -152,8 +155,7 @@ class RecordingFile:
                     self._rewrite(part_blocks, tally)
                 remove(parts)
         except OSError as error:
-            reason = f"{error.strerror or error}; it is complete but not finished: `fxtio recover` finishes it later"
-            raise OSError(error.errno, reason, str(self.live)) from error
+            raise OSError(error.errno, f"{error.strerror or error}; it {NOT_FINISHED}", str(self.live)) from error
         finally:
             os.close(self.fd)
         return tally
@@ -173,6 +175,15 @@ class RecordingFile:
         with open(os.dup(self.fd), "r+b") as file:
             file.seek(0, os.SEEK_END)
             file.writelines(part_blocks)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors of the system name a file in place of the temporary one, whose name nobody knows."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def live_path(path: Path) -> Path:

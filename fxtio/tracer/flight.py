@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fxtio.errors import described
 from fxtio.tracer.archive import squeezed
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND
@@ -153,7 +154,7 @@ class Dumps:
             OSError: it cannot be copied, or the dump cannot be written.
             ValueError: the path is the recording's own.
         """
-        target = self._next_path() if path is None else Path(path).resolve()
+        target = self._next_path() if path is None else Path(os.path.realpath(path))
         if target in self._reserved:
             raise ValueError(f"{target} is the file of the recording itself")
         refuse_unwritable(target)
@@ -193,7 +194,7 @@ class Dumps:
         try:
             copy.write()
         except Exception as error:
-            report(f"the dump {copy.path} cannot be written: {error}")
+            report(f"the dump {copy.path} cannot be written: {described(error)}")
         finally:
             self._writer = 0
             self._writing.release()
@@ -313,7 +314,7 @@ class Triggers:
             path = recorder.unrecorded(partial(self._dump, later))
             return (reason, path) if path else None
         except Exception as error:  # an error of the tracer must not reach the program
-            report(f"no dump ({reason}): {error}")
+            report(f"no dump ({reason}): {described(error)}")
             return None
         finally:
             if limit:

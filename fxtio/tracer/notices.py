@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 
+NOT_FINISHED = "is a valid trace, but not finished: `fxtio recover` finishes it later"
+"""What is said of a recording whose file could not be put into its final form."""
+
 
 class RecordingWarning(RuntimeWarning):
     """A recording is incomplete, or not in its final form."""

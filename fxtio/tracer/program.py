@@ -63,9 +63,11 @@ def of_script(path: str, arguments: Sequence[str]) -> Program:
     if path != "-" and (os.path.isdir(path) or _is_archive(path)):
         return _of_container(path, arguments)
     try:
+        if path == "-" and sys.stdin is None:
+            raise ProgramError("standard input is closed")
         source = sys.stdin.buffer.read() if path == "-" else _read(path)
     except OSError as error:
-        raise ProgramError(f"{path}: {error.strerror}") from None
+        raise ProgramError(f"{path or repr(path)}: {error.strerror}") from None
     if path == "-":
         name, main, first = "<stdin>", _main_module(None), ""
         vars(main).update(__file__=name, **_NO_CACHE)

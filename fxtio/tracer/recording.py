@@ -66,6 +66,12 @@ class Summary(NamedTuple):
     unmatched: tuple[tuple[str, str], ...]
 
 
+def _categories(options: Options) -> tuple[set[str], set[str]]:
+    """Return the categories to record, none if all are, and those to leave out."""
+    without = {name[1:] for name in options.categories if name.startswith("-")}
+    return {name for name in options.categories if not name.startswith("-")}, without
+
+
 class Recording:
     """One recording, from its start to its end.
 
@@ -105,11 +111,11 @@ class Recording:
         self.unfinished.acquire()
         self._dumping, self._dumper = threading.RLock(), 0
         self._has_ended = self._has_stopped = False
+        self._counts: dict[str, int] = {}
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
-        self._program_waits = False
-        only = {name for name in options.categories if not name.startswith("-")}
-        without = {name[1:] for name in options.categories if name.startswith("-")}
+        self._process_name, self._program_waits = "", False
+        only, without = _categories(options)
         limit, ring = size_in_bytes(options.max_size), size_in_bytes(options.ring or 0)
         min_ticks = time_in_ns(options.min_duration) * self.clock.rate // NS_PER_SECOND
         self._accepted: functions.Filter | None = None
@@ -117,7 +123,6 @@ class Recording:
             self._accepted = functions.Filter(options.include, options.exclude, options.args, options.results)
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
-        self._process_name = ""
         provider = self._pid, process_names.program_name()
         self.is_finished_elsewhere = is_finished_elsewhere
         self._is_kept = is_finished_elsewhere or parent is not None
@@ -127,6 +132,7 @@ class Recording:
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
         self.triggers = flight.Triggers(conditions, self._dumps, self._dump_for_trigger)
         recorder.start(
+            owner=self,
             fd=self._file.fd,
             definitions=self._file.definitions,
             end=self._file.end,
@@ -169,7 +175,7 @@ class Recording:
         name = process_names.process_name()
         if name != self._process_name and not self._has_stopped and self._pid == os.getpid():
             self._process_name = name
-            recorder.define(encode.process_name(self._pid, recorder.reference(name)))
+            recorder.define(self, encode.process_name(self._pid, recorder.reference(name)))
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""
@@ -226,7 +232,7 @@ class Recording:
         if self._thread_names.get(thread) != name:
             self._thread_names[thread] = name
             key, name_slot = recorder.reference("process"), recorder.reference(name)
-            recorder.define(encode.thread_name(thread, name_slot, self._pid, key))
+            recorder.define(self, encode.thread_name(thread, name_slot, self._pid, key))
 
     def _name_threads(self) -> None:
         """Record the names of threads and of the process that have changed."""
@@ -244,7 +250,7 @@ class Recording:
 
     def writes_to(self, path: str | os.PathLike[str]) -> bool:
         """Return whether this recording and one to a path would use a file of the same name."""
-        other = Path(path).resolve()
+        other = Path(os.path.realpath(path))
         return not {self._file.path, self._file.live}.isdisjoint({other, live_path(other)})
 
     def end(self) -> None:
@@ -256,6 +262,11 @@ class Recording:
         finally:
             if is_alone:
                 self._dumping.release()
+
+    @property
+    def lost(self) -> int:
+        """The number of events that there was no room for, once it has ended."""
+        return self._counts.get("lost", 0)
 
     def finish(self, patience: float) -> Summary:
         """Make the file a finished trace, after `end`.
@@ -307,7 +318,7 @@ class Recording:
         self._file.set_rate(self.clock.rate)
         ticks = recorder.now()
         if lost := recorder.lost():
-            recorder.define(self._loss(ticks, *lost))
+            recorder.define(self, self._loss(ticks, *lost))
         is_in_order = self._file.is_large and recorder.settle()
         unmatched = self._unmatched()
         self._has_stopped = True

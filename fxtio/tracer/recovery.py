@@ -52,9 +52,9 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
         RecoveryError: the file is not a recording, is still recorded to, or would replace another trace.
         OSError: something cannot be read or written; then nothing has changed.
     """
-    trace = _trace_of(path.resolve())
+    trace = _trace_of(Path(os.path.realpath(path)))
     live = live_path(trace)
-    target = trace if output is None else output.resolve()
+    target = trace if output is None else Path(os.path.realpath(output))
     if live.exists() and not live.is_file():
         raise RecoveryError(f"{live} is not a regular file")
     with open(live, "rb") as file:

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fxtio.errors import described
 from fxtio.tracer.backend import recorder, require_recorder
-from fxtio.tracer.notices import RecordingWarning, report
+from fxtio.tracer.notices import NOT_FINISHED, RecordingWarning, report
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_formats
 from fxtio.tracer.units import time_as_text
 from fxtio.tracer.waiting import NO_LIMIT, PATIENCE_S, wait_for
@@ -167,9 +168,9 @@ def _stop(patience: float) -> Summary | None:
         summary = recording.finish(patience)
     finally:
         _process.release(recording)
-    if summary.lost and not recording.is_finished_elsewhere:
-        message = f"{summary.path}: {summary.lost:,} events were lost, because there was no room for them"
-        warnings.warn(message, RecordingWarning, stacklevel=3)
+        if recording.lost and not recording.is_finished_elsewhere:  # also if there is no room to finish the file
+            message = f"{recording.trace}: {recording.lost:,} events were lost, because there was no room for them"
+            warnings.warn(message, RecordingWarning, stacklevel=3)
     return summary
 
 
@@ -222,7 +223,7 @@ class tracing:  # noqa: N801  # used like a function
             try:
                 stop()
             except OSError as error:  # not raised: it would replace the block's own exception
-                warnings.warn(f"the trace is not in its final form: {error}", RecordingWarning, stacklevel=2)
+                warnings.warn(f"the trace is not in its final form: {described(error)}", RecordingWarning, stacklevel=2)
 
 
 def _report_ignored(output: str, recording: Recording) -> None:
@@ -253,11 +254,9 @@ def _at_exit() -> None:
             report_summary(summary, quiet=_process.is_quiet)
     except KeyboardInterrupt:  # while the file is rewritten
         live = recording and recording.live
-        report(f"interrupted: {live} is complete but not finished: `fxtio recover` finishes it later")
-    except OSError as error:
-        report(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        report(f"interrupted: {live} {NOT_FINISHED}")
     except Exception as error:
-        report(str(error))
+        report(described(error))
 
 
 def report_summary(summary: Summary, *, quiet: bool = False) -> None:
@@ -275,13 +274,14 @@ def report_summary(summary: Summary, *, quiet: bool = False) -> None:
         names = ", ".join(part.name for part in summary.left)
         count = len(summary.left)
         report(f"{count} of its processes still run; when they have ended, `fxtio merge` joins {names}")
-    events = f"{'about ' if summary.is_estimate else ''}{summary.events:,} events"
+    noun = "event" if summary.events == 1 else "events"
+    events = f"{'about ' if summary.is_estimate else ''}{summary.events:,} {noun}"
     lost = f"{summary.lost:,} lost" if summary.lost else "none lost"
     size = summary.path.stat().st_size
     path = _as_seen_here(summary.path)
     name = shlex.quote(str(path))
     contents = f"{events} in {time_as_text(summary.duration_ns)}, {lost}, {size:,} bytes"
-    report(f"{path}: {contents}; see `fxtio top {name}`, `fxtio open {name}`")
+    report(f"{path}: {contents}; see `fxtio top {name}`, or `open`, `report`")
 
 
 def _as_seen_here(path: Path) -> Path:
@@ -299,7 +299,7 @@ def _after_fork() -> None:
         try:
             _process.recording = recording.continue_in_child()
         except Exception as error:
-            report(f"the child process {os.getpid()} is not recorded: {error}")
+            report(f"the child process {os.getpid()} is not recorded: {described(error)}")
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
+from fxtio.errors import described
 from fxtio.tracer import attached, environment, session
 from fxtio.tracer.backend import require_recorder
 from fxtio.tracer.notices import report
@@ -31,4 +32,4 @@ def _start_as_requested() -> None:
         elif session.current() is None and (request := environment.requested()):
             session.begin(*request)
     except Exception as error:
-        report(f"nothing is recorded: {error}")
+        report(f"nothing is recorded: {described(error)}")

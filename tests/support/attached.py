@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from support.tracer_run import run_command
+
 LISTENS = "import fxtio; fxtio.span\n"
 """The beginning of a program that uses the tracer."""
 
@@ -129,10 +131,9 @@ def fields_of(line: str) -> dict[str, Any]:
     return fields
 
 
-def attach(*arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+def attach(*arguments: str | int | Path) -> subprocess.CompletedProcess[str]:
     """Run `fxtio attach`."""
-    command = [sys.executable, "-m", "fxtio", "attach", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return run_command(Path.cwd(), "attach", *map(str, arguments))
 
 
 def begin_attach(*arguments: str | int | Path) -> subprocess.Popen[str]:

@@ -6,12 +6,15 @@ A test whose point is the process (pipes, signals, the end of the interpreter, r
 from __future__ import annotations
 
 import io
+import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -20,7 +23,7 @@ from fxtio.cli import main
 
 def run_fxtio(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `fxtio` with arguments; return the exit code and what it printed, as a process would give them."""
-    return _captured(["fxtio", *arguments], lambda: main(arguments))
+    return _as_text(_captured(["fxtio", *arguments], lambda: main(arguments)))
 
 
 def run_script(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,10 +32,31 @@ def run_script(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     Raises:
         Exception: the script raised it.
     """
-    return _captured([str(path), *arguments], lambda: runpy.run_path(str(path), run_name="__main__"))
+    return _as_text(_captured([str(path), *arguments], lambda: runpy.run_path(str(path), run_name="__main__")))
 
 
-def _captured(command: list[str], work: Callable[[], object]) -> subprocess.CompletedProcess[str]:
+def run_piped(data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run `fxtio` with data in a pipe as standard input; return the exit code and the bytes that it printed."""
+    with piped(data) as stdin, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", stdin)
+        return _captured(["fxtio", *arguments], lambda: main(arguments))
+
+
+@contextmanager
+def piped(data: bytes) -> Iterator[TextIO]:
+    """Open a pipe that data come from, to be the standard input."""
+
+    def feed() -> None:
+        with suppress(BrokenPipeError), open(write_end, "wb") as pipe:
+            pipe.write(data)
+
+    read_end, write_end = os.pipe()
+    with ThreadPoolExecutor(1) as pool, open(read_end, encoding="utf-8") as stdin:
+        pool.submit(feed)
+        yield stdin
+
+
+def _captured(command: list[str], work: Callable[[], object]) -> subprocess.CompletedProcess[bytes]:
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", command)
@@ -43,5 +67,8 @@ def _captured(command: list[str], work: Callable[[], object]) -> subprocess.Comp
     if isinstance(code, str):
         err.write(code)
     status = code if isinstance(code, int) else int(isinstance(code, str))
-    printed = [stream.buffer.getvalue().decode("utf-8") for stream in (out, err)]
-    return subprocess.CompletedProcess(command, status, *printed)
+    return subprocess.CompletedProcess(command, status, *(stream.buffer.getvalue() for stream in (out, err)))
+
+
+def _as_text(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

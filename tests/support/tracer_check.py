@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ class Seen:
     order: Array
     level: Array
     partner: Array
+    _chosen: dict[tuple[str, str], Array] = field(default_factory=dict)
 
     @cached_property
     def kinds(self) -> list[str]:
@@ -51,17 +52,24 @@ class Seen:
 
     def rows(self, *, kind: str | None = None, name: str | None = None, category: str | None = None) -> Array:
         """Return rows of the events table, by track and time; those of a type, name and category if given."""
-        events, chosen = self.tables["events"], np.ones(len(self.order), bool)
+        chosen = np.ones(len(self.order), bool)
         for column, value in (("type", kind), ("name", name), ("category", category)):
             if value is not None:
-                chosen &= events[column].is_in(value)
+                chosen &= self._is_in(column, value)
         rows: Array = self.order[chosen[self.order]]
         return rows
 
+    def _is_in(self, column: str, value: str) -> Array:
+        """Return for each event whether it has this value; most tests ask for few values, again and again."""
+        if (column, value) not in self._chosen:
+            self._chosen[column, value] = self.tables["events"][column].is_in(value)
+        return self._chosen[column, value]
+
     def numbers(self, rows: Array, key: str = "n") -> Array:
         """Return an integer argument of these events; all must have it."""
-        args = self.tables["args"]
-        selected = args["name"].is_in(key) & np.isin(args["event"], rows)
+        args, is_asked = self.tables["args"], np.zeros(len(self.order), bool)
+        is_asked[rows] = True
+        selected = args["name"].is_in(key) & is_asked[args["event"]]
         values = np.zeros(len(self.order), np.int64)
         values[args["event"][selected]] = args["bits"][selected].view(np.int64)
         assert int(selected.sum()) == len(rows), f"{len(rows) - int(selected.sum())} of {len(rows)} events lack {key!r}"
@@ -92,6 +100,11 @@ class Seen:
                 end = int(self.order[partner]) if partner >= 0 else -1
                 spans.append(Span(self, row, end, int(self.level[place])))
         return sorted(spans, key=lambda span: (span.start, span.row))
+
+    def levels(self, name: str) -> set[int]:
+        """Return how deep the spans of a name are."""
+        is_begin = np.isin(self.tables["events"]["type"].codes, _BEGINS)
+        return set(self.level[(is_begin & self._is_in("name", name))[self.order]].tolist())
 
     def names_of(self, kind: str) -> dict[int, str]:
         """Return the names of processes or threads by koid; the last name of each."""
@@ -185,7 +198,7 @@ def check_trace(
     tracks = np.where(on_track, ids.values.astype(np.uint64), events["thread"])
     order = np.lexsort((events["ticks"], tracks, on_track))
     delta = np.isin(kinds, _BEGINS).astype(np.int64) - np.isin(kinds, _ENDS)
-    labels = _numbered(on_track, tracks)
+    labels = numbered(on_track, tracks)
     level, partner = _pair(order, delta, labels)
     _check_pairs(events, order, delta[order], partner, ring=ring, open_spans=open_spans, crossed=crossed)
     return Seen(tables, order, level, partner)
@@ -201,7 +214,7 @@ def _check_times(tables: dict[str, Table]) -> None:
     assert (events["thread"] != 0).all()
 
 
-def _numbered(*columns: Array) -> Array:
+def numbered(*columns: Array) -> Array:
     """Return a number for each row, the same for equal rows."""
     labels = np.zeros(len(columns[0]), np.int64)
     for column in columns:

@@ -46,6 +46,7 @@ def recording(path: Path, **options: Any) -> Iterator[Any]:
     settings |= {"interrupt_hook": interrupts}
     recorder.start(
         **{**settings, **options},
+        owner=file,
         fd=file.fd,
         definitions=file.definitions,
         end=file.end,

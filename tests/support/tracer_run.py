@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from support.forks import COMMAND, PRELUDE, TRACER, forker
 from support.limits import PATIENCE
 
-PRELUDE = """\
-import os, sys, threading, time
-import fxtio
-OUT, OPTIONS = sys.argv[1], eval(sys.argv[2])
-"""
+SETTINGS = "OUT, OPTIONS = sys.argv[1], eval(sys.argv[2])\n"
 
 START = """\
 if OUT:
     fxtio.start(OUT, **OPTIONS)
 """
-
-INTERPRETER = os.environ.get("FXTIO_TEST_INTERPRETER", sys.executable)
-"""What runs the programs: another build of the interpreter of the tests, such as a free-threaded one."""
 
 Done = subprocess.CompletedProcess[str]
 
@@ -33,16 +25,10 @@ def run(
     source: str, output: str | Path = "", *, start: bool = False, timeout: float = PATIENCE, **options: Any
 ) -> Done:
     """Run a program that knows OUT and OPTIONS; with `start` it is recorded from its first line on, if OUT is given."""
-    program = PRELUDE + (START if start else "") + textwrap.dedent(source)
-    command = [INTERPRETER, "-P", "-c", program, str(output), repr(options)]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as process:
-        try:
-            stdout, stderr = process.communicate(timeout=timeout)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)  # its children too, which would keep the pipes open
-            raise
-    return Done(command, process.returncode, stdout, stderr)
+    program = SETTINGS + (START if start else "") + textwrap.dedent(source)
+    arguments = str(output), repr(options)
+    forks = forker(TRACER if start and str(output) else PRELUDE)
+    return Done([program, *arguments], *forks.run(program, *arguments, timeout=timeout))
 
 
 def recorded(source: str, output: str | Path, *, timeout: float = PATIENCE, **options: Any) -> Done:
@@ -50,11 +36,17 @@ def recorded(source: str, output: str | Path, *, timeout: float = PATIENCE, **op
 
     On standard error the recorded one may say more, about the recording.
     """
-    bare = run(source, start=True, timeout=timeout)
+    bare = _unrecorded(source, timeout)
     done = run(source, output, start=True, timeout=timeout, **options)
     assert (done.returncode, done.stdout) == (bare.returncode, bare.stdout), f"{bare.stderr}\n{done.stderr}"
     assert of_program(done.stderr) == of_program(bare.stderr)
     return done
+
+
+@cache
+def _unrecorded(source: str, timeout: float) -> Done:
+    """Run a program that is not recorded, once for all tests that record it with different options."""
+    return run(source, start=True, timeout=timeout)
 
 
 def fine(source: str, output: str | Path = "", **options: Any) -> str:
@@ -62,6 +54,12 @@ def fine(source: str, output: str | Path = "", **options: Any) -> str:
     done = run(source, output, **options)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def run_command(folder: Path, *arguments: str) -> Done:
+    """Run `fxtio` with arguments, in a folder and in a process of its own."""
+    program = "from fxtio.cli import main; sys.exit(main(sys.argv[1:]))"
+    return Done(["fxtio", *arguments], *forker(COMMAND).run(program, *arguments, timeout=PATIENCE, folder=folder))
 
 
 def of_program(text: str) -> list[str]:

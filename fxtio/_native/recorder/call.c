@@ -5,7 +5,6 @@
  * which an exception was thrown in a way that the interpreter does not report.  An end that is missing is written when
  * the call around it ends. */
 #include "call.h"
-#include "open_span.h"
 
 CallLimits call_limits;
 
@@ -47,7 +46,8 @@ int call_make_room(State *state) {
     return 0;
 }
 
-/* End the calls within an open one, whose ends are missing.  Returns 0 if the call is not open. */
+/* End the calls within an open one, whose ends are missing.  Returns 0 if the call is not open, also if the recording
+ * has ended meanwhile: then nothing is open. */
 int call_end_missing(State *state, const void *key) {
     OpenSet *open = &state->open;
     unsigned depth = open->depth;
@@ -56,13 +56,15 @@ int call_end_missing(State *state, const void *key) {
     if (!depth)
         return 0;
     while (open->depth > depth) {
-        unsigned suspended = open_spans_suspend(state);
+        int suspended = open_spans_suspend(state);
+        if (!open->depth)
+            return 0;
         uint64_t refs = open->frames[--open->depth].refs;
         if (refs != NOT_RECORDED && call_is_within_depth(state))
             record_missing_end(refs);
         open_spans_resume(state, suspended);
     }
-    return 1;
+    return open->depth == depth;
 }
 
 /* Record the begin of a call that has no arguments. */
@@ -77,10 +79,9 @@ void call_begin(Site *site, const void *key) {
 /* Record the end of a call that has no result. */
 void call_end(Site *site, const void *key) {
     State *state = current;
-    if (state->generation != session.generation || !call_is_open(state, key))
+    int suspended = state->generation == session.generation ? call_leave(state, key) : -1;
+    if (suspended < 0)
         return;
-    unsigned suspended = open_spans_suspend(state);
-    state->open.depth--;
     if (call_is_within_depth(state) && !call_take_back(state, site))
         record_bare(site, EVENT_END);
     open_spans_resume(state, suspended);

@@ -2,7 +2,7 @@
 #ifndef FXTIO_CALL_H
 #define FXTIO_CALL_H
 
-#include "event.h"
+#include "open_span.h"
 
 /* Limits of the calls that the interpreter reports; 0 for none. */
 typedef struct {
@@ -49,6 +49,18 @@ static inline void call_push_site(State *state, const void *key, const Site *sit
 static inline int call_is_open(State *state, const void *key) {
     unsigned depth = state->open.depth;
     return depth && (LIKELY(state->open.frames[depth - 1].key == key) || call_end_missing(state, key));
+}
+
+/* Leave an open call, when the spans that were opened in it have been ended.  Returns how many: open_spans_resume() takes
+ * it; -1 if the call is not open, also if the recording has ended meanwhile. */
+static inline int call_leave(State *state, const void *key) {
+    if (UNLIKELY(!call_is_open(state, key)))
+        return -1;
+    int suspended = open_spans_suspend(state);
+    if (UNLIKELY(!state->open.depth))
+        return -1;
+    state->open.depth--;
+    return suspended;
 }
 
 /* Return whether any limit is set. */

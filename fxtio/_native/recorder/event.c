@@ -61,10 +61,16 @@ static PyObject *simplify(PyObject *value) {
     return describe(value);
 }
 
-/* Simplify values.  That may run any code: even the recording may be another one afterwards. */
+/* Return a value, new reference, as arguments hold it; NULL if nobody can describe it.  That may run any code: even the
+ * recording may be another one afterwards. */
+PyObject *event_value(PyObject *value) {
+    return current->escaped ? NULL : simplify(value);
+}
+
+/* Simplify values, see event_value(). */
 static void simplify_all(PyObject *const *values, unsigned count, PyObject **results) {
     for (unsigned index = 0; index < count; index++)
-        results[index] = current->escaped ? NULL : simplify(values[index]);
+        results[index] = event_value(values[index]);
 }
 
 /* ---- Arguments. ---- */
@@ -413,13 +419,18 @@ int record_event_with(Site *site, enum EventKind kind, PyObject *key, PyObject *
     return recorded;
 }
 
+/* Record an end with an argument, without it if that fails. */
+void record_end_with(Site *site, enum EventKind kind, PyObject *key, PyObject *value, const uint64_t *id) {
+    if (!value || !record_event_with(site, kind, key, value, id))
+        record_bare_with_id(site, kind, id);
+}
+
 /* Record that a call ends with an exception of a type, by its name if possible. */
-void record_end_raised(Site *site, PyObject *type) {
+void record_end_raised(Site *site, enum EventKind kind, PyObject *type, const uint64_t *id) {
     PyObject *name = PyUnicode_FromString(((PyTypeObject *)type)->tp_name);
     if (!name)
         PyErr_Clear();
-    if (!name || !record_event_with(site, EVENT_END, exception_name, name, NULL))
-        record_bare(site, EVENT_END);
+    record_end_with(site, kind, exception_name, name, id);
     Py_XDECREF(name);
 }
 

@@ -22,7 +22,9 @@ HIDDEN int record_event(Site *site, enum EventKind kind, PyObject *const *values
 HIDDEN int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id);
 HIDDEN int record_event_named(Site *site, enum EventKind kind, Text name, PyObject *const *values, const uint64_t *id);
 HIDDEN int record_event_with(Site *site, enum EventKind kind, PyObject *key, PyObject *value, const uint64_t *id);
-HIDDEN void record_end_raised(Site *site, PyObject *type);
+HIDDEN PyObject *event_value(PyObject *value);
+HIDDEN void record_end_with(Site *site, enum EventKind kind, PyObject *key, PyObject *value, const uint64_t *id);
+HIDDEN void record_end_raised(Site *site, enum EventKind kind, PyObject *type, const uint64_t *id);
 HIDDEN void record_missing_end(uint64_t refs);
 HIDDEN int record_log(PyObject *message);
 

@@ -6,7 +6,6 @@
 #include "c_call.h"
 #include "call.h"
 #include "code.h"
-#include "open_span.h"
 #include "operation.h"
 #include "task.h"
 
@@ -121,16 +120,6 @@ static inline int begin(PyObject *code, int is_first, const void *frame) {
 
 /* ---- End. ---- */
 
-/* Record an end with the exception or the result, if that is asked for. */
-static void record_end(Site *site, int with_result, PyObject *result, PyObject *exception) {
-    if (UNLIKELY(exception && !PyErr_GivenExceptionMatches(exception, PyExc_GeneratorExit)))
-        record_end_raised(site, (PyObject *)Py_TYPE(exception));
-    else if (UNLIKELY(with_result && result))
-        record_event_with(site, EVENT_END, result_name, result, NULL);
-    else
-        record_bare(site, EVENT_END);
-}
-
 /* What the interpreter reports of the end of a call or slice. */
 typedef struct {
     const void *frame;
@@ -138,11 +127,21 @@ typedef struct {
     PyObject *result, *exception;
 } Ending;
 
+/* Record an end of a kind, perhaps on a track, with the exception, or with the result as arguments hold it. */
+static void record_end(Site *site, enum EventKind kind, PyObject *result, PyObject *exception, const uint64_t *track) {
+    if (UNLIKELY(exception && !PyErr_GivenExceptionMatches(exception, PyExc_GeneratorExit)))
+        record_end_raised(site, kind, (PyObject *)Py_TYPE(exception), track);
+    else if (UNLIKELY(result != NULL))
+        record_end_with(site, kind, result_name, result, track);
+    else
+        record_bare_with_id(site, kind, track);
+}
+
 /* Record the end of the operation of a coroutine on the track of its task, if it is open. */
-static void record_operation_end(Site *site, const void *frame) {
-    uint64_t track = operation_end(frame);
+static void record_operation_end(Site *site, const Ending *ending, PyObject *result) {
+    uint64_t track = operation_end(ending->frame);
     if (track)
-        record_bare_with_id(site_of_operation(site), EVENT_ASYNC_END, &track);
+        record_end(site_of_operation(site), EVENT_ASYNC_END, result, ending->exception, &track);
 }
 
 /* Record the end of a call or slice, within the limits, and the flows that begin there. */
@@ -155,15 +154,19 @@ static void record_slice_end(const CodeInfo *info, Site *site, const Ending *end
             operation_end(ending->frame);
         return;
     }
-    if (LIKELY(call_is_open(state, ending->frame))) {
-        unsigned suspended = open_spans_suspend(state);
-        state->open.depth--;
-        if (LIKELY(call_is_within_depth(state) && !call_take_back(state, site)))
-            record_end(site, info->with_result && ending->is_last, ending->result, ending->exception);
-        open_spans_resume(state, suspended);
-    }
-    if (UNLIKELY(info->is_coroutine && ending->is_last))
-        record_operation_end(site, ending->frame);
+    const int suspended = call_leave(state, ending->frame), is_whole = info->is_coroutine && ending->is_last;
+    const uint64_t generation = session.generation;
+    int is_recorded = LIKELY(suspended >= 0) && call_is_within_depth(state) && !call_take_back(state, site);
+    PyObject *result = NULL;
+    if (UNLIKELY(info->with_result && ending->is_last && ending->result && (is_recorded || is_whole)))
+        result = event_value(ending->result);
+    is_recorded &= session.generation == generation; /* another recording may have begun meanwhile */
+    if (LIKELY(is_recorded))
+        record_end(site, EVENT_END, result, ending->exception, NULL);
+    open_spans_resume(state, suspended);
+    if (UNLIKELY(is_whole))
+        record_operation_end(site, ending, result);
+    Py_XDECREF(result);
 }
 
 /* Record the end of a call or slice of code that is not cached.  Returns 0 if the code is not recorded. */

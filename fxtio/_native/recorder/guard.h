@@ -1,7 +1,8 @@
 /* What keeps threads apart.
  *
  * With the interpreter lock only one thread runs, and another one goes on only where that thread gives the lock up: where
- * Python code runs, or in a few calls of the interpreter.  On a free-threaded build of CPython threads run at the same
+ * Python code runs, or in a few calls of the interpreter: without it, also where a reference is dropped to an object that
+ * another thread has made, as that may wait for a lock.  On a free-threaded build of CPython threads run at the same
  * time.  There is a likeness on which everything here rests: between two such places a thread is *attached*, and
  * stopping the world waits until no other thread is.  So what a thread does between two such places is never
  * interrupted by what another one does in a stopped world, and what is read there stays as it is.

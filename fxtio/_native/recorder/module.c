@@ -103,6 +103,7 @@ static PyObject *raise(enum Outcome outcome) {
 
 /* start(*, fd, ...): begin to record to an open file that has the first records and room for definitions.
  *
+ *   owner                    any object, which define() takes
  *   fd                       the file
  *   definitions, end         begin and end of the room for definitions (bytes); chunks follow
  *   limit                    the file does not grow beyond (bytes), 0 for no limit
@@ -114,18 +115,20 @@ static PyObject *raise(enum Outcome outcome) {
  *   slow, slow_hook          spans that take more ticks are reported, 0 for none
  *   interrupt_hook           returns whether an exception interrupts the program */
 static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only", "without",
-                            "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", "interrupt_hook", NULL};
+    static char *names[] = {"owner", "fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only",
+                            "without", "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", "interrupt_hook",
+                            NULL};
     Settings settings;
     Trash trash = {0};
-    PyObject *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook, *interrupt_hook;
+    PyObject *owner, *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook, *interrupt_hook;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iKKKKpKKOOOOOKOO", names, &settings.fd, &settings.definitions,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OiKKKKpKKOOOOOKOO", names, &owner, &settings.fd, &settings.definitions,
                                      &settings.end, &settings.limit, &settings.ring, &settings.has_counter,
                                      &settings.base, &settings.step, &only, &without, &thread_hook, &value_hook,
                                      &task_hook, &settings.slow, &slow_hook, &interrupt_hook))
         return NULL;
     SessionObjects objects = {
+        .owner = Py_NewRef(owner),
         .placed = settings.ring ? PyList_New(0) : NULL,
         .thread_hook = new_ref_or_null(thread_hook),
         .value_hook = new_ref_or_null(value_hook),
@@ -221,15 +224,17 @@ static PyObject *unseen_categories(PyObject *module, PyObject *unused) {
     return list;
 }
 
-/* define(record): write a record among the definitions.  Returns False if there is no room. */
-static PyObject *define(PyObject *module, PyObject *record) {
-    char *data;
-    Py_ssize_t size;
+/* define(owner, record): write a record among the definitions.  Returns False if there is no room, or the recording is not
+ * the owner's: another one may have begun since the record was made, and its texts have other slots. */
+static PyObject *define(PyObject *module, PyObject *args) {
+    PyObject *owner, *record;
     (void)module;
-    if (PyBytes_AsStringAndSize(record, &data, &size))
+    if (!PyArg_ParseTuple(args, "OS", &owner, &record))
         return NULL;
+    const size_t size = (size_t)PyBytes_GET_SIZE(record);
     guard_lock();
-    int is_written = size % 8 == 0 && !definition_write(data, (size_t)size);
+    int is_written =
+        session.objects.owner == owner && size % 8 == 0 && !definition_write(PyBytes_AS_STRING(record), size);
     guard_unlock();
     return PyBool_FromLong(is_written);
 }
@@ -280,8 +285,9 @@ static PyMethodDef methods[] = {
     {"lost", lost, METH_NOARGS, "Return how many events found no room and the tick of the first, or None."},
     {"unseen_categories", unseen_categories, METH_NOARGS,
      "Return those of the categories to record that no event had so far."},
-    {"define", define, METH_O,
-     "define(record): write a record among the definitions; return False if there is no room."},
+    {"define", define, METH_VARARGS,
+     "define(owner, record): write a record among the definitions of the owner's recording; return False if there is no "
+     "room, or no such recording."},
     {"reference", reference, METH_O, "reference(text): return the slot of a text, 0 if it has none."},
     {"clocks", clocks, METH_O, "clocks(has_counter): return what the clock and CLOCK_MONOTONIC show at the same moment."},
     {"now", now, METH_NOARGS, "Return the present tick."},

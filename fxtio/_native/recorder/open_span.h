@@ -13,14 +13,14 @@ HIDDEN void open_spans_begin(State *state, unsigned count);
 
 /* End the spans that were opened in the function that is about to end.  Returns how many: open_spans_resume() takes
  * it. */
-static inline unsigned open_spans_suspend(State *state) {
-    return UNLIKELY(state->open.depth <= state->open.span_depth) ? open_spans_end(state) : 0;
+static inline int open_spans_suspend(State *state) {
+    return UNLIKELY(state->open.depth <= state->open.span_depth) ? (int)open_spans_end(state) : 0;
 }
 
-/* Begin the innermost `count` spans again, outside of the function that has ended. */
-static inline void open_spans_resume(State *state, unsigned count) {
-    if (UNLIKELY(count))
-        open_spans_begin(state, count);
+/* Begin the innermost `count` spans again, outside of the function that has ended; none if that is negative. */
+static inline void open_spans_resume(State *state, int count) {
+    if (UNLIKELY(count > 0))
+        open_spans_begin(state, (unsigned)count);
 }
 
 #endif

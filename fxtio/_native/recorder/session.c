@@ -28,6 +28,7 @@ void session_set_objects(SessionObjects objects, Trash *trash) {
 
 /* Drop references to Python objects later. */
 void session_free_objects(SessionObjects objects, Trash *trash) {
+    trash_add(trash, objects.owner);
     trash_add(trash, objects.only_categories);
     trash_add(trash, objects.not_categories);
     trash_add(trash, objects.unseen_categories);

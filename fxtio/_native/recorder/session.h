@@ -11,6 +11,7 @@
 #endif
 
 typedef struct {
+    PyObject *owner; /* what began the recording, and alone writes definitions for it */
     PyObject *only_categories, *not_categories; /* sets of the categories to record and to leave out, or NULL */
     PyObject *unseen_categories; /* set: those of `only_categories` that nothing had so far, or NULL */
     PyObject *placed; /* list: the sites whose places are recorded, if the file is a ring, or NULL */

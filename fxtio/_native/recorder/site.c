@@ -110,12 +110,15 @@ int site_prepare(Site *site) {
     return is_recorded && session.generation == generation;
 }
 
-/* Note that the place of a function is recorded.  In a ring it is recorded again before it can be overwritten. */
+/* Note that the place of a function is recorded.  In a ring it is recorded again before it can be overwritten, also if
+ * the list that this appends to is emptied meanwhile. */
 void site_note_place(Site *site) {
     PyObject *placed = Py_XNewRef(session.objects.placed);
     set_place_recorded(site, 1);
     if (placed && PyList_Append(placed, (PyObject *)site))
         PyErr_Clear();
+    if (placed != session.objects.placed)
+        set_place_recorded(site, 0);
     Py_XDECREF(placed);
 }
 
@@ -263,11 +266,12 @@ static Site *lookup_plainly(PyObject *name, PyObject *category, PyObject *keys) 
     PyObject *plain_keys = keys ? plain_strings(keys) : NULL;
     int failed = !plain_name || !plain_category || (keys && !plain_keys);
     error_restore(error);
+    uint64_t generation = session.generation;
     Site *site = failed ? NULL : site_lookup(plain_name, plain_category, plain_keys);
     Py_XDECREF(plain_name);
     Py_XDECREF(plain_category);
     Py_XDECREF(plain_keys);
-    return site;
+    return session.generation == generation ? site : NULL; /* the cache is emptied at the end of a recording */
 }
 
 /* Return the site with this name, category and keys, borrowed: the cache owns it until other code runs.  Returns NULL,
@@ -288,11 +292,12 @@ Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
         return NULL;
     entry = site_cache_entry(name, category, keys); /* of this thread, which may have had none */
     const CachedSite old = *entry;
-    *entry = (CachedSite){Py_NewRef(name), Py_NewRef(category), Py_XNewRef(keys), site}; /* takes over the reference */
-    Py_XDECREF(old.name);
+    *entry = (CachedSite){NULL, NULL, NULL, NULL};
+    Py_XDECREF(old.name); /* before the cache owns the site: other threads may end the recording meanwhile */
     Py_XDECREF(old.category);
     Py_XDECREF(old.keys);
     Py_XDECREF(old.site);
+    *entry = (CachedSite){Py_NewRef(name), Py_NewRef(category), Py_XNewRef(keys), site}; /* takes over the reference */
     return site;
 }
 

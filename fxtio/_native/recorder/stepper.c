@@ -6,7 +6,6 @@
  * and takes from that object every attribute that it does not have itself. */
 #include "stepper.h"
 #include "call.h"
-#include "open_span.h"
 #include "stack.h"
 #include "task.h"
 
@@ -60,52 +59,71 @@ static Slice begin(Stepper *stepper) {
     return slice;
 }
 
-/* Record the end of the operation on the track of the task, if it is open. */
-static void end_on_track(Stepper *stepper) {
-    uint64_t track = stepper->track;
-    stepper->track = 0;
-    if (track && stepper->generation == session.generation)
-        record_bare_with_id(site_of_operation(stepper->site), EVENT_ASYNC_END, &track);
-}
-
-/* Record that a slice ends with the exception that is set, and keep that set.  The exceptions that end an iteration
- * in the ordinary way are not recorded. */
-static void record_failure(const Stepper *stepper) {
+/* Record that a slice, or the operation, ends with the exception that is set, and keep that set.  The exceptions that
+ * end an iteration in the ordinary way are not recorded. */
+static void record_failure(Site *site, enum EventKind kind, const uint64_t *track) {
     SavedError error = error_save();
     if (!error.type || PyErr_GivenExceptionMatches(error.type, PyExc_GeneratorExit) ||
         PyErr_GivenExceptionMatches(error.type, PyExc_StopIteration) ||
         PyErr_GivenExceptionMatches(error.type, PyExc_StopAsyncIteration))
-        record_bare(stepper->site, EVENT_END);
+        record_bare_with_id(site, kind, track);
     else
-        record_end_raised(stepper->site, error.type);
+        record_end_raised(site, kind, error.type, track);
     error_restore_unless_escaped(error);
 }
 
-/* Record the end of a slice on the track of the thread. */
-static void end_slice(Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
-    State *state = current;
-    if (UNLIKELY(!slice.is_recorded || slice.generation != session.generation || !call_is_open(state, stepper)))
-        return;
-    unsigned suspended = open_spans_suspend(state);
-    state->open.depth--;
+/* Record an end of a kind, perhaps on a track; `result` is as arguments hold it, NULL if it is not recorded. */
+static void record_end(Site *site, enum EventKind kind, PySendResult status, PyObject *result, const uint64_t *track) {
     if (UNLIKELY(status == PYGEN_ERROR))
-        record_failure(stepper);
-    else if (UNLIKELY(status == PYGEN_RETURN && stepper->with_result && stepper->kind != STEP_OF_ASYNC_GENERATOR))
-        record_event_with(stepper->site, EVENT_END, result_name, value, NULL);
+        record_failure(site, kind, track);
+    else if (UNLIKELY(result != NULL))
+        record_end_with(site, kind, result_name, result, track);
     else
-        record_bare(stepper->site, EVENT_END);
+        record_bare_with_id(site, kind, track);
+}
+
+/* Record the end of the operation on the track of the task, if it is open. */
+static void end_on_track(Stepper *stepper, PySendResult status, PyObject *result) {
+    uint64_t track = stepper->track;
+    stepper->track = 0;
+    if (track && stepper->generation == session.generation)
+        record_end(site_of_operation(stepper->site), EVENT_ASYNC_END, status, result, &track);
+}
+
+/* Return whether a slice is open, see call_is_open(). */
+static int is_open(const Stepper *stepper, Slice slice) {
+    return LIKELY(slice.is_recorded && slice.generation == session.generation) && call_is_open(current, stepper);
+}
+
+/* Record the end of a slice on the track of the thread. */
+static void end_slice(Stepper *stepper, Slice slice, PySendResult status, PyObject *result) {
+    State *state = current;
+    int is_now = LIKELY(slice.is_recorded && slice.generation == session.generation);
+    int suspended = is_now ? call_leave(state, stepper) : -1;
+    if (UNLIKELY(suspended < 0))
+        return;
+    record_end(stepper->site, EVENT_END, status, result, NULL);
     open_spans_resume(state, suspended);
+}
+
+/* Return the result of a call as arguments hold it, a new reference, if it is to be recorded, else NULL. */
+static PyObject *result_of(const Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
+    int has_result = stepper->with_result && status == PYGEN_RETURN && stepper->kind != STEP_OF_ASYNC_GENERATOR;
+    int is_on_track = stepper->track && stepper->generation == session.generation;
+    return UNLIKELY(has_result) && (is_on_track || is_open(stepper, slice)) ? event_value(value) : NULL;
 }
 
 /* Record the end of a slice, and of the operation if the slice is the last. */
 static void end(Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
     if (UNLIKELY(slice.is_recorded && status == PYGEN_NEXT && stepper->kind == RETURNS_COROUTINE))
         task_begin_flows(value);
-    end_slice(stepper, slice, status, value);
+    PyObject *result = result_of(stepper, slice, status, value);
+    end_slice(stepper, slice, status, result);
     if (status != PYGEN_NEXT) {
         WRITE(stepper->has_ended, 1);
-        end_on_track(stepper);
+        end_on_track(stepper, status, result);
     }
+    Py_XDECREF(result);
 }
 
 /* Return the status of a step, unless a signal handler raised meanwhile: its exception takes the place of the value. */
@@ -222,7 +240,7 @@ static PyObject *stepper_close(PyObject *self, PyObject *args) {
     PyObject *result = call_as_slice(stepper, "close", args);
     if (result && !stepper->has_ended) {
         stepper->has_ended = 1;
-        end_on_track(stepper);
+        end_on_track(stepper, PYGEN_RETURN, NULL);
     }
     return result;
 }
@@ -293,7 +311,7 @@ static void stepper_dealloc(PyObject *self) {
     SavedError error = error_save();
     Py_CLEAR(stepper->inner);
     Py_CLEAR(stepper->values);
-    end_on_track(stepper);
+    end_on_track(stepper, PYGEN_RETURN, NULL);
     if (current->escaped) { /* a destructor cannot raise */
         current->escaped = 0;
         PyErr_WriteUnraisable(NULL);

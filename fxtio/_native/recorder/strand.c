@@ -120,10 +120,11 @@ static PyObject *switched(PyObject *module, PyObject *args) {
     SavedError error = error_save();
     if ((state->strands || (state->strands = PyDict_New())) && !leave(state, origin)) {
         PyObject *answer = session_call_hook(is_dead, origin);
-        if (answer == Py_True)
+        if (answer == Py_True && state->strands)
             forget(state, origin);
         Py_XDECREF(answer);
-        enter(state, target);
+        if (state->strands) /* the recording has not ended meanwhile */
+            enter(state, target);
     }
     error_restore_unless_escaped(error);
     return unless_escaped(Py_NewRef(Py_None));

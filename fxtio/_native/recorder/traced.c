@@ -2,7 +2,6 @@
  * 3.12 for functions. */
 #include "traced.h"
 #include "call.h"
-#include "open_span.h"
 #include "stack.h"
 #include "stepper.h"
 
@@ -125,7 +124,7 @@ static int record_begin(const Traced *traced, PyObject *const *args, Py_ssize_t 
 static void record_failure(const Traced *traced) {
     SavedError error = error_save();
     if (error.type)
-        record_end_raised(traced->site, error.type);
+        record_end_raised(traced->site, EVENT_END, error.type, NULL);
     else
         record_bare(traced->site, EVENT_END);
     error_restore_unless_escaped(error);
@@ -149,16 +148,17 @@ static PyObject *call_as_span(Traced *traced, PyObject *const *args, size_t flag
         call_push_site(current, key, traced->site, 1);
     PyObject *result = LIKELY(!current->escaped) ? call_wrapped(traced, args, flags, keys) : unless_escaped(NULL);
     State *state = current;
-    if (UNLIKELY(!is_recorded || generation != session.generation || !call_is_open(state, key)))
+    int suspended = LIKELY(is_recorded && generation == session.generation) ? call_leave(state, key) : -1;
+    if (UNLIKELY(suspended < 0))
         return result;
-    unsigned suspended = open_spans_suspend(state);
-    state->open.depth--;
+    PyObject *value = UNLIKELY(result && traced->with_result) ? event_value(result) : NULL;
     if (UNLIKELY(!result))
         record_failure(traced);
-    else if (UNLIKELY(traced->with_result))
-        record_event_with(traced->site, EVENT_END, result_name, result, NULL);
-    else
+    else if (UNLIKELY(value != NULL && generation == session.generation))
+        record_end_with(traced->site, EVENT_END, result_name, value, NULL);
+    else if (LIKELY(generation == session.generation)) /* unless another recording has begun meanwhile */
         record_bare(traced->site, EVENT_END);
+    Py_XDECREF(value);
     open_spans_resume(state, suspended);
     return unless_escaped(result);
 }

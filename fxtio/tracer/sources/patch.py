@@ -58,7 +58,7 @@ def observed_by(observe: Function) -> Callable[[Patch, Function], Function]:
 
 
 class _ThreadState(threading.local):
-    """Whether a source is at work in this thread: what it causes itself is not recorded."""
+    """The state of a thread: whether a source is at work in it, since what a source causes itself is not recorded."""
 
     is_busy = False
 
