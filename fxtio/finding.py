@@ -39,12 +39,12 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """`error` if something could not be read, `warning` if everything could."""
+        """The severity: `error` if something could not be read, `warning` if everything could."""
         return rule(self.rule).severity
 
     @property
     def level(self) -> str:
-        """How binding the rule is, see `fxtio.rules.LEVELS`."""
+        """The level of the rule, see `fxtio.rules.LEVELS`."""
         return rule(self.rule).level
 
     def __str__(self) -> str:

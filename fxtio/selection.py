@@ -14,9 +14,10 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum, auto
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from numbers import Integral
 from typing import TYPE_CHECKING, Final
 
-from fxtio.errors import FxtioError, shown
+from fxtio.errors import FxtioError, require_type, shown
 from fxtio.report import short_seconds
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class Selection:
 
     Raises:
         SelectionError: the range is empty.
+        TypeError: a time is not a whole number, or patterns are not a tuple of strings.
     """
 
     start: int | None = None
@@ -142,6 +144,14 @@ class Selection:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for moment in (self.start, self.end):
+            require_type(
+                moment, (Integral, type(None)), "the times of a selection are whole numbers of nanoseconds or None"
+            )
+        for patterns in (self.threads, self.processes, self.categories, self.names):
+            require_type(patterns, (tuple, list), _PATTERNS)
+            for pattern in patterns:
+                require_type(pattern, (str,), _PATTERNS)
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise SelectionError("the range is empty: its end is not later than its begin")
 
@@ -175,6 +185,9 @@ class Selection:
     def has_name(self, name: str) -> bool:
         """Return whether the name of an event or a function is selected."""
         return is_selected(self.names, name)
+
+
+_PATTERNS = "the patterns of a selection are tuples of strings"
 
 
 def is_selected(patterns: Iterable[str], name: str | None, numbers: Iterable[int] = ()) -> bool:

@@ -176,6 +176,12 @@ class Lists:
 Column = Array | Categories | Optional | Bytes | Lists
 
 
+def numbers_of(column: Any) -> Array:
+    """Return the numbers of a column: the codes of a text column, and an array as it is."""
+    numbers: Array = column.codes if isinstance(column, Categories) else column
+    return numbers
+
+
 class Growing:
     """A column that grows by whole blocks of rows.
 

@@ -179,6 +179,19 @@ def test_a_decompression_bomb(kind: str) -> None:
     assert set(rules(endless.findings)) == {"fxt.framing.zero-words"}
 
 
+def test_an_xz_file_that_demands_gigabytes_to_remember() -> None:
+    """A decompressor would hold up to 2 GiB of what it has written, if the file has so much."""
+    data = bytearray(lzma.compress(encoded([*HEAD, *instants(0, 50)]), check=lzma.CHECK_NONE))
+    begin, end = 12, 12 + (data[12] + 1) * 4  # the header of the block, which ends with its checksum
+    at = data.index(b"\x21\x01", begin) + 2  # the filter LZMA2, whose properties are the size of its dictionary
+    for size, is_read in ((30, True), (38, False)):  # 128 MiB, 2 GiB
+        data[at] = size
+        data[end - 4 : end] = zlib.crc32(data[begin : end - 4]).to_bytes(4, "little")
+        trace = FxtTrace(bytes(data))
+        assert (sum(1 for _ in trace) > 50) == is_read
+        assert ("fxt.source.cut" in rules(trace.findings)) != is_read
+
+
 @pytest.mark.parametrize("limit", [0, 1, 8, 9, 63, 64, 65, 100, 10**6])
 def test_no_more_is_read_than_allowed(limit: int) -> None:
     data = encoded([*HEAD, *instants(0, 50)])

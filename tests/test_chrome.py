@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from hypothesis import strategies as st
 
 import judges
 from fxtio import open_timeline
-from fxtio.exchange import json_events
+from fxtio.exchange import chrome_reader, json_events
 from fxtio.exchange.chrome_reader import nanoseconds
 from fxtio.exchange.convert import convert
+from fxtio.io.source import open_source
+from fxtio.timeline.parts import Registry
 from judges import perfetto
 from support.conversion import perfetto_view
 
@@ -93,6 +96,61 @@ def test_names_and_numbers_of_threads() -> None:
     assert {row[0] for row in timeline_rows(text, "processes", "name")} == {"GPU 0", "python"}
     assert {row[0] for row in timeline_rows(text, "threads", "name")} == {"stream 7", "main"}
     assert losses_of(text) == {"orders and labels of processes and threads": 1}
+
+
+def test_ids_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chrome_reader, "_MAX_KNOWN", 10)
+    reading = chrome_reader._Reading(Registry(), frozenset())
+    assert [reading._unique_id(("flow", str(number))) for number in range(100)] == [*range(100)]
+    assert len(reading._used) == 10
+
+
+def test_a_long_chain_of_frames_is_a_stack() -> None:
+    """Each of the frames that name their parents is looked at once, however many samples there are."""
+    frames = {str(number): {"name": f"f{number}", "parent": str(number + 1)} for number in range(5_000)}
+    samples = [{"ts": number, "sf": number, "pid": 1, "tid": 1} for number in (4_000, 0)]
+    text = json.dumps({"traceEvents": [], "stackFrames": frames, "samples": samples})
+    assert timeline_rows(text, "samples", "time", "stack") == [(4_000_000, 999), (0, 4_999)]
+    assert timeline_rows(text, "stacks", "depth", "frame")[999] == (999, 999)
+    assert timeline_rows(text, "frames", "name")[999] == ("f4000",)
+    assert losses_of(text) == {}
+
+
+@pytest.mark.parametrize(
+    ("item", "is_event"),
+    [
+        (b'{"a":NaN},', True),
+        (b'{"a":x},', False),
+        (b"1,", False),
+        (b"{x{},", False),
+        (b'{"a":x,"b":"', False),
+        (b'"a\\', False),
+        (b"{}   ,", True),
+    ],
+)
+def test_damaged_items_take_linear_time(item: bytes, is_event: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is counted as characters that are decoded, and bytes that are scanned."""
+    decoded, scanned = [], []
+    decode, scan = json.JSONDecoder.raw_decode, json_events._balanced_end
+
+    def counted_decode(self: Any, text: str, *arguments: Any) -> Any:
+        decoded.append(len(text))
+        return decode(self, text, *arguments)
+
+    def counted_scan(data: bytearray, limit: int) -> tuple[int, int]:
+        result = scan(data, limit)
+        scanned.append(result[1])
+        return result
+
+    monkeypatch.setattr(json.JSONDecoder, "raw_decode", counted_decode)
+    monkeypatch.setattr(json_events, "_balanced_end", counted_scan)
+    data = b"[" + item * 20_000 + b"]"
+    reading = json_events.JsonEvents(
+        open_source(data), "traceEvents", chrome_reader.Event, chrome_reader._event, Counter()
+    )
+    assert sum(map(len, reading)) == (20_000 if is_event else 0)
+    assert sum(scanned) <= 8 * len(data)
+    assert sum(decoded) <= 300 * (20_000 + 1) + 4 * len(data)
 
 
 def test_counters_async_and_flows() -> None:

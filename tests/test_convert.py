@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from fxtio.exchange.convert import LossError, convert, exporters
 from fxtio.fxt import synth
 from judges import perfetto
 from support.conversion import View, export, perfetto_view
+from support.in_process import run_piped
 
 Capture = pytest.CaptureFixture[str]
 
@@ -74,10 +73,9 @@ def test_the_same_format_is_copied(trace: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out.fxt").read_bytes() == damaged
 
 
-@pytest.mark.full
 def test_pipes(trace: Path) -> None:
-    command = [sys.executable, "-P", "-m", "fxtio", "convert", "-", "-", "--to", "chrome"]
-    done = subprocess.run(command, input=trace.read_bytes(), capture_output=True, check=True)
+    done = run_piped(trace.read_bytes(), "convert", "-", "-", "--to", "chrome")
+    assert done.returncode == 0
     events = json.loads(done.stdout)["traceEvents"]
     assert sum(each["name"] == "work" and each["ph"] in "BX" for each in events) == 2
     assert done.stderr == b""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from fxtio.selection import Selection
 from fxtio.testing import strategies
 from support.fxt_cut import Program, cut, faults, seen, within
 from support.fxt_samples import share
+from support.in_process import run_piped
 
 WORDS = st.sampled_from([64, 700, BATCH_WORDS])
 T = Thread(1, 11)
@@ -300,15 +299,14 @@ def test_processes_and_threads_by_name_or_number(tmp_path: Path) -> None:
     assert left("--name", "*1", "--name", "!client*") == ["server 1"]
 
 
-@pytest.mark.full
 def test_standard_input_can_be_read_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.fxt"
     with fxtio.create(path) as writer:
         writer.thread(1, 11, "main", "app").instant("a", 5)
         writer.thread(1, 12, "other", "app").instant("b", 7)
-    command = [sys.executable, "-m", "fxtio", "slice", "-", "-o", "-"]
     for arguments in (["--thread", "main"], ["--to", "1ns"]):
-        done = subprocess.run([*command, *arguments], input=path.read_bytes(), capture_output=True, check=True)
+        done = run_piped(path.read_bytes(), "slice", "-", "-o", "-", *arguments)
+        assert done.returncode == 0
         assert [record.name for record in records_of(done.stdout) if isinstance(record, r.Instant)] == ["a"]
 
 

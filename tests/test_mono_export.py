@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import shutil
 import subprocess
@@ -16,8 +18,12 @@ from fxtio import open_timeline
 from fxtio.cli import main
 from fxtio.codec.protobuf import bytes_field, number_field, packed_field
 from fxtio.formats import by_name
+from fxtio.io.sink import Sink
+from fxtio.mono.export import Exporter
 from fxtio.timeline import Timeline
+from fxtio.timeline.parts import Registry
 from support.conversion import export
+from support.costs import operations
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -136,3 +142,19 @@ def profile(samples: list[tuple[int, int, int]]) -> bytes:
     data += bytes_field(4, number_field(1, 1) + bytes_field(4, number_field(1, 1)))
     data += bytes_field(5, number_field(1, 1) + number_field(2, 6))
     return data + b"".join(bytes_field(6, text.encode()) for text in texts)
+
+
+def test_threads_with_one_number_in_many_processes() -> None:
+    """Each gets an id of its own, at a cost that does not depend on how many have one already."""
+
+    def cost(processes: int) -> int:
+        events = [{"ph": "X", "ts": pid, "dur": 1, "name": "a", "pid": pid, "tid": 1} for pid in range(processes)]
+        with open_timeline(json.dumps(events).encode(), format="chrome") as timeline:
+            return operations(lambda: timeline.fold(exporter, *Exporter.TABLES))
+
+    def exporter(registry: Registry) -> Exporter:
+        return Exporter(Sink(io.BytesIO(), owned=False), registry)
+
+    cost(1)  # imports what is needed
+    small, large = cost(200), cost(1600)
+    assert large < 9 * small

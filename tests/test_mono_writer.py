@@ -568,8 +568,8 @@ def test_the_program_looks_like_one() -> None:
             assert entry.time is not None
             assert entry.time >= times.get(entry.thread, 0)
             times[entry.thread] = entry.time
-    other = synthetic("program", events=60_000, threads=4, seed=8)
-    assert other.info.records != trace.info.records
+    records = [synthetic("program", events=2_000, threads=4, seed=seed).info.records for seed in (7, 7, 8)]
+    assert records[0] == records[1] != records[2]
 
 
 @pytest.mark.parametrize("version", [5, 12])

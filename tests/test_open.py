@@ -383,10 +383,15 @@ def test_a_part_is_the_same_as_that_of_slice(monkeypatch: Patch, tmp_path: Path,
 
 
 def test_standard_input(monkeypatch: Patch, trace: Path, capsys: Capture) -> None:
-    for data in (trace.read_bytes(), zstandard.compress(trace.read_bytes())):
+    for data in (trace.read_bytes(), zstandard.compress(trace.read_bytes()), lzma.compress(trace.read_bytes())):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         code, body, parameters = served_by_command(monkeypatch, "-", "--select", "slow")
         assert (code, body, parameters["ts"]) == (common.FINE, trace.read_bytes(), str(209 * MS))
+    cut = gzip.compress(trace.read_bytes())[:-1]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(cut)))
+    code, body, _ = served_by_command(monkeypatch, "-", "--select", "slow")
+    assert (code, body) == (common.FOUND, cut)
+    assert "the gzip stream is cut or damaged" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", None)
     assert main(["open", "-"]) == common.REFUSED
     assert "standard input is closed" in capsys.readouterr().err
@@ -617,7 +622,13 @@ def test_nothing_is_opened_without_a_trace(tmp_path: Path) -> None:
 @pytest.mark.recorder
 @pytest.mark.full
 def test_signals_are_those_of_the_program(tmp_path: Path) -> None:
-    code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); signal.pause()"
+    code = """if True:
+        import signal, sys, time
+        signal.signal(15, lambda *_: sys.exit(7))
+        print(1, flush=True)
+        while True:  # a signal that comes just before signal.pause() would not end that
+            time.sleep(0.01)
+    """
     with run_and_open(tmp_path, "--open", "-o", "/dev/null/none", "-c", code) as child:
         assert child.wait(120) == common.REFUSED
     with run_and_open(tmp_path, "--open", "-c", code) as child:
@@ -661,6 +672,21 @@ def test_suggestions(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Ca
     monkeypatch.setattr("sys.stderr.isatty", lambda: False)
     assert main(["top", str(trace)]) == common.FINE
     assert "to see it" not in capsys.readouterr().err
+
+
+def test_the_suggestion_to_share(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Capture) -> None:
+    """It writes a page about the part of the trace that was ranked."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    for more in ([], ["--by", "thread"], ["--from", "150ms", "--name", "query"], ["--name", "none"]):
+        main(["top", str(trace), *more])
+        lines = [line for line in capsys.readouterr().err.splitlines() if "to share it: " in line]
+        words = [shlex.split(line.partition("to share it: ")[2])[1:] for line in lines]
+        selected = ["--from=150ms", "--name=query"] if "--from" in more else []
+        assert words == ([] if "none" in more else [["report", str(trace), *selected]])
+    assert main(["report", str(trace), "--from=150ms"]) == common.FINE
+    main(["find", str(trace), "query"])
+    assert "to share it" not in capsys.readouterr().err
 
 
 def test_the_suggestion_of_a_comparison(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Capture) -> None:

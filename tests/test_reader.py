@@ -311,6 +311,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
     "zstd without sizes": lambda data: zstandard.ZstdCompressor(write_content_size=False).compress(data),
     "xz": lzma.compress,
     "xz streams": halves(lzma.compress),
+    "xz with padding": lambda data: lzma.compress(data[:50]) + bytes(8) + lzma.compress(data[50:]) + bytes(2000),
 }
 
 
@@ -437,6 +438,21 @@ def test_the_last_tick_that_fits(rate: int) -> None:
             trace = FxtTrace(encoded([rec.Magic(), rec.Initialization(rate), rec.ThreadRecord(1, 1, 1), instant]))
             assert trace.table("events")["time"].tolist() == [min(tick * 10**9 // rate, 2**63 - 1)]
             assert rules(trace.findings) == ({"fxt.time.overflow": 1} if tick > last else {})
+
+
+def test_each_clock_has_its_own_last_tick() -> None:
+    """A time that one provider's clock cannot express is right on that of another one."""
+    late = 2**63 + 5  # about 146 years of a clock with two ticks in a nanosecond, too late for one
+    records: list[Any] = [rec.Magic()]
+    for provider, rate in ((1, 2 * 10**9), (2, 10**9)):
+        records += [rec.ProviderInfo(provider, f"p{provider}"), rec.Initialization(rate), rec.ThreadRecord(1, 1, 1)]
+        records.append(rec.Instant(late if provider == 1 else 7, 1, 0, 0, ()))
+    trace = FxtTrace(encoded(records))
+    assert trace.table("events")["time"].tolist() == [late // 2, 7]
+    assert not rules(trace.findings)
+    trace = FxtTrace(encoded([*records, rec.Instant(late, 1, 0, 0, ())]))
+    assert trace.table("events")["time"].tolist() == [late // 2, 7, 2**63 - 1]
+    assert rules(trace.findings) == {"fxt.time.overflow": 1}
 
 
 def test_no_ticks_at_all() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.exchange import formatting
+from fxtio.exchange import formatting, track_events
 from fxtio.exchange.convert import exporters
 from fxtio.exchange.formatting import row_ranges
 from fxtio.io.sink import Sink
@@ -44,6 +44,25 @@ class Largest(io.BytesIO):
     def write(self, data: Any) -> int:
         self.most = max(self.most, len(data))
         return len(data)
+
+
+@pytest.mark.parametrize("format", ["chrome", "perfetto"])
+def test_flows_that_do_not_end_are_forgotten(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are remembered give their names to their ends."""
+    monkeypatch.setattr(track_events, "MAX_FLOWS", 3)
+    trace = io.BytesIO()
+    with fxtio.create(trace, format="fxt") as writer:
+        thread = writer.thread(1, 2, "main")
+        for number in range(10):
+            thread.flow_begin("begin", number, number)
+        for number in range(10):
+            thread.flow_end("end", 100 + number, number)
+    with fxtio.open_timeline(trace.getvalue()) as timeline:
+        cls = exporters()[format]
+        sink = Sink(io.BytesIO(), owned=False)
+        exporter, _ = timeline.fold(lambda registry: cls(sink, registry), *cls.TABLES)
+        exporter.finish()
+    assert exporter.losses["names of points of flows, which have that of the first point now"] == 3
 
 
 @pytest.mark.parametrize("format", ["chrome", "otlp"])

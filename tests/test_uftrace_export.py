@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio import open_timeline
+from fxtio.exchange.convert import convert
 from fxtio.formats import by_name
 from fxtio.fxt.records import Koid, Pointer
 from fxtio.timeline import Timeline
@@ -144,6 +146,21 @@ def test_uftrace_prints_them(tmp_path: Path) -> None:
     assert lines == ['render("index", 5, 0.500000) = -3;', "render(NULL, -7, 2.000000) = 4;"]
     dump = run("dump", tmp_path / "out").decode()
     assert re.findall(r"args\[\d\] (.*)", dump)[:3] == ["str: index", f"i64: 0x{5:016x}", "f64: 0x3fe0000000000000"]
+
+
+def test_threads_with_one_number_that_is_the_greatest(tmp_path: Path) -> None:
+    numbers = [(1, 2**31 - 1), (2, 2**31 - 1), (3, 0), (4, -5)]
+    events = [{"ph": "X", "ts": 1, "dur": 1, "name": f"of {pid}", "pid": pid, "tid": tid} for pid, tid in numbers]
+    target = tmp_path / "data"
+    with open_timeline(json.dumps(events).encode(), format="chrome") as timeline:
+        losses = convert(timeline, target, to="uftrace")
+    assert losses["numbers of threads that another thread has, or that are not positive or over 31 bits"] == 3
+    with open_timeline(target) as timeline:
+        threads, tracks, slices = timeline.tables("threads", "tracks", "slices").values()
+    owners = tracks["thread"][slices["track"]]
+    tids = dict(zip(slices["name"], threads["tid"][owners].tolist(), strict=True))
+    assert tids["of 1"] == 2**31 - 1
+    assert len({*tids.values()}) == 4
 
 
 def test_specifications_that_come_later(tmp_path: Path) -> None:

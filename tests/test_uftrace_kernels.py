@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio._native import python as twin
+from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.frames import _HEADS
 from fxtio.uftrace.layout import RecordWord
 from support.uftrace_samples import EXTREMES
@@ -50,6 +52,25 @@ def test_walks_are_the_same(words: list[int], start: int, latest: int, order: st
         result = kernel.walk_payloads(native, raw, _HEADS[order], BEGIN, END, PROGRAMS, CODE, at, size, start, latest)
         results.append((result, at.tolist(), size.tolist()))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kernel", [kernels, twin], ids=["c", "python"])
+def test_a_walk_of_one_record_looks_at_little(kernel: Any) -> None:
+    """A task may change its session with each record: what is not needed of many functions and words is not copied."""
+    words = np.tile(
+        np.array([5, int(RecordWord(type=RecordType.ENTRY, more=0, depth=0, address=12))], np.uint64), 50_000
+    )
+    words[2] = 9  # the time of the second record, which is too late
+    begin = np.arange(100_000, dtype=np.uint64)
+    programs = np.full(200_000, -1, np.int32)
+    at, size = np.zeros(9, np.int64), np.zeros(9, np.int64)
+    taken = words, words.view(np.uint8), _HEADS["little"], begin, begin + np.uint64(1), programs, CODE, at, size, 0, 7
+    tracemalloc.start()
+    walked = kernel.walk_payloads(*taken)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert walked[:2] == (1, 2)
+    assert peak < 10_000
 
 
 @given(records=st.lists(st.tuples(st.sampled_from([-1, 0, 1, 1]), st.integers(0, 5), st.integers(0, 2)), max_size=60),

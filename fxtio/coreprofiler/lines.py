@@ -35,7 +35,7 @@ _MISPRINT = b"thr crt"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a line is not a record.
+    """The reason why a line is not a record.
 
     Attributes:
         rule: the id of the broken rule.

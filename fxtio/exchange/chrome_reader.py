@@ -245,7 +245,7 @@ class _Reading:
             except ValueError:
                 number = _FIRST_NUMBER + len(self._used)
             taken = (identity[0] == "flow", number)
-            if self._used.setdefault(taken, 0):
+            if taken in self._used:
                 number = 2**63 + len(self._used)
             if len(self._used) < _MAX_KNOWN:
                 self._used[taken] = 1
@@ -366,10 +366,10 @@ class _Stacks:
 
     def row(self, number: Any) -> int:
         """Return the row of the stack whose innermost frame has this number, -1 if there is none."""
-        missing: list[str] = []
+        missing: dict[str, None] = {}  # in the order in which they are found, the innermost first
         key = str(number)
         while key not in self._rows and key in self._frames and key not in missing and len(missing) < _MAX_DEPTH:
-            missing.append(key)
+            missing[key] = None
             frame = self._frames[key]
             key = str(frame.get("parent")) if isinstance(frame, dict) else ""
         parent = self._rows.get(key, -1)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
+from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import UNKNOWN, StackTexts, label
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
@@ -24,7 +24,7 @@ from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, Sums
 
 NOT_CARRIED = (
     "times; processes, threads and processors",
-    "calls of slices, categories and arguments: of slices, only the time that was spent in each stack itself, in ns",
+    "calls, categories, and arguments but the places of functions: of slices, only the own time of each stack, in ns",
     "the addresses and modules of frames; files of frames without a line",
     "semicolons and line breaks in names, which become colons and spaces",
     "samples in more than one unit, and allocations or slices beside samples",
@@ -134,6 +134,7 @@ class Exporter:
         self._registry = registry
         self._gathered = Gathered({"stacks": None, "frames": None})
         self._slices = SliceStacks(registry)
+        self._places = FramePlaces(registry, self.losses)
         self._samples = Sums(("unit", "stack"), ("count",))
         self._allocations = Sums(("stack",), ("size",))
 
@@ -142,6 +143,7 @@ class Exporter:
         count_lost_beside_stacks(self.losses, tables, *_LOST)
         self._gathered.enter(tables)
         self._slices.enter(tables)
+        self._places.enter(tables)
         if "samples" in tables:
             samples = tables["samples"]
             columns = {"unit": samples["unit"].codes, "stack": samples["stack"], "count": samples["count"]}
@@ -158,14 +160,15 @@ class Exporter:
             self._write_samples(samples)
         elif slices.num_rows:
             own = self._slices.stacks.new_tables()
-            self._write(Table(own["stacks"]), Table(own["frames"]), slices["stack"], slices["self_time"])
+            frames = [self._places.with_place(row) for row in Table(own["frames"]).rows()]
+            self._write(Table(own["stacks"]), frames, slices["stack"], slices["self_time"])
         if allocations.num_rows and (samples.num_rows or slices.num_rows):
             self._lose("stacks of allocations, beside samples or slices", allocations.num_rows)
         elif allocations.num_rows:
             self._write(*self._tables(), allocations["stack"], allocations["size"])
 
-    def _tables(self) -> tuple[Table, Table]:
-        return self._gathered.table("stacks"), self._gathered.table("frames")
+    def _tables(self) -> tuple[Table, list[dict[str, Any]]]:
+        return self._gathered.table("stacks"), [*self._gathered.table("frames").rows()]
 
     def _write_samples(self, samples: Table) -> None:
         """Write the samples of the most usual unit."""
@@ -177,10 +180,9 @@ class Exporter:
         samples = samples.take(is_written)
         self._write(*self._tables(), samples["stack"], samples["count"])
 
-    def _write(self, stacks: Table, frames: Table, stack: Any, weight: Any) -> None:
+    def _write(self, stacks: Table, frames: Iterable[dict[str, Any]], stack: Any, weight: Any) -> None:
         """Write a line for each stack; those with equal names are one."""
-        rows = frames.rows()
-        texts = StackTexts(stacks, [self._label(row) for row in rows])
+        texts = StackTexts(stacks, [self._label(row) for row in frames])
         sums: Counter[str] = Counter()
         for number, value in zip(stack.tolist(), weight.tolist(), strict=True):
             if value > 0:

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from fxtio.errors import FormatError, FxtioError
+from fxtio.errors import FormatError, FxtioError, require_type
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
 from fxtio.exchange.opening import open_timeline
@@ -25,6 +25,7 @@ from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, whole_file
 from fxtio.selection import Selection
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 
@@ -89,7 +90,7 @@ def convert(
         timeline: what to write.
         target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output.
         to: the name of the format; by default it is that of the suffix.
-        strict: refuse to lose anything.
+        strict: refuse to lose anything but what is left out.
         selection: the part to write; everything by default.
         table: the name of the only table to write, for formats of tables, whose target is a file then.
         simplification: what is left out; nothing by default.
@@ -99,27 +100,28 @@ def convert(
         What was lost, and what was left out.
 
     Raises:
-        LossError: something would be lost, and `strict` is set; what is left out does not count.
+        LossError: something would be lost, and `strict` is set.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
         SelectionError: the format of the trace has nothing of the kind that is selected.
         DecodeError: the trace was opened with `strict`, and has a fault.
         OSError: the target cannot be written.
+        TypeError: an argument is of a wrong type.
     """
-    name = to or format_of(str(target))
+    check_types(timeline=timeline, target=target, to=to, selection=selection, table=table, when_empty=when_empty)
+    require_type(simplification, (Simplification, type(None)), "a simplification is a Simplification or None")
+    name, what = to or format_of(str(target)), simplification or Simplification()
     if selection is not None and not selection.is_everything:
         with cut_out(timeline, selection) as part:
             if part.is_empty and when_empty is not None:
                 when_empty()
             if strict and part.losses:
                 raise LossError(str(target), part.losses)
-            options: dict[str, Any] = {"strict": strict, "table": table, "simplification": simplification}
-            return part.losses + convert(part.timeline, target, to=name, **options)
-    what = simplification or Simplification()
+            lost = convert(part.timeline, target, to=name, strict=strict, table=table, simplification=what)
+            return part.losses + lost
     chosen = formats().get(name) or exchanges().get(name)
     is_directory = chosen is not None and chosen.directory
     if timeline.trace is not None and timeline.format == name and what.is_nothing:
-        new = _whole_directory(target) if is_directory else _whole(target)
-        with new as place, by_name(name).create(place) as writer:
+        with (_whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
             writer.copy(timeline.trace)
         return Losses()
     exporter = exporters().get(name)
@@ -173,7 +175,10 @@ def cut_out(timeline: Timeline, selection: Selection) -> Iterator[CutOut]:
     Raises:
         SelectionError: the format of the trace has nothing of the kind that is selected.
         OSError: the temporary trace cannot be written.
+        TypeError: an argument is of a wrong type.
     """
+    check_types(timeline=timeline)
+    require_type(selection, (Selection,), "a selection is a fxtio.selection.Selection")
     losses = Losses()
     with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
         target = Path(folder, _PART)

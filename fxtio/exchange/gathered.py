@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from fxtio.table import Column, GrowingTable, Table
+from fxtio.table import Column, GrowingTable, Table, numbers_of
+from fxtio.timeline.answers.places import Place, Places, place_of
 from fxtio.timeline.losses import count_lost
+from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import empty_columns
 
 OTHER_TABLES = {
@@ -53,6 +56,35 @@ class Gathered:
         return Table({column: columns[column] for column in self._keep[name] or columns})
 
 
+class FramePlaces:
+    """The files and lines at which the functions of slices are defined, for formats whose frames have them.
+
+    Args:
+        registry: the registry of the reading.
+        losses: the losses of the exporter, in which the arguments that become places do not count.
+    """
+
+    def __init__(self, registry: Registry, losses: Counter[str]) -> None:
+        self._places = Places(registry)
+        self._losses = losses
+        self._found: dict[str, Place] | None = None
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        self._places.enter(tables)
+        if "slices" in tables:
+            self._losses[OTHER_TABLES["args"]] -= self._places.note(tables["slices"])
+        self._places.leave(tables)
+
+    def with_place(self, frame: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the frame of a slice, a row of the table `frames`, with the file and the line of its function."""
+        if self._found is None:
+            self._found = self._places.found()
+            self._losses[OTHER_TABLES["args"]] += self._places.loose_parts
+        place = place_of(frame["name"], self._found)
+        return {**frame} if place is None else {**frame, "file": place.file, "line": place.line}
+
+
 def count_lost_beside_stacks(losses: Counter[str], tables: Mapping[str, Table], *columns: str) -> None:
     """Count what formats of stacks do not have.
 
@@ -67,7 +99,7 @@ def count_lost_beside_stacks(losses: Counter[str], tables: Mapping[str, Table], 
         if table in tables:
             values = tables[table][name]
             phrase, nothing = _COLUMNS[column]
-            count = int(np.count_nonzero(getattr(values, "codes", values) != nothing))
+            count = int(np.count_nonzero(numbers_of(values) != nothing))
             if count:
                 losses[phrase] += count
 

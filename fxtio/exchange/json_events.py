@@ -29,15 +29,16 @@ MAX_MEMBER = 1 << 26
 """The greatest number of bytes of another member of the object."""
 
 INVALID = "events that are not valid JSON"
-CUT = "an end of the file within an event"
+CUT = "objects that the end of the file cuts off"
 
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 _FOLLOWED = re.compile(rb"\s*,\s*\{|\s*\]")
-_SKIPPED = b" \t\r\n,"
+_KEPT = re.compile(rb"[^ \t\r\n,]")
 _TRIES = 8
 _SCANNED = 1 << 20
-_FIRST_SLICE = 1 << 16
+_SCANNED_PER_BYTE = 8  # on average, so that no file takes more than linear time
+_FIRST_SLICE = 1 << 8
 _NEAR_END = 16  # an error so close to the end of a slice may be due to the end
 
 
@@ -76,6 +77,7 @@ class JsonEvents(Generic[ItemT]):
         self._text = json.JSONDecoder()
         self._data = bytearray()
         self._ended = False
+        self._left_to_scan = 0  # bytes, see `_resume`
 
     def __iter__(self) -> Iterator[list[ItemT]]:
         """Yield lists of items, in the order of the file."""
@@ -99,6 +101,7 @@ class JsonEvents(Generic[ItemT]):
         block = bytearray(count)
         filled = self._source.readinto(memoryview(block))
         self._data += block[:filled]
+        self._left_to_scan += filled * _SCANNED_PER_BYTE
         self._ended = filled < count
         if self._ended and self._source.fault is not None:
             self._losses[self._source.fault] += 1
@@ -107,13 +110,16 @@ class JsonEvents(Generic[ItemT]):
     def _next_byte(self) -> bytes:
         """Skip spaces and commas, and return the next byte, none at the end of the file."""
         while True:
-            data = self._data
-            count = len(data) - len(data.lstrip(_SKIPPED))
-            del data[:count]
-            if data:
-                return bytes(data[:1])
+            self._skip()
+            if self._data:
+                return bytes(self._data[:1])
             if not self._read():
                 return b""
+
+    def _skip(self) -> None:
+        """Remove spaces and commas from the begin of what is in memory."""
+        first = _KEPT.search(self._data)
+        del self._data[: first.start() if first else len(self._data)]
 
     def _object(self) -> Iterator[list[ItemT]]:
         while True:
@@ -173,10 +179,9 @@ class JsonEvents(Generic[ItemT]):
         """Return items that were decoded one by one, as many as are in memory; at least one is removed from there."""
         items: list[ItemT] = []
         for _ in range(4096):
+            if items:  # these are given away before more is read
+                self._skip()
             start = bytes(self._data[:1]) if items else self._next_byte()
-            if start in _SKIPPED_BYTES and start:
-                del self._data[:1]
-                continue
             if start in (b"]", b""):
                 break
             found, value = self._value(MAX_ITEM)
@@ -220,7 +225,9 @@ class JsonEvents(Generic[ItemT]):
 
     def _resume(self) -> bool:
         """Go behind an item that is not valid, to the next one; return whether there is one."""
-        end = _balanced_end(self._data)
+        limit = min(len(self._data), _SCANNED, self._left_to_scan)
+        end, scanned = _balanced_end(self._data, limit)
+        self._left_to_scan -= scanned
         if end:
             self._losses[INVALID] += 1
             del self._data[:end]
@@ -238,16 +245,21 @@ class JsonEvents(Generic[ItemT]):
                 return False
 
 
-def _balanced_end(data: bytearray) -> int:
-    """Return the end of an item with as many closing brackets as opening ones, if another follows it; else 0."""
+def _balanced_end(data: bytearray, limit: int) -> tuple[int, int]:
+    """Return the end of an item with as many closing brackets as opening ones, if another follows it; else 0.
+
+    Args:
+        data: the item, and what follows it.
+        limit: the most bytes to look at.
+
+    Returns:
+        The end, and the number of bytes that were looked at.
+    """
     depth = 0
-    for token in _TOKEN.finditer(data, 0, _SCANNED):
+    for token in _TOKEN.finditer(data, 0, limit):
         bracket = token[0]
         depth += bracket in (b"{", b"[")
         depth -= bracket in (b"}", b"]")
         if depth <= 0 and bracket in (b"}", b"]"):
-            return token.end() if _FOLLOWED.match(data, token.end()) else 0
-    return 0
-
-
-_SKIPPED_BYTES = tuple(bytes([each]) for each in _SKIPPED)
+            return token.end() if _FOLLOWED.match(data, token.end()) else 0, token.end()
+    return 0, limit

@@ -1,7 +1,8 @@
 """OTLP JSON lines: spans of OpenTelemetry as the file exporter of its collector writes them, a request in each line.
 
 Processes are resources, categories are scopes, and the outermost slices are the roots of traces.  Times are wall-clock
-times, or those of the trace's clock where it has no wall clock.
+times, or those of the trace's clock where it has no wall clock.  Where a function is defined, which a recording says
+once, each of its spans says with the attributes `code.*` of the semantic conventions.
 
 https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
 """
@@ -24,6 +25,16 @@ from fxtio.exchange.gathered import OTHER_TABLES
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
 from fxtio.table import Table
+from fxtio.timeline.answers.places import (
+    AWAITED,
+    CODE_FILE,
+    CODE_FUNCTION,
+    CODE_LINE,
+    RECORDED_NAMES,
+    Place,
+    Places,
+    place_of,
+)
 from fxtio.timeline.arguments import ArgumentRows, Arguments
 from fxtio.timeline.losses import count_lost, plain
 from fxtio.timeline.parts import Registry
@@ -73,6 +84,7 @@ class Exporter:
         self._sink = sink
         self._registry = registry
         self._arguments = Arguments(registry)
+        self._places = Places(registry, RECORDED_NAMES)
         self._roots = _Roots(registry)
         self._owners = _Owners(registry)
         values = registry.names.values
@@ -88,14 +100,18 @@ class Exporter:
         if self._wall_clock is None:  # the first batch decides
             self._wall_clock = self._registry.wall_clock or 0
         self._arguments.enter(tables)
+        self._places.enter(tables)
         if "instants" in tables:
             self._wait(tables["instants"])
         if "slices" in tables:
             slices = tables["slices"]
+            for each in (slices, self._registry.open_slices()):  # one around those that have ended may say it
+                self._places.note(each)
             if self._trace_ids is None:
                 self._trace_ids = _TraceIds(slices, self._registry)
             self._write(slices, self._trace_ids)
         self._arguments.leave(tables)
+        self._places.leave(tables)
         count_lost(self.losses, tables, _LOST)
 
     def finish(self) -> None:
@@ -137,15 +153,27 @@ class Exporter:
         self._owners.update()
         roots = self._roots.enter(slices)
         arguments = self._arguments.of(slices["event"], slices["end_event"])
+        places = self._places_of(slices["name"].codes)
+        if places is not None:  # which have the parts of places in place of these arguments
+            arguments = arguments.take(~(self._places.are_parts(arguments) & (places.size[arguments.row] > 0)))
         for rows, portion in portions(slices["name"].codes, arguments, self._sizes):
             trace_id = trace_ids.of(roots[rows])
             inner = np.flatnonzero(roots[rows] != slices["id"][rows])
-            spans = self._spans(slices, rows, trace_id, inner, portion)
+            owner = self._owners.attributes.rows(slices["track"][rows])
+            if places is not None:
+                owner = _joined_attributes(owner, places.take(np.arange(rows.start, rows.stop)))
+            spans = self._spans(slices, rows, trace_id, inner, owner, portion)
             process = self._registry.track_processes(slices["track"][rows])
             self._write_lines(process, slices["category"].codes[rows], spans)
 
     def _spans(
-        self, slices: Table, rows: slice, trace_id: Sequence[ByteColumn | bytes], inner: Array, arguments: ArgumentRows
+        self,
+        slices: Table,
+        rows: slice,
+        trace_id: Sequence[ByteColumn | bytes],
+        inner: Array,
+        owner: ByteColumn,
+        arguments: ArgumentRows,
     ) -> ByteColumn:
         """Return slices as JSON.
 
@@ -154,14 +182,12 @@ class Exporter:
             rows: those to return.
             trace_id: the ids of their traces.
             inner: which of them have a parent (int64).
+            owner: their attributes besides the arguments.
             arguments: their arguments.
         """
-        ids, parent, start, duration, track = (
-            slices[name][rows] for name in ("id", "parent", "start", "duration", "track")
-        )
+        ids, parent, start, duration = (slices[name][rows] for name in ("id", "parent", "start", "duration"))
         name, state = (slices[name].codes[rows] for name in ("name", "state"))
         count = len(ids)
-        owner = self._owners.attributes.rows(track)
         attributes = self._attributes(arguments, count, owner.size > 0)
         not_closed = np.flatnonzero(state != SliceState.CLOSED)
         is_first = (owner.size + attributes.size)[not_closed] == 0
@@ -195,6 +221,30 @@ class Exporter:
             self._events_of(ids),
             b"}",
         )
+
+    def _places_of(self, names: Array) -> ByteColumn | None:
+        """Return where the functions of slices are defined, as attributes; None if that is not known of any.
+
+        Args:
+            names: the codes of the names of the slices.
+        """
+        places = self._places.found()
+        if not places:
+            return None
+        codes, row = np.unique(names, return_inverse=True)
+        values = self._registry.names.values
+        texts = [values[code] if code >= 0 else None for code in codes.tolist()]
+        return ByteColumn.of(self._place_json(text, place_of(text, places)) for text in texts).take(row)
+
+    def _place_json(self, name: str | None, place: Place | None) -> bytes:
+        if name is None or place is None:
+            return b""
+        attributes = {
+            CODE_FUNCTION: {"stringValue": plain(name.removeprefix(AWAITED), self.losses)},
+            CODE_FILE: {"stringValue": plain(place.file, self.losses)},
+            CODE_LINE: {"intValue": str(place.line)},
+        }
+        return msgspec.json.encode([{"key": key, "value": value} for key, value in attributes.items()])[1:-1]
 
     def _times(self, times: Array) -> ByteColumn:
         """Return times as text, as nanoseconds since 1970 if the trace has a wall clock."""
@@ -297,6 +347,14 @@ def _numbers(values: Array) -> ByteColumn:
 
 
 _NOT_FINITE = {"inf": b"Infinity", "-inf": b"-Infinity", "nan": b"NaN"}
+
+
+def _joined_attributes(first: ByteColumn, second: ByteColumn) -> ByteColumn:
+    """Return the attributes of two columns behind each other, with a comma between where both have some."""
+    count = len(first)
+    both = np.flatnonzero((first.size > 0) & (second.size > 0))
+    commas = ByteColumn.of([b","]).take(np.zeros(len(both), np.int8)).spread(both, count)
+    return joined(count, first, commas, second)
 
 
 def _first_of_each(group: Array, column: Array) -> Array:

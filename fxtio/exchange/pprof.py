@@ -24,7 +24,7 @@ from fxtio.codec.protobuf import (
     signed,
     varint,
 )
-from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
+from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
@@ -35,7 +35,7 @@ from fxtio.timeline.stacks import SliceStacks, Stacks, Sums
 
 NOT_CARRIED = (
     "times, and the order of samples and allocations; processors of samples",
-    "of slices all but their number and own time by stack and track: arguments, states, ids",
+    "of slices all but number and own time by stack and track, and places of functions: other arguments, states, ids",
     "instants, flows, counters, logs, scheduling",
 )
 """The content of a timeline that a file does not have."""
@@ -48,7 +48,7 @@ _LABEL = {"key": 1, "text": 2, "number": 3}
 _MAPPING = {"id": 1, "file": 5, "has_functions": 7, "has_files": 8, "has_lines": 9}
 _LOCATION = {"id": 1, "mapping": 2, "address": 3, "line": 4}
 _LINE = {"function": 1, "line": 2}
-_FUNCTION = {"id": 1, "name": 2, "system_name": 3, "file": 4}
+_FUNCTION = {"id": 1, "name": 2, "system_name": 3, "file": 4, "start_line": 5}
 
 _SAMPLES, _TIME, _CALLS, _OWN = (
     ("samples", "count"),
@@ -308,6 +308,7 @@ class Exporter:
         self._out = _Out(sink, self.losses)
         self._gathered = Gathered({"stacks": None, "frames": None})
         self._slices = SliceStacks(registry)
+        self._places = FramePlaces(registry, self.losses)
         self._samples = Sums(("unit", "thread", "stack"), ("count",))
         self._allocations = Sums(("thread", "stack", "type"), ("count", "size"))
 
@@ -316,6 +317,7 @@ class Exporter:
         count_lost_beside_stacks(self.losses, tables, *_LOST)
         self._gathered.enter(tables)
         self._slices.enter(tables)
+        self._places.enter(tables)
         if "samples" in tables:
             rows = tables["samples"]
             columns = {name: rows[name] for name in ("thread", "stack", "count")}
@@ -337,7 +339,7 @@ class Exporter:
             text = number_field(_TYPE["type"], out.string(kind)) + number_field(_TYPE["unit"], out.string(unit))
             out.message("sample_type", text)
         threads, tracks = self._thread_labels()
-        stacks = _Locations(out, self._gathered.table("stacks"), self._gathered.table("frames"))
+        stacks = _Locations(out, self._gathered.table("stacks"), [*self._gathered.table("frames").rows()])
         place = {unit: column for column, unit in enumerate(units)}
         for row in samples.rows():
             values = {place[row["unit"]]: row["count"]}
@@ -348,7 +350,10 @@ class Exporter:
             out.sample(stacks.of(row["stack"]), values, len(types), threads[row["thread"]] + label)
         own = self._slices.stacks.new_tables()
         if own:
-            stacks = _Locations(out, Table(own["stacks"]), Table(own["frames"]), stacks.count)
+            frames = [self._places.with_place(row) for row in Table(own["frames"]).rows()]
+            for frame in frames:  # a slice is known to run in its function only
+                frame["start_line"] = frame["line"]
+            stacks = _Locations(out, Table(own["stacks"]), frames, stacks.count)
         for row in slices.rows():
             values = {len(types) - 2: row["count"], len(types) - 1: row["self_time"]}
             out.sample(stacks.of(row["stack"]), values, len(types), tracks[row["track"]])
@@ -389,15 +394,15 @@ class _Locations:
     Args:
         out: takes them.
         stacks: the table `stacks`.
-        frames: the table `frames`.
+        frames: the rows of the table `frames`, perhaps with `start_line`, the line at which the function begins.
         first: the number of locations that were written before.
     """
 
-    def __init__(self, out: _Out, stacks: Table, frames: Table, first: int = 0) -> None:
+    def __init__(self, out: _Out, stacks: Table, frames: Sequence[Mapping[str, Any]], first: int = 0) -> None:
         self._parents, self._inner = stacks["parent"].tolist(), stacks["frame"].tolist()
-        self.count = first + frames.num_rows
-        self._ids = [varint(first + number + 1) for number in range(frames.num_rows)]
-        for number, row in enumerate(frames.rows(), first + 1):
+        self.count = first + len(frames)
+        self._ids = [varint(first + number + 1) for number in range(len(frames))]
+        for number, row in enumerate(frames, first + 1):
             out.location(number, row)
 
     def of(self, stack: int) -> bytes:
@@ -419,7 +424,7 @@ class _Out:
         self._pending: list[bytes] = []
         self._strings: dict[str, int] = {"": 0}
         self._modules: dict[str, int] = {}
-        self._functions: dict[tuple[str | None, str | None], int] = {}
+        self._functions: dict[tuple[str | None, str | None, int], int] = {}
 
     def string(self, text: str) -> int:
         """Return the index of a string."""
@@ -447,7 +452,8 @@ class _Out:
         if frame["module"]:
             data += number_field(_LOCATION["mapping"], self._module(frame["module"]))
         if frame["name"] or frame["file"] or frame["line"] > 0:
-            line = number_field(_LINE["function"], self._function(frame["name"], frame["file"]))
+            begin = max(frame.get("start_line", 0), 0)
+            line = number_field(_LINE["function"], self._function(frame["name"], frame["file"], begin))
             line += number_field(_LINE["line"], max(frame["line"], 0))
             data += bytes_field(_LOCATION["line"], line)
         self.message("location", data)
@@ -462,12 +468,13 @@ class _Out:
             self.message("mapping", data)
         return number
 
-    def _function(self, name: str | None, file: str | None) -> int:
-        number = self._functions.get((name, file))
+    def _function(self, name: str | None, file: str | None, line: int) -> int:
+        number = self._functions.get((name, file, line))
         if number is None:
-            number = self._functions[name, file] = len(self._functions) + 1
+            number = self._functions[name, file, line] = len(self._functions) + 1
             data = number_field(_FUNCTION["id"], number) + number_field(_FUNCTION["name"], self.string(name or ""))
-            self.message("function", data + number_field(_FUNCTION["file"], self.string(file or "")))
+            data += number_field(_FUNCTION["file"], self.string(file or ""))
+            self.message("function", data + number_field(_FUNCTION["start_line"], line))
         return number
 
     def finish(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
-from fxtio.exchange.gathered import STACKED, Gathered, count_lost_beside_stacks
+from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
 from fxtio.exchange.texts import StackTexts, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
@@ -32,7 +32,7 @@ from fxtio.timeline.stacks import Stacks
 Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
-    "categories, arguments, states and ids of slices; the addresses and modules of frames",
+    "categories, arguments but the places of functions, states and ids of slices; addresses and modules of frames",
     "processes and threads, except in the titles of profiles",
     "times of samples and allocations, except their order; processors of samples",
     "types and numbers of allocated objects",
@@ -51,6 +51,9 @@ def sniff(head: bytes) -> bool:
 _NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _MAX_EXACT = 1 << 53
 """Readers in JavaScript know whole numbers exactly up to this one."""
+
+_TOO_LARGE = 2.0**64
+"""Larger numbers are read as this one, which is too large in every unit."""
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -202,7 +205,9 @@ class _Importer:
             wrong = result != array
             result *= factor
         else:
-            array = array.astype(np.float64)
+            if array.dtype.kind == "O":  # integers of more than 64 bits, of which some are too large for a double
+                array = np.array([min(max(value, -_TOO_LARGE), _TOO_LARGE) for value in values])
+            array = np.clip(array.astype(np.float64), -_TOO_LARGE, _TOO_LARGE)
             scaled = np.rint(array * factor)
             wrong = (scaled < 0) | (scaled >= MAX_TIME)
             if factor == 1:
@@ -259,12 +264,14 @@ class Exporter:
         self._name = name
         self._unnamed = unnamed
         self._gathered = Gathered(_KEPT)
+        self._places = FramePlaces(registry, self.losses)
         self._is_first = True
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
         count_lost_beside_stacks(self.losses, tables, *_LOST)
         self._gathered.enter(tables)
+        self._places.enter(tables)
 
     def finish(self) -> None:
         """Write the file."""
@@ -272,7 +279,7 @@ class Exporter:
         slices, frames = self._gathered.table("slices"), self._gathered.table("frames")
         names, frame_of_slice = np.unique(slices["name"].codes, return_inverse=True)
         texts = [self._registry.names.values[code] if code >= 0 else "" for code in names.tolist()]
-        rows = [*frames.rows(), *({"name": text, "address": 0} for text in texts)]
+        rows = [*frames.rows(), *(self._places.with_place({"name": text, "address": 0}) for text in texts)]
         self._write_head(_frame_json(row, self.losses) for row in rows)
         self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables, self.losses))
         samples, allocations = self._gathered.table("samples"), self._gathered.table("allocations")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from fxtio.timeline.event_export import EventExporter
@@ -12,6 +13,9 @@ from fxtio.timeline.schema import FLOW_TYPES
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
 
+MAX_FLOWS = 262_144
+"""The most flows whose ends are waited for; of more, those that began first are forgotten, and keep their own names."""
+
 _FLOW_NAMES = "names of points of flows, which have that of the first point now"
 
 
@@ -20,7 +24,8 @@ class TrackEventExporter(EventExporter):
 
     def __init__(self, sink: Sink, registry: Registry, *, pairs: bool = False) -> None:
         super().__init__(sink, registry, pairs=pairs)
-        self._flows: dict[tuple[int, int], tuple[int, int]] = {}  # name and category of the first point of each
+        # The name and the category of the first point of each flow that has not ended, by process and id.
+        self._flows: OrderedDict[tuple[int, int], tuple[int, int]] = OrderedDict()
 
     def _flow_labels(self, flows: Events) -> list[tuple[int, int]]:
         """Return the codes of name and category for each point of a flow.
@@ -34,6 +39,8 @@ class TrackEventExporter(EventExporter):
             label = (own[0], own[1])
             if detail == _FLOW_BEGIN:
                 self._flows[process, number] = label
+                if len(self._flows) > MAX_FLOWS:
+                    self._flows.popitem(last=False)
             first = self._flows.get((process, number), label)
             if detail == _FLOW_END:
                 self._flows.pop((process, number), None)

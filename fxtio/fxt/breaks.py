@@ -109,6 +109,15 @@ def _trace(*parts: Part, rate: int = NS_PER_SECOND) -> Break:
     return partial(_write, parts=[*preamble(rate), *parts, *FOLLOWING])
 
 
+def _many(parts: Callable[[], Iterable[Part]]) -> Break:
+    """Return what writes a trace with many records, which exist only while it is written."""
+
+    def write(path: Path) -> None:
+        _trace(*parts())(path)
+
+    return write
+
+
 def _ending(*parts: Part) -> Break:
     """Return what writes a trace that ends with some records."""
     return partial(_write, parts=[*preamble(), *FOLLOWING, *parts])
@@ -234,7 +243,7 @@ BREAKS: dict[str, Break] = {
     "fxt.clock.zero-rate": _trace(words(header(w.InitializationWord, size=2), 0)),
     "fxt.clock.short": _trace(words(header(w.InitializationWord, size=1))),
     "fxt.clock.changed": _trace(r.Initialization(1_000_000)),
-    "fxt.clock.too-many": _trace(*(r.Initialization(NS_PER_SECOND, 0, wall) for wall in range(MAX_CLOCKS + 1))),
+    "fxt.clock.too-many": _many(lambda: (r.Initialization(NS_PER_SECOND, 0, wall) for wall in range(MAX_CLOCKS + 1))),
     "fxt.clock.inexact": _trace(instant(2**62), rate=24_000_000_000),
     "fxt.time.overflow": _trace(instant(2**62), rate=1_000_000),
     "fxt.time.negative": _trace(instant(2**64 - 5)),
@@ -268,7 +277,7 @@ BREAKS: dict[str, Break] = {
     "fxt.event.too-deep": _trace(
         *(_begin(time) for time in range(DEEPEST + 1)), *(_end(900) for _ in range(DEEPEST + 1))
     ),
-    "fxt.event.too-many-open": _trace(*_many_open()),
+    "fxt.event.too-many-open": _many(_many_open),
     "fxt.event.backwards": _trace(_begin(50), _end(60), _begin(20), _end(30)),
     "fxt.arg.size-zero": _trace(_argument(header(w.Int32ArgumentWord, name=_INLINE), 0x61)),
     "fxt.arg.beyond-record": _trace(_argument(header(w.Int32ArgumentWord, size=5, name=_INLINE), 0x61)),
@@ -317,8 +326,8 @@ BREAKS: dict[str, Break] = {
     "fxt.object.process-type": _trace(
         r.KernelObject(ObjectType.THREAD, 3, "thread", (r.Uint32Argument("process", PROCESS),))
     ),
-    "fxt.object.too-many": _trace(
-        *(r.KernelObject(ObjectType.VMO, koid, "vmo", ()) for koid in range(MAX_OBJECTS + 1))
+    "fxt.object.too-many": _many(
+        lambda: (r.KernelObject(ObjectType.VMO, koid, "vmo", ()) for koid in range(MAX_OBJECTS + 1))
     ),
     "fxt.sched.type": _trace(words(header(w.SchedulingWord, size=1, scheduling_type=_UNDEFINED))),
     "fxt.sched.state": _trace(_switch(0, 50, THREAD, 3, state=_UNDEFINED), named(3)),

@@ -241,14 +241,23 @@ class Follower:
 
     def _show_hidden(self) -> None:
         """Look whether chunks that were hidden are shown by now."""
-        shown = [offset for offset in self._hidden if self._word(offset) == filler_header(1)]
-        for offset in shown:
-            data = os.pread(self._fd, _SCAN_BYTES, offset)
-            pages = np.frombuffer(data[: len(data) // self._page * self._page], np.uint64).reshape(-1, self._page // 8)
-            count = self._pages_from(pages[:, 0].tolist(), pages[:, -1].tolist(), 0) or 1
-            covered = range(offset, offset + count * self._page)
-            self._hidden = [other for other in self._hidden if other not in covered]
-            self._chunks.append(_Chunk(offset, count * self._page, int(pages[0, 2])))
+        hidden, behind = [], 0
+        for offset in self._hidden:  # which are in the order of the file
+            if offset < behind:
+                continue
+            if self._word(offset) == filler_header(1):
+                behind = self._end_of_chunk(offset)
+                self._chunks.append(_Chunk(offset, behind - offset, self._word(offset + 16)))
+            else:
+                hidden.append(offset)
+        self._hidden = hidden
+
+    def _end_of_chunk(self, offset: int) -> int:
+        """Return the offset behind a chunk that is shown; its pages but the last one say that it goes on."""
+        end = offset + self._page
+        while end - offset < _SCAN_BYTES and self._word(end - 8) == filler_header(2):
+            end += self._page
+        return end
 
     def _read(self, chunk: _Chunk) -> int:
         """Read the new records of a chunk; return their bytes."""

@@ -492,11 +492,11 @@ class Batch:
         else:
             codes, present = np.broadcast_to(np.uint16(only), len(rows)), [only]
         if len(rows):
-            latest = min(self.reading.clocks[code].latest for code in present)
-            if int(ticks.max()) > latest:
-                over = rows[ticks > np.uint64(latest)]
-                message = "a time does not fit in 64-bit nanoseconds"
-                self.report("time.overflow", over, message)
+            latest = np.array([self.reading.clocks[code].latest for code in present], np.uint64)
+            if ticks.max() > latest.min():
+                over = rows[ticks > latest[np.searchsorted(present, codes)]]
+                if len(over):
+                    self.report("time.overflow", over, "a time does not fit in 64-bit nanoseconds")
         return codes
 
     def times(self, ticks: Array, rows: Array) -> Array:

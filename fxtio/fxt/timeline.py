@@ -19,7 +19,7 @@ from fxtio.fxt.enums import ArgumentType, ObjectType
 from fxtio.fxt.plain import STEPS, ArgumentColumns, EventColumns, PlainReader
 from fxtio.fxt.state import Batch, first_wall_clock
 from fxtio.fxt.tables import BatchCollector, BatchTables
-from fxtio.table import Categories, Column
+from fxtio.table import Categories, Column, numbers_of
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
@@ -299,7 +299,7 @@ class _Mapping:
         if not parts:
             return ArgumentColumns.blank()
         owners, types, bits = (
-            _joined([(owners, _plain(args["type"]), args["bits"])[place] for owners, args in parts])
+            _joined([(owners, numbers_of(args["type"]), args["bits"])[place] for owners, args in parts])
             for place in range(3)
         )
         names = _joined([self._names.codes(args["name"]) for _, args in parts])
@@ -389,9 +389,3 @@ def _column(columns: dict[str, Array], name: str, like: Array) -> Array:
 def _joined(arrays: list[Array]) -> Array:
     """Concatenate arrays; a single one is not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _plain(column: Any) -> Array:
-    """Return the codes of text, or an array as it is."""
-    codes: Array = column.codes if isinstance(column, Categories) else column
-    return codes

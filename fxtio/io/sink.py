@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import io
 import lzma
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from fxtio.errors import FormatError
+from fxtio.errors import FormatError, add_file_name
+
+STDOUT = "standard output"
+"""What messages call standard output."""
 
 
 class Sink:
@@ -22,8 +25,9 @@ class Sink:
     Args:
         stream: the stream to write to.
         owned: whether `close` closes the stream; otherwise it only flushes it.
-        beneath: the file that a compressing stream writes to, to be closed after it.
+        beneath: the sink that a compressing stream writes to, to be closed after it.
         compression: `gzip`, `zstd` or `xz` if the stream compresses.
+        name: what errors call the stream, or None.
 
     Attributes:
         compression: how the bytes are compressed, or None.
@@ -31,12 +35,19 @@ class Sink:
     """
 
     def __init__(
-        self, stream: BinaryIO, *, owned: bool, beneath: BinaryIO | None = None, compression: str | None = None
+        self,
+        stream: BinaryIO,
+        *,
+        owned: bool,
+        beneath: Sink | None = None,
+        compression: str | None = None,
+        name: str | None = None,
     ) -> None:
         self.compression = compression
         self._stream = stream
         self._owned = owned
         self._beneath = beneath
+        self._name = name
         self.position = 0
 
     @property
@@ -52,32 +63,52 @@ class Sink:
         """
         view = memoryview(data).cast("B")
         self.position += len(view)
-        while len(view):
-            view = view[self._stream.write(view) :]
+        try:
+            while len(view):
+                view = view[self._stream.write(view) :]
+        except OSError as error:
+            add_file_name(error, self._name)
+            raise
         return memoryview(data).nbytes
 
     def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
+        """Flush the stream.
+
+        Raises:
+            OSError: the bytes cannot be written.
+        """
+        try:
+            self._stream.flush()
+        except OSError as error:
+            add_file_name(error, self._name)
+            raise
 
     def close(self) -> None:
-        """Flush the stream, and close it unless it was given as a file object."""
+        """Flush the stream, and close it unless it was given as a file object.
+
+        Raises:
+            OSError: the bytes cannot be written.
+        """
         if not self._owned:
-            self._stream.flush()
+            self.flush()
             return
         try:
             self._stream.close()
+        except OSError as error:
+            add_file_name(error, self._name)
+            raise
         finally:
             if self._beneath is not None:
                 self._beneath.close()
 
 
-def open_sink(target: Any) -> Sink:
+def open_sink(target: Any, *, name: str | None = None) -> Sink:
     """Open a stream of bytes for writing.
 
     Args:
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object, which stays
             open.
+        name: what errors call the file, by default as it is called.
 
     Raises:
         FormatError: the target is a text stream, or of a type that bytes cannot be written to.
@@ -89,24 +120,65 @@ def open_sink(target: Any) -> Sink:
         return Sink(target, owned=False)
     if not isinstance(target, str | os.PathLike):
         raise FormatError(f"cannot write a trace to {type(target).__name__}")
-    name = os.fspath(target)
-    if name == "-":
-        return Sink(sys.stdout.buffer, owned=False)
-    stream = cast("BinaryIO", open(name, "wb", buffering=0))  # noqa: SIM115  # the sink closes it
-    if name.endswith(".gz"):
-        return Sink(
-            cast("BinaryIO", gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0)),
-            owned=True,
-            beneath=stream,
-            compression="gzip",
-        )
-    if name.endswith(".xz"):
-        return Sink(cast("BinaryIO", lzma.LZMAFile(stream, "wb")), owned=True, beneath=stream, compression="xz")
-    if name.endswith(".zst"):
+    path = os.fspath(target)
+    if path == "-":
+        return Sink(sys.stdout.buffer, owned=False, name=STDOUT)
+    stream = cast("BinaryIO", open(path, "wb", buffering=0))  # noqa: SIM115  # the sink closes it
+    file = Sink(stream, owned=True, name=name or path)
+    try:
+        return _compressing(file, str(path))
+    except OSError:  # a compressor has written its header
+        stream.close()
+        raise
+
+
+def _compressing(file: Sink, path: str) -> Sink:
+    """Return the sink of a file, or one before it that compresses if the suffix of the path asks for it.
+
+    Compressors write to a sink, which names the file in errors, and writes all bytes: they take that for granted.
+    """
+    compressor: Any
+    if path.endswith(".gz"):
+        compressor, compression = _Gzip(file), "gzip"
+    elif path.endswith(".xz"):
+        compressor, compression = lzma.LZMAFile(cast("BinaryIO", file), "wb"), "xz"  # noqa: SIM115  # the sink closes it
+    elif path.endswith(".zst"):
         import zstandard
 
-        return Sink(cast("BinaryIO", zstandard.ZstdCompressor().stream_writer(stream)), owned=True, compression="zstd")
-    return Sink(stream, owned=True)
+        compressor, compression = zstandard.ZstdCompressor().stream_writer(cast("BinaryIO", file)), "zstd"
+    else:
+        return file
+    return Sink(compressor, owned=True, beneath=file, compression=compression)
+
+
+class _Gzip:
+    """A stream that compresses.
+
+    `gzip.GzipFile` keeps what could not be written when it was closed, and fails once more when it is freed.
+
+    Args:
+        file: where the compressed bytes go.
+    """
+
+    def __init__(self, file: Sink) -> None:
+        self._file = file
+        self._compressor = zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+        self.closed = False
+
+    def write(self, data: memoryview) -> int:
+        """Append bytes, and return their number."""
+        self._file.write(self._compressor.compress(data))
+        return data.nbytes
+
+    def flush(self) -> None:
+        """Write all that has been appended."""
+        self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
+
+    def close(self) -> None:
+        """Write the end, once."""
+        if not self.closed:
+            self.closed = True
+            self._file.write(self._compressor.flush())
 
 
 @contextmanager
@@ -128,10 +200,10 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
         return
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    path = path.resolve()  # replace the file that a link points to, not the link
+    path = Path(os.path.realpath(path))  # replace the file that a link points to, not the link
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        sink = open_sink(temporary)
+        sink = open_sink(temporary, name=str(target))
     except OSError as error:
         error.filename = str(target)
         raise

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from fxtio.errors import FormatError
+from fxtio.errors import FormatError, add_file_name
 
 STDIN = "<stdin>"
 """The name of standard input in messages."""
@@ -24,8 +24,14 @@ STDIN = "<stdin>"
 HEAD = 1024
 """The number of bytes by which formats are recognized; in text formats these are the first few lines."""
 
-_ZSTD_CHUNK = 1 << 10
-"""The number of compressed bytes per step: 4 bytes can expand to 128 KiB, so a step gives up to 32 MiB."""
+_FRAME_CHUNK = 1 << 10
+"""The number of compressed bytes per step: in zstd, 4 bytes can expand to 128 KiB, so a step gives up to 32 MiB."""
+
+MAX_WINDOW = 1 << 27
+"""The most bytes that a decompressor may have to remember; a file can demand gigabytes, and compressors use less."""
+
+_XZ_STATE = 1 << 20
+"""The bytes that a decompressor of xz needs besides, or more."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 
@@ -64,7 +70,12 @@ class Source:
         self.owned = owned
         self._outer = stream
         self.total = self.size = _size_of(stream)
-        peeked = _read_up_to(stream, HEAD)
+        try:
+            peeked = _read_up_to(stream, HEAD)
+        except OSError as error:
+            self.close()
+            add_file_name(error, name)
+            raise
         self.compression = next((kind for magic, kind in _MAGIC.items() if peeked.startswith(magic)), None)
         joined = _Joined(peeked, stream)
         self._stream: Any = joined
@@ -111,6 +122,8 @@ class Source:
                 count = self._stream.readinto(target[filled:])
             except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
                 if not self.compression:
+                    if isinstance(error, OSError):
+                        add_file_name(error, self.name)
                     raise
                 self.fault = f"the {self.compression} stream is cut or damaged: {error}"
                 break
@@ -180,8 +193,14 @@ def _decompressed(kind: str, stream: _Joined) -> Any:
     if kind == "gzip":
         return _ReadOnce(gzip.GzipFile(fileobj=buffered))
     if kind == "xz":
-        return _ReadOnce(lzma.LZMAFile(buffered))
-    return _Zstd(buffered)
+        limit = MAX_WINDOW + _XZ_STATE
+        return _Frames(buffered, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, limit), lzma.LZMAError, padding=b"\0")
+    import zstandard
+
+    window = MAX_WINDOW
+    return _Frames(
+        buffered, lambda: zstandard.ZstdDecompressor(max_window_size=window).decompressobj(), zstandard.ZstdError
+    )
 
 
 class _ReadOnce:
@@ -197,31 +216,35 @@ class _ReadOnce:
         return len(data)
 
 
-class _Zstd:
-    """A decompressor of zstd streams of any number of frames; a cut frame is an error, not an end of data."""
+class _Frames:
+    """A decompressor of any number of frames, one after the other; a cut frame is an error, not an end of data.
 
-    def __init__(self, stream: Any) -> None:
-        import zstandard
+    Args:
+        stream: the compressed bytes.
+        make: returns the decompressor of a frame.
+        error: the exception that it raises for damaged data.
+        padding: the byte that may stand between frames, any number of times.
+    """
 
-        self._error = zstandard.ZstdError
+    def __init__(self, stream: Any, make: Callable[[], Any], error: type[Exception], *, padding: bytes = b"") -> None:
         self._stream = stream
-        self._make: Callable[[], Any] = lambda: zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        self._make = make
+        self._error = error
+        self._padding = padding
         self._frame: Any = None
         self._ready = memoryview(b"")
 
     def readinto(self, target: memoryview) -> int:
         """Fill the beginning of `target` with decompressed bytes and return their number, 0 at the end."""
         while not self._ready:
-            chunk = self._frame.unused_data if self._frame is not None and self._frame.eof else b""
-            if self._frame is None or self._frame.eof:
-                chunk = chunk or self._stream.read1(_ZSTD_CHUNK)
-                if not chunk:
-                    return 0
+            is_between = self._frame is None or self._frame.eof
+            chunk = self._begin_of_frame() if is_between else self._stream.read1(_FRAME_CHUNK)
+            if not chunk and not is_between:
+                raise EOFError("its end is missing")
+            if not chunk:
+                return 0
+            if is_between:
                 self._frame = self._make()
-            else:
-                chunk = self._stream.read1(_ZSTD_CHUNK)
-                if not chunk:
-                    raise EOFError("the last frame is not complete")
             try:
                 self._ready = memoryview(self._frame.decompress(chunk))
             except self._error as error:
@@ -231,11 +254,18 @@ class _Zstd:
         self._ready = self._ready[count:]
         return count
 
+    def _begin_of_frame(self) -> bytes:
+        """Return the first bytes of the next frame, none at the end of the data."""
+        chunk: bytes = b"" if self._frame is None else self._frame.unused_data.lstrip(self._padding)
+        while not chunk and (more := self._stream.read1(_FRAME_CHUNK)):
+            chunk = more.lstrip(self._padding)
+        return chunk
+
 
 def is_directory(target: Any) -> bool:
     """Return whether `target` is the path of a directory."""
-    if not isinstance(target, str | os.PathLike) or target == "-" or "://" in str(target):
-        return False
+    if not isinstance(target, str | os.PathLike) or target in ("", "-") or "://" in str(target):
+        return False  # an empty path is no file; `Path` would take it for the current directory
     return Path(target).is_dir()
 
 

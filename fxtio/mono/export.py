@@ -107,6 +107,7 @@ class Exporter:
         self._classes: dict[int, int] = {}
         self._threads: dict[int, int] = {}  # the id of each row of `threads`
         self._ids: set[int] = set()
+        self._next_id = itertools.count(1)
         self._own_threads: dict[str, int] = {}  # the ids of threads that the timeline does not have
         self._generations: dict[tuple[int, int], list[int]] = {}  # of open collections, by thread and name
         self._gc_events: set[int] = set()  # of slices of threads that are garbage collections
@@ -241,7 +242,7 @@ class Exporter:
         return number
 
     def _free_id(self) -> int:
-        return next(number for number in itertools.count(1) if number not in self._ids)
+        return next(number for number in self._next_id if number not in self._ids)
 
     def _method(self, code: int, time: int, thread: int) -> int:
         address = self._methods.get(code)

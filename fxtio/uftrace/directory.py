@@ -127,7 +127,8 @@ def new_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
         raise FormatError("such a trace is a directory; it cannot be written to standard output")
     if path.exists() and (not path.is_dir() or next(path.iterdir(), None) is not None):
         raise FileExistsError(errno.EEXIST, "it exists, and is not an empty directory", str(path))
-    temporary = path.resolve().with_name(f".{path.resolve().name}.{os.getpid()}")
+    real = Path(os.path.realpath(path))
+    temporary = real.with_name(f".{real.name}.{os.getpid()}")
     temporary.mkdir()
     try:
         yield temporary

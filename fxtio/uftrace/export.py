@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -61,6 +62,7 @@ class Exporter:
         self._functions: dict[int, NewFunction] = {}
         self._tasks: dict[int, TaskWriter] = {}
         self._tids: set[int] = set()
+        self._next_tid = count(1)
         self._messages: list[tuple[int, str]] = []
 
     @cached_property
@@ -130,7 +132,7 @@ class Exporter:
             tid, pid = info.tid, info.pid
             if not 0 < tid <= MAX_INT32 or tid in self._tids:
                 self.losses[_NUMBERS] += 1
-                tid = max(self._tids, default=0) + 1
+                tid = next(number for number in self._next_tid if number not in self._tids)
             if not 0 < pid <= MAX_INT32:
                 pid = tid
             self._tids |= {tid, pid}

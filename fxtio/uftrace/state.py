@@ -112,19 +112,21 @@ def _arranged(modules: Sequence[ModuleSymbols]) -> tuple[Array, Array, Array]:
     for number, part in enumerate(modules):
         if not len(part.begin):
             continue
-        row = np.searchsorted(first, part.begin, "right") - 1
-        free = (row < 0) | (part.begin >= np.append(last, np.uint64(0))[row])
-        rows = np.flatnonzero(free)
+        rows: Array | slice = slice(None)
+        if len(first):
+            row = np.searchsorted(first, part.begin, "right") - 1
+            rows = np.flatnonzero((row < 0) | (part.begin >= np.append(last, np.uint64(0))[row]))
         begins.append(part.begin[rows])
         ends.append(part.end[rows])
-        owners.append(np.stack([np.full(len(rows), number), rows], axis=1))
+        owners.append(np.stack([np.full(len(begins[-1]), number), np.arange(len(part.begin))[rows]], axis=1))
         first, last = _merged(np.append(first, part.begin[0]), np.append(last, part.end.max()))
     begin, end, owner = np.concatenate(begins), np.concatenate(ends), np.concatenate(owners)
-    order = np.argsort(begin, kind="stable")
-    begin, end, owner = begin[order], end[order], owner[order]
+    if (begin[1:] < begin[:-1]).any():
+        order = np.argsort(begin, kind="stable")
+        begin, end, owner = begin[order], end[order], owner[order]
     end[:-1] = np.minimum(end[:-1], begin[1:])
-    rows = np.flatnonzero(end > begin)
-    return begin[rows], end[rows], owner[rows]
+    has_size = end > begin
+    return (begin, end, owner) if has_size.all() else (begin[has_size], end[has_size], owner[has_size])
 
 
 def _merged(first: Array, last: Array) -> tuple[Array, Array]:

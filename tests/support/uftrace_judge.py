@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,15 @@ PROGRAM = shutil.which("uftrace")
 REQUIRED = bool(os.environ.get("FXTIO_REQUIRE_UFTRACE"))
 COMPILER = shutil.which("gcc") if PROGRAM else None
 
-needs_uftrace = pytest.mark.skipif(not PROGRAM and not REQUIRED, reason="uftrace is not installed")
+_installed = pytest.mark.skipif(not PROGRAM and not REQUIRED, reason="uftrace is not installed")
 needs_compiler = pytest.mark.skipif(not COMPILER and not REQUIRED, reason="uftrace or gcc is not installed")
+
+
+def needs_uftrace(test: Callable[..., None]) -> Callable[..., None]:
+    """Give a test the mark `uftrace`, by which CI selects it; without uftrace the test is skipped."""
+    marked: Callable[..., None] = pytest.mark.uftrace(_installed(test))
+    return marked
+
 
 _RECORDED = re.compile(rb'"recorded_time":"[^"]*"')
 

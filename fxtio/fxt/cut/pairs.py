@@ -33,14 +33,14 @@ _COMPLETE: Classes = frozenset({r.DurationComplete})
 
 
 class _State(IntEnum):
-    """Whether a begin is written."""
+    """The decision about a begin: whether it is written."""
 
     DROPPED = 0
-    """No: it is not selected, or behind the range."""
+    """It is not written: it is not selected, or behind the range."""
     WAITING = 1
     """It is before the range, and its end is not known yet."""
     TAKEN = 2
-    """Yes."""
+    """It is written."""
 
 
 @dataclass(slots=True)

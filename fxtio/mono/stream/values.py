@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
+from fxtio.codec.protobuf import varint
 from fxtio.errors import DecodeError, EncodeError
 
 MAX_LEB128_BYTES = 10
@@ -192,12 +193,7 @@ def put_uleb(value: Any, where: str) -> bytes:
     """Return the shortest LEB128 form of an unsigned number of up to 64 bits."""
     if not isinstance(value, int) or not 0 <= value <= MAX_UINT64:
         raise EncodeError(f"{value!r} is not an unsigned 64-bit integer", where)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varint(value)
 
 
 def put_sleb(value: Any, where: str) -> bytes:
