@@ -25,6 +25,7 @@ from fxtio.report import printable
 from fxtio.selection import Selection
 from fxtio.table import Array, Table
 from fxtio.timeline import Timeline
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers import lanes as lanes_of
 from fxtio.timeline.answers import summary
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
@@ -196,7 +197,8 @@ def _selected(timeline: Timeline, table: str, selection: Selection, *columns: st
 
 def _opened(trace: Any) -> tuple[Timeline, int]:
     """Return the timeline of a trace, and the time of its start in nanoseconds."""
-    timeline = trace if isinstance(trace, Timeline) else trace.timeline()
+    timeline = trace if isinstance(trace, Timeline) or not hasattr(trace, "timeline") else trace.timeline()
+    check_types(timeline=timeline)
     return timeline, summary(timeline).start or 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats  # type: ignore[import-untyped]
 
 import fxtio
 from fxtio.cli import main
@@ -25,7 +25,14 @@ pytestmark = pytest.mark.once
 VALUES = st.lists(st.integers(0, 50).map(float), min_size=2, max_size=6)
 
 
-def scipy_p(first: list[float], second: list[float], **options: Any) -> float:
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """Return the judge, which takes long to import: not when tests are collected, but where they run."""
+    return importlib.import_module("scipy.stats")
+
+
+def scipy_p(stats: Any, first: list[float], second: list[float], **options: Any) -> float:
+    """Return the p-value of the means of two runs by `scipy.stats`."""
     result = stats.permutation_test(
         (np.array(first), np.array(second)),
         lambda x, y, axis: x.mean(axis=axis) - y.mean(axis=axis),
@@ -37,23 +44,23 @@ def scipy_p(first: list[float], second: list[float], **options: Any) -> float:
 
 
 @given(first=VALUES, second=VALUES)
-def test_exact_p_values_are_those_of_scipy(first: list[float], second: list[float]) -> None:
-    expected = scipy_p(first, second, n_resamples=np.inf)
+def test_exact_p_values_are_those_of_scipy(stats: Any, first: list[float], second: list[float]) -> None:
+    expected = scipy_p(stats, first, second, n_resamples=np.inf)
     if len(set(first + second)) == 1:
         expected = 1.0
     assert permutation_test(np.array(first), np.array(second)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.02, 0.06, 0.1])
-def test_random_p_values_are_like_those_of_scipy(shift: float) -> None:
+def test_random_p_values_are_like_those_of_scipy(stats: Any, shift: float) -> None:
     random = np.random.default_rng(5)
     first, second = random.lognormal(0, 0.3, 80), random.lognormal(shift, 0.3, 90)
-    expected = scipy_p(list(first), list(second), n_resamples=9999, rng=random)
+    expected = scipy_p(stats, list(first), list(second), n_resamples=9999, rng=random)
     assert permutation_test(first, second) == pytest.approx(expected, rel=0.15, abs=0.006)
 
 
 @given(values=st.lists(st.integers(0, 9).map(float), min_size=2, max_size=12), size=st.integers(1, 11))
-def test_ranks_are_those_of_scipy(values: list[float], size: int) -> None:
+def test_ranks_are_those_of_scipy(stats: Any, values: list[float], size: int) -> None:
     size = min(size, len(values) - 1)
     ranks = comparison._ranks(np.array(values[:size]), np.array(values[size:]))
     assert [len(each) for each in ranks] == [size, len(values) - size]

@@ -570,6 +570,29 @@ def test_calls_that_are_slower_than_usual() -> None:
     assert grids["Times without any slice"][0] == [80_089_620, 19_910_380]
 
 
+def test_the_page_says_which_calls_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the longest slices are; of shorter ones, none can be slow enough if they last less than that."""
+
+    def notes(rest: int) -> list[str]:
+        def write(_: Any, main: Any) -> None:
+            for number in range(20):
+                main.complete("long", number * 10_000_000, number * 10_000_000 + 5_000_000)
+                main.complete("short", number * 10_000_000 + 6_000_000, number * 10_000_000 + 6_000_000 + rest)
+
+        timeline = written(write)
+        slices, _ = collected(timeline, LongestSlices, "slices")
+        moments, labels = collected(timeline, Moments, "slices", "collections")
+        section = moments.slow(slices, top(timeline).table, labels, 0)
+        assert section is not None
+        return [*section.notes]
+
+    assert notes(200_000) == []
+    monkeypatch.setattr(flames, "MAX_SLICES", 30)
+    assert notes(99_000) == []
+    (note,) = notes(200_000)
+    assert "among the 30 longest slices. The other 10 last at most 200 us each" in note.replace("µ", "u")
+
+
 def test_messages_and_instants() -> None:
     def write(_: Any, main: Any) -> None:
         for number in range(700):

@@ -23,6 +23,7 @@ from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
 from support.checkout import CORPUS
 from support.exchange import Content, imported
+from support.limits import lower_limits
 
 PartT = TypeVar("PartT")
 
@@ -108,8 +109,7 @@ def test_pages_of_the_corpus(path: Path) -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_pages_of_broken_traces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every trace that breaks a rule has a page with its findings, or is refused with an error of fxtio."""
-    for module in ("breaks", "state"):  # a trace with as many symbols as the limit allows takes long to read
-        monkeypatch.setattr(f"fxtio.uftrace.{module}.MAX_SYMBOLS", 1 << 15)
+    lower_limits(monkeypatch)
     found = 0
     for number, (rule, write) in enumerate(by_name(name).breaks.BREAKS.items()):
         if rule == "uftrace.session.too-many":  # which takes long to read

@@ -77,10 +77,11 @@ def every_way(data: bytes) -> dict[str, int]:
         lambda trace: trace.tables(*trace.table_names),
     ]
     results = [found(data, read) for read in ways]
-    with pytest.MonkeyPatch.context() as patch:
-        for name in KERNELS:
-            patch.setattr(_native, name, getattr(stand_in, name))
-        results += [found(data, read) for read in ways]
+    if _native.IMPLEMENTATION == "c":
+        with pytest.MonkeyPatch.context() as patch:
+            for name in KERNELS:
+                patch.setattr(_native, name, getattr(stand_in, name))
+            results += [found(data, read) for read in ways]
     assert results == results[:1] * len(results)
     return results[0]
 

@@ -153,6 +153,24 @@ def test_csv_on_a_terminal_has_no_control_characters(capsys: pytest.CaptureFixtu
     assert (tmp_path / "red.csv").read_text() == f'name\n"{name}"\n'
 
 
+def test_names_of_columns_have_no_control_characters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A pivot makes names of a trace the names of columns."""
+    with fxtio.create(tmp_path / "red.fxt") as writer:
+        writer.thread(1, 2).complete("\x1b[31mred\n", 5, 9)
+    arguments = ["query", str(tmp_path / "red.fxt"), "pivot (select name, dur from slice) on name using sum(dur)"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == "\\x1b[31mred\\n\n            4\n"
+    assert main([*arguments, "--csv"]) == 0
+    assert capsys.readouterr().out == "\\x1b[31mred\\n\n4\n"
+
+
+def test_json_has_every_column_and_every_number(capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "select 'nan'::double as a, '-inf'::double as a, 1 as a_1, 2 as a, 0.5::double as b from slice limit 1"
+    assert main(["query", "--json", str(DEMO), sql]) == 0
+    row = {"a": "nan", "a_1": "-inf", "a_1_1": 1, "a_2": 2, "b": 0.5}
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == [row]
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     sql = "select name, dur from slice where dur > 0 order by ts"
     assert main(["query", str(DEMO), sql]) == 0
@@ -188,6 +206,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         (["-", "-"], "the trace and the query cannot both come from standard input"),
         ([str(DEMO), "from nothing"], "nothing does not exist"),
         ([str(DEMO), "select cast(name as int) from slice"], "Could not convert string"),
+        ([str(DEMO), "select cast(name || '\x1b[7m' as int) from slice"], r"my_funct\x1b[7m"),
         (["nothing.fxt", "from slice"], "nothing.fxt: No such file or directory"),
     ],
 )

@@ -15,7 +15,7 @@ from fxtio.html.cells import short
 from fxtio.html.contents import Flame
 from fxtio.html.profiles import EVENT_SIZE, FRAME_SIZE, HEAD_SIZE, PROFILE_SIZE, Reduced, exported, json_size
 from fxtio.report import short_duration
-from fxtio.table import Table
+from fxtio.table import Table, numbers_of
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
 
@@ -54,7 +54,7 @@ class LongestSlices:
         slices = tables["slices"]
         self.count += slices.num_rows
         self._own_time += float(slices["self_time"].sum(dtype=np.float64))
-        columns = {name: _numbers(slices[name]) for name in _KEPT}
+        columns = {name: numbers_of(slices[name]) for name in _KEPT}
         if self._shortest:
             is_kept = columns["duration"] >= self._shortest
             self._miss(columns["duration"][~is_kept])
@@ -201,8 +201,3 @@ def _copied_tracks(registry: Registry, own: Registry, tracks: Sequence[int]) -> 
 
 def _sum(column: Array) -> float:
     return float(column.sum(dtype=np.float64))
-
-
-def _numbers(column: Any) -> Array:
-    codes: Array = getattr(column, "codes", column)
-    return codes

@@ -10,6 +10,7 @@ import numpy as np
 from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid
 from fxtio.timeline.answers.totals import Durations, Totals
+from fxtio.timeline.parts import PAIR
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, ...]
@@ -18,7 +19,6 @@ Key = tuple[int, ...]
 MAX_GROUPS = 50_000
 """The most groups; rows of further ones are only counted."""
 
-_PAIR = 1 << 32
 _HEADERS = ("Count", "Total", "Median", "p99", "Longest")
 
 
@@ -46,7 +46,7 @@ class DurationGroups:
             return
         place = np.zeros(len(duration), np.int64)
         for key in keys:
-            _, place = np.unique(place * _PAIR + key + 1, return_inverse=True)
+            _, place = np.unique(place * PAIR + key + 1, return_inverse=True)
         _, first = np.unique(place, return_index=True)
         numbers = [self._number(key) for key in zip(*(key[first].tolist() for key in keys), strict=True)]
         group = np.array(numbers, np.int64)[place]

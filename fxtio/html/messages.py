@@ -14,7 +14,7 @@ from fxtio.html import cells
 from fxtio.html.contents import Cell, Section
 from fxtio.table import Table
 from fxtio.timeline.answers.labels import Labels, text_of
-from fxtio.timeline.parts import Registry
+from fxtio.timeline.parts import PAIR, Registry
 
 Array = np.ndarray[Any, Any]
 
@@ -27,8 +27,6 @@ MAX_INSTANTS = 300
 _MAX_NAMES = 100_000
 _LEVEL = re.compile(r"(critical|fatal|error|warning|warn)\b", re.IGNORECASE)
 _SIZE = 150_000
-_PAIR = 1 << 32
-"""A pair of numbers below this one is a number: the first times this, plus the second."""
 
 
 class Messages:
@@ -54,8 +52,8 @@ class Messages:
         level, message = logs["level"].codes, logs["message"].codes
         columns = (logs["time"], logs["thread"], level, message)
         if len(self._errors) < MAX_MESSAGES or len(self._others) < MAX_MESSAGES:
-            pairs, place = np.unique(level.astype(np.int64) * _PAIR + message + 1, return_inverse=True)
-            is_error = np.array([self._is_error(*divmod(pair, _PAIR)) for pair in pairs.tolist()], bool)[place]
+            pairs, place = np.unique(level.astype(np.int64) * PAIR + message + 1, return_inverse=True)
+            is_error = np.array([self._is_error(*divmod(pair, PAIR)) for pair in pairs.tolist()], bool)[place]
             for kept, rows in ((self._errors, np.flatnonzero(is_error)), (self._others, np.flatnonzero(~is_error))):
                 rows = rows[: MAX_MESSAGES - len(kept)]
                 kept += zip(*(column[rows].tolist() for column in columns), strict=True)
@@ -105,7 +103,7 @@ class Instants:
         if "instants" not in tables:
             return
         instants = tables["instants"]
-        keys = instants["category"].codes.astype(np.int64) * _PAIR + instants["name"].codes + 1
+        keys = instants["category"].codes.astype(np.int64) * PAIR + instants["name"].codes + 1
         distinct, first, place, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
         time = instants["time"]
         begins, ends = time[first], time[first]
@@ -113,7 +111,7 @@ class Instants:
         np.maximum.at(ends, place, time)
         columns = (distinct.tolist(), counts.tolist(), begins.tolist(), ends.tolist())
         for key, count, begin, end in zip(*columns, strict=True):
-            category, name = divmod(key, _PAIR)
+            category, name = divmod(key, PAIR)
             pair = category, name - 1
             if pair not in self._times and len(self._times) >= _MAX_NAMES:
                 self._missed += count

@@ -11,6 +11,7 @@ from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid, Section
 from fxtio.html.flames import LongestSlices
 from fxtio.html.groups import DurationGroups
+from fxtio.report import short_duration
 from fxtio.table import Table
 from fxtio.timeline.answers.labels import Labels, text_of
 from fxtio.timeline.answers.overview import Gaps
@@ -123,7 +124,7 @@ class Moments:
         if gaps:
             times = [[cells.duration(duration), cells.moment(begin, origin)] for begin, duration in gaps]
             grids.append(cells.grid(["Duration", "At"], times, title="Times without any slice"))
-        return Section("Slow moments", grids)
+        return Section("Slow moments", grids, _unexamined(longest.count - len(columns["id"]), columns["duration"]))
 
     def _rows(self, columns: dict[str, Array], at: Array, labels: Labels, origin: int) -> list[list[str | Cell]]:
         names = self._registry.names.values
@@ -158,3 +159,19 @@ class Moments:
         ]
         headers = ["Name", "Duration", "At", "Thread", "Median of the name", "Times the median"]
         return cells.grid(headers, rows, title="Calls much slower than usual")
+
+
+def _unexamined(missing: int, durations: Array) -> list[str]:
+    """Return what to say of slices that are not kept, and may be much slower than usual.
+
+    Args:
+        missing: how many are not kept.
+        durations: the durations of those that are, the longest first (int64); none of the others is longer than any.
+    """
+    if not missing or int(durations[-1]) < LEAST_EXCESS:
+        return []
+    least = short_duration(int(durations[-1]))
+    where = f"Calls much slower than usual are looked for among the {len(durations):,} longest slices"
+    return [
+        f"{where}. The other {missing:,} last at most {least} each; --from and --to show a part of the trace in full."
+    ]

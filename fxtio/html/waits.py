@@ -1,4 +1,4 @@
-"""Who waits for whom: arrows between slices, and when threads had a processor, were blocked, and were woken."""
+"""Grids about waiting: arrows between slices, and when threads had a processor, were blocked, and were woken."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Arguments:
 
     @staticmethod
     def _of_open_slices(registry: Registry) -> list[Array]:
-        """Return the events of slices that have of_open, but not ended."""
+        """Return the events of slices that have begun, but not ended."""
         slices = registry.open_slices()
         return [slices["event"], slices["end_event"]]
 

@@ -30,6 +30,8 @@ MAX_NAMES = 4_000_000
 OTHER = "(other)"
 """The name of what a timeline has no room for."""
 
+PAIR = 1 << 32
+"""A pair of numbers below this one is a number: the first times this, plus the second."""
 
 _NO_BYTE = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 
@@ -439,10 +441,7 @@ def _joined(name: str, columns: Sequence[Array]) -> Array:
 
 def pair_keys(first: Array, second: Array) -> Array:
     """Return keys of `Steps` (uint64, not 0) that are equal where both codes (int32, -1 for none) are."""
-    return (first.astype(np.uint64) + np.uint64(2)) * _PAIRS + second.astype(np.uint64) + np.uint64(1)
-
-
-_PAIRS = np.uint64(1 << 32)
+    return (first.astype(np.uint64) + np.uint64(2)) * np.uint64(PAIR) + second.astype(np.uint64) + np.uint64(1)
 
 
 @dataclass(slots=True)

@@ -370,7 +370,7 @@ def _in_order(parts: list[Events], keys: list[Array]) -> Events:
     time, track = joined["time"][order], joined["track"][order]
     late = np.flatnonzero((np.diff(time) < 0) & (track[1:] == track[:-1]))
     for number in np.unique(track[late]).tolist():
-        rows = np.flatnonzero(track == number)
+        rows = slice(*np.searchsorted(track, [number, number + 1]))  # the keys have the tracks in their order
         time[rows] = np.maximum.accumulate(time[rows])
     order = order[np.argsort(time, kind="stable")]
     return Events(*(joined[each.name][order] for each in fields(Events)))

@@ -1,4 +1,4 @@
-"""When threads run: intervals from the switches of processors, batch by batch."""
+"""Intervals in which threads run, made from the switches of processors, batch by batch."""
 
 from __future__ import annotations
 

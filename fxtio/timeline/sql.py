@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fxtio.errors import FxtioError
+from fxtio.errors import FxtioError, require_type
 from fxtio.table import Optional, Table
 from fxtio.timeline.flows import arrows
 from fxtio.timeline.schema import TABLES, ArgumentKind
@@ -204,8 +204,7 @@ class Database:
             QueryError: DuckDB refuses the query.
             TypeError: the query is no string.
         """
-        if not isinstance(sql, str):
-            raise TypeError(f"a query is a string, not {type(sql).__name__}")
+        require_type(sql, (str,), "a query is a string")
         words = set(re.findall(r"\w+", sql.lower()))
         names = {RAW.get(name, name) for name in TABLES} | {"arrows"}
         self._prepare([name for name in (*names, *VIEWS, *MACROS) if name in words])

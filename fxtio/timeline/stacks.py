@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.table import Categories, Column, Table
-from fxtio.timeline.parts import OTHER, Registry
+from fxtio.table import Column, Table, numbers_of
+from fxtio.timeline.parts import OTHER, PAIR, Registry
+from fxtio.timeline.sums import add_by_group
 
 Array = np.ndarray[Any, Any]
 
@@ -24,10 +25,6 @@ MAX_STACKS = 4_000_000
 
 MAX_FRAMES = 2_000_000
 """The most distinct frames of a timeline; further ones are replaced by `OTHER`."""
-
-
-_PAIR = 1 << 32
-"""A pair of numbers below this one is a number: the first times this, plus the second."""
 
 
 class Numbering:
@@ -73,18 +70,18 @@ class Sums:
         """
         group = np.zeros(count, np.int64)
         for name, numbering in zip(self._keys, self._numberings, strict=True):
-            group = numbering.numbers(group * _PAIR + np.asarray(columns[name], np.int64) + 1)
+            group = numbering.numbers(group * PAIR + np.asarray(columns[name], np.int64) + 1)
         missing = len(self._numberings[-1]) - self._sums.shape[1]
         self._sums = np.concatenate([self._sums, np.zeros((len(self._sums), missing), np.int64)], axis=1)
         for sums, name in zip(self._sums, self._values, strict=True):
-            np.add.at(sums, group, columns[name])
+            add_by_group(sums, group, np.broadcast_to(np.asarray(columns[name], np.int64), group.shape))
 
     def table(self) -> Table:
         """Return the keys and sums of all groups, all as int64."""
         columns: dict[str, Column] = {}
         group = np.arange(len(self._numberings[-1]))
         for name, numbering in zip(reversed(self._keys), reversed(self._numberings), strict=True):
-            group, key = np.divmod(numbering.keys()[group], _PAIR)
+            group, key = np.divmod(numbering.keys()[group], PAIR)
             columns[name] = key - 1
         columns = {name: columns[name] for name in self._keys}
         return Table(columns | dict(zip(self._values, self._sums, strict=True)))
@@ -136,19 +133,19 @@ class Stacks:
             names: the codes of the names.
             categories: the codes of the categories, -1 for none.
         """
-        keys = names.astype(np.int64) * _PAIR + categories + 1
+        keys = names.astype(np.int64) * PAIR + categories + 1
         distinct, place = np.unique(keys, return_inverse=True)
         numbers = []
         for key in distinct.tolist():
             number = self._of_slice.get(key)
             if number is None:
-                number = self._of_slice[key] = self._frame((key // _PAIR, key % _PAIR - 1, -1, -1, 0))
+                number = self._of_slice[key] = self._frame((key // PAIR, key % PAIR - 1, -1, -1, 0))
             numbers.append(number)
         return np.array(numbers, np.int64)[place]
 
     def on(self, outer: int, frame: int) -> int:
         """Return the number of the stack that has a frame on top of an outer stack, -1 for none."""
-        key = outer * _PAIR + frame
+        key = outer * PAIR + frame
         number = self._stack_of.get(key)
         if number is None:
             stacks = self._stacks
@@ -171,8 +168,8 @@ class Stacks:
         """Return the numbers of stacks (int64), see `on`, for arrays of outer stacks and frames."""
         if len(outer) < 16:
             return np.array([self.on(*each) for each in zip(outer.tolist(), frames.tolist(), strict=True)], np.int64)
-        distinct, place = np.unique(outer.astype(np.int64) * _PAIR + frames, return_inverse=True)
-        return np.array([self.on(*divmod(key, _PAIR)) for key in distinct.tolist()], np.int64)[place]
+        distinct, place = np.unique(outer.astype(np.int64) * PAIR + frames, return_inverse=True)
+        return np.array([self.on(*divmod(key, PAIR)) for key in distinct.tolist()], np.int64)[place]
 
     def new_tables(self) -> dict[str, dict[str, Column]]:
         """Return the rows of the tables `frames` and `stacks` that were added since the last call."""
@@ -215,7 +212,7 @@ class SliceStacks:
             return
         ended, count = tables["slices"], tables["slices"].num_rows
         both = (ended, self._registry.open_slices())  # the slices around those that have ended are among both
-        rows = {name: np.concatenate([_plain(table[name]) for table in both]) for name in _NEEDED}
+        rows = {name: np.concatenate([numbers_of(table[name]) for table in both]) for name in _NEEDED}
         stacks = self._stacks_of(rows)
         self._open = rows["id"][count:], stacks[count:]
         values = {name: ended[name] for name in ("track", "self_time", "duration")}
@@ -249,11 +246,6 @@ class SliceStacks:
 
 
 _NEEDED = ("id", "parent", "depth", "name", "category", "track")
-
-
-def _plain(column: Any) -> Array:
-    codes: Array = column.codes if isinstance(column, Categories) else column
-    return codes
 
 
 def _found(keys: Array, known: Array, values: Array, default: int) -> Array:

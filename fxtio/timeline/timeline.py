@@ -10,7 +10,7 @@ import numpy as np
 
 from fxtio.display import as_html, as_text
 from fxtio.report import Report, ReportTable
-from fxtio.table import Categories, Column, Derived, GrowingTable, Table
+from fxtio.table import Column, Derived, GrowingTable, Table, numbers_of
 from fxtio.timeline.nesting import DisorderedError, Nesting
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.schema import TABLES, empty_columns
@@ -103,6 +103,9 @@ class Timeline:
 
     def tables(self, *names: str) -> dict[str, Table]:
         """Return several whole tables; those that were not asked for before are made in one reading.
+
+        Rows refer to rows of other tables by their numbers, which two readings may give to different rows.  So tables
+        that are used together have to be asked for in one call.
 
         Raises:
             KeyError: there is no such table.
@@ -212,16 +215,11 @@ def _sorted(parts: Iterator[Part], registry: Registry) -> Iterator[Part]:
             tables = part.tables
             if part.steps is not None:
                 args = Table(tables.get("args") or empty_columns("args"))
-                is_sorted = sorter.add(part.steps, {name: _numbers(column) for name, column in args.items()})
+                is_sorted = sorter.add(part.steps, {name: numbers_of(column) for name, column in args.items()})
                 tables = {**tables, "args": dict(args.take(~is_sorted).items())}
             yield Part(None, tables, part.share)
         for window in sorter.windows():
             yield Part(window.steps, {"args": registry.columns("args", window.args)}, share=1.0)
-
-
-def _numbers(column: Any) -> Any:
-    """Return the codes of a column of names, or the numbers of another one."""
-    return column.codes if isinstance(column, Categories) else column
 
 
 class _Collector:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,14 +105,8 @@ def readable(file: str, folder: Path) -> str:
     if is_directory(file) or can_reopen(file):
         return file
     copy = folder / ("stdin" if file == "-" else Path(file).name)
-    source = open_source(file)
-    try:
-        with open(copy, "wb") as target:
-            buffer = bytearray(_BLOCK)
-            while count := source.readinto(memoryview(buffer)):
-                target.write(memoryview(buffer)[:count])
-    finally:
-        source.close()
+    with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as stream, open(copy, "wb") as target:
+        shutil.copyfileobj(stream, target)  # as it is: what is wrong with a compressed stream shows when it is read
     return str(copy)
 
 

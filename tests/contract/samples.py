@@ -29,12 +29,14 @@ class Sample:
         shape: the synthetic shape, or empty.
         path: the file or directory of the corpus, or None.
         write: writes a synthetic trace that no shape has by itself.
+        events: the number of events of a synthetic trace, about.
     """
 
     format: Format
     shape: str = ""
     path: Path | None = None
     write: Callable[[Path], object] | None = None
+    events: int = EVENTS
 
     def __str__(self) -> str:
         return f"{self.format.name}-{self.shape or (self.path and self.path.name)}"
@@ -48,7 +50,7 @@ class Sample:
             self.write(path)
         elif not path.exists():
             self.format.synth.synth(
-                str(path), self.shape, events=EVENTS, size=None, threads=None, seed=1, progress=lambda *_: None
+                str(path), self.shape, events=self.events, size=None, threads=None, seed=1, progress=lambda *_: None
             )
         return path
 

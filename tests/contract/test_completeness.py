@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +32,12 @@ from fxtio.formats import Format, formats
 from fxtio.fxt.records import TraceInfo
 from support.checkout import CHECKOUT
 
+EVENTS = 100
+"""The number of events of the traces: few, since they are written and read hundreds of times."""
+
+MOST = 40
+"""The largest number of records of a class that are written again."""
+
 TRIES = 6
 """The number of records, and of values of each, that are tried until a table differs."""
 
@@ -43,7 +50,7 @@ UNDEFINED: dict[str, list[Any]] = {"fxt": [TraceInfo(5, 6), TraceInfo(7, 8)]}
 
 def fullest(name: str) -> list[Sample]:
     """Return the samples of a format that together have all of its records: the shape `everything`, or all shapes."""
-    samples = [sample for sample in SYNTHETIC if sample.format.name == name]
+    samples = [replace(sample, events=EVENTS) for sample in SYNTHETIC if sample.format.name == name]
     return [sample for sample in samples if sample.shape == "everything"] or samples
 
 
@@ -75,15 +82,17 @@ class Content:
 
     @classmethod
     def of(cls, item: Format, path: Path) -> Content:
-        """Read a trace."""
+        """Read a trace; of one whose records do not depend on each other the first ones of each class."""
         trace: Any
         with fxtio.open(path, format=item.name) as trace:
             entries = list(trace.entries(resolve=False))
+            own = {entry.file for entry in entries} if item.directory else set()
+            if item.directory:
+                entries = _first_of_each_class(entries)
             places = [{"tid": entry.tid} if item.directory else {} for entry in entries]
             records = [(entry.record, place) for entry, place in zip(entries, places, strict=True)]
             files = {}
             if item.directory:
-                own = {entry.file for entry in entries}
                 files = {file.name: file.read_bytes() for file in path.iterdir() if file.name not in own}
             return cls(item, records, same_style(trace), files)
 
@@ -128,6 +137,16 @@ class Content:
             ]
             for name, table in tables.items()
         }
+
+
+def _first_of_each_class(entries: list[Any]) -> list[Any]:
+    number = Counter[type]()
+    kept = []
+    for entry in entries:
+        number[type(entry.record)] += 1
+        if number[type(entry.record)] <= MOST:
+            kept.append(entry)
+    return kept
 
 
 def _digest(column: Any) -> Any:

@@ -219,6 +219,7 @@ def as_rows(tables: dict[str, Table]) -> dict[str, list[str]]:
 
 
 @pytest.mark.full
+@pytest.mark.skipif(_native.IMPLEMENTATION != "c", reason="the kernels in C are not built")
 @every_format
 def test_the_kernel_and_its_stand_in_make_the_same_tables(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,10 @@ import pytest
 import fxtio
 from contract.samples import SYNTHETIC, Sample, open_sample
 from fxtio.errors import FxtioError
+from fxtio.exchange.convert import convert, cut_out
+from fxtio.selection import Selection
+from fxtio.timeline import Timeline, answers
+from support.exchange import Content
 
 pytestmark = pytest.mark.kernels
 
@@ -46,3 +52,72 @@ def test_methods_of_traces(sample: Sample, method: str, tmp_path: Path) -> None:
         for value in WRONG:
             with pytest.raises((TypeError, FxtioError, KeyError)):  # there is no table of such a name
                 METHODS[method](trace, value)
+
+
+ANSWERS = {name: getattr(answers, name) for name in answers.__all__ if inspect.isfunction(getattr(answers, name))}
+
+
+def cut(timeline: Timeline, selection: Selection) -> None:
+    with cut_out(timeline, selection):
+        pass
+
+
+READERS = {**ANSWERS, "convert": convert, "cut_out": cut}
+GIVEN: dict[str, dict[str, Any]] = {
+    "lanes": {"start": 0, "end": 99, "cells": 3},
+    "convert": {"target": "x.json"},
+    "cut_out": {"selection": Selection(0, 9)},
+}
+"""What the functions need besides a timeline."""
+
+SENTENCE = re.compile(r".+ (is|are) .+, not \w+")
+TIMELINE = Content(spans=[(0, 0, 100, "main"), (0, 10, 20, "a")])
+
+
+def refusal(function: Callable[..., object], arguments: dict[str, Any]) -> str | None:
+    """Return the message of the TypeError with which a function refuses arguments, None if it does not."""
+    try:
+        function(**arguments)
+    except TypeError as error:
+        return str(error)
+    except FxtioError:
+        pass
+    return None
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_argument_of_what_reads_timelines(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value is accepted, or refused with a sentence that says what is accepted."""
+    monkeypatch.chdir(tmp_path)
+    for parameter in inspect.signature(READERS[name]).parameters:
+        messages = []
+        for value in [*WRONG, "no such thing", TIMELINE]:
+            given = {"timeline": TIMELINE.timeline(), **GIVEN.get(name, {}), parameter: value}
+            messages.append(refusal(READERS[name], given))
+        assert any(messages) or parameter == "strict", f"{name} accepts anything as {parameter}"
+        assert all(message is None or SENTENCE.fullmatch(message) for message in messages), messages
+
+
+def test_the_sentences(tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "x.fxt") as writer:
+        writer.thread(1, 2).complete("a", 0, 9)
+    with fxtio.open(tmp_path / "x.fxt") as trace, pytest.raises(TypeError) as caught:
+        answers.top(trace)  # type: ignore[arg-type]
+    sentence = "a timeline is what fxtio.open_timeline or the method timeline() of a trace returns, not FxtTrace"
+    assert str(caught.value) == sentence
+    with pytest.raises(TypeError, match="a condition is a string such as size>4096, not int"):
+        answers.Condition.parse(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["main", 5, [5], {"a": 1}], ids=str)
+@pytest.mark.parametrize("name", ["threads", "processes", "categories", "names"])
+def test_patterns_of_selections(name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match="the patterns of a selection are tuples of strings, not "):
+        Selection(**{name: value})
+
+
+@pytest.mark.parametrize("value", ["1s", 1.5, b"1"], ids=str)
+def test_times_of_selections(value: Any) -> None:
+    for name in ("start", "end"):
+        with pytest.raises(TypeError, match="the times of a selection are whole numbers of nanoseconds or None, not"):
+            Selection(**{name: value})

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio.errors import require_type
 from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.answers.labels import ArgumentValue, Labels, argument_value
 from fxtio.timeline.answers.places import Places, place_of
@@ -34,6 +36,7 @@ MAX_ANCESTORS = 100
 ORDERS = ("longest", "time")
 """The orders of what is found: the longest first, or the earliest."""
 
+_CONDITIONS = "conditions are a list of Condition, see Condition.parse"
 _CONDITION = re.compile(r"(.+?)(<=|>=|!=|=|<|>)(.*)", re.DOTALL)
 
 
@@ -57,7 +60,9 @@ class Condition:
 
         Raises:
             QuestionError: the text is not a condition, or compares with something that is not a number.
+            TypeError: it is no text.
         """
+        require_type(text, (str,), "a condition is a string such as size>4096")
         match = _CONDITION.fullmatch(text)
         if match is None:
             raise QuestionError(f"{text!r} is not a condition; write NAME=VALUE, NAME>VALUE or NAME<VALUE")
@@ -164,7 +169,13 @@ def find(
 
     Raises:
         QuestionError: there is no such order.
+        TypeError: an argument is of a wrong type.
     """
+    check_types(timeline=timeline, pattern=pattern, longer=longer, shorter=shorter, order=order, limit=limit)
+    check_types(selection=selection)
+    require_type(conditions, (Sequence,), _CONDITIONS)
+    for condition in conditions:
+        require_type(condition, (Condition,), _CONDITIONS)
     if order not in ORDERS:
         raise QuestionError(f"{order!r} is not an order; there are {', '.join(ORDERS)}")
     selection = selection or Selection()

@@ -15,10 +15,12 @@ import numpy as np
 from fxtio.codec.distinct import number_distinct
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.labels import Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen, cut_to
 from fxtio.timeline.answers.stack_tree import StackCollector
-from fxtio.timeline.parts import Registry
+from fxtio.timeline.parts import PAIR, Registry
+from fxtio.timeline.sums import add_by_group, sums_of_runs
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
@@ -28,8 +30,6 @@ Array = np.ndarray[Any, Any]
 _MAX_WAITING = 1_000_000
 _TABLES = ("slices", "samples", "stacks", "frames")
 _TIME_UNIT = "ns"
-_PAIR = 1 << 32
-"""A pair of numbers below this one is a number: the first times this, plus the second."""
 
 
 @dataclass(slots=True)
@@ -108,7 +108,11 @@ def lanes(
         limit: the most tracks of slices, and the most threads with samples; None for all.
         selection: the threads, processes, categories and names; its range of times is not used.  A sample has the name
             of its innermost function, and its module as category.
+
+    Raises:
+        TypeError: an argument is of a wrong type.
     """
+    check_types(timeline=timeline, start=start, end=end, cells=cells, levels=depth, limit=limit, selection=selection)
     start, end = min(start, MAX_TIME - 1), min(end, MAX_TIME)
     selection = selection or Selection()
     selection = Selection(
@@ -216,8 +220,7 @@ def _summed(rows: Array) -> Array:
     first = np.flatnonzero(is_new)
     if not len(first):
         return rows
-    summed: Array = np.concatenate([rows[:3, first], np.add.reduceat(rows[3], first)[None]])
-    return summed
+    return np.concatenate([rows[:3, first], sums_of_runs(rows[3], first)[None]])
 
 
 def _lane(registry: Registry, label: str, depth: int, calls: int, columns: Array, full: Array) -> Lane:
@@ -233,14 +236,14 @@ def _lane(registry: Registry, label: str, depth: int, calls: int, columns: Array
     """
     cell, name, part = columns
     filled = np.zeros(len(full), np.int64)
-    np.add.at(filled, cell, part)
+    add_by_group(filled, cell, part)
     names: list[str | None] = [None] * len(full)
     values = registry.names.values
     order = np.lexsort((part, cell))  # the largest part of a cell comes last, and stays
     for at, code in zip(cell[order].tolist(), name[order].tolist(), strict=True):
         names[at] = values[code] if code >= 0 else ""
     fill = np.minimum(filled / np.maximum(full, 1), 1.0).tolist()
-    return Lane(label, depth, names, fill, calls, int(filled.sum()))
+    return Lane(label, depth, names, fill, calls, sum(filled.tolist()))
 
 
 class _Slices:
@@ -260,7 +263,7 @@ class _Slices:
         slices = cut_to(self._rows.slices(shallow), int(bounds[0]), int(bounds[-1]))
         if not slices.num_rows:
             return
-        lane = slices["track"].astype(np.int64) * _PAIR + slices["depth"]
+        lane = slices["track"].astype(np.int64) * PAIR + slices["depth"]
         self._calls.add(lane)
         name, start = slices["name"].codes.astype(np.int64), slices["start"]
         self._cells.add_intervals(lane, name, start, start + slices["duration"])
@@ -269,17 +272,17 @@ class _Slices:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
         sums, width = self._cells.sums(), np.diff(self._cells.bounds)
         numbers, calls = self._calls.sums()
-        tracks, place = np.unique(numbers // _PAIR, return_inverse=True)
+        tracks, place = np.unique(numbers // PAIR, return_inverse=True)
         busy = np.zeros(len(tracks), np.int64)
-        outermost = sums[:, sums[0] % _PAIR == 0]
-        np.add.at(busy, np.searchsorted(tracks, outermost[0] // _PAIR), outermost[3])
+        outermost = sums[:, sums[0] % PAIR == 0]
+        add_by_group(busy, np.searchsorted(tracks, outermost[0] // PAIR), outermost[3])
         is_shown = np.zeros(len(tracks), bool)
         is_shown[np.argsort(-busy, kind="stable")[:limit]] = True
         rows = []
         shown = np.flatnonzero(is_shown[place])
         for number, count in zip(numbers[shown].tolist(), calls[shown].tolist(), strict=True):
             own = slice(*np.searchsorted(sums[0], [number, number + 1]))
-            track, depth = divmod(number, _PAIR)
+            track, depth = divmod(number, PAIR)
             rows.append(_lane(self._registry, labels.track(track), depth, count, sums[1:, own], width))
         return rows, len(tracks) - int(is_shown.sum())
 
@@ -328,7 +331,7 @@ class _Samples:
 
     def _lanes_of(self, unit: int, samples: Table) -> Array:
         """Count samples by lane, and return their lanes: the numbers of the unit and of the thread."""
-        lane: Array = (unit + 1) * _PAIR + samples["thread"].astype(np.int64) + 1
+        lane: Array = (unit + 1) * PAIR + samples["thread"].astype(np.int64) + 1
         self._calls.add(lane)
         return lane
 
@@ -337,25 +340,25 @@ class _Samples:
         numbers, calls = self._calls.sums()
         if not len(numbers):
             return [], 0
-        units, place = np.unique(numbers // _PAIR, return_inverse=True)
+        units, place = np.unique(numbers // PAIR, return_inverse=True)
         counts = np.zeros(len(units), np.int64)
         np.add.at(counts, place, calls)
         unit = int(units[np.argmax(counts)])
         count_of = dict(zip(numbers.tolist(), calls.tolist(), strict=True))
         self.unit = self._registry.names.values[unit - 1] if unit else "samples"
         sums = self._named(self._cells.sums())
-        sums = sums[:, sums[0] // _PAIR == unit]
+        sums = sums[:, sums[0] // PAIR == unit]
         cells = _summed(np.stack([sums[0], sums[1], np.zeros(sums.shape[1], np.int64), sums[3]]))
         self.most = int(cells[3].max(initial=0))
         width = np.diff(self._cells.bounds)
         full = width if self.unit == _TIME_UNIT else np.full(len(width), self.most)
         numbers, place = np.unique(sums[0], return_inverse=True)
         weight = np.zeros(len(numbers), np.int64)
-        np.add.at(weight, place, sums[3])
+        add_by_group(weight, place, sums[3])
         shown = np.sort(np.argsort(-weight, kind="stable")[:limit])
         rows = []
         for number in numbers[shown].tolist():
-            label = labels.thread(number % _PAIR - 1)
+            label = labels.thread(number % PAIR - 1)
             rows.append(_lane(self._registry, label, 0, count_of[number], sums[1:, sums[0] == number], full))
         return rows, len(numbers) - len(shown)
 

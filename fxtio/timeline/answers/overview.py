@@ -11,6 +11,7 @@ import numpy as np
 
 from fxtio.selection import Selection
 from fxtio.table import Table
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import Answer
 from fxtio.timeline.answers.labels import Labels, text_of
 from fxtio.timeline.answers.top import Weighted
@@ -79,7 +80,12 @@ class Overview:
 
 
 def overview(timeline: Timeline, limit: int = 5) -> Overview:
-    """Return an overview, made in one reading of bounded memory; the longest lists have at most `limit` items."""
+    """Return an overview, made in one reading of bounded memory; the longest lists have at most `limit` items.
+
+    Raises:
+        TypeError: an argument is of a wrong type.
+    """
+    check_types(timeline=timeline, most=limit)
     consumer, registry = timeline.fold(partial(_Overview, limit=limit), *_TABLES)
     return consumer.finish(registry)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from fxtio.table import Table
-from fxtio.timeline.arguments import Arguments
+from fxtio.timeline.arguments import ArgumentRows, Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
 
@@ -22,8 +22,38 @@ Array = np.ndarray[Any, Any]
 FILE, LINE = "source.file_name", "source.line_number"
 """The names of the arguments."""
 
+CODE_FILE, CODE_LINE = "code.file.path", "code.line.number"
+"""The names of the attributes of OpenTelemetry that mean the same, where each span may have them."""
+
+CODE_FUNCTION = "code.function.name"
+"""The name of the attribute beside them that has the name of the function."""
+
+RECORDED_NAMES = {FILE: "file", LINE: "line"}
+"""The parts of a place by the names of arguments of a recording."""
+
+NAMES = RECORDED_NAMES | {CODE_FILE: "file", CODE_LINE: "line"}
+"""The parts of a place by the names of arguments of a recording, and of attributes."""
+
 AWAITED = "await "
 """The prefix of the name of a whole call of a coroutine: it is defined where the function is."""
+
+
+class Place(NamedTuple):
+    """The file and the line at which a function is defined.
+
+    Attributes:
+        file: the path of the file.
+        line: the number of the line.
+    """
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+PlaceT = TypeVar("PlaceT", Place, str)
 
 
 class Places:
@@ -33,46 +63,69 @@ class Places:
 
     Args:
         registry: the registry of the reading.
+        names: the names of the arguments to look at, and the part of a place that each has.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, names: Mapping[str, str] = NAMES) -> None:
+        self._part_of = names
         self._names = registry.names
         self._arguments = Arguments(registry, accepts=self._is_asked_for)
-        self._parts: dict[int, dict[str, str]] = {}
+        self._parts: dict[int, dict[str, Any]] = {}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the arguments of a batch."""
         self._arguments.enter(tables)
 
-    def note(self, slices: Table) -> None:
-        """Take the slices of a batch."""
+    def note(self, slices: Table) -> int:
+        """Take the slices of a batch, and return how many of their arguments are parts of places."""
         found = self._arguments.of(slices["event"], slices["end_event"])
         values, texts = found.values(self._names.values), self._names.values
         codes = slices["name"].codes[found.row].tolist()
         for code, argument, value in zip(codes, found.name.tolist(), values, strict=True):
-            self._parts.setdefault(code, {}).setdefault(texts[argument], str(value))
+            self._parts.setdefault(code, {}).setdefault(self._part_of[texts[argument]], value)
+        return len(found)
 
     def leave(self, tables: Mapping[str, Table]) -> None:
         """Forget the arguments of the batch that no later slice needs."""
         self._arguments.leave(tables)
 
-    def by_name(self) -> dict[str, str]:
-        """Return the places by the names of functions, such as `/home/ada/app.py:24`."""
+    def found(self) -> dict[str, Place]:
+        """Return the places by the names of functions."""
         texts = self._names.values
         return {
-            texts[code]: f"{parts[FILE]}:{parts[LINE]}"
+            texts[code]: Place(**parts)
             for code, parts in self._parts.items()
-            if code >= 0 and FILE in parts and LINE in parts
+            if code >= 0 and len(parts) == _PLACE_PARTS
         }
 
+    @property
+    def loose_parts(self) -> int:
+        """The number of files without a line, and of lines without a file."""
+        return sum(len(parts) == 1 for parts in self._parts.values())
+
+    def by_name(self) -> dict[str, str]:
+        """Return the places by the names of functions as texts, such as `/home/ada/app.py:24`."""
+        return {name: str(place) for name, place in self.found().items()}
+
+    def are_parts(self, rows: ArgumentRows) -> Array:
+        """Return which arguments are parts of places (bool)."""
+        return self._are_parts(rows.name, rows.kind)
+
     def _is_asked_for(self, args: Table) -> Array:
-        name, kind = args["name"].codes, args["type"].codes
-        is_file = (name == self._names.code(FILE)) & (kind == ArgumentKind.TEXT)
-        result: Array = is_file | ((name == self._names.code(LINE)) & (kind == ArgumentKind.INTEGER))
+        return self._are_parts(args["name"].codes, args["type"].codes)
+
+    def _are_parts(self, name: Array, kind: Array) -> Array:
+        result = np.zeros(len(name), bool)
+        for each, part in self._part_of.items():
+            result |= (name == self._names.code(each)) & (kind == _KINDS[part])
         return result
 
 
-def place_of(name: str | None, places: Mapping[str, str]) -> str | None:
+_KINDS = {"file": ArgumentKind.TEXT, "line": ArgumentKind.INTEGER}
+_PLACE_PARTS = len(_KINDS)
+
+
+def place_of(name: str | None, places: Mapping[str, PlaceT]) -> PlaceT | None:
     """Return the place of the function that a slice has the name of, None if it is not known."""
     return None if name is None else places.get(name) or places.get(name.removeprefix(AWAITED))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fxtio.io.reading import TraceInfo
 from fxtio.table import Table
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.schema import TABLES
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ def summary(timeline: Timeline) -> TraceInfo:
     """Return the summary of a timeline's trace; for an exchange format one that has its name and its times.
 
     The first use reads the trace once.
+
+    Raises:
+        TypeError: it is no timeline.
     """
+    check_types(timeline=timeline)
     trace = timeline.trace
     if trace is not None:
         info: TraceInfo = trace.info

@@ -10,6 +10,7 @@ import numpy as np
 from fxtio.table import GrowingTable, Table
 from fxtio.timeline.parts import Names
 from fxtio.timeline.schema import empty_columns
+from fxtio.timeline.sums import add_to_parents
 
 Array = np.ndarray[Any, Any]
 
@@ -67,10 +68,7 @@ class StackTree:
         Args:
             own: the sum of each stack by itself.
         """
-        total = own.copy()
-        for rows in self._levels[:0:-1]:
-            np.add.at(total, self.parent[rows], total[rows])
-        return total
+        return add_to_parents(own, self.parent)
 
     def nodes(self, group: Array) -> tuple[Array, Array, Array]:
         """Merge the stacks that have the same groups from the outermost frame on.

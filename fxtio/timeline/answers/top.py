@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from fxtio.selection import Selection
-from fxtio.table import Categories, Table
+from fxtio.table import MAX_TIME, Categories, Table, numbers_of
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import Answer, QuestionError
 from fxtio.timeline.answers.groups import ARGUMENT, Groups
 from fxtio.timeline.answers.labels import Labels, text_of
@@ -73,7 +74,9 @@ def top(
 
     Raises:
         QuestionError: this content cannot be grouped or sorted so, or the trace has no such content.
+        TypeError: an argument is of a wrong type.
     """
+    check_types(timeline=timeline, by=by, sort=sort, limit=limit, what=what, unit=unit, selection=selection)
     selection = selection or Selection()
     if what is not None and what not in CONTENTS:
         raise QuestionError(f"{what!r} is not something to rank; there are {', '.join(CONTENTS)}")
@@ -323,7 +326,7 @@ class Weighted:
     def _add(self, unit: str, rows: Table, calls: Array | None, weight: Array) -> None:
         column = {"thread": "thread", "process": "thread", "type": "type"}.get(self._by, "stack")
         values = rows[column]
-        group = (values.codes if isinstance(values, Categories) else values).astype(np.int64) + 1
+        group = numbers_of(values).astype(np.int64) + 1
         totals, counts = self._sums.setdefault(unit, (Totals(), Counter()))
         counts["rows"] += len(group)
         calls = np.ones(len(group), np.int64) if calls is None else calls
@@ -363,7 +366,7 @@ class Weighted:
         code = tree.groups(_STACK_GROUPINGS[self._by], self._registry.names) + 1
         size = len(code) + 1
         calls, own = (np.append(column, np.zeros(max(0, size - len(column)), np.int64)) for column in (calls, own))
-        missing = calls[0] + calls[size:].sum(), own[0] + own[size:].sum()
+        missing = [min(sum([column[0].item(), *column[size:].tolist()]), MAX_TIME) for column in (calls, own)]
         calls, own = calls[1:size], own[1:size]
         total = np.where(tree.is_outermost(code), tree.inclusive(own), 0)
         sums = Totals()

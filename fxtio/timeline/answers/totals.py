@@ -12,6 +12,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.sums import add_by_group
 
 Array = np.ndarray[Any, Any]
 
@@ -187,12 +188,7 @@ class Totals:
             if name in ("min", "max"):
                 (np.minimum if name == "min" else np.maximum).at(self._sums[name], group, column)
                 continue
-            most = float(column.max()) * len(column) + float(self._sums[name].max())
-            if most < MAX_TIME:
-                np.add.at(self._sums[name], group, column)
-            else:  # sums end at the largest number
-                for each, value in zip(group.tolist(), column.tolist(), strict=True):
-                    self._sums[name][each] = min(int(self._sums[name][each]) + value, MAX_TIME)
+            add_by_group(self._sums[name], group, column)
 
     def _make_room(self, group: Array) -> None:
         missing = int(group.max(initial=-1)) + 1 - len(self)

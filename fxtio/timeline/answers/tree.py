@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio.selection import Selection
-from fxtio.table import Categories, Table
+from fxtio.table import Categories, Table, numbers_of
+from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import Answer, QuestionError
 from fxtio.timeline.answers.labels import text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.parts import Registry
+from fxtio.timeline.sums import add_by_group, add_to_parents
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
@@ -62,7 +64,9 @@ def tree(
 
     Raises:
         QuestionError: there is no such content.
+        TypeError: an argument is of a wrong type.
     """
+    check_types(timeline=timeline, share=share, depth=depth, what=what, selection=selection)
     if what is not None and what not in CONTENTS:
         raise QuestionError(f"there is no tree of {what!r}; there are trees of {', '.join(CONTENTS)}")
     selection = selection or Selection()
@@ -187,7 +191,7 @@ class _Forest:
         for name, values in (("calls", calls), ("own", weight)):
             if len(sums[name]) < room:
                 sums[name] = np.append(sums[name], np.zeros(room, np.int64))
-            np.add.at(sums[name], stack + 1, values)
+            add_by_group(sums[name], stack + 1, values)
 
     def finish(self) -> tuple[str, Nodes]:
         """Return the content and its nodes."""
@@ -203,14 +207,9 @@ class _Forest:
             of_stack = self._weights.get(unit, {}).get(name, np.zeros(1, np.int64))[1:]
             of_stack = np.append(of_stack, np.zeros(max(0, len(node) - len(of_stack)), np.int64))[: len(node)]
             of_node = np.zeros(len(parent), np.int64)
-            np.add.at(of_node, node, of_stack)
+            add_by_group(of_node, node, of_stack)
             sums.append(of_node)
-        total = sums[1].copy()
-        number = sums[0].copy()
-        for each in range(len(parent) - 1, -1, -1):
-            if parent[each] >= 0:
-                total[parent[each]] += total[each]
-                number[parent[each]] += number[each]
+        number, total = (add_to_parents(each, parent) for each in sums)
         return what, Nodes(parent, code, number, total, sums[1], unit)
 
 
@@ -245,7 +244,7 @@ class SliceTree:
         slices = self._rows.cut(slices)
         count = slices.num_rows
         columns = {
-            name: np.concatenate([_numbers(table[name]) for table in (slices, waiting)])
+            name: np.concatenate([numbers_of(table[name]).astype(np.int64) for table in (slices, waiting)])
             for name in ("id", "parent", "depth", "name")
         }
         mask = [self._rows.matches(table) for table in (slices, waiting)]
@@ -262,8 +261,9 @@ class SliceTree:
         is_counted = (own >= 0) & selected[:count]
         self.lost += int((own == _LOST).sum())
         at = own[is_counted]
-        for row, values in enumerate((None, slices["duration"], slices["self_time"])):
-            np.add.at(self._sums[row], at, 1 if values is None else values[is_counted])
+        np.add.at(self._sums[0], at, 1)
+        for sums, name in zip(self._sums[1:], ("duration", "self_time"), strict=True):
+            add_by_group(sums, at, slices[name][is_counted])
         self._ids, self._nodes = waiting["id"], node[place[count:]]
 
     def _assign(self, columns: dict[str, Array], selected: Array) -> Array:
@@ -319,8 +319,3 @@ class SliceTree:
 
 _ROOT, _LOST, _UNKNOWN = -1, -2, -3
 """Nodes: none, that of slices that are not in the tree, and one that is to be found."""
-
-
-def _numbers(column: Any) -> Array:
-    codes = column.codes if isinstance(column, Categories) else column
-    return np.asarray(codes, np.int64)

@@ -1,0 +1,84 @@
+"""Sums over traces whose durations and weights are so large that a sum in 64 bits would wrap around."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fxtio
+from fxtio.exchange.convert import convert
+from fxtio.table import MAX_TIME
+from fxtio.timeline.answers import lanes, top, tree
+from fxtio.timeline.sums import add_by_group, add_to_parents, sums_of_runs
+from support.exchange import Content
+
+INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
+
+
+def bounded(number: int) -> int:
+    return min(max(number, -(2**63)), 2**63 - 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), INT64), max_size=9), st.lists(INT64, min_size=4, max_size=4))
+def test_sums_by_group_stop_at_the_limits(rows: list[tuple[int, int]], before: list[int]) -> None:
+    sums = np.array(before, np.int64)
+    group, values = (np.array(column, np.int64) for column in (zip(*rows, strict=True) if rows else ((), ())))
+    add_by_group(sums, group, values)
+    expected = before.copy()
+    for each, value in rows:
+        expected[each] = bounded(expected[each] + value)
+    assert sums.tolist() == expected
+
+
+@given(st.lists(st.lists(INT64.map(abs).map(bounded), min_size=1, max_size=4), max_size=4))
+def test_sums_of_runs(runs: list[list[int]]) -> None:
+    values = np.array([value for run in runs for value in run], np.int64)
+    first = np.cumsum([0, *map(len, runs)])[:-1]
+    assert sums_of_runs(values, first).tolist() == [bounded(sum(run)) for run in runs]
+
+
+@given(st.lists(st.tuples(INT64, st.integers(-1, 8)), max_size=9))
+def test_sums_of_trees(nodes: list[tuple[int, int]]) -> None:
+    parent = [min(each, row - 1) for row, (_, each) in enumerate(nodes)]
+    exact = [value for value, _ in nodes]
+    for row in reversed(range(len(nodes))):
+        if parent[row] >= 0:
+            exact[parent[row]] += exact[row]
+    sums = np.array([value for value, _ in nodes], np.int64)
+    assert add_to_parents(sums, np.array(parent, np.int64)).tolist() == [*map(bounded, exact)]
+
+
+def test_the_tree_of_slices_that_last_for_ages(tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "x.fxt") as writer:
+        for thread in range(3):
+            track = writer.thread(1, thread + 1)
+            track.complete("around", 0, MAX_TIME)
+            track.complete("within", 10, MAX_TIME - 10)
+    with fxtio.open_timeline(tmp_path / "x.fxt") as timeline:
+        rows = [(row["name"], row["calls"], row["total"]) for row in tree(timeline).table.rows()]
+    assert rows == [("around", 3, MAX_TIME), ("within", 3, MAX_TIME)]
+
+
+WEIGHTY = Content(samples=[(0, time, ("a", frame), MAX_TIME - 1, "samples") for time in (1, 2) for frame in "bc"])
+
+
+def test_heavy_samples(tmp_path: Path) -> None:
+    timeline = WEIGHTY.timeline()
+    assert {row["name"]: row["total"] for row in top(timeline).table.rows()} == dict.fromkeys("abc", MAX_TIME)
+    assert {row["name"]: row["total"] for row in tree(timeline).table.rows()} == dict.fromkeys("abc", MAX_TIME)
+    drawn = lanes(timeline, 0, 9, 3)
+    assert drawn.most == MAX_TIME
+    assert [(lane.busy, lane.fill) for lane in drawn.samples] == [(MAX_TIME, [1.0, 0.0, 0.0])]
+    convert(timeline, tmp_path / "x.collapsed")
+    assert (tmp_path / "x.collapsed").read_text() == f"a;b {MAX_TIME}\na;c {MAX_TIME}\n"
+
+
+@pytest.mark.parametrize("target", ["x.pb.gz", "x.speedscope.json"])
+def test_profiles_of_heavy_samples(target: str, tmp_path: Path) -> None:
+    convert(WEIGHTY.timeline(), tmp_path / target)
+    with fxtio.open_timeline(tmp_path / target) as timeline:
+        assert (timeline.table("samples")["count"] > 0).all()
