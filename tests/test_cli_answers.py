@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,8 @@ from fxtio.cli.bars import Bar, Style, axis, bar_of, bar_width, bars
 from fxtio.cli.common import print_table
 from fxtio.text_width import fitted, shortened, width_of
 from support.checkout import CORPUS
-from support.limits import PATIENCE
+from support.in_process import piped
+from support.terminal import in_terminal
 
 Capture = pytest.CaptureFixture[str]
 
@@ -197,6 +195,24 @@ def test_timeline(capsys: Capture, trace: str, columns: int, monkeypatch: pytest
     assert re.fullmatch(r"main \(10\)   ┣GET /━+┫[▁▂▃▄]?", lines[4])
     assert re.fullmatch(r" {12} *[┃▄]?┣query━+┫[┃▁▂▃▄]* *", lines[5].ljust(columns))
     assert re.fullmatch(r"worker \(11\) ┣job━+┫[▁▂▃▄]?", lines[6])
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_long_names_of_threads_in_a_timeline(
+    columns: int, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They keep their begin and their end, and have more room on a wide terminal."""
+    with fxtio.create(tmp_path / "x.fxt") as writer:
+        writer.thread(1, 11, "a thread with a name to the end").complete("work", 0, 10**9)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    line = printed(capsys, "timeline", str(tmp_path / "x.fxt")).splitlines()[-1]
+    assert len(line) <= columns
+    shown = line.partition(" ┣")[0]
+    if columns == 200:
+        assert shown == "a thread with a name to the end (11)"
+    else:
+        assert re.fullmatch(r"a t\S*.*….*the end \(11\)", shown)
+        assert len(shown) == min(24, (columns - 1) // 3)
 
 
 def test_timeline_as_json_and_csv(capsys: Capture, trace: str) -> None:
@@ -484,38 +500,15 @@ def test_rounded_percentiles_are_told(capsys: Capture, trace: str, monkeypatch: 
     assert abs(query["median"] - 2 * MS) <= 2 * MS * 0.0079
 
 
-@pytest.mark.full
-def test_standard_input(trace: str) -> None:
-    data = Path(trace).read_bytes()
-    for command in [*COMMANDS, "info"]:
-        for options in ([], ["--from", "10%"] if command != "info" else []):
-            run = [sys.executable, "-m", "fxtio", command, "-", *options]
-            child = subprocess.run(run, input=data, capture_output=True, check=False, timeout=PATIENCE)
-            assert (child.returncode, child.stderr) == (0, b"")
-            assert b"main (10)" in child.stdout if command == "timeline" else b"GET /" in child.stdout
+@pytest.mark.parametrize("command", [*COMMANDS, "info"])
+def test_standard_input(command: str, capsys: Capture, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for options in ([], ["--from", "10%"]) if command != "info" else ([],):
+        with piped(Path(trace).read_bytes()) as pipe:
+            monkeypatch.setattr(sys, "stdin", pipe)
+            text = printed(capsys, command, "-", *options)
+        assert ("main (10)" if command == "timeline" else "GET /") in text
 
 
-def in_terminal(arguments: list[str], **variables: str) -> str:
-    """Run fxtio with a terminal as standard output, and return what it printed."""
-    leader, follower = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", "COLUMNS": "80", **variables}
-    environment = {name: value for name, value in environment.items() if value}
-    with subprocess.Popen([sys.executable, "-m", "fxtio", *arguments], stdout=follower, env=environment):
-        os.close(follower)
-        parts = []
-        while True:
-            try:
-                part = os.read(leader, 1 << 16)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            parts.append(part)
-    os.close(leader)
-    return b"".join(parts).decode()
-
-
-@pytest.mark.full
 def test_colors_are_for_terminals(trace: str) -> None:
     arguments = ["timeline", trace]
     assert "\x1b[30;48;5;" in in_terminal(arguments, NO_COLOR="")
@@ -524,12 +517,11 @@ def test_colors_are_for_terminals(trace: str) -> None:
         assert "\x1b" not in plain
         assert "┃" in plain
     for encoding in ("ascii", "latin-1", "cp437"):
-        ascii_only = in_terminal(arguments, NO_COLOR="1", PYTHONIOENCODING=encoding)
+        ascii_only = in_terminal(arguments, encoding, NO_COLOR="1")
         assert ascii_only.isascii()
         assert "|" in ascii_only
 
 
-@pytest.mark.full
 def test_tables_on_a_terminal(tmp_path: Path) -> None:
     """A row is one line: names are shortened, and there are bars."""
     path = str(tmp_path / "t.fxt")

@@ -25,6 +25,7 @@ from fxtio.cli import INTERRUPTED, PIPE_CLOSED, main
 from fxtio.cli.common import Progress
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.report import human_duration, human_size, printable, seconds
+from fxtio.view.content import readable
 from support.checkout import CORPUS, run_python
 from support.limits import PATIENCE
 
@@ -225,6 +226,72 @@ def test_closed_standard_streams() -> None:
 
 
 @pytest.mark.native
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize("arguments", [["convert", "--to", "chrome"], ["run"]], ids=["convert", "run"])
+def test_closed_standard_error(arguments: list[str], tmp_path: Path) -> None:
+    """What would be printed there does not get into the data on standard output."""
+    verb, *options = arguments
+    words = [verb, str(FXT / "magic-trace.fxt"), "-", *options] if options else [verb, str(tmp_path / "missing.py")]
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *COMMAND, *words]
+    child = subprocess.run(command, stdout=subprocess.PIPE, timeout=PATIENCE, check=False)
+    if options:
+        assert json.loads(child.stdout)["traceEvents"]
+    else:
+        assert (child.returncode, child.stdout) == (2, b"")
+
+
+@pytest.mark.native
+def test_an_empty_path_is_no_directory(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell makes it of a variable that is not set."""
+    monkeypatch.chdir(tmp_path)
+    trace = str(FXT / "ftr-demo.fxt")
+    for arguments in ["info", ""], ["top", ""], ["validate", ""], ["slice", trace, "--from", "1%", "-o", ""]:
+        assert main(arguments) == 2
+        assert capsys.readouterr().err == "fxtio: '': No such file or directory\n"
+    with pytest.raises(FileNotFoundError) as caught:  # what `fxtio open` reads
+        readable("", tmp_path)
+    assert caught.value.filename == ""
+
+
+@pytest.mark.native
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_a_file_that_cannot_be_read_has_a_name(capsys: Capture) -> None:
+    for verb in READERS:
+        assert main([verb, "/proc/self/mem"]) == 2
+        assert capsys.readouterr().err == "fxtio: /proc/self/mem: Input/output error\n"
+
+
+@pytest.mark.native
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+def test_a_file_that_cannot_be_written_has_a_name(suffix: str, capsys: Capture, tmp_path: Path) -> None:
+    link = tmp_path / f"full.fxt{suffix}"
+    link.symlink_to("/dev/full")
+    assert main(["synth", "spans", "--events", "10k", "-o", str(link)]) == 2
+    assert capsys.readouterr().err == f"fxtio: {link}: No space left on device\n"
+
+
+@pytest.mark.native
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of processes")
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+def test_the_end_of_a_file_that_does_not_fit_is_an_error(suffix: str, capsys: Capture, tmp_path: Path) -> None:
+    """The system writes the bytes for which there is room, and reports only the next write."""
+    import resource
+
+    path = tmp_path / f"cut.fxt{suffix}"
+    command = ["synth", "spans", "--events", "1k", "-o", str(path)]
+    assert main(command) == 0
+    capsys.readouterr()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size - 3, limits[1]))
+    try:
+        status = main(command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (status, capsys.readouterr().err) == (2, f"fxtio: {path}: File too large\n")
+
+
+@pytest.mark.native
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("buffering", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
 def test_a_full_disk(buffering: dict[str, str]) -> None:
@@ -233,8 +300,8 @@ def test_a_full_disk(buffering: dict[str, str]) -> None:
     with open("/dev/full", "wb") as full:
         child = subprocess.run(command, stdout=full, stderr=-1, check=False, env=environment)
     assert child.returncode == 2
-    assert child.stderr.count(b"\n") == 1
-    assert b"No space left" in child.stderr
+    name = b"" if buffering else b"standard output: "
+    assert child.stderr == b"fxtio: " + name + b"No space left on device\n"
 
 
 @pytest.mark.native

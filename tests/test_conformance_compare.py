@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from fxtio.conformance import timeline
 from fxtio.conformance.compare import MAX_DIFFERENCES, differences, differences_in_meaning
-from fxtio.conformance.kit import READ, read_kit
+from fxtio.conformance.kit import READ, Case, read_kit
+from fxtio.formats import BUILT_IN
 from support.checkout import CHECKOUT
 
 Json = dict[str, Any]
@@ -21,9 +23,15 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=20,
 )
-KIT = read_kit(CHECKOUT / "conformance")
-CASES = [case for case in KIT.cases if case.operation == READ]
-FXT = [case for case in CASES if case.format == "fxt"]
+KIT = CHECKOUT / "conformance"
+FXT = sorted(str(path.relative_to(KIT / "cases").with_suffix("")) for path in KIT.glob("cases/fxt/*/*.json"))
+"""The ids of the cases of FXT."""
+
+
+@cache
+def cases() -> dict[str, Case]:
+    """Return the cases of the kit by id; the kit is not read before a test needs it."""
+    return {case.id: case for case in read_kit(KIT).cases if case.operation == READ}
 
 
 def letters(text: str) -> list[Json]:
@@ -171,11 +179,11 @@ def test_tasks_and_cpus_are_groups_of_their_own() -> None:
     assert differences_in_meaning("uftrace", [], [kernel])[0].startswith('cpu "1": ')
 
 
-@pytest.mark.parametrize("name", KIT.formats)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_every_case_equals_itself_only(name: str) -> None:
     """Of the cases of a format, each equals itself, and no other with other records."""
-    cases = [case for case in CASES if case.format == name and case.is_valid]
-    for case, other in zip(cases, [*cases[1:], cases[0]], strict=True):
+    own = [case for case in cases().values() if case.format == name and case.is_valid]
+    for case, other in zip(own, [*own[1:], own[0]], strict=True):
         assert differences(case.records, case.records) == []
         assert differences_in_meaning(name, case.records, case.records) == []
         if json.dumps(case.records) != json.dumps(other.records):
@@ -213,14 +221,15 @@ def test_timeline_of_slices() -> None:
     assert wrong == ['slices[0]: end is "1", expected null']
 
 
-@pytest.mark.parametrize("case", FXT, ids=lambda case: case.id)
-def test_every_case_has_a_timeline(case: Any) -> None:
+@pytest.mark.parametrize("name", FXT)
+def test_every_case_has_a_timeline(name: str) -> None:
+    case = cases()[name]
     certain = [record for record in case.records if not record.get("optional")]
     expected = timeline.derive_fxt(certain)
     assert timeline.differences("fxt", case.records, json.loads(json.dumps(expected))) == []
-    for name, elements in expected.items():
+    for member, elements in expected.items():
         if elements:
-            assert timeline.differences("fxt", certain, {name: elements[1:]}) != []
+            assert timeline.differences("fxt", certain, {member: elements[1:]}) != []
 
 
 def test_timeline_of_uftrace() -> None:

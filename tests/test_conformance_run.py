@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pytest
 from fxtio.conformance import canonical
 from fxtio.conformance.harness import HarnessError, Limits
 from fxtio.conformance.judge import MissingJudgeError, standard_judges
-from fxtio.conformance.kit import KitError, read_kit
+from fxtio.conformance.kit import Kit, KitError, read_kit
 from fxtio.conformance.runner import Run, Runner
 from fxtio.conformance.verdict import KnownFailures
 from fxtio.errors import FxtioError
@@ -30,6 +31,7 @@ from support.limits import PATIENCE
 from support.small_kit import RIGHT, add_case, make_harness, make_kit, right_harness
 
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
+WHOLE_KIT = CHECKOUT / "conformance"
 IDS = ["fxt/invalid/cut", "fxt/valid/magic", "fxt/valid/two", "fxt/events"]
 
 # What a harness in serve mode does besides what is wrong with it.
@@ -54,11 +56,17 @@ def kit(tmp_path: Path) -> Path:
     return make_kit(tmp_path / "kit")
 
 
+@cache
+def whole_kit() -> Kit:
+    """Return the kit of the checkout."""
+    return read_kit(WHOLE_KIT)
+
+
 def run(kit: Path, command: list[str], *, mode: str = "exec", **options: Any) -> Run:
     limits = options.pop("limits", Limits(seconds=PATIENCE))
     patterns = options.pop("patterns", ())
     jobs = options.pop("jobs", 1)
-    content = read_kit(kit)
+    content = whole_kit() if kit == WHOLE_KIT else read_kit(kit)
     runner = Runner(content, command, standard_judges(), mode=mode, limits=limits, **options)
     return runner.run(content.select((), patterns), jobs=jobs)
 
@@ -422,7 +430,7 @@ def test_slots_and_inline_references_mean_the_same(tmp_path: Path, name: str) ->
     runpy.run_path(str(INTERNING))["write"](scenario, tmp_path / "slots.fxt")
     assert (tmp_path / "slots.fxt").read_bytes() != (tmp_path / "inline.fxt").read_bytes()
     for command in ([sys.executable, str(INTERNING)], TESTEE):
-        result = run(CHECKOUT / "conformance", command, patterns=[f"fxt/{name}"])
+        result = run(WHOLE_KIT, command, patterns=[f"fxt/{name}"])
         assert result.results[0].circles == {"valid": True, "same meaning": True}
         assert result.successful
 
@@ -483,7 +491,7 @@ def test_writers_that_use_tables_wrongly(tmp_path: Path, fault: str) -> None:
             for record in records:
                 writer.put(record)
     """
-    result = run(CHECKOUT / "conformance", make_harness(tmp_path / "h.py", source), patterns=[f"fxt/{name}"])
+    result = run(WHOLE_KIT, make_harness(tmp_path / "h.py", source), patterns=[f"fxt/{name}"])
     assert verdicts(result) == {f"fxt/{name}": "fail"}
     circles = result.results[0].circles
     assert {circle for circle, inside in circles.items() if not inside} == outside

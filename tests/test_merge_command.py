@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from fxtio.cli import main
 from judges import perfetto
 from support.checkout import run_python
 from support.fxt_merge import SECOND, START_TIME, joined, readable_records, records_of, written
+from support.in_process import run_piped
 from support.tracer_check import check_trace
 from support.tracer_run import fine
 
@@ -51,8 +50,8 @@ def test_the_output_may_be_an_input(two: tuple[str, str], tmp_path: Path) -> Non
 
 def test_pipes_and_compression(two: tuple[str, str]) -> None:
     first, second = (Path(path).read_bytes() for path in two)
-    command = [sys.executable, "-P", "-m", "fxtio", "merge", "-o", "-", "-", two[1]]
-    done = subprocess.run(command, input=gzip.compress(first), capture_output=True, check=True)
+    done = run_piped(gzip.compress(first), "merge", "-o", "-", "-", two[1])
+    assert done.returncode == 0
     assert done.stdout == joined(first, second)[0]
     assert done.stderr.endswith(b" to standard output\n")
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import fxtio
 from support.checkout import CORPUS
-from support.in_process import run_fxtio
-from support.limits import PATIENCE
+from support.in_process import run_fxtio, run_piped
 
 TRACE = CORPUS / "fxt" / "magic-trace.fxt"
 
@@ -79,10 +76,9 @@ def test_two_traces_are_compared(trace: Path, tmp_path: Path) -> None:
     assert headings(output)[0] == "app.fxt and magic-trace.fxt"
 
 
-@pytest.mark.full
 def test_standard_input_and_output(trace: Path) -> None:
-    command = [sys.executable, "-P", "-m", "fxtio", "report", "-", "--title", "From a pipe", "--from", "1us"]
-    done = subprocess.run(command, input=trace.read_bytes(), capture_output=True, timeout=PATIENCE, check=True)
+    done = run_piped(trace.read_bytes(), "report", "-", "--title", "From a pipe", "--from", "1us")
+    assert done.returncode == 0
     assert b"<h1>From a pipe</h1>" in done.stdout
     assert b"work 2" in done.stdout
     assert done.stderr == b""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
+import os
 import struct
 import sys
 from dataclasses import replace
@@ -199,6 +201,23 @@ def test_traces_in_directories(tmp_path: Path) -> None:
         pass
     expected = [tmp_path / "a.data", tmp_path / "b" / "empty.mlpd", tmp_path / "b" / "no-suffix"]
     assert list(traces_in(tmp_path)) == expected
+
+
+def test_a_directory_that_cannot_be_read(broken: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be traces in it, so it is not passed over."""
+    (secret := broken.parent / "secret").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if str(path) == str(secret):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert list(traces_in(broken.parent)) == [broken, secret]
+    code, out, err = run(capsys, "--show", 0, broken.parent)
+    assert (code, err) == (2, f"fxtio: {secret}: Permission denied\n")
+    assert out.startswith(f"{broken}: ")
 
 
 # ---- bytes

@@ -34,14 +34,15 @@ def read(path: Path) -> dict[str, Any]:
 
 def timeline(trace: perfetto.Perfetto) -> dict[str, Any]:
     """Return the timeline of a loaded trace.  Perfetto does not tell an instant from a slice of no duration."""
-    own = [item for item in trace.slices() if item.track is None]
+    everything = trace.slices()
+    own = [item for item in everything if item.track is None]
     slices = [item for item in own if item.dur != 0]
     return {
         "slices": [{**element(item), "begin": str(item.ts), "end": end(item)} for item in slices],
         "instants": [{**element(item), "time": str(item.ts)} for item in own if item.dur == 0],
         "async": [
             {"name": text(item.name), "begin": str(item.ts), "end": end(item)}
-            for item in trace.slices()
+            for item in everything
             if item.track is not None and item.dur != 0
         ],
         "counters": [counter(sample) for sample in trace.counters()],

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fxtio.cli import run
-from fxtio.errors import FxtioError
+from fxtio.errors import FxtioError, add_file_name, described
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
@@ -40,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run_program(arguments)
     if sys.stdout is None:
         return _refuse("standard output is closed")
+    if sys.stderr is None:  # `print` would write to standard output, into the data
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the encoding lacks
     try:
@@ -61,8 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:  # it is standard output that failed, for example on a full disk
             _discard_output()
-        message = error.strerror or str(error)
-        return _refuse(f"{error.filename}: {message}" if error.filename is not None else message)
+            from fxtio.io.sink import STDOUT
+
+            add_file_name(error, STDOUT)
+        return _refuse(described(error))
     return code
 
 
@@ -82,16 +86,18 @@ def _run_program(arguments: list[str]) -> int:
     except FxtioError as error:
         return _refuse(str(error))
     except OSError as error:
-        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _refuse(described(error))
     start()
     return 0
 
 
 def _refuse(message: str) -> int:
-    """Print an error and return the exit code for it."""
+    """Print an error, which may quote a trace, and return the exit code for it."""
     from fxtio.cli.common import REFUSED
+    from fxtio.report import printable
 
-    print(f"fxtio: {message}", file=sys.stderr)
+    if sys.stderr is not None:
+        print("\n".join(map(printable, f"fxtio: {message}".split("\n"))), file=sys.stderr)
     return REFUSED
 
 

@@ -146,7 +146,7 @@ def absence(noun: str, selection: Selection) -> str:
 def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV with a header; control characters of texts are escaped."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(printable, names))
     for row in rows:
         writer.writerow([printable(cell) if isinstance(cell, str) else cell for cell in row])
 

@@ -523,7 +523,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str | Bar]
     Columns of bars that are all empty are left out.  Long text is cut; on a terminal, names are also shortened in
     their middle, so that a row is one line.
     """
-    titles: list[str | Bar] = [header.removeprefix(">") for header in headers]
+    titles: list[str | Bar] = [_cell(header.removeprefix(">")) for header in headers]
     table = [titles, *([cell if isinstance(cell, Bar) else _cell(cell) for cell in row] for row in rows)]
     widths = [max(map(width_of, map(_plain, column))) for column in zip(*table, strict=True)]
     numeric = [header.startswith(">") for header in headers]

@@ -132,9 +132,10 @@ def _print(name: str, hits: Hits, origin: int, *, with_ancestors: bool) -> None:
 
 
 def _cells(hit: Hit, origin: int, *, with_ancestors: bool, with_places: bool) -> list[int | str]:
-    from fxtio.timeline.answers.places import FILE, LINE, short_place
+    from fxtio.timeline.answers.places import CODE_FUNCTION, NAMES, short_place
 
-    shown = {name: value for name, value in hit.arguments.items() if not with_places or name not in (FILE, LINE)}
+    hidden = {*NAMES, CODE_FUNCTION} if with_places else ()
+    shown = {name: value for name, value in hit.arguments.items() if name not in hidden}
     arguments = " ".join(f"{name}={_shown(value)}" for name, value in shown.items())
     lasts = "-" if hit.duration is None else short_duration(hit.duration)
     row: list[int | str] = [f"{seconds(hit.time - origin)} s", lasts, hit.place, _cut(hit.name or ""), _cut(arguments)]

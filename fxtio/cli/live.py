@@ -6,6 +6,7 @@ The same code as that of `fxtio top` ranks what was read so far; at the end it h
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import UsageError, print_table
+from fxtio.errors import FormatError, add_file_name
 from fxtio.report import printable, short_duration
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ def open_recording(target: str) -> tuple[str, int]:
         FxtioError: the process records nothing, or cannot be looked at.
         OSError: there is no such file.
     """
-    if target.isdigit() and not Path(target).exists():
+    from fxtio.selection import is_number
+
+    if is_number(target) and not Path(target).exists():
         from fxtio.tracer.processes import Process
 
         recordings = Process(int(target)).recordings()
@@ -73,7 +77,14 @@ def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
     try:
         front = Front.read(Path(f"/dev/fd/{fd}"))
         view = _View(options, name, lambda: front is None or not is_alive(front.pid))
-        view.follow(partial(room.parts, LiveTrace(name, fd, view.wait)), done)
+        try:
+            view.follow(partial(room.parts, LiveTrace(name, fd, view.wait)), done)
+        except FormatError:
+            advice = f"`fxtio top {shlex.quote(name)}` shows a finished one"
+            raise UsageError(f"{name} is not a recording of fxtio, or it is finished; {advice}") from None
+        except OSError as error:
+            add_file_name(error, name)
+            raise
     finally:
         os.close(fd)
 
@@ -150,7 +161,7 @@ class _View:
         else:
             busy = sorted(((change[1], name) for name, change in changes.items() if change[1]), reverse=True)
             parts = [f"{printable(name)} {_share(own, seconds)}" for own, name in busy[:_IN_LINE] if seconds]
-            oldest = f" (longest {spans[0][1]} {short_duration(spans[0][0])})" if spans else ""
+            oldest = f" (longest {printable(spans[0][1])} {short_duration(spans[0][0])})" if spans else ""
             print(f"{summary}{oldest}{'; self: ' if parts else ''}{', '.join(parts)}", flush=True)
 
     def _print_screen(

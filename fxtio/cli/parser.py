@@ -38,6 +38,7 @@ where to go next:
   fxtio run -o app.fxt app.py   record a program
   fxtio top app.fxt             what took the time
   fxtio open app.fxt            see it in a browser
+  fxtio report app.fxt          share it, as one HTML file
   fxtio help COMMAND            options and examples
 {documents}
 exit status:

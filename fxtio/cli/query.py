@@ -6,13 +6,13 @@ import itertools
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import limit, print_csv
+from fxtio.cli.answers import json_value, limit, print_csv
 from fxtio.cli.common import (
     FINE,
     UsageError,
@@ -21,7 +21,6 @@ from fxtio.cli.common import (
     print_table,
     print_timeline_findings,
 )
-from fxtio.report import json_text
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -138,16 +137,24 @@ def _cell(value: Any) -> int | str:
 
 
 def _json_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return json_text(value)
-    return value if value is None or isinstance(value, int | float | bool) else str(value)
+    return json_value(value) if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names such that no two are equal: one that occurs a second time gets a number, `name_1`."""
+    distinct: dict[str, None] = {}
+    for name in names:
+        numbers = (f"{name}_{number}" for number in itertools.count(1))
+        distinct[next(each for each in itertools.chain([name], numbers) if each not in distinct)] = None
+    return [*distinct]
 
 
 def _print_json(batches: RecordBatchReader, write: Callable[[str], object]) -> None:
     separator = "[\n"
+    names = _distinct(batches.schema.names)
     for row in _rows(batches):
-        values = {name: _json_value(value) for name, value in zip(batches.schema.names, row, strict=True)}
-        write(separator + json.dumps(values))
+        values = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
+        write(separator + json.dumps(values, allow_nan=False))
         separator = ",\n"
     write("[]\n" if separator == "[\n" else "\n]\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
@@ -72,7 +73,7 @@ def run(options: Namespace) -> int:
         else:
             code = max(print_timeline_findings(timeline, timeline.name) for timeline in timelines)
     if output != "-":
-        address = Path(output).resolve().as_uri()
+        address = Path(os.path.realpath(output)).as_uri()
         print(f"fxtio: wrote {human_size(len(content))}; open it in a browser: {printable(address)}", file=sys.stderr)
     return code
 
@@ -96,7 +97,7 @@ def _output_of(options: Namespace, inputs: list[str]) -> str:
 
 def _name_of(file: str) -> str:
     """Return the name of a file, without the query of a URL."""
-    return Path(file.partition("?")[0] if "://" in file else file).resolve().name
+    return Path(os.path.realpath(file.partition("?")[0] if "://" in file else file)).name
 
 
 def _page(timelines: list[Timeline], selection: Selection) -> Page:

@@ -1,4 +1,4 @@
-"""The line behind the answers of a command that says how to see them: a command `fxtio open`."""
+"""The lines behind the answers of a command that say how to see them, and how to share them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,30 @@ def suggest_open(file: str, name: str | None, *, after: int | None = None, optio
         after: the time of the slice in nanoseconds after the first event; None for the longest slice.
         options: the parsed arguments whose selection of a part is to be shown, see `add_selection`.
     """
-    if name is None or sys.stderr is None or not sys.stderr.isatty():
+    if name is None:
         return
-    words = ["fxtio", "open", file, f"--select={pattern_of(name)}"]
+    words = ["open", file, f"--select={pattern_of(name)}"]
     if after is not None:
         words.append(f"--at={short_seconds(after)}s")
     if options is not None:
         words += selection_arguments(options)
-    command = shlex.join(words)
-    if file != "-" and command.isprintable():
+    _suggest("see", file, words)
+
+
+def suggest_report(options: Namespace) -> None:
+    """Print, as `suggest_open` does, the command that writes a page about the same part of the trace.
+
+    Args:
+        options: the parsed arguments, with the trace and the selection of a part.
+    """
+    _suggest("share", options.file, ["report", options.file, *selection_arguments(options)])
+
+
+def _suggest(purpose: str, file: str, words: list[str]) -> None:
+    command = shlex.join(["fxtio", *words])
+    if sys.stderr is not None and sys.stderr.isatty() and file != "-" and command.isprintable():
         sys.stdout.flush()
-        print(f"fxtio: to see it: {command}", file=sys.stderr)
+        print(f"fxtio: to {purpose} it: {command}", file=sys.stderr)
 
 
 def pattern_of(name: str) -> str:

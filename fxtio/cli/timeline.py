@@ -21,6 +21,7 @@ NAME = "timeline"
 HELP = "Draw a range of times on the terminal: threads as rows, and what ran when, from slices and samples"
 
 _MAX_LABEL = 24
+_LABEL_SHARE = 5  # of the columns, the part that labels may take where it is more than `_MAX_LABEL`
 _MIN_LABEL = 6
 _MIN_CELLS = 10
 
@@ -49,7 +50,7 @@ def run(options: Namespace) -> int:
         start = max(origin, origin if selection.start is None else selection.start)
         end = max(start, info.end or 0) + 1 if selection.end is None else max(selection.end, start + 1)
         width = output_width() - 1
-        label_width = max(min(_MAX_LABEL, width // 3), _MIN_LABEL)
+        label_width = max(min(max(_MAX_LABEL, width // _LABEL_SHARE), width // 3), _MIN_LABEL)
         cells = max(width - label_width - 1, _MIN_CELLS)
         if info.start is None:
             drawn = Lanes([start, end], [], [])

@@ -29,7 +29,7 @@ from fxtio.cli.common import (
     output_width,
     print_table,
 )
-from fxtio.cli.seeing import suggest_open
+from fxtio.cli.seeing import suggest_open, suggest_report
 from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ def run(options: Namespace) -> int:
     code = print_end(timeline, sentence)
     if (options.by, answer.what) == ("name", "slices") and answer.table.num_rows:
         suggest_open(options.file, answer.table["name"][0], options=options)
+    if answer.table.num_rows:
+        suggest_report(options)
     return code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxtio.cli.common import FINE, FOUND, REFUSED, Progress, UsageError, add_examples, has_color, print_table
-from fxtio.errors import FxtioError
+from fxtio.errors import FxtioError, add_file_name, described
 from fxtio.report import human_size, printable
 from fxtio.rules import LEVELS, Rule
 
@@ -95,7 +96,7 @@ def _refuse_to_overwrite(files: list[str], output: Path) -> None:
     for name in files:
         trace = Path(name)
         if (output.is_file() and trace.is_file() and output.samefile(trace)) or (
-            trace.is_dir() and output.resolve().is_relative_to(trace.resolve())
+            trace.is_dir() and Path(os.path.realpath(output)).is_relative_to(os.path.realpath(trace))
         ):
             raise UsageError(f"{output}: the report cannot go to the trace that is checked ({name})")
 
@@ -143,12 +144,13 @@ def _files(options: Namespace) -> list[str]:
         UsageError: there are none in a directory.
     """
     from fxtio.formats import by_name
+    from fxtio.io.source import is_directory
     from fxtio.validate import traces_in
 
     is_trace = options.format is not None and by_name(options.format).directory  # whatever is in the directory
     files = []
     for name in options.files:
-        if name == "-" or is_trace or not Path(name).is_dir():
+        if name == "-" or is_trace or not is_directory(name):
             files.append(name)
             continue
         traces = [str(path) for path in traces_in(name)]
@@ -176,7 +178,8 @@ def _check(file: str, options: Namespace) -> Validation | Unreadable:
                 progress=progress,
             )
     except OSError as error:
-        return Unreadable(file, f"{file}: {error.strerror or error}")
+        add_file_name(error, file)
+        return Unreadable(file, described(error))
     except FxtioError as error:
         return Unreadable(file, str(error))
 

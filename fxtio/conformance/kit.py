@@ -6,8 +6,8 @@ describes its files, and `fxtio conformance copy` copies it.
 
 from __future__ import annotations
 
-import glob
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -169,15 +169,18 @@ def _load(path: Path, folder: Path) -> dict[str, Any]:
 
 def _cases(kit: Path) -> Iterator[Case]:
     folder = kit / "cases"
+    traces: dict[Path, dict[str, list[Path]]] = {}
     for path in folder.glob("*/*/*.json"):
         content = _load(path, folder)
+        if path.parent not in traces:
+            traces[path.parent] = _traces_by_stem(path.parent)
         try:
             yield Case(
                 content["id"],
                 content["format"],
                 READ,
                 content["title"],
-                _trace_beside(path),
+                _trace_beside(path, traces[path.parent]),
                 tuple(content["expect"]["records"]),
                 tuple(content["tags"]),
                 tuple(content.get("rules", ())),
@@ -188,20 +191,25 @@ def _cases(kit: Path) -> Iterator[Case]:
             raise KitError(f"{path}: {error} is missing or wrong") from error
 
 
-def _trace_beside(description: Path) -> Path:
+def _traces_by_stem(folder: Path) -> dict[str, list[Path]]:
+    """Return the traces in a folder of cases: for the name of each case the files and directories that have it."""
+    traces: dict[str, list[Path]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            if path.suffix and path.suffix not in {".json", ".hex"}:
+                traces.setdefault(path.stem, []).append(path)
+            if entry.is_dir():
+                traces.setdefault(path.name, []).append(path)
+    return traces
+
+
+def _trace_beside(description: Path, traces: Mapping[str, Sequence[Path]]) -> Path:
     """Return the trace that belongs to the description of a case: the file or directory of the same name."""
-    stem = description.with_suffix("").name
-    others = {".json", ".hex"}
-    traces = [
-        path
-        for path in description.parent.glob(f"{glob.escape(stem)}.*")
-        if path.suffix not in others and path.with_suffix("").name == stem
-    ]
-    if (description.parent / stem).is_dir():
-        traces.append(description.parent / stem)
-    if len(traces) != 1:
-        raise KitError(f"{description}: there must be one trace beside it, but there are {len(traces)}")
-    return traces[0]
+    beside = traces.get(description.stem, ())
+    if len(beside) != 1:
+        raise KitError(f"{description}: there must be one trace beside it, but there are {len(beside)}")
+    return beside[0]
 
 
 def _scenarios(kit: Path) -> Iterator[Case]:

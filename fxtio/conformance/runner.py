@@ -40,7 +40,7 @@ class Run:
 
     @property
     def counts(self) -> Counter[Verdict]:
-        """How many cases have each verdict."""
+        """The number of cases with each verdict."""
         return Counter(result.verdict for result in self.results)
 
     @property

@@ -142,15 +142,18 @@ def traces_in(directory: str | PathLike[str]) -> Iterator[Path]:
     """Yield the traces in a directory and the directories below it, in the order of their names.
 
     A directory that is a trace itself is yielded as a whole.  A file is a trace if it begins like one, or if it has the
-    suffix of a format.  Symbolic links to directories are not followed.
+    suffix of a format.  Symbolic links to directories are not followed.  A directory that cannot be read is yielded at
+    the end, since there may be traces in it that nobody has checked.
     """
-    for folder, folders, files in walk(fspath(directory)):
+    unreadable: list[str] = []
+    for folder, folders, files in walk(fspath(directory), onerror=lambda error: unreadable.append(error.filename)):
         if _is_trace_directory(folder):
             folders.clear()
             yield Path(folder)
             continue
         folders.sort()
         yield from (path for path in map(Path(folder).joinpath, sorted(files)) if _is_trace_file(path))
+    yield from map(Path, unreadable)
 
 
 def _is_trace_directory(folder: str) -> bool:
