@@ -2,59 +2,18 @@
 # Runs the tests of what is written in C with the address and undefined-behavior sanitizers.
 #   tests/sanitize.sh [PYTHON [recorder]]      an interpreter that has fxtio and its test extra; only the recorder
 #   tests/sanitize.sh threads                  with the thread sanitizer: threads without an interpreter, tests/threads
+#   tests/sanitize.sh modules                  prints the modules with the tests that run here
+#   tests/sanitize.sh left-out                 prints the tests of these modules that do not
 # The child processes that tests start are sanitized, too: they inherit what is exported here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
-if [ "$python" = threads ]; then
-  tests/threads/build gcc -g -fsanitize=thread -o "$scratch/stress"
-  TSAN_OPTIONS=halt_on_error=1 "$scratch/stress"
-  exit
-fi
-
-mkdir "$scratch/tests"
-cp -r fxtio pyproject.toml "$scratch/"
-find "$scratch" -name '*.so' -delete
-cp -r tests/conftest.py tests/test_kernels.py tests/test_dcpi_kernels.py tests/test_uftrace_kernels.py \
-  tests/test_columns.py tests/test_mono_codec.py tests/test_mono_bad.py tests/test_tracer_*.py "$scratch/tests/"
-cp -r tests/support tests/oracle tests/judges tests/corpus "$scratch/tests/"
-suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
-
-build() { # NAME SOURCE...
-  gcc -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -shared -fPIC \
-    -Wall -Wextra -Werror -I"$include" "${@:2}" -o "$scratch/fxtio/_native/$1$suffix"
-}
-build _kernels "$scratch"/fxtio/_native/*.c
-build _recorder "$scratch"/fxtio/_native/recorder/*.c
-
-cd "$scratch"
-# The interpreter itself is not built with the sanitizer, so its runtime is loaded first; its own leaks are not ours.
-# Of each allocation four frames are kept, and not thirty: finding them took a quarter of the time.
-export LD_PRELOAD="$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4
-export UBSAN_OPTIONS=print_stacktrace=1
-export PYTHONPATH="$scratch" PYTHONSAFEPATH= PYTEST_ADDOPTS= FXTIO_TEST_INSTALLED= FXTIO_EXPECT_KERNELS=
-"$python" - <<'P'
-import os, subprocess, sys
-import fxtio._native as native
-from fxtio.tracer.backend import recorder
-here = os.getcwd() + os.sep
-assert native.IMPLEMENTATION == "c" and native.__file__.startswith(here), native.__file__
-assert recorder.__file__.startswith(here), recorder
-source = "from fxtio.tracer.backend import recorder; print(recorder.__file__, 'libasan' in open('/proc/self/maps').read())"
-child = subprocess.run([sys.executable, "-P", "-c", source], check=True, capture_output=True, text=True).stdout
-assert child == f"{recorder.__file__} True\n", child
-P
-
-run=("$python" -m pytest -q -p no:cacheprovider -n0 --hypothesis-seed=0)
-if [ "${2:-}" != recorder ]; then
-  "${run[@]}" tests/test_kernels.py tests/test_dcpi_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py \
-    tests/test_mono_codec.py tests/test_mono_bad.py
-fi
-
+kernels=(
+  tests/test_kernels.py tests/test_dcpi_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py
+  tests/test_mono_codec.py tests/test_mono_bad.py
+)
+recorder=(tests/test_tracer_*.py)
 # What cannot be sanitized, or says nothing of memory and takes long.
 left_out=(
   tests/test_tracer_conditions.py                                  # what becomes of the file
@@ -76,5 +35,66 @@ left_out=(
   tests/test_tracer_perfetto.py::test_the_clock_is_right_over_time # waits
   tests/test_tracer_recorder.py::test_the_limit_holds              # what becomes of the file
 )
+
+case $python in
+modules)
+  printf '%s\n' "${kernels[@]}" "${recorder[@]}"
+  exit
+  ;;
+left-out)
+  printf '%s\n' "${left_out[@]}"
+  exit
+  ;;
+esac
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+if [ "$python" = threads ]; then
+  tests/threads/build gcc -g -fsanitize=thread -o "$scratch/stress"
+  TSAN_OPTIONS=halt_on_error=1 "$scratch/stress"
+  exit
+fi
+
+mkdir "$scratch/tests"
+cp -r fxtio pyproject.toml "$scratch/"
+find "$scratch" -name '*.so' -delete
+cp tests/conftest.py "${kernels[@]}" "${recorder[@]}" "$scratch/tests/"
+cp -r tests/support tests/oracle tests/judges tests/corpus "$scratch/tests/"
+suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
+
+build() { # NAME SOURCE...
+  gcc -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -shared -fPIC \
+    -Wall -Wextra -Werror -I"$include" "${@:2}" -o "$scratch/fxtio/_native/$1$suffix"
+}
+build _kernels "$scratch"/fxtio/_native/*.c
+build _recorder "$scratch"/fxtio/_native/recorder/*.c
+
+cd "$scratch"
+# The interpreter itself is not built with the sanitizer, so its runtime is loaded first; its own leaks are not ours.
+# Of each allocation four frames are kept, and not thirty: finding them took a quarter of the time.  Of freed memory
+# 128 MB are kept from being used again: it is never used again before that, so a process grows until then.
+export LD_PRELOAD="$(gcc -print-file-name=libasan.so)"
+export ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4:quarantine_size_mb=128
+export UBSAN_OPTIONS=print_stacktrace=1
+export PYTHONPATH="$scratch" PYTHONSAFEPATH= PYTEST_ADDOPTS= FXTIO_TEST_INSTALLED= FXTIO_EXPECT_KERNELS=
+"$python" - <<'P'
+import os, subprocess, sys
+import fxtio._native as native
+from fxtio.tracer.backend import recorder
+here = os.getcwd() + os.sep
+assert native.IMPLEMENTATION == "c" and native.__file__.startswith(here), native.__file__
+assert recorder.__file__.startswith(here), recorder
+source = "from fxtio.tracer.backend import recorder; print(recorder.__file__, 'libasan' in open('/proc/self/maps').read())"
+child = subprocess.run([sys.executable, "-P", "-c", source], check=True, capture_output=True, text=True).stdout
+assert child == f"{recorder.__file__} True\n", child
+P
+
+run=("$python" -m pytest -q -p no:cacheprovider -n0 --hypothesis-seed=0)
+if [ "${2:-}" != recorder ]; then
+  "${run[@]}" "${kernels[@]}"
+fi
+
 # Python's own allocator would give the memory of an object that is gone to the next one, and nothing would be seen.
-PYTHONMALLOC=malloc "${run[@]}" "${left_out[@]/#/--deselect=}" tests/test_tracer_*.py
+PYTHONMALLOC=malloc "${run[@]}" "${left_out[@]/#/--deselect=}" "${recorder[@]}"

@@ -78,14 +78,15 @@ def module_name(package: Path, path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def sources(package: Path) -> Iterator[tuple[str, Path, ast.Module]]:
+def sources(package: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(package.rglob("*.py")):
-        yield module_name(package, path), path, parsed(path)
+        yield module_name(package, path), path
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes(), str(path))
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of the syntax tree of a file; several tests look at them."""
+    return tuple(ast.walk(ast.parse(path.read_bytes(), str(path))))
 
 
 def is_module(package: Path, name: str) -> bool:
@@ -141,9 +142,9 @@ def wrong_import(importer: str, target: str) -> str | None:
 
 def wrong_imports(package: Path) -> list[str]:
     problems = []
-    for importer, path, tree in sources(package):
+    for importer, path in sources(package):
         banned = NOT_IN.get(importer.partition(".")[0], frozenset())
-        for node in ast.walk(tree):
+        for node in nodes(path):
             for name in imported(package, path, node):
                 head, _, target = name.partition(".")
                 why = wrong_import(importer, target) if head == "fxtio" else None
@@ -154,10 +155,13 @@ def wrong_imports(package: Path) -> list[str]:
     return problems
 
 
-def type_checking_only(tree: ast.Module) -> set[ast.AST]:
+def type_checking_only(path: Path) -> set[ast.AST]:
     """Return the nodes of a module that only type checkers look at."""
     guarded = [
-        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        node
+        for node in nodes(path)
+        if isinstance(node, ast.If)
+        and any("TYPE_CHECKING" in (getattr(part, "id", ""), getattr(part, "attr", "")) for part in ast.walk(node.test))
     ]
     return {inner for node in guarded for statement in node.body for inner in ast.walk(statement)}
 
@@ -165,9 +169,9 @@ def type_checking_only(tree: ast.Module) -> set[ast.AST]:
 def circles(package: Path) -> list[str]:
     """Return groups of modules that import each other, within functions too; imports for type checkers do not count."""
     imports: dict[str, set[str]] = {}
-    for importer, path, tree in sources(package):
-        ignored = type_checking_only(tree)
-        names = (name for node in ast.walk(tree) if node not in ignored for name in imported(package, path, node))
+    for importer, path in sources(package):
+        ignored = type_checking_only(path)
+        names = (name for node in nodes(path) if node not in ignored for name in imported(package, path, node))
         imports[importer] = {name.partition(".")[2] for name in names if name.partition(".")[0] == "fxtio"}
     reached = {name: reachable(name, imports) for name in imports}
     groups = {
@@ -212,10 +216,10 @@ def knows_bits(operation: ast.operator, left: ast.AST, right: ast.AST) -> bool:
 def bits_outside_layouts(package: Path) -> list[str]:
     """Return the operations with bit numbers outside of layout modules."""
     problems = []
-    for name, path, tree in sources(package):
+    for name, path in sources(package):
         if name.startswith(("codec.", "_native.", "mono.stream.")) or path.name == "layout.py":
             continue
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if isinstance(node, ast.BinOp):
                 bad = knows_bits(node.op, node.left, node.right)
             elif isinstance(node, ast.AugAssign):
@@ -235,7 +239,7 @@ def too_long(root: Path) -> list[str]:
             problems.append(f"{path.relative_to(root)}: {lines} lines, {MAX_FILE_LINES} at most")
         if path.suffix != ".py":
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:

@@ -172,3 +172,19 @@ def test_the_hook_of_pre_commit(tmp_path: Path) -> None:
     traces = (clean(tmp_path / "a"), broken)
     children = [subprocess.run([*command, str(path)], capture_output=True, check=False) for path in traces]
     assert [child.returncode for child in children] == [0, 1]
+
+
+def test_what_the_sanitizers_leave_out_exists() -> None:
+    """Each name is that of a test or a module: CI runs these tests plainly, and a wrong name would leave out none."""
+    script = CHECKOUT / "tests" / "sanitize.sh"
+
+    def printed(what: str) -> list[str]:
+        return subprocess.run(["bash", str(script), what], check=True, capture_output=True, text=True).stdout.split()
+
+    modules = printed("modules")
+    assert len(modules) > 30
+    assert all((CHECKOUT / module).is_file() for module in modules)
+    for name in printed("left-out"):
+        module, _, test = name.partition("::")
+        assert module in modules
+        assert not test or f"def {test}(" in (CHECKOUT / module).read_text("utf-8")
