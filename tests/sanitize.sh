@@ -70,12 +70,13 @@ build() { # NAME SOURCE...
 }
 build _kernels "$scratch"/fxtio/_native/*.c
 build _recorder "$scratch"/fxtio/_native/recorder/*.c
+gcc -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -shared -fPIC tests/support/calm_fork.c -o "$scratch/calm_fork.so"
 
 cd "$scratch"
 # The interpreter itself is not built with the sanitizer, so its runtime is loaded first; its own leaks are not ours.
 # Of each allocation four frames are kept, and not thirty: finding them took a quarter of the time.  Of freed memory
 # 128 MB are kept from being used again: it is never used again before that, so a process grows until then.
-export LD_PRELOAD="$(gcc -print-file-name=libasan.so)"
+export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $scratch/calm_fork.so"
 export ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4:quarantine_size_mb=128
 export UBSAN_OPTIONS=print_stacktrace=1
 export PYTHONPATH="$scratch" PYTHONSAFEPATH= PYTEST_ADDOPTS= FXTIO_TEST_INSTALLED= FXTIO_EXPECT_KERNELS=

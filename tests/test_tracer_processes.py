@@ -17,7 +17,7 @@ from judges import perfetto
 from support.checkout import PACKAGE
 from support.limits import PATIENCE
 from support.tracer_check import Seen, check_trace
-from support.tracer_run import of_program
+from support.tracer_run import of_program, search_path
 
 pytestmark = pytest.mark.recorder
 
@@ -45,7 +45,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(START)  # an editable install has no fxtio.pth
     ignored = ("FXTIO", "FXTIO_OPTIONS", "FXTIO_PARENT")
-    return {name: value for name, value in os.environ.items() if name not in ignored} | {"PYTHONPATH": str(folder)}
+    others = {name: value for name, value in os.environ.items() if name not in ignored}
+    return others | {"PYTHONPATH": search_path(folder)}
 
 
 def run(tmp_path: Path, environment: dict[str, str], source: str, *arguments: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from fxtio._build import LINE
 from support.limits import PATIENCE
 from support.tracer_check import check_trace
-from support.tracer_run import fine
+from support.tracer_run import fine, search_path
 
 pytestmark = pytest.mark.recorder
 
@@ -74,7 +74,7 @@ def test_fxtio_pth_in_sub_interpreters(tmp_path: Path) -> None:
     (folder / "fxtio.pth").write_text(LINE, encoding="ascii")
     (folder / "sitecustomize.py").write_text(f"import site; site.addsitedir({str(folder)!r})\n", encoding="utf-8")
     program = f"{RUN}\nrun('pass')\nprint('done')\n"
-    environment = os.environ | {"FXTIO": str(tmp_path / "out.fxt"), "PYTHONPATH": str(folder)}
+    environment = os.environ | {"FXTIO": str(tmp_path / "out.fxt"), "PYTHONPATH": search_path(folder)}
     command = [sys.executable, "-P", "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import textwrap
 from functools import cache
@@ -60,6 +61,11 @@ def run_command(folder: Path, *arguments: str) -> Done:
     """Run `fxtio` with arguments, in a folder and in a process of its own."""
     program = "from fxtio.cli import main; sys.exit(main(sys.argv[1:]))"
     return Done(["fxtio", *arguments], *forker(COMMAND).run(program, *arguments, timeout=PATIENCE, folder=folder))
+
+
+def search_path(folder: Path) -> str:
+    """Return a value of PYTHONPATH with which modules are found in a folder first, and then where they are found here."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
 
 
 def of_program(text: str) -> list[str]:
