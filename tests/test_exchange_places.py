@@ -117,7 +117,7 @@ def test_otlp(trace: Path) -> None:
 
 def test_what_is_read_back_says_it(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = str(trace.with_name("app.py"))
-    for target in ("x.otlp.jsonl", "x.json"):
+    for target in ("x.otlp.jsonl", "x.json", "x.speedscope.json"):
         path, _ = written(trace, target)
         with fxtio.open_timeline(path) as timeline:
             rows = {row["name"]: row["place"] for row in top(timeline).table.rows()}
@@ -126,6 +126,44 @@ def test_what_is_read_back_says_it(trace: Path, capsys: pytest.CaptureFixture[st
         (line,) = [each for each in capsys.readouterr().out.splitlines() if "app.py:5" in each]
         assert "code." not in line
         assert "source." not in line
+
+
+def test_speedscope_frames_that_are_hostile(tmp_path: Path) -> None:
+    """Each frame says what it has; events without a frame say nothing."""
+    path = tmp_path / "x.speedscope.json"
+    frames = [
+        {"name": "whole", "file": "a.py", "line": 3, "col": 1},
+        {"name": "half", "file": "b.py"},
+        {"name": "line", "line": 2.0},
+        {"name": "none", "file": 7, "line": [1]},
+        {"name": "py-spy", "file": "", "line": 0},
+        {"name": "unused", "file": "c.py", "line": 1},
+    ]
+    events = [(kind, frame, at) for at in (0, 9) for frame in range(5) for kind in "OC"] + [("C", 5, 20), ("O", 9, 21)]
+    profiles = [
+        {
+            "type": "evented",
+            "name": f"t{number}",
+            "unit": "nanoseconds",
+            "startValue": 0,
+            "endValue": 30,
+            "events": [{"type": kind, "frame": frame, "at": at} for kind, frame, at in events],
+        }
+        for number in range(2)
+    ]
+    schema = "https://www.speedscope.app/file-format-schema.json"
+    path.write_text(json.dumps({"$schema": schema, "shared": {"frames": frames}, "profiles": profiles}))
+    with fxtio.open_timeline(path) as timeline:
+        assert {row["name"]: row["place"] for row in top(timeline).table.rows()} == {
+            "whole": "a.py:3", "half": None, "line": None, "none": None, "py-spy": None,
+        }  # fmt: skip
+        args = [(row["name"], row["event"]) for row in timeline.table("args").rows()]
+    assert args == [
+        ("source.file_name", 0),
+        ("source.line_number", 0),
+        ("source.file_name", 2),
+        ("source.line_number", 4),
+    ]
 
 
 @pytest.mark.full

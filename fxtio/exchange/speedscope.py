@@ -24,9 +24,11 @@ from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
+from fxtio.timeline.answers.places import FILE, LINE
 from fxtio.timeline.losses import plain
 from fxtio.timeline.nested import nested_events
 from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.schema import ArgumentKind
 from fxtio.timeline.stacks import Stacks
 
 Array = np.ndarray[Any, Any]
@@ -103,7 +105,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
         file = msgspec.json.decode(read_whole(source), type=_File)
     except _UNREADABLE as error:
         raise FormatError(f"{source.name} is not a whole file of speedscope JSON: {error}") from None
-    importer = _Importer(registry, file)
+    importer = _Importer(registry, file, tables)
     for number, raw in enumerate(file.profiles):
         try:
             profile: _Evented | _Sampled = msgspec.json.decode(raw, type=_Evented | _Sampled)
@@ -114,13 +116,15 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
 
 
 class _Importer:
-    def __init__(self, registry: Registry, file: _File) -> None:
+    def __init__(self, registry: Registry, file: _File, tables: Set[str]) -> None:
         self._registry = registry
+        self._says_places = "args" in tables
         self._stacks = Stacks(registry)
         self._frames = file.shared.frames
         self._names = np.array([*(registry.names.code(_text(frame, "name")) for frame in self._frames), -1], np.int32)
         self._numbers: list[int] | None = None
         self._known: dict[tuple[int, ...], int] = {}
+        self._placed: set[int] = set()  # the frames of which a slice says where they are
         self._events = 0
         registry.process(0, file.name)
 
@@ -129,9 +133,9 @@ class _Importer:
         thread = self._registry.thread(0, number + 1, profile.name or None)
         if isinstance(profile, _Sampled):
             return self._sampled(profile, thread)
-        return Part(self._evented(profile, self._registry.thread_track(0, number + 1)))
+        return self._evented(profile, self._registry.thread_track(0, number + 1))
 
-    def _evented(self, profile: _Evented, track: int) -> Steps:
+    def _evented(self, profile: _Evented, track: int) -> Part:
         events = profile.events
         steps = Steps.blank(len(events), self._events)
         self._events += len(events)
@@ -151,7 +155,26 @@ class _Importer:
         steps.ticks = in_order.view(np.uint64)
         if profile.unit not in _NS:
             self._lose(f"the unit {profile.unit!r} of events, which is shown as ns", 1)
-        return steps
+        return Part(steps, self._places(steps, frame) if self._says_places else {})
+
+    def _places(self, steps: Steps, frame: Array) -> dict[str, dict[str, Any]]:
+        """Return the table of arguments: the first slice of each frame has its file and its line."""
+        begins = np.flatnonzero(steps.step == SpanStep.BEGIN)
+        used, first = np.unique(frame[begins], return_index=True)
+        code, rows = self._registry.names.code, []
+        for number, event in zip(used.tolist(), steps.event[begins[first]].tolist(), strict=True):
+            if number in self._placed:
+                continue
+            self._placed.add(number)
+            file, line = _place(self._frames[number])
+            if file is not None:
+                rows.append((event, code(FILE), ArgumentKind.TEXT, 0, code(file)))
+            if line >= 0:
+                rows.append((event, code(LINE), ArgumentKind.INTEGER, line, -1))
+        if not rows:
+            return {}
+        columns = dict(zip(("event", "name", "type", "bits", "text"), zip(*rows, strict=True), strict=True))
+        return {"args": self._registry.columns("args", columns)}
 
     def _sampled(self, profile: _Sampled, thread: int) -> Part:
         count = min(len(profile.samples), len(profile.weights))
@@ -191,10 +214,8 @@ class _Importer:
         return number
 
     def _frame(self, frame: dict[str, Any]) -> int:
-        line = frame.get("line")
-        is_line = isinstance(line, int | float) and 0 < line < 1 << 31  # py-spy writes 0 and "" for none
-        number = int(line) if is_line else -1  # type: ignore[arg-type]
-        return self._stacks.frame(_text(frame, "name"), file=_text(frame, "file") or None, line=number)
+        file, line = _place(frame)
+        return self._stacks.frame(_text(frame, "name"), file=file, line=line)
 
     def _times(self, values: Sequence[float], factor: int) -> Array:
         """Return numbers in a unit of so many ns as ns, or as they are (int64)."""
@@ -225,6 +246,13 @@ class _Importer:
 def _text(frame: dict[str, Any], name: str) -> str | None:
     value = frame.get(name)
     return value if isinstance(value, str) else None
+
+
+def _place(frame: dict[str, Any]) -> tuple[str | None, int]:
+    """Return the file and the line of a frame, None and -1 where it has none: py-spy writes "" and 0 for that."""
+    line = frame.get("line")
+    is_line = isinstance(line, int | float) and 0 < line < 1 << 31
+    return _text(frame, "file") or None, int(line) if is_line else -1  # type: ignore[arg-type]
 
 
 def _unit(unit: str) -> str:
