@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.exchange.convert import convert, exporters
-from fxtio.table import GrowingTable, Table
-from fxtio.timeline import Timeline, sorting
+from fxtio.table import Categories, GrowingTable, Table
+from fxtio.timeline import Timeline, arguments, sorting
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
@@ -43,6 +43,23 @@ def steps_of(rows: list[tuple[int, ...]], registry: Registry) -> Steps:
     steps.end[:] += steps.time
     steps.name[:] = registry.names.code("name")
     return steps
+
+
+def test_of_several_arguments_of_a_name_the_last_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those without a name, and those of a name beyond the limit, belong to their own rows only."""
+    codes = [-1, 0, 3, 4]  # 4 stands for the names beyond the limit
+    monkeypatch.setattr("fxtio.timeline.arguments._NAME_CODES", arguments._NAME_CODES - arguments.MAX_NAMES + 4)
+    rows = [(event, code, value) for event in (10, 20, 30) for value in (1, 2) for code in codes]
+    taken = Arguments()
+    event, name, bits = (np.array(column) for column in zip(*rows, strict=True))
+    kind = np.full(len(rows), ArgumentKind.INTEGER)
+    names = [str(number) for number in range(5)]
+    columns = {"event": event, "name": Categories(name, names), "type": Categories(kind, []), "bits": bits}
+    taken.enter({"args": Table({**columns, "text": Categories(np.full(len(rows), -1), names)})})
+    found = taken.of(np.array([10, 20, 30]))
+    assert sorted(zip(found.row.tolist(), found.name.tolist(), found.bits.tolist(), strict=True)) == [
+        (row, code, 2) for row in range(3) for code in codes
+    ]
 
 
 def timeline_of(rows: list[tuple[int, ...]], cuts: list[int]) -> Timeline:

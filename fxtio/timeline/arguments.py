@@ -68,6 +68,9 @@ _CONVERTERS: dict[ArgumentKind, Any] = {
 }
 
 
+_NAME_CODES = MAX_NAMES + 2
+"""The greatest number of codes of names: -1 stands for none, `MAX_NAMES` for those beyond."""
+
 _OWNERS = ("slices", "opened", "instants", "flow_points", "counters")
 """The tables whose rows have arguments."""
 
@@ -169,7 +172,7 @@ def _last_of_each(rows: ArgumentRows) -> ArgumentRows:
     together = rows.row[1:] == rows.row[:-1]
     if not together.any():
         return rows
-    key = rows.row * MAX_NAMES + rows.name
+    key = rows.row * _NAME_CODES + rows.name
     order = np.argsort(key, kind="stable")
     is_last = np.ones(len(rows), bool)
     is_last[order[:-1]] = key[order[1:]] != key[order[:-1]]
