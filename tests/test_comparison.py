@@ -226,6 +226,22 @@ def test_diff(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> No
     assert main(["diff", before, after, "--"]) == 2
 
 
+def test_what_is_too_short_is_not_called_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = (str(tmp_path / name) for name in ("before.fxt", "after.fxt"))
+    Path(before).write_bytes(trace({"request": [1_000] * 60, "long": [10**6] * 60}))
+    Path(after).write_bytes(trace({"request": [9_000] * 60, "long": [10**6] * 60}))
+    assert main(["diff", before, after]) == 0
+    short = "1 too short: less than 1.00 ms per run (--floor +5% compares them as well)"
+    assert capsys.readouterr().out == f"1 same, {short}\n"
+    assert main(["diff", "--json", before, after]) == 0
+    assert json.loads(capsys.readouterr().out)["too_short"] == 1
+    assert main(["check", after, "--baseline", before]) == 0
+    short = "1 too short to fail: less than the time of their limit per run (--limit)"
+    assert capsys.readouterr().out == f"2 checked, 0 failed; {short}\n"
+    assert main(["diff", "--floor", "+5%", before, after]) == 1
+    assert capsys.readouterr().out.endswith("1 slower, 1 same\n")
+
+
 def test_check(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = map(str, runs)
     assert main(["check", before, "--baseline", before]) == 0

@@ -151,7 +151,9 @@ def _print(verdicts: list[Verdict], failed: list[Verdict]) -> None:
         print()
     for verdict in failed:
         print(f"FAILED {printable(verdict.name)} ({verdict.limit.text}): {printable(verdict.failure or '')}")
-    print(f"{len(verdicts):,} checked, {len(failed):,} failed")
+    short = sum(each.difference is not None and each.difference.is_too_short(each.limit.floor) for each in verdicts)
+    of_short = f"; {short:,} too short to fail: less than the time of their limit per run (--limit)" if short else ""
+    print(f"{len(verdicts):,} checked, {len(failed):,} failed{of_short}")
 
 
 def _properties(noun: str, side: Side) -> Iterator[tuple[str, str]]:

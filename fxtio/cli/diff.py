@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fxtio.cli.common import FINE, FOUND, SEPARATOR, UsageError, add_examples
 from fxtio.cli.compared import (
@@ -17,6 +19,10 @@ from fxtio.cli.compared import (
     side_of,
 )
 from fxtio.cli.seeing import suggest_open
+from fxtio.report import short_duration
+
+if TYPE_CHECKING:
+    from fxtio.timeline.comparison import Difference, Floor
 
 NAME = "diff"
 HELP = "Compare runs of a program: what got slower, faster, more or fewer, new or gone"
@@ -52,17 +58,30 @@ def run(options: Namespace) -> int:
     if options.json:
         rows = [difference_json(each) for each in (differences if options.all else changed)]
         facts = {"runs": [len(before.runs), len(after.runs)], "before": before.traces, "after": after.traces}
+        facts["too_short"] = sum(each.is_too_short(options.floor) for each in differences)
         print(json_of({**facts, "differences": rows}), end="")
     else:
         shown = differences if options.all else changed
         if shown:
             print_differences(shown)
             print()
-        counts = Counter(str(each.change) for each in differences)
-        print(", ".join(f"{number:,} {change}" for change, number in counts.items()) or "there are no slices")
+        print(_summary(differences, options.floor))
         for each in changed[:1]:
             suggest_open(sides[0 if each.change is Change.GONE else 1][0], each.name)
     return max(before.code, after.code, FOUND if changed else FINE)
+
+
+def _summary(differences: Sequence[Difference], floor: Floor) -> str:
+    """Return how many names changed in which way, and how many were too short to tell."""
+    if not differences:
+        return "there are no slices"
+    short = sum(each.is_too_short(floor) for each in differences)
+    counts = Counter(str(each.change) for each in differences if not each.is_too_short(floor))
+    parts = [f"{number:,} {change}" for change, number in counts.items()]
+    if short:
+        advice = f"--floor +{100 * floor.share:g}% compares them as well"
+        parts.append(f"{short:,} too short: less than {short_duration(floor.time)} per run ({advice})")
+    return ", ".join(parts)
 
 
 def _sides(files: list[str]) -> tuple[list[str], list[str]]:

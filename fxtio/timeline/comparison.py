@@ -106,6 +106,10 @@ class Difference:
         """The change of the time of a run (ns)."""
         return self.total[1] - self.total[0]
 
+    def is_too_short(self, floor: Floor) -> bool:
+        """Return whether nothing changed, and both sides take less than the time that a change must have."""
+        return self.change is Change.SAME and max(self.total) < floor.time
+
 
 class Run:
     """The durations of the slices of a run by name, joined to blocks; a consumer of `Timeline.fold`.
