@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import pty
 import random
@@ -15,22 +16,31 @@ import sys
 import termios
 import threading
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fxtio
+from fxtio._native.constants import SpanStep
 from fxtio.cli import main
 from fxtio.cli.common import REFUSED
 from fxtio.errors import FormatError
 from fxtio.fxt import timeline as room
 from fxtio.fxt.following import Follower, LiveTrace
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks, filler_header
+from fxtio.selection import Selection
+from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
+from fxtio.timeline.answers.top import Slices
+from fxtio.timeline.nesting import Nesting
+from fxtio.timeline.parts import Registry, Steps
 from support.attached import wait_for
 from support.costs import operations
 from support.in_process import run_fxtio
@@ -342,6 +352,52 @@ with fxtio.tracing(sys.argv[1]), fxtio.span("everything"):
             with fxtio.span(name):
                 time.sleep(0.002)
 """
+
+
+SLEEPING = QUIET.replace("0.002", "0.7")
+
+
+def test_the_shares_of_a_thread_that_sleeps(tmp_path: Path) -> None:
+    """A slice that is longer than the time between two lines has its share in each of them, and no more than all."""
+    output = tmp_path / "app.fxt"
+    process = subprocess.Popen([sys.executable, "-P", "-c", SLEEPING, str(output)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    live = command(output)
+    assert live.stdout is not None
+    lines = [live.stdout.readline() for _ in range(9)]
+    process.kill()
+    process.communicate()
+    live.communicate(timeout=60)
+    shares = [[float(share) for share in re.findall(r"([\d.]+)%", line)] for line in lines[1:]]
+    assert all(shares), lines
+    assert max(map(sum, shares)) < 150, lines
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=40),
+    st.lists(st.integers(0, 3), min_size=1, max_size=40),
+)
+def test_busy_times_add_up(actions: list[tuple[int, int, int]], waits: list[int]) -> None:
+    """At any moment, the self times of the slices of a thread are the time for which any of them was open."""
+    registry = Registry()
+    nesting, slices = Nesting(registry), Slices(registry, by="name", unit=None, selection=Selection(), subset=None)
+    track, time, open_names, expected = registry.thread_track(1, 2), 0, list[int](), Counter[str]()
+    for (action, name, passed), wait in zip(actions, itertools.cycle(waits)):
+        time += passed
+        if open_names:
+            expected[str(open_names[-1])] += passed
+        steps = Steps.blank(1)
+        steps.step[:], steps.track[:], steps.time[:] = SpanStep.BEGIN if action else SpanStep.END, track, time
+        steps.name[:] = registry.names.code(str(name))
+        if action:
+            open_names.append(name)
+        elif open_names:
+            open_names.pop()
+        slices.enter({key: Table(columns) for key, columns in nesting.enter(steps).items()})
+        until, table = slices.so_far(registry, time + wait)
+        so_far = expected + Counter({str(open_names[-1]): wait} if open_names else {})
+        assert (until, dict(zip(table["name"], table["busy"].tolist(), strict=True))) == (time + wait, so_far)
 
 
 def terminal(columns: int, lines: int) -> tuple[int, int]:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.exchange.convert import convert, exporters
-from fxtio.table import Categories, GrowingTable, Table
+from fxtio.table import Categories, Column, GrowingTable, Table
 from fxtio.timeline import Timeline, arguments, sorting
 from fxtio.timeline.arguments import Arguments
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import MAX_NAMES, Part, Registry, Steps
 from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
 
 pytestmark = pytest.mark.native
@@ -48,13 +48,18 @@ def steps_of(rows: list[tuple[int, ...]], registry: Registry) -> Steps:
 def test_of_several_arguments_of_a_name_the_last_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those without a name, and those of a name beyond the limit, belong to their own rows only."""
     codes = [-1, 0, 3, 4]  # 4 stands for the names beyond the limit
-    monkeypatch.setattr("fxtio.timeline.arguments._NAME_CODES", arguments._NAME_CODES - arguments.MAX_NAMES + 4)
+    monkeypatch.setattr("fxtio.timeline.arguments._NAME_CODES", arguments._NAME_CODES - MAX_NAMES + 4)
     rows = [(event, code, value) for event in (10, 20, 30) for value in (1, 2) for code in codes]
     taken = Arguments()
     event, name, bits = (np.array(column) for column in zip(*rows, strict=True))
     kind = np.full(len(rows), ArgumentKind.INTEGER)
     names = [str(number) for number in range(5)]
-    columns = {"event": event, "name": Categories(name, names), "type": Categories(kind, []), "bits": bits}
+    columns: dict[str, Column] = {
+        "event": event,
+        "name": Categories(name, names),
+        "type": Categories(kind, []),
+        "bits": bits,
+    }
     taken.enter({"args": Table({**columns, "text": Categories(np.full(len(rows), -1), names)})})
     found = taken.of(np.array([10, 20, 30]))
     assert sorted(zip(found.row.tolist(), found.name.tolist(), found.bits.tolist(), strict=True)) == [

@@ -107,7 +107,9 @@ class _View:
         self._slices: Slices
         self._registry: Registry
         self._before: dict[str, tuple[int, int]] = {}
-        self._shown_at = self._used = 0.0  # the first time, what was there before has been read as well
+        self._shown_until: int | None = None  # the first time, what was there before has been read as well
+        self._read_at = time.time_ns()  # what had happened by then has been read when it is shown
+        self._used = 0.0
         self._readings = 0
 
     def follow(self, parts: Any, done: Callable[[Answer], None]) -> None:
@@ -140,15 +142,18 @@ class _View:
         end = time.monotonic() + min(max(self._interval, used / SHARE), max(self._interval, _LONGEST_PAUSE_S))
         while (left := end - time.monotonic()) > 0 and not self._has_ended():
             time.sleep(min(left, _STEP_S))
+        self._read_at = time.time_ns()
         return False
 
     def _show(self) -> None:
-        now, before = time.monotonic(), self._shown_at
-        seconds = now - before if before else 0.0
-        self._shown_at = now
-        table = self._slices.so_far(self._registry)
+        wall_clock, before = self._registry.wall_clock, self._shown_until
+        read_until = 0 if wall_clock is None else self._read_at - wall_clock
+        # Shares are those of the time of the events, however late they are read.
+        until, table = self._slices.so_far(self._registry, max(read_until, before or 0))
+        self._shown_until = until
+        seconds = 0.0 if before is None else (until - before) / _NS
         totals = dict(
-            zip(table["name"], zip(table["calls"].tolist(), table["self"].tolist(), strict=True), strict=True)
+            zip(table["name"], zip(table["calls"].tolist(), table["busy"].tolist(), strict=True), strict=True)
         )
         changes = {name: _minus(values, self._before.get(name, (0, 0))) for name, values in totals.items()}
         self._before = totals

@@ -16,6 +16,7 @@ from fxtio._native.constants import SliceState, SpanStep
 from fxtio.table import MAX_TIME, Column, Table
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
 from fxtio.timeline.schema import number_types
+from fxtio.timeline.sums import add_by_group
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +39,7 @@ class Nesting:
     def __init__(self, registry: Registry, *, is_sorted: bool = False) -> None:
         self._registry = registry
         self._is_sorted = is_sorted
-        registry.open_slices = self.open_slices
+        registry.open_slices, registry.open_self_times = self.open_slices, self.open_self_times
         self._latest = np.empty(0, np.uint64)
         self._carried = Steps.blank(0)  # the slices on the stacks, the outer ones first
         self._progress: dict[str, Array] = {name: np.empty(0, dtype) for name, dtype in _PROGRESS}  # of the same
@@ -80,17 +81,12 @@ class Nesting:
         """
         rows, progress = self._carried, self._progress
         is_open = rows.step == SpanStep.BEGIN
-        end, inner, state = np.where(is_open, self.end, rows.end), progress["inner"].copy(), progress["state"].copy()
-        state[is_open] = SliceState.OPEN
-        for row in range(len(rows) - 1, -1, -1):
-            outer = int(progress["parent_row"][row])
-            if is_open[row] and outer >= 0:
-                inner[outer] += max(min(int(end[row]), int(end[outer])) - int(rows.time[row]), 0)
-        duration = end - rows.time
+        state = np.where(is_open, np.int8(SliceState.OPEN), progress["state"])
+        duration, own = self._times_until(self.end)
         slices = {
             **_begins(rows, progress["id"], progress["depth"], progress["parent"]),
             "duration": duration,
-            "self_time": np.maximum(duration - inner, 0),
+            "self_time": own,
             "state": state,
             "end_event": progress["closing"],
         }
@@ -111,6 +107,22 @@ class Nesting:
             "end_event": progress["closing"],
         }
         return Table({name: columns[name] for name in OPEN_COLUMNS}).take(order)
+
+    def open_self_times(self, until: int) -> tuple[int, Array]:
+        """Return the self times of the open slices so far, see `Registry.open_self_times`."""
+        until = max(until, self.end)
+        return until, self._times_until(until)[1][np.argsort(self._progress["id"], kind="stable")]
+
+    def _times_until(self, until: int) -> tuple[Array, Array]:
+        """Return durations and self times of the slices on stacks, as if those that are open ended at a time."""
+        rows, outer, inner = self._carried, self._progress["parent_row"], self._progress["inner"].copy()
+        is_open = rows.step == SpanStep.BEGIN
+        end = np.where(is_open, until, rows.end)
+        within = np.flatnonzero(is_open & (outer >= 0))
+        times = np.minimum(end[within], end[outer[within]]) - rows.time[within]
+        add_by_group(inner, outer[within], np.maximum(times, 0))
+        duration = end - rows.time
+        return duration, np.maximum(duration - inner, 0)
 
     def _ordered(self, steps: Steps) -> Steps:
         """Return the steps in the order of time on each track."""

@@ -119,6 +119,10 @@ def _no_slices() -> Table:
     return Table({name: columns[name] for name in OPEN_COLUMNS})
 
 
+def _no_self_times(until: int) -> tuple[int, Array]:
+    return until, np.empty(0, np.int64)
+
+
 class TrackInfo(NamedTuple):
     """A track, see `fxtio.timeline.schema.TRACKS`.
 
@@ -149,6 +153,8 @@ class Registry:
         losses: for each kind of content that the timeline cannot show, as a sentence, how often it occurs.
         open_slices: returns the slices that have begun, and come in a later batch of a fold since they have not ended,
             in the order of their ids: a table with `OPEN_COLUMNS`.
+        open_self_times: returns how much self time (ns) each of these has at a time, or at the latest time so far if
+            that is later; with the time.
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
         wall_clock: the nanoseconds since the Unix epoch at the time 0 of the timeline, None where the trace does not
             have them.  If they are at the beginning of a trace, they are known before its first rows are passed on.
@@ -162,6 +168,7 @@ class Registry:
         self.names = Names()
         self.losses: Counter[str] = Counter()
         self.open_slices: Callable[[], Table] = _no_slices
+        self.open_self_times: Callable[[int], tuple[int, Array]] = _no_self_times
         self._processes: dict[int, int] = {}
         self._process_names: list[int] = []
         self._pids: list[int] = []

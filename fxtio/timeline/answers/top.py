@@ -20,6 +20,7 @@ from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.answers.totals import Durations, Totals
 from fxtio.timeline.parts import Registry
+from fxtio.timeline.sums import add_by_group
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
@@ -189,14 +190,27 @@ class Slices:
             table = Table({**dict(table.items()), "place": Categories.of(texts)})
         return Answer("slices", table, error=self._durations.error)
 
-    def so_far(self, registry: Registry) -> Table:
-        """Return the groups of the slices that have ended: `name`, `calls`, `total`, `self`, `max`; in no order.
+    def so_far(self, registry: Registry, until: int) -> tuple[int, Table]:
+        """Return what happened up to a time, or up to the latest time that was read, if that is later.
 
         It costs little, however many slices there are: percentiles are left out.
+
+        Args:
+            registry: the registry of the reading.
+            until: the time (ns).
+
+        Returns:
+            The time, and the groups in no order: of slices that have ended `name`, `calls`, `total`, `self`, `max`; and
+            `busy`, the self time with that of open slices.
         """
-        groups = np.flatnonzero(self._totals["calls"])
+        until, own = registry.open_self_times(until)
+        group = self._groups.of(registry.open_slices())
+        self._totals.make_room(group)
+        busy = self._totals["self"].copy()
+        add_by_group(busy, group[group >= 0], own[group >= 0])
+        groups = np.flatnonzero(self._totals["calls"] + busy)
         columns = {name: self._totals[name][groups] for name in ("calls", "total", "self", "max")}
-        return Table({"name": _names(groups, self._labels(registry)), **columns})
+        return until, Table({"name": _names(groups, self._labels(registry)), **columns, "busy": busy[groups]})
 
     def _labels(self, registry: Registry) -> Callable[[int], str]:
         labels = Labels(registry.tables())

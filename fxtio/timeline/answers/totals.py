@@ -171,7 +171,7 @@ class Totals:
             at = np.searchsorted(slices["id"], open_slices["id"])
             waiting = [open_slices["track"], open_group, open_slices["start"], -1, 0]
             columns = [np.insert(column, at, value) for column, value in zip(columns, waiting, strict=True)]
-        self._make_room(group)
+        self.make_room(group)
         _native.tally(*columns, *(self._sums[name] for name in _COLUMNS))
 
     def add(self, group: Array, values: Mapping[str, Array]) -> None:
@@ -183,14 +183,15 @@ class Totals:
         """
         if not len(group):
             return
-        self._make_room(group)
+        self.make_room(group)
         for name, column in values.items():
             if name in ("min", "max"):
                 (np.minimum if name == "min" else np.maximum).at(self._sums[name], group, column)
                 continue
             add_by_group(self._sums[name], group, column)
 
-    def _make_room(self, group: Array) -> None:
+    def make_room(self, group: Array) -> None:
+        """Give each of these groups (int64) a row; -1 is none."""
         missing = int(group.max(initial=-1)) + 1 - len(self)
         if missing > 0:
             count = max(missing, len(self))
