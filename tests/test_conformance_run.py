@@ -28,7 +28,7 @@ from fxtio.conformance.verdict import KnownFailures
 from fxtio.errors import FxtioError
 from support.checkout import CHECKOUT
 from support.limits import PATIENCE
-from support.small_kit import RIGHT, add_case, make_harness, make_kit, right_harness
+from support.small_kit import RECORDS, RIGHT, TRACE, add_case, make_harness, make_kit, right_harness
 
 TESTEE = [sys.executable, "-m", "fxtio.conformance.testee"]
 WHOLE_KIT = CHECKOUT / "conformance"
@@ -109,6 +109,14 @@ def test_refusing_and_not_supporting(kit: Path, tmp_path: Path) -> None:
     assert "the testee refused the case, but the trace is valid" in details(result, "fxt/valid/two")
     assert details(result, "fxt/valid/magic") == "I do not know how"
     assert not result.successful
+
+
+def test_an_invalid_case_that_must_be_read_is_not_refused(kit: Path, tmp_path: Path) -> None:
+    name = "fxt/invalid/advice"
+    add_case(kit, name, TRACE, RECORDS, rules=["fxt.framing.truncated"], may_refuse=False)
+    result = run(kit, make_harness(tmp_path / "h.py", "sys.exit(1)"), patterns=[name])
+    assert verdicts(result) == {name: "fail"}
+    assert "a reader can read everything in spite of the broken rule" in details(result, name)
 
 
 def test_a_run_that_supports_nothing_is_no_success(kit: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def judge(case: Case, answer: Answer, target: Path, judges: Judges, limits: Limi
         Status.TIMEOUT: Verdict.TIMEOUT,
         Status.PROTOCOL_ERROR: Verdict.PROTOCOL_ERROR,
         Status.UNSUPPORTED: Verdict.UNSUPPORTED,
-        Status.REFUSED: Verdict.FAIL if case.is_valid else Verdict.REFUSED,
+        Status.REFUSED: Verdict.REFUSED if case.may_refuse else Verdict.FAIL,
     }
     verdict = verdicts.get(answer.status)
     details: tuple[str, ...] = (answer.reason,) if answer.reason else ()
@@ -74,11 +74,16 @@ def judge(case: Case, answer: Answer, target: Path, judges: Judges, limits: Limi
         else:
             verdict, details = (Verdict.FAIL if problems else Verdict.PASS), tuple(problems)
     elif verdict is Verdict.FAIL:
-        subject = "the trace is valid" if case.operation == READ else "the format can express the scenario"
-        details = (f"the testee refused the case, but {subject}", *details)
+        details = (f"the testee refused the case, but {_reason_not_to_refuse(case)}", *details)
     if verdict.is_failure and answer.output:
         details = (*details, "the harness printed:", *(f"  {line}" for line in answer.output))
     return Result(case.id, case.format, case.operation, verdict, details, answer.seconds, circles)
+
+
+def _reason_not_to_refuse(case: Case) -> str:
+    if case.operation != READ:
+        return "the format can express the scenario"
+    return "the trace is valid" if case.is_valid else "a reader can read everything in spite of the broken rule"
 
 
 def _check_size(target: Path, limit: int) -> None:

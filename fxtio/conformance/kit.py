@@ -42,7 +42,8 @@ class Case:
         tags: the features that the testee needs.
         rules: the ids of the rules that an invalid trace breaks.
         remarks: the ids of further rules, none of them required, that the trace cannot avoid to break.
-        is_valid: whether the trace is valid, so that a reader must read it; true for scenarios.
+        is_valid: whether the trace is valid; true for scenarios.
+        may_refuse: whether a reader may refuse the trace as a whole; false for scenarios.
         write: for scenarios, the canonical records to write.
         files: for scenarios, the only right bytes of some files of a directory, by name.
         bytes: for scenarios, the only right bytes, or None.
@@ -58,6 +59,7 @@ class Case:
     rules: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     is_valid: bool = True
+    may_refuse: bool = False
     write: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     bytes: bytes | None = None
@@ -186,6 +188,7 @@ def _cases(kit: Path) -> Iterator[Case]:
                 tuple(content.get("rules", ())),
                 tuple(content.get("remarks", ())),
                 content["verdict"] == "valid",
+                "refuse" in content["expect"],
             )
         except (KeyError, TypeError) as error:
             raise KitError(f"{path}: {error} is missing or wrong") from error

@@ -86,8 +86,9 @@ def add_case(
     tags: Any = (),
     rules: Any = (),
     remarks: Any = (),
+    may_refuse: bool = True,
 ) -> None:
-    """Write a case of a kit; it is invalid if it breaks rules."""
+    """Write a case of a kit; it is invalid if it breaks rules, and then readers may refuse it by default."""
     content: dict[str, Any] = {
         "id": name,
         "format": "fxt",
@@ -96,7 +97,7 @@ def add_case(
         "sections": ["Overview"],
         "verdict": "invalid" if rules else "valid",
         "tags": list(tags),
-        "expect": {"records": records, **({"refuse": "may"} if rules else {})},
+        "expect": {"records": records, **({"refuse": "may"} if rules and may_refuse else {})},
         **({"rules": list(rules)} if rules else {}),
         **({"remarks": list(remarks)} if remarks else {}),
     }

@@ -11,15 +11,12 @@ import msgspec
 
 from fxtio.conformance.canonical.values import parsed_text, shown_text
 from fxtio.coreprofiler import records as declared
-from fxtio.coreprofiler.layout import OsThread
+from fxtio.coreprofiler.layout import UNDEFINED, OsThread
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.writer import CoreProfilerWriter
 from fxtio.errors import EncodeError
 
 Json = dict[str, Any]
-
-UNDEFINED_IP = -1
-"""The value of an instruction pointer that stands as `?` in the log."""
 
 _SAME = {"thread": "thread_iid", "status": "status"}
 _NAMES: dict[type, dict[str, str]] = {
@@ -75,7 +72,7 @@ def _shown_fields(struct: msgspec.Struct) -> Json:
     for field in struct.__struct_fields__:
         value = getattr(struct, field)
         if field == "ip":
-            result |= {} if value is None else {"ip": None if value == UNDEFINED_IP else str(value)}
+            result |= {} if value is None else {"ip": None if value == UNDEFINED else str(value)}
         elif isinstance(value, OsThread):
             result["os_thread_id"] = str(value.number)
         elif field != "extra":
@@ -128,7 +125,7 @@ def _parsed_struct(cls: type[Any], value: Json) -> Any:
             items[field] = OsThread(int(value["os_thread_id"]))
         elif name in value:
             item = value[name]
-            items[field] = UNDEFINED_IP if field == "ip" and item is None else _parsed(item, hints[field])
+            items[field] = UNDEFINED if field == "ip" and item is None else _parsed(item, hints[field])
     return cls(**items)
 
 

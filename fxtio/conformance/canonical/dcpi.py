@@ -34,7 +34,8 @@ def records(trace: DcpiTrace) -> list[Json]:
 def _shown(record: Any) -> Json | None:
     """Return the canonical form of a record, or None for what has none."""
     if isinstance(record, Line):
-        return {"type": "line", "word": record.word, "value": shown_text(record.value)}
+        value = record.value.encode("ascii", "surrogateescape").decode("utf-8", "surrogateescape")
+        return {"type": "line", "word": record.word, "value": shown_text(value)}
     if isinstance(record, Chunk):
         return {"type": "chunk", "offset": str(record.text_offset), "counts": list(map(str, record.counts))}
     if isinstance(record, Footer):
@@ -64,7 +65,8 @@ def write(records: Sequence[Json], path: Path) -> None:
 def _parsed(record: Json) -> Record:
     """Return the record of a canonical form."""
     if record["type"] == "line":
-        return Line(record["word"], parsed_text(record["value"]))
+        value = parsed_text(record["value"]).encode("utf-8", "surrogateescape")
+        return Line(record["word"], value.decode("ascii", "surrogateescape"))
     if record["type"] == "chunk":
         return Chunk(int(record["offset"]), tuple(map(int, record["counts"])))
     if record["type"] == "footer":
