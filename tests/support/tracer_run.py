@@ -64,7 +64,7 @@ def run_command(folder: Path, *arguments: str) -> Done:
 
 
 def search_path(folder: Path) -> str:
-    """Return a value of PYTHONPATH with which modules are found in a folder first, and then where they are found here."""
+    """Return a value of PYTHONPATH: modules are found in a folder first, and then where they are found here."""
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
 
 
