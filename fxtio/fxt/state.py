@@ -602,6 +602,7 @@ class Reading:
         strings = definitions(self._string_definitions, String)
         threads = definitions(self._thread_definitions, ThreadRecord)
         clocks = definitions(self._clock_definitions, Initialization)
+        self._forget_clocks(batch, clocks)
         batch._string_slots = self._string_slots.enter(strings, batch.resets)
         batch._thread_slots = self._thread_slots.enter(threads, batch.resets)
         batch._clocks = self._clocks.enter(clocks, batch.resets)
@@ -731,11 +732,13 @@ class Reading:
                 valid.append(row)
                 codes.append(code)
         at = np.array(valid, np.int64)
-        definitions = self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
+        return self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
+
+    def _forget_clocks(self, batch: Batch, definitions: Definitions) -> None:
+        """Forget the last clock of each provider that is introduced once more, without a definition behind that."""
         for provider, reset in {index: row for row, index in batch.resets.items()}.items():  # the last of each
-            if not (at[definitions.provider == provider] > reset).any():
+            if not (definitions.row[definitions.provider == provider] > reset).any():
                 self.clock_of.pop(provider, None)
-        return definitions
 
     def _clock_code(self, clock: Clock, batch: Batch, row: int) -> int | None:
         """Return the code of the clock that a record defines, None if there are too many."""
