@@ -121,6 +121,19 @@ def test_the_memory_for_an_exact_large_record(order: Order) -> None:
     assert blob.payload == payload
 
 
+@pytest.mark.parametrize("second", [0, 1 << 32], ids=["a payload beyond the end", "no room for an argument"])
+def test_the_memory_for_a_large_record_that_cannot_be_decoded(second: int) -> None:
+    """The record and its bytes in `Opaque`; not a Python integer for each of its words."""
+    size = 2 * MIB
+    header = words(size << 4 | 15 | (0 if second else 1 << 40), second, *([] if second else [1 << 60]))
+    data = encoded(HEAD) + header + random.Random(1).randbytes(1 << 20) * 16
+    data = data[: len(encoded(HEAD)) + size * 8]
+    with memory((16 * 3 + 8) * MIB):
+        trace = FxtTrace(data)
+        assert [type(record).__name__ for record in trace][-1] == "Opaque"
+    assert rules(trace.findings)
+
+
 def test_a_truncated_large_record_allocates_only_the_bytes_present() -> None:
     """The record claims 200 MiB, but the stream ends after 5."""
     data = encoded(HEAD) + words((200 * MIB // 8) << 4 | 15) + bytes(5 * MIB)

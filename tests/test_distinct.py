@@ -1,4 +1,4 @@
-"""Distinct values are numbered in the order in which they come, whatever integers they are."""
+"""Distinct values are numbered in the order in which they come, and each has its rows, whatever integers they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxtio.codec.distinct import number_distinct
+from fxtio.codec.distinct import number_distinct, rows_of_each
 
 
 @pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", "<i4", "u1"])
@@ -24,3 +24,12 @@ def test_numbers_follow_the_order_of_first_use(dtype: str, rows: list[int], stri
 def test_negative_values_are_distinct_from_positive_ones() -> None:
     codes, first = number_distinct(np.array([-1, 1, -1], np.int32))
     assert (codes.tolist(), first.tolist()) == ([0, 1, 0], [0, 1])
+
+
+@pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", "<i4", "u1", "u2"])
+@given(values=st.lists(st.integers(0, 5)))
+def test_each_value_has_its_rows(dtype: str, values: list[int]) -> None:
+    groups = rows_of_each(np.array(values, dtype))
+    expected = {value: [row for row, each in enumerate(values) if each == value] for value in sorted({*values})}
+    assert {value: rows.tolist() for value, rows in groups} == expected
+    assert [value for value, _ in groups] == sorted(expected)

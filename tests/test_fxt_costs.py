@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ import pytest
 
 from fxtio.codec.columns import Block
 from fxtio.codec.generate import encode
-from fxtio.fxt import FxtTrace, explain, frames, report
+from fxtio.fxt import FxtTrace, explain, faults, frames, report
 from fxtio.fxt import records as rec
 from fxtio.fxt.records import Thread
+from fxtio.fxt.reference_columns import NO_DEFINITIONS, SlotTables
+from fxtio.fxt.state import Clock, times_of
 from fxtio.testing.strategies import encoded
 from support.costs import operations
 from support.fxt_bad import HEAD, MIB, instants, words
@@ -157,3 +159,69 @@ def test_the_records_that_are_decoded_in_search_of_good_ones_are_bounded() -> No
         patch.setattr(frames, "decode_exactly", decode)
         assert list(FxtTrace(data))
     assert 0 < sum(sizes) < 33 * (len(data) // 8)
+
+
+def test_threads_are_numbered_once_for_all_batches() -> None:
+    def cost(count: int) -> int:
+        data = encoded([*HEAD, *(rec.Log(5, Thread(1, at), "") for at in range(count))])
+        with in_batches(16):
+            return operations(lambda: FxtTrace(data).table("logs"))
+
+    cost(2)
+    assert cost(400) < 4.8 * cost(100)
+
+
+class Touched(np.ndarray[Any, Any]):
+    """An array that counts the elements on which ufuncs work.
+
+    Attributes:
+        count: the number.
+    """
+
+    count = 0
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        Touched.count += max(map(np.size, inputs))
+        return getattr(ufunc, method)(*map(np.asarray, inputs), **options)
+
+
+def test_times_of_many_clocks_are_looked_at_a_few_times_each() -> None:
+    count = 1000
+    clocks, codes = [Clock(1 + number) for number in range(count)], np.arange(count, dtype=np.uint16)
+    Touched.count = 0
+    times = times_of(clocks, codes.view(Touched), np.full(count, 7, np.uint64))
+    assert times.tolist() == [clock.ns(7) for clock in clocks]
+    assert Touched.count < 10 * count
+
+
+class Resets(dict[int, int]):
+    """Resets of providers that count how often they are gone through.
+
+    Attributes:
+        count: the number.
+    """
+
+    count = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.count += 1
+        return super().__iter__()
+
+
+def test_all_resets_of_a_batch_are_gone_through_once() -> None:
+    resets = Resets(enumerate(range(100)))
+    SlotTables().enter(NO_DEFINITIONS, resets)
+    assert resets.count == 1
+
+
+def test_of_records_that_cannot_be_decoded_only_some_are_examined() -> None:
+    """Counters whose names take the words of their arguments and ids, and of more than the greatest examined number."""
+    name = 0x8000 | 8 * 62
+    counter = words(name << 48 | 1 << 24 | 15 << 20 | 1 << 16 | 64 << 4 | 4, 5) + b"x" * 8 * 62
+
+    def cost(count: int) -> int:
+        trace = FxtTrace(encoded(HEAD) + counter * count)
+        return operations(lambda: list(trace))
+
+    examined = cost(faults.MAX_EXAMINED)
+    assert cost(4 * faults.MAX_EXAMINED) < 1.5 * examined

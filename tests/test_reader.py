@@ -125,6 +125,17 @@ def test_a_provider_introduced_late() -> None:
     assert not FxtTrace(trace).findings
 
 
+@pytest.mark.parametrize("records", [1, 2, 4, 5, 64])
+def test_the_clock_of_a_provider_that_is_introduced_again(records: int) -> None:
+    """It is none, however the trace is divided into batches, unless it is described again."""
+    first, second = rec.ProviderInfo(1, "first"), rec.ProviderInfo(2, "second")
+    clock, instant = rec.Initialization(5), rec.Instant(5, Thread(1, 2), "", "", ())
+    trace = [rec.Magic(), first, clock, second, clock, instant, first, instant, second, rec.Initialization(7), instant]
+    with in_batches(256, records):
+        info = FxtTrace(encoded(trace)).info
+    assert [provider.clock.ticks_per_second for provider in info.providers] == [1_000_000_000, 7]
+
+
 def test_providers_and_their_sections() -> None:
     """Sections seen before any provider info record keep their state when the first one comes."""
     records = [

@@ -414,6 +414,30 @@ def test_chunks_of_arbitrary_pages_cover_the_file(pages: list[str], seed: int) -
     assert {chunk.offset for chunk in found} >= starts
 
 
+def test_chunks_are_compared_page_by_page() -> None:
+    """A chunk without its last page, the whole chunk, and one of the same tick that differs on another page."""
+    header = EventWord.pattern("tag")[1] | RecordWord.fields["size"].put(2)
+    page = array("Q", [filler_header(1), header, 5, *[0] * (WORDS - 4), filler_header(2)])
+    last, other = page[:], page[:]
+    last[0] = other[0] = filler_header(WORDS)
+    other[3] = 7
+    chunks = [page + last * 2, page + last * 3, page + other + last]
+    data = bytes(PAGE) + b"".join(chunk.tobytes() for chunk in chunks)
+    longest = 0
+
+    def read(offset: int, target: memoryview) -> int:
+        nonlocal longest
+        if PAGE < offset < len(data):  # no search for chunks
+            longest = max(longest, len(target))
+        part = data[offset : offset + len(target)]
+        target[: len(part)] = part
+        return len(part)
+
+    found = [chunk.offset for chunk in in_order(Chunks(PAGE, PAGE), read)]
+    assert found == [4 * PAGE, 8 * PAGE]
+    assert longest == PAGE
+
+
 # ---- Merging.
 
 

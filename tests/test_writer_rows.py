@@ -229,6 +229,15 @@ def test_ticks_of_other_rates() -> None:
         written(lambda writer: writer.write_table("events", table))
 
 
+@pytest.mark.parametrize("column", ["time", "duration"])
+def test_a_time_whose_tick_has_more_than_64_bits(column: str) -> None:
+    rows: Columns = {**THREE, "type": "duration_complete", "ticks": 0, column: [0, 1 << 60, (1 << 63) - 1]}
+    rows |= {"ticks": None, "duration": 0} if column == "time" else {}
+    message = f"{column}: 9223372036854775807 ns does not fit in 64 bits, at 4,000,000,000 ticks per second"
+    with pytest.raises(EncodeError, match=message):
+        written(lambda writer: writer.write_table("events", rows), ticks_per_second=4_000_000_000)
+
+
 # ---- refusals
 
 COMPLETE: Columns = {**THREE, "type": "duration_complete"}

@@ -1,4 +1,4 @@
-"""Number distinct values, in a table whose hash nobody outside can foresee."""
+"""Distinct values of a column: a number for each, by a hash that nobody outside can foresee, and the rows of each."""
 
 from __future__ import annotations
 
@@ -26,3 +26,19 @@ def number_distinct(values: Array) -> tuple[Array, Array]:
     codes, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
     count = _native.distinct(np.ascontiguousarray(values, np.uint64), codes, first, _SEED)
     return codes, first[:count]
+
+
+def rows_of_each(values: Array) -> list[tuple[int, Array]]:
+    """Return the distinct values (ascending integers), each with the rows that hold it (int64, ascending).
+
+    The cost does not depend on how many distinct values there are.
+    """
+    if not len(values):
+        return []
+    if int(values.min()) == int(values.max()):
+        return [(int(values[0]), np.arange(len(values)))]
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    distinct = [int(values[order[0]]), *ordered[starts].tolist()]
+    return list(zip(distinct, np.split(order, starts), strict=True))

@@ -17,6 +17,7 @@ import numpy as np
 
 from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.generate import Order, encode_buffers
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import records as r
@@ -104,7 +105,7 @@ def _to_ticks(times: Array, clock: Clock, where: str) -> Array:
     """Convert nanoseconds to ticks (uint64).
 
     Raises:
-        EncodeError: no tick has one of these times.
+        EncodeError: no tick has one of these times, or it does not fit in 64 bits.
     """
     rate = clock.ticks_per_second
     if rate == NS_PER_SECOND:
@@ -113,6 +114,8 @@ def _to_ticks(times: Array, clock: Clock, where: str) -> Array:
     for tick, time in zip(ticks, times.tolist(), strict=True):
         if clock.ns(tick) != time:
             raise EncodeError(f"{time} ns is not the time of a tick, at {rate:,} ticks per second", where)
+        if tick > MAX_UINT64:
+            raise EncodeError(f"{time} ns does not fit in 64 bits, at {rate:,} ticks per second", where)
     return np.array(ticks, np.uint64)
 
 

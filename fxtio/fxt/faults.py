@@ -109,7 +109,7 @@ def refined(frame: Frame, cls: type[Record], rule: str, rows: Array, is_right: I
     return [(fault, np.array(numbers, np.int64)) for fault, numbers in by_fault.items()]
 
 
-def refusal(cls: type[Record], rule: str, message: str, words: Array, is_right: IsRight) -> Fault:
+def refusal(cls: type[Record], rule: str, message: str, words: Array, is_right: IsRight | None) -> Fault:
     """Return the fault of a record that cannot be decoded.
 
     Args:
@@ -117,7 +117,7 @@ def refusal(cls: type[Record], rule: str, message: str, words: Array, is_right: 
         rule: the rule that the decoder names.
         message: the decoder's message.
         words: the words of the record, as native integers.
-        is_right: returns whether the words of a record are right.
+        is_right: returns whether the words of a record are right; None to do without, which is quick.
     """
     if cls is r.Initialization and rule == "framing.record-short":
         return "clock.short", "an initialization record without the word of the rate"
@@ -143,13 +143,13 @@ def _fault(cls: type[Record], rule: str, words: Array, is_right: IsRight) -> Fau
     return _fault_of_size(cls, rule, words, is_right)
 
 
-def _fault_of_size(cls: type[Record], rule: str, words: Array, is_right: IsRight) -> Fault:
+def _fault_of_size(cls: type[Record], rule: str, words: Array, is_right: IsRight | None) -> Fault:
     """Return the fault of a record; `rule` is `arg.size`, `framing.record-long` or `event.scope`."""
     if cls is r.Magic:
         return "framing.magic-size", "a magic number record of more than one word"
     if cls in _PAYLOADS and rule == "framing.record-long":
         return "large.payload", "the payload is shorter than its record"
-    if len(words) > w.MAX_RECORD_WORDS or _COUNT not in cls.words[0].fields:
+    if is_right is None or len(words) > w.MAX_RECORD_WORDS or _COUNT not in cls.words[0].fields:
         return _BY_RULE[rule]
     field = cls.words[0].fields[_COUNT]
     count = int(field.get(int(words[0])))

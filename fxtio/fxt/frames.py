@@ -39,6 +39,9 @@ MAX_RECORD_BYTES = 1 << 28
 MAX_DECOMPRESSED_RECORD_BYTES = 1 << 30
 """The largest record in bytes that is read from a compressed trace, where few bytes may claim any amount of memory."""
 
+MAX_HEAD_WORDS = (MAX_ARGUMENTS + 3) * (MAX_RECORD_WORDS + 1)
+"""The payload of a large record begins, if it has one, before so many of its words."""
+
 UNKNOWN = -1
 """The kind of records of unknown types."""
 
@@ -50,7 +53,6 @@ _LOOKAHEAD = 2 * _CHAIN * (MAX_RECORD_WORDS + 1)  # words to have in the buffer 
 _MOST_DECODED = 32  # words that are decoded in search of good records, for each word that was read
 _WINDOW = 64  # words that are searched first
 _WORDS_AT_ONCE = 1 << 12  # words that are converted to Python integers at once
-_HEAD = (MAX_ARGUMENTS + 3) * (MAX_RECORD_WORDS + 1)  # no payload begins behind so many words of its record
 
 
 class OpaqueGap(Opaque, frozen=True):
@@ -300,8 +302,8 @@ class FrameReader:
         size = RECORDS.size_of(int(block.words[used]))
         offset = self._base + used * 8
         have = len(block.words) - used
-        if size * 8 > MAX_RECORD_BYTES and have < _HEAD and not self._ended:
-            return max(BATCH_WORDS, _HEAD)
+        if size * 8 > MAX_RECORD_BYTES and have < MAX_HEAD_WORDS and not self._ended:
+            return max(BATCH_WORDS, MAX_HEAD_WORDS)
         limit = self._max_record_bytes
         if size * 8 > MAX_RECORD_BYTES and not _is_large_blob(block, used, size):
             limit = MAX_RECORD_BYTES
@@ -461,7 +463,7 @@ def exact_records(frame: Frame) -> Iterator[Record | Opaque]:
             if kind < 0:
                 yield OpaqueGap(bytes(raw)) if kind == GAP else Opaque(bytes(raw))
             else:
-                yield _decode_large(block.words[at : min(stop, at + _HEAD)].tolist(), raw, order)
+                yield _decode_large(block.words[at : min(stop, at + MAX_HEAD_WORDS)].tolist(), raw, order)
             continue
         if stop > end:
             begin, end = at, max(stop, min(at + _WORDS_AT_ONCE, last))
@@ -512,7 +514,7 @@ def _is_large_blob(block: Block, at: int, size: int) -> bool:
     if kind < 0 or not issubclass(RECORDS.classes[kind], LargeBlob | LargeBlobNoMetadata):
         return False
     layout = layout_of(RECORDS.classes[kind])
-    words = block.words[at : at + _HEAD]
+    words = block.words[at : at + MAX_HEAD_WORDS]
     if len(words) < len(layout.words):
         return False
     header = {f"{field.name}_": field.get(int(words[number])) for number, field in layout.header_fields()}

@@ -18,6 +18,7 @@ import numpy as np
 
 from fxtio.codec.columns import Columns, Rows, StreamColumn, take_part
 from fxtio.codec.describe import Walk, emit_part, part_meaning, part_text, slot_meaning, word_value
+from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.encode_columns import Ragged, check_text, padded, put_part
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Layout
@@ -297,7 +298,7 @@ class SlotTables:
         if resets:
             definitions = self._with_resets(definitions, resets)
         last_row: dict[int, SlotValues] = {}
-        for provider, rows in _groups(definitions.provider):
+        for provider, rows in rows_of_each(definitions.provider):
             slot = definitions.slot[rows]
             self._tables[provider] = before.get(provider, self._initial).changed(slot, definitions.code[rows])
             last_row[provider] = SlotValues.of(slot, definitions.row[rows])
@@ -305,11 +306,11 @@ class SlotTables:
 
     def _with_resets(self, definitions: Definitions, resets: Mapping[int, int]) -> Definitions:
         """Return the definitions of a batch and, for every slot that a reset changes, one more at the reset."""
-        rows_of = dict(_groups(definitions.provider))
-        none = np.empty(0, np.int64)
+        rows_of = dict(rows_of_each(definitions.provider))
+        none, at_rows = np.empty(0, np.int64), np.fromiter(resets, np.int64)
         parts = [definitions]
-        for provider, numbers in _groups(np.fromiter(resets.values(), np.int64)):
-            at = np.sort(np.fromiter(resets, np.int64)[numbers])
+        for provider, numbers in rows_of_each(np.fromiter(resets.values(), np.int64)):
+            at = np.sort(at_rows[numbers])
             table = self._tables.get(provider, self._initial)
             old, code = table.items()
             old = old[code != self._initial.take(old)]
@@ -382,7 +383,7 @@ class SlotLookup:
         if isinstance(provider, int):
             return self._codes(provider, slot, row)
         codes = np.empty(len(slot), np.int32)
-        for index, rows in _groups(provider):
+        for index, rows in rows_of_each(provider):
             codes[rows] = self._codes(index, slot[rows], row[rows])
         return codes
 
@@ -406,14 +407,3 @@ class SlotLookup:
         in_batch = (index >= 0) & (slots[index] == slot)
         old = self.before.get(provider, self.initial).take(slot)
         return np.where(in_batch, self.definitions.code[own][order][index], old)
-
-
-def _groups(values: Array) -> list[tuple[int, Array]]:
-    """Return every distinct value with the rows that hold it, in order."""
-    if not len(values):
-        return []
-    if int(values.min()) == int(values.max()):
-        return [(int(values[0]), np.arange(len(values)))]
-    order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.diff(values[order], prepend=values[order[0]] - 1))
-    return [(int(values[rows[0]]), rows) for rows in np.split(order, starts[1:])]

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from fxtio.codec.columns import Columns
+from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.parts import Display, Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.enums import ProviderEventId
@@ -182,8 +183,8 @@ class SlotUse:
         """Count definitions; `providers` are the indices of the providers whose slots they define."""
         slots, providers = slots[slots > 0], providers[slots > 0]
         self.defined += len(slots)
-        for provider in np.unique(providers).tolist():
-            own = slots[providers == provider]
+        for provider, rows in rows_of_each(providers):
+            own = slots[rows]
             is_defined = self._is_defined.get(provider, np.zeros(0, bool))
             if int(own.max()) >= len(is_defined):
                 is_defined = np.pad(is_defined, (0, int(own.max()) + 1 - len(is_defined)))

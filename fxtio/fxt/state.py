@@ -28,7 +28,7 @@ from fxtio.codec.columns import (
     members_of,
     tick_places,
 )
-from fxtio.codec.distinct import number_distinct
+from fxtio.codec.distinct import number_distinct, rows_of_each
 from fxtio.codec.generate import decode
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
@@ -36,7 +36,7 @@ from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.fxt import faults
 from fxtio.fxt.enums import ArgumentType, Scope
-from fxtio.fxt.frames import UNKNOWN, Frame, decode_exactly
+from fxtio.fxt.frames import MAX_HEAD_WORDS, UNKNOWN, Frame, decode_exactly
 from fxtio.fxt.records import (
     ARGUMENTS,
     KINDS,
@@ -150,14 +150,11 @@ def first_wall_clock(clocks: Iterable[Clock]) -> int | None:
 
 def times_of(clocks: Sequence[Clock], codes: Array, ticks: Array) -> Array:
     """Convert ticks (uint64) to nanoseconds (int64), each by the clock with the given code (index into `clocks`)."""
-    if not len(codes):
-        return np.empty(0, np.int64)
-    if int(codes.min()) == int(codes.max()):
+    if len(codes) and int(codes.min()) == int(codes.max()):
         return clocks[int(codes[0])].to_ns(ticks)
     times = np.empty(len(ticks), np.int64)
-    for code in np.unique(codes).tolist():
-        of_clock = codes == code
-        times[of_clock] = clocks[code].to_ns(ticks[of_clock])
+    for code, rows in rows_of_each(codes):
+        times[rows] = clocks[code].to_ns(ticks[rows])
     return times
 
 
@@ -175,7 +172,7 @@ class Threads:
         self.values: list[Thread] = []
         self._codes: dict[Thread, int] = {}
         self._objects: Array = np.empty(0, object)
-        self._koids: Array = np.empty((0, 2), np.uint64)
+        self._koids: Array = np.zeros((1, 2), np.uint64)
 
     def code(self, thread: Thread) -> int:
         """Return the code of a thread, a new one if the thread is new."""
@@ -214,10 +211,10 @@ class Threads:
 
     def koids(self) -> Array:
         """Return process and thread koids by code (uint64, shape (threads + 1, 2)); the last row, zeros, is for -1."""
-        if len(self._koids) != len(self.values) + 1:
-            self._koids = np.zeros((len(self.values) + 1, 2), np.uint64)
-            for code in range(len(self.values)):
-                self._koids[code] = self.values[code].process, self.values[code].thread or 0
+        have = len(self._koids) - 1
+        if have < len(self.values):
+            new = [(thread.process, thread.thread or 0) for thread in self.values[have:]]
+            self._koids = np.concatenate([self._koids[:have], np.array([*new, (0, 0)], np.uint64)])
         return self._koids
 
 
@@ -513,19 +510,15 @@ class Batch:
     def _report_bad(self, row: int) -> None:
         """Decode one bad record for the message that says what is wrong with it."""
         at, size = int(self.frame.at[row]), int(self.frame.size[row])
-        words = self.frame.block.words[at : at + size].tolist()
+        native, data = self.frame.block.words[at : at + size], self.frame.block.data[at * 8 : (at + size) * 8]
         try:
-            decode(RECORDS, words, self.frame.raw(row), 0, size, [])
+            decode(RECORDS, native[:MAX_HEAD_WORDS].tolist(), data, 0, size, [])
         except DecodeError as error:
-            cls, native = RECORDS.classes[int(self.frame.kind[row])], self.frame.block.words[at : at + size]
             self._refusals += 1
-            is_right = self._is_right if self._refusals <= faults.MAX_EXAMINED else _never
+            is_right = self._is_right if self._refusals <= faults.MAX_EXAMINED else None
+            cls = RECORDS.classes[int(self.frame.kind[row])]
             rule, message = faults.refusal(cls, error.rule, error.message, native, is_right)
             self.reading.findings.add(rule, self.frame.offset(row), message)
-
-
-def _never(_: Array) -> bool:
-    return False
 
 
 def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) -> list[Oddity]:
@@ -609,6 +602,7 @@ class Reading:
         strings = definitions(self._string_definitions, String)
         threads = definitions(self._thread_definitions, ThreadRecord)
         clocks = definitions(self._clock_definitions, Initialization)
+        self._forget_clocks(batch, clocks)
         batch._string_slots = self._string_slots.enter(strings, batch.resets)
         batch._thread_slots = self._thread_slots.enter(threads, batch.resets)
         batch._clocks = self._clocks.enter(clocks, batch.resets)
@@ -738,11 +732,13 @@ class Reading:
                 valid.append(row)
                 codes.append(code)
         at = np.array(valid, np.int64)
-        definitions = self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
+        return self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
+
+    def _forget_clocks(self, batch: Batch, definitions: Definitions) -> None:
+        """Forget the last clock of each provider that is introduced once more, without a definition behind that."""
         for provider, reset in {index: row for row, index in batch.resets.items()}.items():  # the last of each
-            if not (at[definitions.provider == provider] > reset).any():
+            if not (definitions.row[definitions.provider == provider] > reset).any():
                 self.clock_of.pop(provider, None)
-        return definitions
 
     def _clock_code(self, clock: Clock, batch: Batch, row: int) -> int | None:
         """Return the code of the clock that a record defines, None if there are too many."""

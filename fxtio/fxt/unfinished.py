@@ -215,10 +215,13 @@ def _are_copies(first: Chunk, second: Chunk, chunks: Chunks, read: Read) -> bool
     if first.tick != second.tick or first.tick == _LATEST:
         return False
     size = min(first.size, second.size)
-    data = []
-    for chunk in (first, second):
-        buffer = bytearray(size)
-        del buffer[read(chunk.offset, memoryview(buffer)) :]
-        data.append(buffer)
-    places = [chunks.records_of(begin) for begin in range(0, size, chunks.page)]
-    return all(data[0][place.start : place.stop] == data[1][place.start : place.stop] for place in places)
+    for begin in range(0, size, chunks.page):
+        pages = []
+        for chunk in (first, second):
+            page = bytearray(min(chunks.page, size - begin))
+            del page[read(chunk.offset + begin, memoryview(page)) :]
+            pages.append(page)
+        place = chunks.records_of(0)
+        if pages[0][place.start : place.stop] != pages[1][place.start : place.stop]:
+            return False
+    return True

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.distinct import rows_of_each
 from fxtio.errors import shown
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
@@ -205,10 +206,10 @@ class Archive:
         self._note_clocks(view)
         if not any(self._wrong_from):
             return
-        for code in np.unique(clocks).tolist():
+        for code, mine in rows_of_each(clocks):
             limit = self._wrong_from[code]
             if limit is not None:
-                wrong = rows[(clocks == code) & (ticks >= np.uint64(limit))]
+                wrong = rows[mine[ticks[mine] >= np.uint64(limit)]]
                 rate = view.batch.reading.clocks[code].ticks_per_second
                 message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 100 ns"
                 if len(wrong):
@@ -223,8 +224,7 @@ class Archive:
         if isinstance(provider, int):
             self._note_times_of(view, provider, rows, ticks)
             return
-        for index in np.flatnonzero(np.bincount(provider)).tolist():
-            mine = provider == index
+        for index, mine in rows_of_each(provider):
             self._note_times_of(view, index, rows[mine], ticks[mine])
 
     def _note_times_of(self, view: View, index: int, rows: Array, ticks: Array) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
@@ -242,15 +243,9 @@ def _text_of(text: str, numbers: Array, index: int) -> str:
     return text.format(numbers[index])
 
 
-def _by_provider(provider: int | Array) -> Iterator[tuple[int, Array | slice]]:
-    """Yield each provider of some rows with its rows, in ascending order."""
-    if isinstance(provider, int):
-        yield provider, slice(None)
-        return
-    order = np.argsort(provider, kind="stable")
-    numbers = provider[order]
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    yield from zip(numbers[starts].tolist(), np.split(order, starts[1:]), strict=True)
+def _by_provider(provider: int | Array) -> Sequence[tuple[int, Array | slice]]:
+    """Return each provider of some rows with its rows, in ascending order."""
+    return [(provider, slice(None))] if isinstance(provider, int) else rows_of_each(provider)
 
 
 def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, row: Array) -> Array:
