@@ -128,11 +128,29 @@ def test_a_profile_is_no_listing() -> None:
 
 
 def test_the_lines_of_a_listing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dcpicat, "MAX_LINES", 10)
     data = LISTING.replace(b"event 10", b"word value\n" * 9 + b"event 10")
+    monkeypatch.setattr(dcpicat, "MAX_HEADER", data.index(b"event 10") - 11)
     findings = checked(data)
-    assert findings.counts["dcpi.listing.line"] == 7  # five words and two events do not fit
-    assert len(dcpicat.read(data).lines) == 10
+    assert findings.counts["dcpi.listing.line"] == 3  # a word and two events do not fit
+    assert len(dcpicat.read(data).lines) == len(dcpicat.read(LISTING).lines) + 8
+
+
+@pytest.mark.parametrize("size", [dcpicat._MAX_LINE + 1, dcpicat._READ, 2 * dcpicat._READ])
+@pytest.mark.parametrize("before", [0, dcpicat._READ - len(LISTING)])
+def test_a_line_that_is_too_long_is_one_fault(size: int, before: int) -> None:
+    blanks = b"\n" * before
+    data = LISTING + blanks + b"z" * size + b"0x120000010 1 1\n0x120000010 0 0\n"
+    begin = len(LISTING) + before
+    assert places(checked(data)) == [
+        ("listing.line", begin),
+        ("listing.zero-row", begin + size + len(b"0x120000010 1 1\n")),
+    ]
+
+
+def test_blanks_within_a_value_cost_no_more_than_their_number() -> None:
+    line = b"name x" + b" " * 60_000 + b"y"
+    assert dcpicat._word_and_value(line) == ("name", line[5:].decode())
+    assert dcpicat._word_and_value(b" \tlabel \t") == ("label", "")
 
 
 def test_a_strict_check_raises() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.layout import KEYWORDS, MAX_COUNT, STEP, WORD_TYPE
 from fxtio.dcpi.records import Footer, Line
-from fxtio.dcpi.state import MAX_ADDRESS, MAX_DIGITS, MAX_NUMBER, Header, parse_time
+from fxtio.dcpi.state import MAX_ADDRESS, Header, parse_decimal, parse_time
 from fxtio.finding import Findings
 
 Array = np.ndarray[Any, Any]
@@ -71,16 +71,13 @@ def _check_line(line: Line, value: str, offset: int, findings: Findings) -> None
         findings.add("header.value", offset, f"`epoch` is {shown!r}, which is not a date")
     elif keyword.name in ("period", "tsize", "tstart") and _is_too_large(line.word, value):
         findings.add("header.value", offset, f"`{line.word}` is {shown!r}, which does not fit 64 bits")
-    elif keyword.name == "period" and int(value) == 0:
+    elif keyword.name == "period" and parse_decimal(value) == 0:
         findings.add("header.zero-period", offset, "the period is 0")
 
 
 def _is_too_large(word: str, value: str) -> bool:
-    """Return whether a number of any length is beyond the limits; long ones are not converted."""
-    if word == "tstart":
-        return int(value, 16) > MAX_ADDRESS
-    digits = value.lstrip("0")
-    return len(digits) > MAX_DIGITS or int(digits or "0") > MAX_NUMBER
+    """Return whether a number of any length is beyond the limits."""
+    return int(value, 16) > MAX_ADDRESS if word == "tstart" else parse_decimal(value) is None
 
 
 class BodyRules:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.dcpi.frames import MAX_HEADER
 from fxtio.dcpi.layout import MAX_COUNT, STEP
 from fxtio.dcpi.reader import DcpiTrace
 from fxtio.dcpi.records import Line, Terminator, decode_line
@@ -26,16 +27,13 @@ from fxtio.table import Array, Table
 FULL_DUTY = 10_000
 """The duty cycle of an event that was counted all the time."""
 
-MAX_LINES = 1 << 14
-"""The most lines of words and values that are read."""
-
 WORDS = ("name", "image", "label", "path", "epoch", "platform", "text_start", "text_size")
 """The words of the lines before the events, in the order in which `dcpicat` printed them."""
 
 _OPTIONAL = ("label", "path")
 _HEXADECIMAL = re.compile(r"(?:0x)?[0-9A-Fa-f]{1,16}")
 _ROW = re.compile(rb"[ \t]*0x([0-9A-Fa-f]{1,16})((?:[ \t]+[0-9]{1,18})+)[ \t]*")
-_LINE = re.compile(r"[ \t]*([^ \t]+)[ \t]+(.*?)[ \t]*")
+_LINE = re.compile(r"([^ \t]+)[ \t]+(.*)")
 _EVENT = re.compile(r"([0-9]{1,18})[ \t]+(\S+):([0-9]{1,18}):([0-9]{1,18})")
 _READ = 1 << 20
 _MAX_LINE = 1 << 16
@@ -125,8 +123,8 @@ def looks_like_listing(head: bytes) -> bool:
         raw = line.removesuffix(b"\r")
         if isinstance(decode_line(raw + b"\n"), Terminator):
             return False
-        match = _LINE.fullmatch(raw.decode("ascii", "surrogateescape"))
-        if _ROW.fullmatch(raw) or (match and match[1] == "event" and _EVENT.fullmatch(match[2])):
+        word, value = _word_and_value(raw) or ("", "")
+        if _ROW.fullmatch(raw) or (word == "event" and _EVENT.fullmatch(value)):
             return True
     return False
 
@@ -192,45 +190,52 @@ def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, int, list[int
     for number, (event, offset) in enumerate(zip(listing.events, listing.offsets, strict=True)):
         total = totals[number] if totals else 0
         if event.total != total:
-            message = f"the counts of {event.name} add up to {total:,}, its line says {event.total:,}"
+            message = f"the counts of {event.name[:40]} add up to {total:,}, its line says {event.total:,}"
             listing.findings.add("listing.total", offset, message)
 
 
 def _lines(source: Source, findings: Findings) -> Iterator[tuple[int, bytes]]:
-    """Yield lines without their ends, with their byte offsets; of a line that is too long only the beginning."""
+    """Yield lines without their ends, with their byte offsets; those that are too long are findings."""
     rest, at = b"", 0
-    while True:
+    skipped = 0  # so many bytes of the line at `at` came before `rest`
+    count = _READ
+    while count == _READ:
         buffer = bytearray(_READ)
         count = source.readinto(memoryview(buffer))
         *lines, rest = (rest + buffer[:count]).split(b"\n")
-        for line in lines:
-            yield at, bytes(line.removesuffix(b"\r"))
-            at += len(line) + 1
-        if count < _READ:
-            break
+        for line in lines if count == _READ else [*lines, rest]:
+            size = skipped + len(line)
+            if size > _MAX_LINE:
+                findings.add("listing.line", at, f"a line of more than {_MAX_LINE:,} bytes")
+            else:
+                yield at, bytes(line.removesuffix(b"\r"))
+            at, skipped = at + size + 1, 0
         if len(rest) > _MAX_LINE:
-            findings.add("listing.line", at, f"a line of more than {_MAX_LINE:,} bytes")
-            at, rest = at + len(rest), b""
-    if rest:
-        yield at, bytes(rest)
+            rest, skipped = b"", skipped + len(rest)
+
+
+def _word_and_value(raw: bytes) -> tuple[str, str] | None:
+    """Return the word and the value of a line; None if it has another form."""
+    match = _LINE.fullmatch(raw.decode("ascii", "surrogateescape").lstrip(" \t"))
+    return None if match is None else (match[1], match[2].rstrip(" \t"))
 
 
 def _header(listing: Listing, offset: int, raw: bytes, *, in_rows: bool) -> None:
-    text = raw.decode("ascii", "surrogateescape")
-    match = _LINE.fullmatch(text)
-    if not text.strip():
+    if not raw.strip():
         return
-    if match is None or in_rows:
-        listing.findings.add("listing.line", offset, f"neither a row nor a word with a value: {text[:40]!r}")
-    elif len(listing.lines) + len(listing.events) >= MAX_LINES:
-        listing.findings.add("listing.line", offset, f"more than {MAX_LINES:,} lines before the rows")
-    elif match[1] != "event":
-        listing.lines.append(Line(match[1], match[2]))
-    elif event := _EVENT.fullmatch(match[2]):
+    word, value = _word_and_value(raw) or ("", "")
+    if not word or in_rows:
+        shown = raw[:40].decode("ascii", "surrogateescape")
+        listing.findings.add("listing.line", offset, f"neither a row nor a word with a value: {shown!r}")
+    elif offset + len(raw) > MAX_HEADER:
+        listing.findings.add("listing.line", offset, f"more than {MAX_HEADER:,} bytes before the rows")
+    elif word != "event":
+        listing.lines.append(Line(word, value))
+    elif event := _EVENT.fullmatch(value):
         listing.offsets.append(offset)
         listing.events.append(Event(int(event[1]), event[2], int(event[3]), int(event[4])))
     else:
-        listing.findings.add("listing.line", offset, f"not an event: {match[2][:40]!r}")
+        listing.findings.add("listing.line", offset, f"not an event: {value[:40]!r}")
 
 
 def of_profile(trace: DcpiTrace) -> Listing:

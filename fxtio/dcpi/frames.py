@@ -36,10 +36,8 @@ _LINES_AT_ONCE = 4096  # bytes
 def looks_like_header(head: bytes) -> bool:
     """Return whether a file that begins with these bytes is a profile: its first lines are header lines."""
     score = 0
-    for raw in head.splitlines(keepends=True):
-        if not raw.endswith(b"\n"):
-            break
-        line = decode_line(_without_return(raw))
+    for raw in head.split(b"\n")[:-1]:
+        line = decode_line(raw.removesuffix(b"\r") + b"\n")
         if isinstance(line, Terminator):
             return score > 0
         if isinstance(line, Opaque):
@@ -50,11 +48,6 @@ def looks_like_header(head: bytes) -> bool:
                 return False
             score += _PLAUSIBLE if line.word == "version" else 1
     return score >= _PLAUSIBLE
-
-
-def _without_return(raw: bytes) -> bytes:
-    """Return a line that ends with CRLF as one that ends with LF; others as they are."""
-    return raw.removesuffix(b"\r\n") + b"\n" if raw.endswith(b"\r\n") else raw
 
 
 @dataclass(slots=True)
@@ -186,7 +179,7 @@ class Framer:
                 raw = self._take(end)
                 line = decode_line(raw)
                 all_return = all_return and raw.endswith(b"\r\n")
-                if all_return and isinstance(decode_line(_without_return(raw)), Terminator):
+                if all_return and isinstance(decode_line(raw[:-2] + b"\n"), Terminator):
                     self.has_returns = True
                     message = "all lines of the header end with CRLF: a transfer as text has changed the numbers, too"
                     self._findings.add("header.text-transfer", begin, message)

@@ -1,7 +1,7 @@
 """The layout of a profile: the keywords of the header with the syntax of their values, chunks and footer of the body.
 
-Checks, decoding, encoding and descriptions are derived from it.  `CHUNK` and `FOOTER` are construct declarations, for
-single records; the numpy types of the same fields are derived from them.
+Checks, decoding, encoding and descriptions are derived from it.  `CHUNK_HEAD` and `FOOTER` are construct declarations,
+for single records; the numpy types of the same fields are derived from them.
 
 spec: DCPI profile format; notes on `version` and `tstart` come from the NT edition of the same page.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from construct import Array, FormatField, Int32ul, Rebuild, Struct, len_, this
+from construct import FormatField, Int32ul, Struct
 
 TERMINATOR = "samples"
 """The word of the header's last line."""
@@ -87,14 +87,7 @@ KEYWORDS: dict[str, Keyword] = {
 """The known words, in the order in which the writer puts them.  spec: required, optional"""
 
 CHUNK_HEAD = Struct("offset" / Int32ul, "number" / Int32ul)
-"""The beginning of a chunk: bytes from the beginning of the text, and the number of counts that follow."""
-
-CHUNK = Struct(
-    "offset" / Int32ul,
-    "number" / Rebuild(Int32ul, len_(this.counts)),
-    "counts" / Array(this.number, Int32ul),
-)
-"""The samples at consecutive addresses.  spec: chunk"""
+"""The beginning of a chunk: bytes from the beginning of the text, and the number of counts that follow.  spec: chunk"""
 
 FOOTER = Struct("total_offsets" / Int32ul, "total_samples" / Int32ul)
 """The number of addresses with samples, and the number of samples.  spec: footer"""

@@ -1,7 +1,8 @@
 """The records of a profile: header lines, the line that ends the header, chunks and the footer; their codec.
 
-`encode` converts a record to bytes and refuses what the format cannot express.  `decode_line`, `decode_chunk` and
-`decode_footer` convert bytes to records.  What would not be written back the same is `Opaque`.
+`encode` converts a record to bytes and refuses what the format cannot express.  `decode_line` and `decode_footer`
+convert bytes to records; `reader` makes those of chunks from columns.  What would not be written back the same is
+`Opaque`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from fxtio.codec.integers import checked_integer
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.layout import CHUNK, CHUNK_HEAD, FOOTER, KEYWORDS, MAX_COUNT, REST, TERMINATOR, WORD_TYPE
+from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, MAX_COUNT, REST, TERMINATOR, WORD_TYPE
 from fxtio.errors import EncodeError
 
 MAX_COUNTS = 1 << 16
@@ -196,16 +197,6 @@ def decode_line(raw: bytes) -> Line | Terminator | Opaque:
     if match := _END.fullmatch(text):
         return Terminator(match[1])
     return Opaque(raw)
-
-
-def decode_chunk(raw: bytes) -> Chunk:
-    """Decode a whole chunk.
-
-    Raises:
-        construct.ConstructError: it has fewer counts than its head says.
-    """
-    values = CHUNK.parse(raw)
-    return Chunk(values.offset, tuple(values.counts))
 
 
 def decode_footer(raw: bytes) -> Footer:

@@ -15,8 +15,7 @@ MAX_ADDRESS = MAX_UINT64
 MAX_NUMBER = MAX_INT64
 """The largest decimal number that is used; larger ones are faults."""
 
-MAX_DIGITS = 19
-"""The most decimal digits of `MAX_NUMBER`; longer numbers are not converted."""
+_MAX_DIGITS = 19  # decimal digits of `MAX_NUMBER`; longer numbers are not converted
 
 _PIVOT = 69  # two digits of a year from here on are of the 20th century, as in POSIX
 
@@ -57,9 +56,12 @@ class Header:
 
     @property
     def major(self) -> int | None:
-        """The major version, or None if no line gives it."""
+        """The major version, `MAX_NUMBER` for a larger one, or None if no line gives it."""
         value = self._valid("version")
-        return None if value is None else int(value.removeprefix("pdb-").partition(".")[0][-MAX_DIGITS:])
+        if value is None:
+            return None
+        number = parse_decimal(value.removeprefix("pdb-").partition(".")[0])
+        return MAX_NUMBER if number is None else number
 
     @property
     def text_start(self) -> int | None:
@@ -86,7 +88,14 @@ class Header:
 
     def _number(self, word: str) -> int | None:
         value = self._valid(word)
-        return int(value) if value is not None and len(value) <= MAX_DIGITS and int(value) <= MAX_NUMBER else None
+        return None if value is None else parse_decimal(value)
+
+
+def parse_decimal(digits: str) -> int | None:
+    """Convert decimal digits to a number; None if it is above `MAX_NUMBER`."""
+    digits = digits.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= _MAX_DIGITS else MAX_NUMBER + 1
+    return number if number <= MAX_NUMBER else None
 
 
 def parse_time(digits: str) -> datetime | None:
