@@ -22,6 +22,7 @@ from fxtio.fxt.rules import check, slots
 from fxtio.fxt.rules.slots import MIN_UNUSED
 from fxtio.fxt.rules.spans import DEEPEST
 from fxtio.fxt.rules.view import MAX_KEPT
+from support import costs as cost
 from support.fxt_hostile import damaged_traces
 from support.fxt_readings import in_batches, rules
 
@@ -162,6 +163,46 @@ def test_spans_that_are_too_deep_are_told_once() -> None:
     between = [r.Counter(20, SLOT, "test", "event", (), 1) for _ in range(100)]
     with in_batches(400):
         assert broken(trace_of(*deep, *between, r.Instant(30, SLOT, 0, "event", ())))["fxt.event.too-deep"] == 3
+
+
+def operations(text: str) -> list[Record]:
+    """Return the begins (`<a`), instants (`.`) and ends (`a>`) of operations with one id, an event each tick."""
+    records: list[Record] = []
+    for time, step in enumerate(text.split(), 10):
+        cls = r.AsyncInstant if step == "." else r.AsyncBegin if step.startswith("<") else r.AsyncEnd
+        records.append(cls(time, SLOT, "test", step.strip("<>"), (), 5))
+    return records
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<a <b . b> <b <c . c> b> . a> <d . d>", {}),
+        ("<a <a . a> a>", {}),
+        ("<a <b a> b>", {"fxt.async.shared-id": 1}),
+        ("<a <b <c a> c> . b>", {"fxt.async.shared-id": 1}),
+        ("<a <b <c a> b> c>", {"fxt.async.shared-id": 2}),
+        ("<a <b a> . b> .", {"fxt.async.shared-id": 1, "fxt.async.unmatched-end": 1}),
+        ("<a <b c> a>", {"fxt.async.name": 1}),
+        ("<a <b a> c>", {"fxt.async.shared-id": 1, "fxt.async.name": 1}),
+        ("<a <b <a b> a>", {"fxt.async.shared-id": 1, "fxt.async.open": 1}),
+        (". <a a> .", {"fxt.async.unmatched-end": 2}),
+    ],
+)
+def test_operations_with_one_id_nest(text: str, expected: dict[str, int]) -> None:
+    data = trace_of(*operations(text))
+    assert broken(data) == expected
+    with in_batches(7):
+        assert broken(data) == expected
+
+
+def test_ends_that_cross_many_operations_take_linear_time() -> None:
+    def lines(count: int) -> int:
+        data = trace_of(*operations("<a " * count + "<b " * count + "a> " * count + "b> " * count))
+        return cost.operations(lambda: broken(data))
+
+    lines(1)
+    assert lines(400) < 2.5 * lines(200)
 
 
 @pytest.mark.full

@@ -227,12 +227,12 @@ def test_decorated_functions(out: Path) -> None:
 
 
 STARTED = (
-    "@{task} Task-{number}!coroutine='child' @{task} await child(){{ "
+    "@{task} Task-{number}(){{ @{task} Task-{number}!coroutine='child' @{task} Task-{number}}} @{task} await child(){{ "
     "child(){{ @{arrow} end @{task} in a task!n={n} @{task} waits(){{}} "
 )
 WAITS_AGAIN = "child(){{ @{task} waits}} }} @{task} await child}} "
 TASKS = [
-    "before! @0 Task-1!coroutine='main' @0 await main(){ main(){ @1 begin @2 begin @3 begin } ",
+    "before! @0 Task-1(){ @0 Task-1!coroutine='main' @0 Task-1} @0 await main(){ main(){ @1 begin @2 begin @3 begin } ",
     *(STARTED.format(task=task, number=task - 2, arrow=task - 3, n=task - 4) for task in (4, 5, 6)),
     *(WAITS_AGAIN.format(task=task) for task in (4, 5)),
     "child(){ @6 waits} }=exception='ValueError' @6 await child}=exception='ValueError' ",

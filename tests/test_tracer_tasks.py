@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fxtio
 import judges
 from fxtio.fxt.records import String
+from fxtio.validate import validate
 from judges import perfetto
 from support.tracer_check import check_trace
 from support.tracer_run import fine
@@ -62,11 +65,17 @@ def test_tracks_have_the_names_of_tasks(decorated: bool, out: Path) -> None:
     for row in rows:
         tracks.setdefault(str(row["track"]), []).append(f"{'> ' * int(row['depth'] or 0)}{row['name']!s}")
     expected = {
-        f"job {number}": [f"job {number}", f"await {prefix}job", f"> await {prefix}inner", "> > request"]
+        f"job {number}": [
+            f"job {number}",
+            f"> job {number}",
+            f"await {prefix}job",
+            f"> await {prefix}inner",
+            "> > request",
+        ]
         for number in range(3)
     }
     if not decorated:
-        expected["Task-1"] = ["Task-1", "await <string>.main"]
+        expected["Task-1"] = ["Task-1", "> Task-1", "await <string>.main"]
     assert tracks == expected
     assert all(int(str(row["dur"])) > 1_000_000 for row in rows if str(row["name"]).startswith("await"))
 
@@ -243,3 +252,245 @@ def test_tasks_at_the_addresses_of_earlier_ones(factory: str, include: str, out:
     assert len(set(ended)) == len(ended)
     assert set(ended) <= set(begun)
     assert bool(ended) == (include == "<string>")
+
+
+SHAPES = {
+    "gather": """
+        await asyncio.gather(*(handle(number) for number in range(5)))
+    """,
+    "nested tasks": """
+        async def outer(depth):
+            with fxtio.span("outer", depth=depth):
+                fxtio.instant("within")
+                if depth:
+                    await asyncio.create_task(outer(depth - 1))
+            fxtio.instant("behind")
+        await outer(4)
+    """,
+    "group": """
+        async def fails():
+            fxtio.instant("fails")
+            with fxtio.span("failing"):
+                await asyncio.sleep(0)
+                raise KeyError
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(handle(1), name="a" * 300)
+                group.create_task(fails())
+                group.create_task(waits())
+        except* KeyError:
+            fxtio.instant("failed", "web")
+    """,
+    "cancelled": """
+        tasks = [asyncio.create_task(waits()) for _ in range(4)]
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    """,
+    "generators": """
+        numbers = count(3)
+        async for number in numbers:
+            fxtio.instant("number", number=number)
+        async for number in count(3):
+            with fxtio.span("body"):
+                await query(number)
+            break
+        await numbers.aclose()
+    """,
+    "instants only": """
+        async def tick(number):
+            for _ in range(3):
+                fxtio.instant("tick", "clock", text="a longer text", number=number)
+                logging.getLogger("app").warning("tick %d", number)
+                await asyncio.sleep(0)
+        await asyncio.gather(*(tick(number) for number in range(3)))
+        await asyncio.to_thread(fxtio.instant, "elsewhere")
+        asyncio.get_running_loop().call_soon(fxtio.instant, "callback")
+        await asyncio.sleep(0)
+    """,
+    "a span that many tasks end": """
+        spans = [fxtio.span("handed over", number=number) for number in range(3)]
+        async def end(span):
+            fxtio.instant("ends")
+            span.__exit__(None, None, None)
+        for span in spans:
+            span.__enter__()
+        fxtio.instant("between")
+        for span in reversed(spans):
+            await asyncio.create_task(end(span))
+        fxtio.instant("behind")
+    """,
+    "a value that records": """
+        class Value:
+            def __repr__(self):
+                fxtio.instant("in a value")
+                with fxtio.span("in a value"):
+                    return "value"
+        fxtio.instant("value", value=Value())
+        with fxtio.span("around", value=Value()) as span:
+            span.set(value=Value())
+        fxtio.instant("value", value=Value())
+    """,
+    "restarted": """
+        with fxtio.span("over both"):
+            await handle(1)
+            task = asyncio.create_task(handle(2))
+            await task
+        fxtio.stop()
+        with fxtio.span("over the start"):
+            fxtio.start(OUT, **OPTIONS)
+            fxtio.instant("started")
+        fxtio.instant("later")
+        await asyncio.gather(task, asyncio.create_task(handle(3)))
+    """,
+}
+
+COMMON = """
+import asyncio, logging
+
+DECORATE
+async def query(number):
+    fxtio.instant("asked")
+    await asyncio.sleep(0.001)
+    return number
+
+DECORATE
+async def handle(number):
+    fxtio.instant("before", "web")
+    with fxtio.span("request", "web", number=number) as span:
+        fxtio.instant("accepted", "web")
+        span.set(answer=await query(number))
+    fxtio.instant("after", "web")
+
+DECORATE
+async def waits():
+    try:
+        with fxtio.span("waiting"):
+            await asyncio.Event().wait()
+    finally:
+        fxtio.instant("ends")
+
+DECORATE
+async def count(last):
+    for number in range(last):
+        fxtio.instant("yields", number=number)
+        yield number
+        with fxtio.span("between"):
+            await asyncio.sleep(0)
+
+DECORATE
+async def main():
+BODY
+
+logging.disable(logging.NOTSET)
+fxtio.start(OUT, **OPTIONS)
+asyncio.run(main())
+fxtio.stop()
+"""
+
+WAYS: dict[str, dict[str, Any]] = {
+    "marks": {},
+    "decorated": {},
+    "functions": {"functions": True, "include": ["<string>"], "args": ["<string>"]},
+    "a category": {"categories": ["web"]},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_programs_break_no_rule(shape: str, way: str, out: Path) -> None:
+    """Those about other programs included: what is open on a track is nested, and instants lie within operations."""
+    body = textwrap.indent(textwrap.dedent(SHAPES[shape]), "    ")
+    program = COMMON.replace("BODY", body).replace("DECORATE", "@fxtio.trace" if way == "decorated" else "")
+    fine(program, out, **WAYS[way])
+    assert validate(out).counts == {}
+
+
+def test_an_instant_outside_of_spans_lies_in_one_of_its_own(out: Path) -> None:
+    source = """
+    import asyncio
+    async def main():
+        fxtio.instant("before", "web", number=1)
+        with fxtio.span("request"):
+            fxtio.instant("within", "web")
+        fxtio.instant("after", "web", number=2)
+    with fxtio.tracing(OUT):
+        asyncio.run(main())
+    """
+    fine(source, out)
+    seen = check_trace(out)
+    expected = [("Task-1", "asyncio"), ("before", "web"), ("request", ""), ("after", "web")]
+    assert [(span.name, span.category) for span in seen.spans()] == expected
+    instants = {seen.names[row]: seen.args(row) for row in seen.rows(kind="async_instant")}
+    assert instants == {
+        "Task-1": {"coroutine": "main"},
+        "before": {"number": 1},
+        "within": {},
+        "after": {"number": 2},
+    }
+    assert not any(span.args for span in seen.spans())
+
+
+def test_a_coroutine_that_catches_what_is_thrown_into_it_awaits_again(out: Path) -> None:
+    source = """
+    import asyncio
+    @fxtio.trace
+    async def stubborn():
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        return "done"
+    async def main():
+        task = asyncio.create_task(stubborn())
+        await asyncio.sleep(0)
+        task.cancel()
+        print(await task)
+    with fxtio.tracing(OUT):
+        asyncio.run(main())
+    """
+    assert fine(source, out) == "done\n"
+    assert len(check_trace(out).spans("stubborn")) == 3
+
+
+def test_an_arrow_ends_where_the_waiting_task_goes_on_if_the_other_has_no_slices(out: Path) -> None:
+    """Whether that records nothing or was canceled before it began; and only once if it begins later."""
+    source = """
+    import asyncio
+    async def silent():
+        await asyncio.sleep(0)
+    @fxtio.trace
+    async def traced():
+        await asyncio.sleep(0)
+    @fxtio.trace
+    async def main():
+        await asyncio.create_task(silent())
+        await asyncio.gather(silent(), traced(), silent())
+        never = asyncio.create_task(traced())
+        never.cancel()
+        await asyncio.gather(never, return_exceptions=True)
+        late = asyncio.create_task(waits_for_all())
+        await asyncio.sleep(0)
+        late.cancel()
+        await asyncio.gather(late, return_exceptions=True)
+    @fxtio.trace
+    async def waits_for_all():
+        await asyncio.gather(*[traced() for _ in range(3)])
+    with fxtio.tracing(OUT):
+        asyncio.run(main())
+    """
+    fine(source, out)
+    assert validate(out).counts == {}
+    seen = check_trace(out)
+    ids = seen.tables["events"]["id"].to_list()
+    begun, ended = ([ids[row] for row in seen.rows(kind=kind)] for kind in ("flow_begin", "flow_end"))
+    assert len(begun) == len(set(begun)) == 9
+    assert sorted(begun) == sorted(ended)
+    starts = [(span.start, span.end, span.name) for span in seen.spans() if not span.on_track]
+    times = seen.tables["events"]["time"]
+    places = [
+        next(name for start, end, name in starts if start <= times[row] <= end) for row in seen.rows(kind="flow_end")
+    ]
+    assert 3 <= places.count("main") <= 4  # that which never began may have a slice with its exception

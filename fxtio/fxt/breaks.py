@@ -304,8 +304,8 @@ BREAKS: dict[str, Break] = {
     "fxt.async.shared-id": _trace(
         _event(r.AsyncBegin, 50, 5),
         _event(r.AsyncBegin, 60, 5, name="another"),
-        _event(r.AsyncEnd, 70, 5, name="another"),
-        _event(r.AsyncEnd, 80, 5),
+        _event(r.AsyncEnd, 70, 5),
+        _event(r.AsyncEnd, 80, 5, name="another"),
     ),
     "fxt.flow.no-begin": _trace(_SPAN, _flow(r.FlowEnd, 150)),
     "fxt.flow.open": _trace(_SPAN, _flow(r.FlowBegin, 150)),

@@ -147,7 +147,8 @@ static void record_operation_end(Site *site, const Ending *ending, PyObject *res
 /* Record the end of a call or slice, within the limits, and the flows that begin there. */
 static void record_slice_end(const CodeInfo *info, Site *site, const Ending *ending) {
     State *state = current;
-    if (UNLIKELY(info->is_coroutine && !ending->is_last && ending->result))
+    if (UNLIKELY(info->is_coroutine && !ending->is_last && ending->result) && session.active &&
+        state->generation == session.generation && call_is_open(state, ending->frame))
         task_begin_flows(ending->result);
     if (UNLIKELY(!session.active || state->generation != session.generation)) {
         if (ending->is_last)

@@ -16,7 +16,7 @@ static __attribute__((noinline)) PyObject *any_instant(PyObject *const *args, Py
         return NULL;
     if (site) {
         if (UNLIKELY(track != 0))
-            record_event_fast(site, EVENT_ASYNC_INSTANT, args + count, &track);
+            task_record_instant(site, args + count, track);
         else if (site->count)
             record_event_fast(site, EVENT_INSTANT, args + count, NULL);
         else
@@ -131,7 +131,9 @@ static PyObject *record(PyObject *module, PyObject *args) {
     if (PyErr_Occurred())
         return NULL;
     PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
-    int recorded = record_event(site, (enum EventKind)kind, items, id_object == Py_None ? NULL : &id);
+    int recorded = kind == EVENT_ASYNC_INSTANT && id
+                       ? task_record_instant(site, items, id)
+                       : record_event(site, (enum EventKind)kind, items, id_object == Py_None ? NULL : &id);
     return unless_escaped(PyBool_FromLong(recorded));
 }
 

@@ -6,6 +6,7 @@
  *
  * The functions without `operation` in their names are called with the lock. */
 #include "operation.h"
+#include "open_track.h"
 
 typedef struct {
     const void *frame; /* NULL for an entry that is free */
@@ -100,10 +101,16 @@ static Operation *entry_for(const void *frame) {
 int operation_begin(const void *frame, uint64_t track) {
     guard_lock();
     Operation *entry = entry_for(frame);
+    uint64_t former = entry ? entry->track : 0; /* its end was not seen */
     if (entry)
         entry->track = track;
     guard_unlock();
-    return entry ? 0 : -1;
+    if (former)
+        open_track_end(former);
+    if (!entry)
+        return -1;
+    open_track_begin(track);
+    return 0;
 }
 
 /* Remove an entry, and move those behind it to the hole that may lie there. */
@@ -131,18 +138,20 @@ uint64_t operation_end(const void *frame) {
     if (entry)
         remove_entry(entry);
     guard_unlock();
+    if (track)
+        open_track_end(track);
     return track;
 }
 
 /* Let a flow lead to the task whose coroutine has a frame.  Returns -1 without memory. */
-int operation_add_flow(const void *frame, const Flows *waiter, uint64_t id) {
+int operation_add_flow(const void *frame, const Flows *waiter, Flow flow) {
     guard_lock();
     Operation *entry = entry_for(frame);
     if (entry && !entry->track && !are_awaited(entry->flows)) {
         PyMem_RawFree(entry->flows);
         entry->flows = NULL;
     }
-    int failed = entry ? flows_add(&entry->flows, waiter, id) : -1;
+    int failed = entry ? flows_add(&entry->flows, waiter, flow) : -1;
     guard_unlock();
     return failed;
 }
@@ -173,15 +182,15 @@ void operations_forget(void) {
 
 /* Add a flow to others; `*flows` is NULL if there are none.  Of those that wait, the first is kept.  Returns -1 without
  * memory. */
-int flows_add(Flows **flows, const Flows *waiter, uint64_t id) {
+int flows_add(Flows **flows, const Flows *waiter, Flow flow) {
     uint64_t count = *flows ? (*flows)->count : 0;
-    Flows *more = PyMem_RawRealloc(*flows, sizeof *more + (count + 1) * sizeof id);
+    Flows *more = PyMem_RawRealloc(*flows, sizeof *more + (count + 1) * sizeof flow);
     if (!more)
         return -1;
     if (!count)
         *more = *waiter;
     more->count = count + 1;
-    more->ids[count] = id;
+    more->flows[count] = flow;
     *flows = more;
     return 0;
 }

@@ -4,19 +4,25 @@
 
 #include "guard.h"
 
+/* A flow, and the track on which it began, unless that has forgotten it. */
+typedef struct {
+    uint64_t id, track; /* 0 */
+} Flow;
+
 /* Flows that end where a task next runs. */
 typedef struct Flows {
     const void *waiter;    /* the operation that waits for the task, by its frame, and its track; NULL if that is unknown */
     uint64_t waiter_track;
-    uint64_t count, ids[];
+    uint64_t count;
+    Flow flows[];
 } Flows;
 
 HIDDEN int operation_begin(const void *frame, uint64_t track);
 HIDDEN uint64_t operation_end(const void *frame);
 HIDDEN uint64_t operation_track(const void *frame);
-HIDDEN int operation_add_flow(const void *frame, const Flows *waiter, uint64_t id);
+HIDDEN int operation_add_flow(const void *frame, const Flows *waiter, Flow flow);
 HIDDEN Flows *operation_take_flows(const void *frame);
 HIDDEN void operations_forget(void);
-HIDDEN int flows_add(Flows **flows, const Flows *waiter, uint64_t id);
+HIDDEN int flows_add(Flows **flows, const Flows *waiter, Flow flow);
 
 #endif

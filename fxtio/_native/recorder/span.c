@@ -5,6 +5,7 @@
 #include "span.h"
 #include "event.h"
 #include "open_span.h"
+#include "open_track.h"
 #include "snapshot.h"
 #include "task.h"
 
@@ -183,7 +184,9 @@ static inline __attribute__((always_inline)) void enter(Span *span) {
     span->track = track;
     span->begin_tick = current->earliest_tick;
     span->identity = current->identity;
-    if (UNLIKELY(current->open.depth && !track)) {
+    if (UNLIKELY(track))
+        open_track_begin(track);
+    else if (UNLIKELY(current->open.depth)) {
         span->is_noted = 1;
         open_span_add(current, span, span->site);
     }
@@ -278,6 +281,8 @@ static void leave(Span *span, PyObject *exception) {
     span->open_count--;
     if (UNLIKELY(span->generation != session.generation))
         return;
+    if (UNLIKELY(span->track))
+        open_track_end(span->track);
     record_end_where_begun(span, exception);
     if (UNLIKELY(current->earliest_tick - span->begin_tick > session.slow_ticks))
         report_slow_span(span->site, current->earliest_tick - span->begin_tick);

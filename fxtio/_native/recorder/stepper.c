@@ -6,6 +6,7 @@
  * and takes from that object every attribute that it does not have itself. */
 #include "stepper.h"
 #include "call.h"
+#include "open_track.h"
 #include "stack.h"
 #include "task.h"
 
@@ -48,6 +49,7 @@ static Slice begin(Stepper *stepper) {
                      &track)) {
         stepper->track = track;
         stepper->generation = session.generation;
+        open_track_begin(track);
     }
     slice.is_recorded = is_first && stepper->values
                             ? record_event(stepper->site, EVENT_BEGIN, &PyTuple_GET_ITEM(stepper->values, 0), NULL)
@@ -86,8 +88,10 @@ static void record_end(Site *site, enum EventKind kind, PySendResult status, PyO
 static void end_on_track(Stepper *stepper, PySendResult status, PyObject *result) {
     uint64_t track = stepper->track;
     stepper->track = 0;
-    if (track && stepper->generation == session.generation)
-        record_end(site_of_operation(stepper->site), EVENT_ASYNC_END, status, result, &track);
+    if (!track || stepper->generation != session.generation)
+        return;
+    open_track_end(track);
+    record_end(site_of_operation(stepper->site), EVENT_ASYNC_END, status, result, &track);
 }
 
 /* Return whether a slice is open, see call_is_open(). */
@@ -115,7 +119,7 @@ static PyObject *result_of(const Stepper *stepper, Slice slice, PySendResult sta
 
 /* Record the end of a slice, and of the operation if the slice is the last. */
 static void end(Stepper *stepper, Slice slice, PySendResult status, PyObject *value) {
-    if (UNLIKELY(slice.is_recorded && status == PYGEN_NEXT && stepper->kind == RETURNS_COROUTINE))
+    if (UNLIKELY(status == PYGEN_NEXT && stepper->kind == RETURNS_COROUTINE && is_open(stepper, slice)))
         task_begin_flows(value);
     PyObject *result = result_of(stepper, slice, status, value);
     end_slice(stepper, slice, status, result);
@@ -222,7 +226,7 @@ static PyObject *call_as_slice(Stepper *stepper, const char *name, PyObject *arg
         error_restore(stop);
         status = returned ? PYGEN_RETURN : PYGEN_ERROR;
     }
-    end(stepper, slice, status, returned);
+    end(stepper, slice, status, returned ? returned : value);
     release(stepper);
     Py_XDECREF(returned);
     Py_DECREF(method);

@@ -1,6 +1,9 @@
 /* Tasks of asyncio: tracks, and flows from a task to those that it waits for. */
 #include "task.h"
 #include "known_task.h"
+#include "open_track.h"
+
+enum { MAX_FLOWS = 100 }; /* that begin at once */
 
 static Site *await_site, *label_site;
 static PyObject *task_name;                    /* "task" */
@@ -162,11 +165,35 @@ static Label label_of(PyObject *task, PyObject *coroutine) {
     return (Label){name_of(task), function_of(coroutine)};
 }
 
+/* Record an event without arguments on a track; an empty name is that of the site. */
+static int record_bare_on_track(Site *site, enum EventKind kind, Text name, uint64_t track) {
+    return name.size ? record_event_named(site, kind, name, NULL, &track) : record_bare_with_id(site, kind, &track);
+}
+
+/* Record an instant on a track.  Outside of operations it has one of its own, of the same name and category.
+ * spec: Async instant event */
+static int record_instant(Site *site, Text name, PyObject *const *values, uint64_t track) {
+    const uint64_t generation = session.generation;
+    Py_INCREF(site); /* code that describes values may drop the last reference */
+    const int is_alone = !open_track_is_open(track) && record_bare_on_track(site, EVENT_ASYNC_BEGIN, name, track);
+    int is_recorded = name.size ? record_event_named(site, EVENT_ASYNC_INSTANT, name, values, &track)
+                                : record_event_fast(site, EVENT_ASYNC_INSTANT, values, &track);
+    if (is_alone && session.generation == generation)
+        record_bare_on_track(site, EVENT_ASYNC_END, name, track);
+    Py_DECREF(site);
+    return is_recorded;
+}
+
+/* Record an instant on the track of a task. */
+int task_record_instant(Site *site, PyObject *const *values, uint64_t track) {
+    return record_instant(site, (Text){NULL, 0}, values, track);
+}
+
 /* Record the name of a track with an instant at its begin, since viewers name a track after its first event. */
 static void record_label_text(Text name, PyObject *function, uint64_t track) {
     const size_t size = text_cut(name.data, name.size, MAX_INLINE_NAME);
     const Text cut = {name.data, size};
-    if (size && record_event_named(label_site, EVENT_ASYNC_INSTANT, cut, function ? &function : NULL, &track))
+    if (size && record_instant(label_site, cut, function ? &function : NULL, track))
         count_more(&session.cut_texts, size < name.size);
 }
 
@@ -282,6 +309,15 @@ static Found find_track(State *state, const void *beginning) {
     return found;
 }
 
+/* Let the flows that began where the task waited, and that ended nowhere meanwhile, end where it goes on: those for which
+ * it waits may have ended without a slice. */
+static void take_own_flows(Found *found) {
+    uint64_t ids[MAX_FLOWS];
+    size_t count = found->track ? open_track_take_flows(found->track, ids, MAX_FLOWS) : 0;
+    for (size_t index = 0; index < count; index++)
+        flows_add(&found->flows, &(Flows){0}, (Flow){ids[index], 0});
+}
+
 /* Find the track of the running task, and the flows that end in it.  Returns the track. */
 uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginning) {
     if (!session.objects.task_hook || !thread_room(&state, 2))
@@ -294,6 +330,7 @@ uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginn
         state->track = found.track;
         state->root = found.root;
         PyMem_RawFree(state->flows);
+        take_own_flows(&found);
         state->flows = found.flows;
     } else
         PyMem_RawFree(found.flows);
@@ -308,35 +345,41 @@ uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginn
 void task_end_flows(State *state) {
     Flows *flows = state->flows;
     state->flows = NULL;
-    for (uint64_t index = 0; index < flows->count; index++)
-        record_bare_with_id(await_site, EVENT_FLOW_END, &flows->ids[index]);
+    for (uint64_t index = 0; index < flows->count; index++) {
+        Flow flow = flows->flows[index];
+        if (!flow.track || open_track_drop_flow(flow.track, flow.id))
+            record_bare_with_id(await_site, EVENT_FLOW_END, &flow.id);
+    }
     PyMem_RawFree(flows);
 }
 
 /* Forget all operations, in a stopped world. */
 void task_forget(void) {
     operations_forget();
+    open_tracks_forget();
 }
 
 /* ---- Flows to tasks. ---- */
 
 /* Let a flow lead from the running task to another one.  Returns -1 without memory. */
-static int add_flow(const State *state, PyObject *task, uint64_t id) {
+static int add_flow(const State *state, PyObject *task, Flow flow) {
     const Flows waiter = {state->root, state->track, 0};
     PyObject *coroutine = state->root ? coroutine_of(task) : NULL;
     const void *frame = frame_of(coroutine, NULL);
     Py_XDECREF(coroutine); /* the task has it */
     if (frame)
-        return operation_add_flow(frame, &waiter, id);
+        return operation_add_flow(frame, &waiter, flow);
     KnownTask *known = known_task(task);
-    return known ? flows_add(&known->flows, &waiter, id) : -1;
+    return known ? flows_add(&known->flows, &waiter, flow) : -1;
 }
 
-/* Begin a flow to a task. */
+/* Begin a flow to a task, from within an operation of the running one. */
 static void begin_flow(State *state, PyObject *task) {
-    uint64_t id = new_id(state);
-    if (!add_flow(state, task, id))
-        record_bare_with_id(await_site, EVENT_FLOW_BEGIN, &id);
+    const Flow flow = {new_id(state), state->track};
+    if (open_track_add_flow(flow.track, flow.id))
+        return;
+    if (add_flow(state, task, flow) || !record_bare_with_id(await_site, EVENT_FLOW_BEGIN, &flow.id))
+        open_track_drop_flow(flow.track, flow.id);
 }
 
 /* Return whether an object is a task that has not ended.  Returns 0 for tasks of other kinds than asyncio's. */
@@ -350,7 +393,6 @@ static int is_task_that_runs(PyObject *object) {
 
 /* Begin a flow to each of the tasks that asyncio.gather() waits for, of many only the first. */
 static void begin_flows_to_gathered(State *state, PyObject *gathering) {
-    enum { MAX_FLOWS = 100 };
     PyObject *children = PyObject_GetAttr(gathering, children_name);
     for (Py_ssize_t index = 0; children && PyList_CheckExact(children) && index < MAX_FLOWS; index++) {
         PyObject *child = PySequence_GetItem(children, index);

@@ -9,6 +9,7 @@ HIDDEN void task_forget(void);
 HIDDEN PyObject *task_know_asyncio(PyObject *module, PyObject *args);
 HIDDEN void task_end_flows(State *state);
 HIDDEN void task_begin_flows(PyObject *awaited);
+HIDDEN int task_record_instant(Site *site, PyObject *const *values, uint64_t track);
 HIDDEN uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginning);
 
 /* Return whether it is known that no task runs. */

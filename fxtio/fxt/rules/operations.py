@@ -169,23 +169,64 @@ def _async_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
     """Return the faults of the async events of an id in the order of time, and whether later events may mend some."""
     faults: list[Fault] = []
     is_open = False
-    stack: list[_Event] = []
+    nested = _Nested()
     for event in events:
+        innermost = nested.innermost()
         if event.step == _BEGIN:
-            if stack and (stack[-1].key != event.key or stack[-1].process != event.process):
-                message = f"the id is in use, with another name or process, since byte {stack[-1].offset:,}"
+            if innermost and innermost.process != event.process:
+                message = f"the id is in use, by another process, since byte {innermost.offset:,}"
                 faults.append(("async.shared-id", event.offset, message))
-            stack.append(event)
-        elif not stack:
+            nested.begin(event)
+        elif not innermost:
             is_open = True
             faults.append(("async.unmatched-end", event.offset, "no operation with this id is open"))
         elif event.step == _END:
-            if event.key != stack[-1].key:
-                message = f"the begin at byte {stack[-1].offset:,} has another name or category"
+            ended = nested.end(event.key)
+            if ended.key != event.key:
+                message = f"the begin at byte {ended.offset:,} has another name or category"
                 faults.append(("async.name", event.offset, message))
-            stack.pop()
-    faults += [("async.open", event.offset, "the operation has no end") for event in stack]
-    return faults, is_open or bool(stack)
+            elif ended is not innermost:
+                message = (
+                    f"the operation that began later, at byte {innermost.offset:,}, with the same id has not ended"
+                )
+                faults.append(("async.shared-id", event.offset, message))
+    rest = nested.rest()
+    faults += [("async.open", event.offset, "the operation has no end") for event in rest]
+    return faults, is_open or bool(rest)
+
+
+class _Nested:
+    """The operations of an id that are open, each within those that began before it."""
+
+    def __init__(self) -> None:
+        self._stack: list[_Event] = []  # some at the top may have ended
+        self._by_key: dict[int, list[_Event]] = {}
+        self._ended: set[int] = set()  # the offsets of those that are on the stack and have ended
+
+    def begin(self, event: _Event) -> None:
+        """Note a begin."""
+        self._stack.append(event)
+        self._by_key.setdefault(event.key, []).append(event)
+
+    def innermost(self) -> _Event | None:
+        """Return the begin of the operation that began last, None if none is open."""
+        while self._stack and self._stack[-1].offset in self._ended:
+            self._ended.remove(self._stack.pop().offset)
+        return self._stack[-1] if self._stack else None
+
+    def end(self, key: int) -> _Event:
+        """End the innermost operation of a key, or of all if it has none; return its begin.
+
+        `innermost` has been called before, and there is one.
+        """
+        own = self._by_key.get(key) or self._by_key[self._stack[-1].key]
+        ended = own.pop()
+        self._ended.add(ended.offset)
+        return ended
+
+    def rest(self) -> list[_Event]:
+        """Return the begins of the operations that are open, the outermost first."""
+        return [event for event in self._stack if event.offset not in self._ended]
 
 
 def _flow_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
