@@ -76,6 +76,13 @@ def test_defects_of_other_producers_are_recognized(name: str, rule: str, times: 
     assert broken((corpus / "fxt" / name).read_bytes())[f"fxt.{rule}"] == times
 
 
+@pytest.mark.parametrize("words", [2, 400])
+def test_an_event_of_a_provider_that_is_introduced_later(words: int) -> None:
+    data = trace_of(r.ProviderEvent(7, 0), r.ProviderInfo(7, "late"), r.ProviderEvent(7, 0))
+    with in_batches(words):
+        assert broken(data)["fxt.provider.unknown"] == 1
+
+
 def test_an_end_in_another_batch_closes_its_span() -> None:
     begin = r.DurationBegin(10, SLOT, "test", "span", ())
     between = [r.Instant(20, SLOT, "test", "event", ()) for _ in range(100)]

@@ -92,15 +92,19 @@ class Archive:
         batch = view.batch
         if not self._has_provider:
             self._check_before_providers(view)
+        known = np.fromiter(self._names, np.int64)
+        since: dict[int, int] = {}  # the first record of the batch that introduces a provider, by its id
         if r.ProviderInfo in view.present:
             rows, columns = batch.columns(r.ProviderInfo)
             names = [raw.decode("utf-8", "replace") for raw in columns["name"].to_bytes()]
-            for row, number, name in zip(rows, columns["provider_id"].tolist(), names, strict=True):
+            for row, number, name in zip(rows.tolist(), columns["provider_id"].tolist(), names, strict=True):
+                since.setdefault(number, row)
                 self._introduce(view, row, number, name)
         if r.ProviderEvent in view.present:
             rows, columns = batch.columns(r.ProviderEvent)
             numbers = columns["provider_id"]
-            strange = ~np.isin(numbers, np.fromiter(self._names, np.int64))
+            first = np.array([since.get(number, len(batch)) for number in numbers.tolist()], np.int64)
+            strange = ~np.isin(numbers, known) & (rows < first)
             view.report(
                 "provider.unknown",
                 rows[strange],
@@ -118,7 +122,7 @@ class Archive:
         if len(rows) and (not len(infos) or rows[0] < infos[0]):
             view.report("provider.none", rows[:1], "records stand before the first provider info record")
 
-    def _introduce(self, view: View, row: Any, number: int, name: str) -> None:
+    def _introduce(self, view: View, row: int, number: int, name: str) -> None:
         if number in self._names:
             message = f"provider {number}, {shown(self._names[number])}, is introduced once more, as {shown(name)}"
             view.report("provider.again", np.array([row]), message)
