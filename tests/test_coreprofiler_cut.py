@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from fxtio.coreprofiler import CoreProfilerTrace, rules, synth
+from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.cut import cut
 from fxtio.selection import Selection, SelectionError
+from support import coreprofiler as support
 
 OPTIONS: Any = {"size": None, "threads": None, "seed": 2, "progress": lambda done, of: None}
 
@@ -22,7 +24,7 @@ def test_a_cut_has_the_stacks_of_the_range(shape: str, tmp_path: Path) -> None:
     synth.synth(path, shape, events=2_000, **OPTIONS)
     with CoreProfilerTrace(path) as trace:
         info = trace.info
-        whole = [(sample.thread, sample.time, sample.stack) for sample in trace.samples()]
+        whole = [(sample.thread, sample.time, sample.stack, sample.paused) for sample in trace.samples()]
         rules.check(trace)
         known = set(trace.findings.counts)
     assert info.start is not None and info.end is not None
@@ -33,7 +35,7 @@ def test_a_cut_has_the_stacks_of_the_range(shape: str, tmp_path: Path) -> None:
         with CoreProfilerTrace(path) as trace:
             cut(trace, Selection(start, end + 1), target)
         with CoreProfilerTrace(target) as trace:
-            part = [(sample.thread, sample.time, sample.stack) for sample in trace.samples()]
+            part = [(sample.thread, sample.time, sample.stack, sample.paused) for sample in trace.samples()]
             rules.check(trace)
             assert set(trace.findings.counts) <= known
         expected = [one for one in whole if start <= one[1] <= end]
@@ -41,6 +43,20 @@ def test_a_cut_has_the_stacks_of_the_range(shape: str, tmp_path: Path) -> None:
         assert [one for number, one in enumerate(part) if part[number : number + 2] != [one, one]] == [
             one for number, one in enumerate(expected) if expected[number : number + 2] != [one, one]
         ]
+
+
+@pytest.mark.parametrize("resumed", [[r.ProfilerResumed(8)], [r.ProfilerResumed(20)], []])
+def test_a_pause_in_which_the_range_begins(resumed: list[Any], tmp_path: Path) -> None:
+    records = [*(r.StackSample(0, time, 1, 0, 0) for time in (1, 7, 9)), r.ProfilerPaused(2), *resumed]
+    path = tmp_path / "part.log"
+    with CoreProfilerTrace(support.written(sorted(records, key=lambda record: record.timestamp))) as trace:
+        cut(trace, Selection(5_000_000, 10_000_000), path)
+    with CoreProfilerTrace(path) as trace:
+        assert [(sample.time, sample.paused) for sample in trace.samples()] == [
+            (7_000_000, True), (9_000_000, resumed != [r.ProfilerResumed(8)]),
+        ]  # fmt: skip
+        pauses = [record.timestamp for record in trace if isinstance(record, r.ProfilerPaused | r.ProfilerResumed)]
+    assert pauses == [5, *(min(record.timestamp, 10) for record in resumed)]
 
 
 def test_threads(tmp_path: Path) -> None:

@@ -16,13 +16,16 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, state
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, report, state
 from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.consistency import Rules
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
-from fxtio.coreprofiler.report import text_lines
 from fxtio.coreprofiler.simulator import SHAPES
+from fxtio.coreprofiler.state import Timeline
 from fxtio.errors import EncodeError, FormatError
+from fxtio.finding import Findings
+from fxtio.validate import validate
 from oracle import coreprofiler as oracle
 from support import coreprofiler as support
 
@@ -224,6 +227,56 @@ def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPat
     assert [len(sample.stack) for sample in trace.samples()] == [1] * 20
 
 
+def test_hostile_texts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_PARAMETER_SIZE", 10)
+    monkeypatch.setattr(report, "MAX_TEXT", 10)
+    records: list[Any] = [r.ProfilerConfig("long", value) for value in ("1234567", "7654321")]
+    records += [r.ProfilerConfig("short", "12345")]
+    records += [r.GcStarted(0, 1, "r" * 1_000, (True,) * 4), r.GcFinished(0, 2)]
+    records += [r.FunctionName(iid, "name", "", "") for iid in range(3)]
+    records += [r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(0), r.Frame(2)))]
+    trace = CoreProfilerTrace(support.written(records))
+    assert trace.info.config == {"short": "12345"}
+    assert trace.info.timeline.intervals[0].detail == "r" * 40
+    rows = report.stats(trace, 5).tables[0].rows
+    assert {row[-1] for row in rows} == {"name", "function 0x2"}
+    assert "coreprofiler.profiling.config-again" not in validate(support.written(records)).counts
+
+
+def test_where_stacks_are_tracked_is_not_stored_twice() -> None:
+    findings = Findings("coreprofiler")
+    checks = Rules(findings)
+    for _ in range(3):
+        checks.add([0, 1], [r.ProfilerConfig("StackTrackingEnabled", "T")] * 2, Timeline())
+    assert len(checks._tracking) == 1
+    checks.add([7], [r.MemorySample(0, 5)], Timeline())
+    assert findings.counts["coreprofiler.allocation.place"] == 1
+
+
+def test_names_beyond_the_limit_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [r.FunctionName(iid, "name", "", "") for iid in range(8)]
+    data = support.written([*names, r.StackSample(None, 5, 1, 0, 0, None, (r.Frame(7),))])
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_IDS", 5)
+    assert not CoreProfilerTrace(data).findings
+
+
+def test_a_thread_may_be_assigned_before_it_is_created() -> None:
+    records = [r.ThreadAssigned(1, 100), r.ThreadCreated(16, 1), r.ThreadAssigned(1, 101)]
+    trace = CoreProfilerTrace(support.written(records))
+    assert not trace.findings
+    assert trace.info.threads == {1: 101}
+    again = CoreProfilerTrace(support.written([*records, r.ThreadCreated(32, 1)]))
+    assert again.findings.counts == {"coreprofiler.thread.again": 1}
+
+
+def test_a_block_is_split_behind_a_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_LINES", 10)
+    data = b"x" * 100 + b"\n" * 50
+    parts = frames._split(data)
+    assert b"".join(parts) == data
+    assert max(part.count(b"\n") for part in parts) <= 10
+
+
 def test_pauses() -> None:
     records = [
         SAMPLE,
@@ -277,7 +330,7 @@ def test_times_that_do_not_fit_become_the_nearest_that_do(milliseconds: int) -> 
     assert (trace.info.start, trace.info.end) == (expected, expected)
     assert [(span.start, span.end) for span in trace.info.timeline.intervals] == [(expected, expected)] * 3
     assert support.copied(trace) == data
-    assert len(list(text_lines(list(trace.entries())))) == len(lines)
+    assert len(list(report.text_lines(list(trace.entries())))) == len(lines)
 
 
 def test_the_timeline() -> None:

@@ -6,7 +6,7 @@ These are the rules that `info` checks, too.  Faults of a single line are found 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Protocol
@@ -35,12 +35,21 @@ MAX_IDS = 1 << 18
 MAX_PARAMETERS = 1 << 10
 """The most parameters of the profiler that are stored."""
 
+MAX_PARAMETER_SIZE = 1 << 12
+"""The most characters of the name and the value of a parameter that is stored."""
+
 NEGATIVE = 2**63
 """CPU times from here on come from an underflow."""
 
 _BEGINS: dict[type[Any], str] = {r.JitStarted: "jit", r.JitSearchStarted: "search", r.GcStarted: "gc"}
 _ENDS: dict[type[Any], str] = {r.JitFinished: "jit", r.JitSearchFinished: "search", r.GcFinished: "gc"}
 _LOADS: set[type[Any]] = {r.ModuleLoaded, r.AssemblyLoaded, r.AppDomainCreated, r.ClassLoaded, r.ClassLoadedOld}
+
+
+def can_store(parameters: Mapping[str, Any], record: r.ProfilerConfig) -> bool:
+    """Return whether a parameter can be stored with those that are stored already."""
+    is_short = len(record.name) + len(record.value) <= MAX_PARAMETER_SIZE
+    return is_short and (record.name in parameters or len(parameters) < MAX_PARAMETERS)
 
 
 class TimelineRules:
@@ -162,6 +171,7 @@ class Rules:
         self.started_at: datetime | None = None
         self.first: int | None = None
         self.last: int | None = None
+        self._created: set[int | None] = set()
         # With the offsets of their first definitions and first stack samples.
         self._defined: dict[str, dict[int | None, int]] = {kind: {None: -1} for kind in ("thread", "function", "class")}
         self._sampled: dict[int | None, int] = {}
@@ -236,8 +246,7 @@ class Rules:
     def add(self, offsets: Iterable[int], records: Iterable[Any], timeline: Timeline) -> None:
         """Take in the next records."""
         for offset, record in zip(offsets, records, strict=True):
-            timestamp = getattr(record, "timestamp", None)
-            if timestamp is not None:
+            if (timestamp := getattr(record, TIME_FIELD, None)) is not None:
                 self._add_time(offset, timestamp)
             cls = type(record)
             if cls is r.StackSample:
@@ -250,6 +259,7 @@ class Rules:
                     self._watcher.name(record)
                 self._add_other(offset, record)
                 self._timeline.add(offset, record, timeline)
+        del self._tracking[:-1]
 
     def finish(self, end: int, style: Style, timeline: Timeline) -> None:
         """Check what is known only at the end of the trace: missing names and ends, and the style of the lines.
@@ -266,6 +276,8 @@ class Rules:
             message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
             self._findings.add("source.windows-lines", 0, message)
         for kind, named in self._named.items():
+            if len(named) >= MAX_IDS:  # not all names are known
+                continue
             if missing := sorted(iid for iid in self._used[kind] - named if iid is not None):
                 few = ", ".join(f"{iid:#x}" for iid in missing[:5])
                 message = f"no {kind} name for {few}{', ...' if len(missing) > 5 else ''}"
@@ -308,11 +320,13 @@ class Rules:
         elif cls is r.ProfilerConfig:
             if record.name == _TRACKING:
                 self._tracking.append((offset, record.value in _TRUE))
-            if len(self.config) < MAX_PARAMETERS:
+            if can_store(self.config, record):
                 self.config[record.name] = record.value
         elif cls is r.ThreadCreated:
-            if record.thread in self.threads and record.thread is not None:
+            if record.thread is not None and record.thread in self._created:
                 self._findings.add("thread.again", offset, f"thread {record.thread:#x} is created a second time")
+            if len(self._created) < MAX_IDS:
+                self._created.add(record.thread)
             self._define("thread", record.thread, offset)
             self._assign(record.thread, self.threads.get(record.thread))
         elif cls is r.ThreadAssigned:

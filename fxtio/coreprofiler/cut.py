@@ -14,17 +14,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import BYTE_ORDER_MARK
+from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, NS_PER_MS
 from fxtio.coreprofiler.lines import encode
 from fxtio.coreprofiler.reader import CoreProfilerTrace
-from fxtio.coreprofiler.state import Stacks
+from fxtio.coreprofiler.state import MAX_OPEN, Stacks
 from fxtio.finding import Findings
 from fxtio.formats import CutResult
 from fxtio.io.sink import whole_file
 from fxtio.report import human_size
 from fxtio.selection import Selection, SelectionError
-
-_NS_PER_MS = 1_000_000
 
 _BEGINS: dict[type[Any], type[Any]] = {
     r.JitStarted: r.JitFinished,
@@ -35,6 +33,9 @@ _BEGINS: dict[type[Any], type[Any]] = {
 """The records that begin something, and those that end it."""
 
 _ENDS = {end: begin for begin, end in _BEGINS.items()}
+
+_PAUSE = (r.ProfilerPaused, None, None)
+"""The key of a pause among what is open."""
 
 
 def cut(trace: CoreProfilerTrace, selection: Selection, target: str | PathLike[str]) -> CutResult:
@@ -64,8 +65,8 @@ class _Cutter:
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._start = -(-max(selection.start or 0, 0) // _NS_PER_MS)  # milliseconds
-        self._end = None if selection.end is None else -(-selection.end // _NS_PER_MS)
+        self._start = -(-max(selection.start or 0, 0) // NS_PER_MS)  # milliseconds
+        self._end = None if selection.end is None else -(-selection.end // NS_PER_MS)
         self._stacks = Stacks(Findings("coreprofiler"))
         self._begun: set[Any] = set()  # threads whose whole stack was written
         self._open: dict[tuple[Any, ...], tuple[Any, bool]] = {}  # what has begun, and whether that was written
@@ -82,6 +83,19 @@ class _Cutter:
 
     def enter(self, offset: int, time: int | None, record: Any) -> Iterator[Any]:
         """Yield what is written for a record."""
+        for written in self._parts(offset, time, record):
+            if time is not None:
+                yield from self._pause()
+            yield written
+
+    def _pause(self) -> Iterator[Any]:
+        """Yield the begin of a pause in which the range begins, once: what follows in the file is in the pause."""
+        opened, is_written = self._open.get(_PAUSE, (None, True))
+        if not is_written and self._is_before(opened.timestamp * NS_PER_MS):
+            self._open[_PAUSE] = opened, True
+            yield _at(opened, self._start)
+
+    def _parts(self, offset: int, time: int | None, record: Any) -> Iterator[Any]:
         kind = type(record)
         if kind is r.StackSample:
             yield from self._sample(offset, time, record)
@@ -107,7 +121,7 @@ class _Cutter:
         self._count = record.count
         if not self._has(time) or not self._has_thread(record):
             return
-        if record.thread not in self._begun:
+        if thread.followed and record.thread not in self._begun:
             self._begun.add(record.thread)
             if self._selection.start is not None and thread.complete:
                 record = r.StackSample(record.thread, record.timestamp, record.count, 0, 0, None, tuple(thread.frames))
@@ -131,7 +145,8 @@ class _Cutter:
         begin = _ENDS.get(type(record), type(record))
         key = begin, getattr(record, "thread", None), getattr(record, "function_id", None)
         if type(record) in _BEGINS:
-            self._open[key] = record, self._has(time)
+            if key in self._open or len(self._open) < MAX_OPEN:
+                self._open[key] = record, self._has(time)
             if self._has(time):
                 yield record
             return
@@ -141,14 +156,14 @@ class _Cutter:
                 yield record
         elif is_written:
             yield record if self._has(time) else _at(record, self._end)
-        elif not self._is_before(time) and self._is_before(opened.timestamp * _NS_PER_MS):
+        elif not self._is_before(time) and self._is_before(opened.timestamp * NS_PER_MS):
             yield _at(opened, self._start)
             yield record if self._has(time) else _at(record, self._end)
 
     def finish(self) -> Iterator[Any]:
         """Yield what has begun before the range, and not ended."""
         for record, is_written in self._open.values():
-            if not is_written and self._is_before(record.timestamp * _NS_PER_MS):
+            if not is_written and self._is_before(record.timestamp * NS_PER_MS):
                 yield _at(record, self._start)
 
 

@@ -538,9 +538,10 @@ def _merged(first: RowsAndColumns, second: RowsAndColumns) -> RowsAndColumns:
 
 def _split(data: bytes) -> list[bytes]:
     """Split lines into parts of at most `MAX_LINES` lines."""
-    middle = data.rfind(b"\n", 0, len(data) // 2) + 1
-    if data.count(b"\n") <= MAX_LINES or middle == 0:
+    if data.count(b"\n") <= MAX_LINES:
         return [data] if data else []
+    half = len(data) // 2
+    middle = (data.rfind(b"\n", 0, half) + 1) or (data.find(b"\n", half) + 1)
     return _split(data[:middle]) + _split(data[middle:])
 
 

@@ -25,6 +25,9 @@ from fxtio.report import Report, ReportTable, human_duration, human_size, json_t
 MAX_NAMES = 1 << 18
 """The most names, functions and classes that are counted one by one."""
 
+MAX_TEXT = 1 << 26
+"""The most characters of all names that are stored."""
+
 _SHOWN_BYTES = 60
 _SHOWN_ITEMS = 12
 
@@ -93,13 +96,19 @@ class _Totals:
     ticks: int = 0
     samples: int = 0
     _threads: dict[int | None, _OnStack] = field(default_factory=dict)
+    _room: int = field(default_factory=lambda: MAX_TEXT)  # characters of further names
 
     def name(self, record: Any) -> None:
         """Take in a record that may give a name."""
-        if isinstance(record, r.FunctionName | r.FunctionNameOld) and len(self.functions) < MAX_NAMES:
-            self.functions[record.function_iid] = record.name
-        elif isinstance(record, r.ClassName) and len(self.classes) < MAX_NAMES:
-            self.classes[record.class_iid] = record.name
+        if isinstance(record, r.FunctionName | r.FunctionNameOld):
+            self._store(self.functions, record.function_iid, record.name)
+        elif isinstance(record, r.ClassName):
+            self._store(self.classes, record.class_iid, record.name)
+
+    def _store(self, names: dict[int | None, str], iid: int | None, name: str) -> None:
+        if len(names) < MAX_NAMES and len(name) <= self._room:
+            self._room -= len(name)
+            names[iid] = name
 
     def sample(self, record: r.StackSample, thread: ThreadStack, paused: bool) -> None:
         """Take in a sample; ticks while profiling is paused do not count."""

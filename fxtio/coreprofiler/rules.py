@@ -13,7 +13,7 @@ import numpy as np
 
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.columns import ABSENT, ListColumn, PointerColumn
-from fxtio.coreprofiler.consistency import MAX_IDS, MAX_PARAMETERS
+from fxtio.coreprofiler.consistency import MAX_IDS, can_store
 from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, PARAMETERS
 from fxtio.coreprofiler.reader import CoreProfilerTrace
@@ -130,11 +130,11 @@ class _Parameters:
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, int]] = {}
 
-    def add(self, name: str, value: str, offset: int) -> bool:
+    def add(self, offset: int, record: r.ProfilerConfig) -> bool:
         """Take in a parameter; return whether it has no other value already."""
-        if name not in self._values and len(self._values) < MAX_PARAMETERS:
-            self._values[name] = value, offset
-        return name not in self._values or self._values[name][0] == value
+        if record.name not in self._values and can_store(self._values, record):
+            self._values[record.name] = record.value, offset
+        return record.name not in self._values or self._values[record.name][0] == record.value
 
     def rows_with(self, block: Block, rows: Array, name: str, *values: str) -> Array:
         """Return those of some rows of a block that come behind the parameter, if it has one of these values."""
@@ -182,7 +182,7 @@ class _Profiling(_Rules):
         if name in PARAMETERS and not PARAMETERS[name].fullmatch(value):
             message = f"`{name}` is {value[:40]!r}, which does not match {PARAMETERS[name].pattern}"
             self.report.findings.add("profiling.config-value", offset, message)
-        if not self._config.add(name, value, offset):
+        if not self._config.add(offset, record):
             message = f"`{name[:40]}` has another value than before"
             self.report.findings.add("profiling.config-again", offset, message)
 

@@ -48,6 +48,8 @@ MAX_INTERVALS = 100_000
 MAX_OPEN = 1 << 16
 """The most intervals that may be open; further ones are not followed."""
 
+MAX_REASON = 40
+"""The most characters of the reason of a collection that are stored."""
 
 STACK_RECORDS = (StackSample, MemorySample, ProfilerPaused, ProfilerResumed, ThreadDestroyed)
 """The classes of records on which stacks depend."""
@@ -261,7 +263,7 @@ class Interval(NamedTuple):
         thread: the thread's Internal ID or an `OsThread`; None where it is unknown.
         start: nanoseconds from the start of profiling.
         end: likewise.
-        detail: the function's identifier, the reason of a collection, or None.
+        detail: the function's identifier, the reason of a collection (`MAX_REASON` characters at most), or None.
     """
 
     kind: str
@@ -313,7 +315,8 @@ class Timeline:
         place = kind, thread, function
         alone = place not in self._open
         if self._open_count < MAX_OPEN:
-            self._open.setdefault(place, []).append((timestamp, reason if function is None else function))
+            detail = (reason and reason[:MAX_REASON]) if function is None else function
+            self._open.setdefault(place, []).append((timestamp, detail))
             self._open_count += 1
         return alone
 

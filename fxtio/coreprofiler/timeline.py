@@ -14,6 +14,7 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.codec.integers import MAX_INT64
+from fxtio.coreprofiler.layout import NS_PER_MS
 from fxtio.coreprofiler.timeline_names import CLASS_END, TABLES, WholeNames
 from fxtio.table import Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
@@ -144,7 +145,7 @@ class _Mapping:
         steps_by_kind += [self._pauses(batch[name], step) for name, step in _PAUSES.items()]
         rows = Steps.joined(steps_by_kind)
         rows = rows.take(np.argsort(rows.event, kind="stable"))
-        rows.ticks[:] = rows.time // 1_000_000
+        rows.ticks[:] = rows.time // NS_PER_MS
         return rows
 
     def _activations(self, samples: Table, stacks: Table) -> Steps:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.coreprofiler.layout import NS_PER_MS
 from fxtio.io.reading import since_epoch
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
@@ -131,4 +132,4 @@ def _tick(config: dict[str, str]) -> int | None:
     """Return the nanoseconds of a sampling tick."""
     text = config.get("SamplingTimeoutMs", "")
     is_sampled = config.get("CollectionMethod") == "Sampling" and text.isascii() and text.isdigit() and len(text) < 7
-    return int(text) * 1_000_000 or None if is_sampled else None
+    return int(text) * NS_PER_MS or None if is_sampled else None
