@@ -373,7 +373,11 @@ class SynthRoom(Protocol):
         seed: int,
         progress: Callable[[int, int | None], None],
     ) -> tuple[int, int]:
-        """Write a synthetic trace with about so many events or bytes; return the number of both."""
+        """Write a synthetic trace with about so many events or bytes; return the number of both.
+
+        The target is anything that `fxtio.create` takes; the command passes a binary file object, or the path of a
+        directory, which get the name of the trace when it is whole.
+        """
 
 
 class TimelineRoom(Protocol):

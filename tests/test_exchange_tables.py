@@ -159,7 +159,7 @@ def test_what_cannot_be(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     for arguments, message in [
         (["--table", "nothing", str(trace), str(tmp_path / "x.csv")], "no table 'nothing'"),
         (["--table", "slices", str(trace), str(tmp_path / "x.folded")], "does not have one table"),
-        ([str(trace), "-", "--to", "csv"], "cannot go to standard output"),
+        ([str(trace), "-", "--to", "csv"], "cannot be written to standard output"),
     ]:
         assert main(["convert", *arguments]) == 2
         assert message in capsys.readouterr().err

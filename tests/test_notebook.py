@@ -113,6 +113,15 @@ def test_statements_are_run_as_ever(shell: Shell, cell: str, result: Any) -> Non
     assert (">part</td>" if "span" in cell else ">__main__.fib</td>") in html.unescape(shown["text/html"])
 
 
+@pytest.mark.parametrize("option", ['-o "a b.fxt"', "--output='a b.fxt' --spans-only", r"-o a\ b.fxt --"])
+def test_quotes_hold_the_words_of_an_option_together(
+    shell: Shell, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shell.run(f"%fxtio {option} 'a  b' + str( fib(5))") == "a  b5"
+    assert [each.name for each in tmp_path.iterdir()] == ["a b.fxt"]
+
+
 def test_an_exception_comes_behind_the_trace(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     def published(data: dict[str, str], **_: Any) -> None:
         shell.shown.append(data)
@@ -133,6 +142,7 @@ def test_an_exception_comes_behind_the_trace(shell: Shell, capsys: pytest.Captur
     [
         ("%%fxtio --nonsense\n1", "unrecognized arguments: --nonsense; `%fxtio?` shows the options"),
         ("%%fxtio --include 'a\n1", "No closing quotation"),
+        ("%fxtio -o 'a fib(5)", "No closing quotation"),
         ("%fxtio", "there is nothing to record"),
         ("%%fxtio --min-duration 3\n1", "nothing was recorded: '3' is not a time such as 10us"),
         ("%%fxtio --max-depth -1\n1", "nothing was recorded: the greatest depth is -1"),

@@ -123,6 +123,12 @@ def test_number_of_events(shape: str, unit: int) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_few_events(shape: str) -> None:
+    for events in (1, 2, 3):
+        assert sum(isinstance(record, Event | Log) for record in read(make(shape, events=events, threads=1))) >= 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [20_000, 3_000_000])
 def test_size(shape: str, size: int) -> None:
     round_of_everything = 150_000 if shape == "everything" else 0

@@ -188,7 +188,7 @@ def test_synth_by_size_and_into_an_existing_directory(capsys: pytest.CaptureFixt
     run(capsys, "synth", "calls", "--format", "uftrace", "-o", target, "--size", "1MB")
     assert 1_000_000 <= UftraceTrace(target).info.size < 1_600_000
     assert main(["synth", "calls", "--format", "uftrace", "-o", str(target)]) == 2
-    assert "is not empty" in capsys.readouterr().err
+    assert "is not an empty directory" in capsys.readouterr().err
 
 
 def test_the_layouts_as_a_page() -> None:

@@ -72,9 +72,9 @@ def load(shell: Any) -> None:
 
     def fxtio(line: str, cell: str | None = None) -> Any:
         __tracebackhide__ = True
-        if cell is None:
-            line, cell = split_line(line)
         try:
+            if cell is None:
+                line, cell = split_line(line)
             return record(shell, line, cell)
         except NotebookError as error:
             raise UsageError(str(error)) from None
@@ -90,18 +90,31 @@ def unload(shell: Any) -> None:
 
 
 def split_line(line: str) -> tuple[str, str]:
-    """Divide the line of `%fxtio` into its options and the statement, which begins at the first other word."""
+    """Divide the line of `%fxtio` into its options and the statement, which begins at the first other word.
+
+    Raises:
+        NotebookError: an option has a quotation mark without another one.
+    """
     switches = {name for names, settings in _ARGUMENTS if settings.get("action") == SWITCH for name in names}
     rest = line.lstrip()
     while rest.startswith("-"):
-        word, _, rest = rest.partition(" ")
-        rest = rest.lstrip()
+        word, rest = _first_word(rest)
         if word == "--":
             break
         if word not in switches and "=" not in word:
-            _, _, rest = rest.partition(" ")
-            rest = rest.lstrip()
+            _, rest = _first_word(rest)
     return line[: len(line) - len(rest)], rest
+
+
+def _first_word(text: str) -> tuple[str, str]:
+    """Return the first word of a text, as a shell would divide it, and the rest."""
+    words = shlex.shlex(text, posix=True)
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        word = words.get_token() or ""
+    except ValueError as error:
+        raise NotebookError(str(error)) from None
+    return word, text[words.instream.tell() :].lstrip()
 
 
 def record(shell: Any, line: str, code: str) -> Any:

@@ -49,6 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Write the trace or list the shapes, and return the exit code."""
     from fxtio.formats import by_name, by_suffix
+    from fxtio.io.sink import whole_directory, whole_file
 
     if options.list:
         return _print_shapes()
@@ -69,9 +70,10 @@ def run(options: Namespace) -> int:
     if options.seed < 0:
         raise UsageError("the seed cannot be negative")
     show = human_size if options.size else (lambda done: f"{done:,} events")
-    with Progress(show) as progress:
+    whole = whole_directory if chosen.directory else whole_file
+    with Progress(show) as progress, whole(options.output) as target:
         events, written = room.synth(
-            options.output,
+            target,
             options.shape,
             events=options.events,
             size=options.size,
@@ -79,8 +81,8 @@ def run(options: Namespace) -> int:
             seed=options.seed,
             progress=progress,
         )
-    target = "standard output" if options.output == "-" else printable(options.output)
-    print(f"fxtio: wrote {events:,} events ({human_size(written)}) to {target}", file=sys.stderr)
+    name = "standard output" if options.output == "-" else printable(options.output)
+    print(f"fxtio: wrote {events:,} events ({human_size(written)}) to {name}", file=sys.stderr)
     return FINE
 
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from fxtio.errors import FormatError, FxtioError, require_type
 from fxtio.exchange import by_suffix as exchange_by_suffix
@@ -23,7 +23,7 @@ from fxtio.exchange.opening import open_timeline
 from fxtio.exchange.simplification import Simplification, Simplified
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
-from fxtio.io.sink import Sink, open_sink, whole_file
+from fxtio.io.sink import Sink, open_sink, temporary_file, whole_directory, whole_file
 from fxtio.selection import Selection
 from fxtio.timeline.accepted import check_types
 from fxtio.timeline.parts import Registry
@@ -121,7 +121,7 @@ def convert(
     chosen = formats().get(name) or exchanges().get(name)
     is_directory = chosen is not None and chosen.directory
     if timeline.trace is not None and timeline.format == name and what.is_nothing:
-        with (_whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
+        with (whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
             writer.copy(timeline.trace)
         return Losses()
     exporter = exporters().get(name)
@@ -204,7 +204,7 @@ class _Attempt:
     def __init__(self, target: str | Path, exporter: type[Exporter], *, is_directory: bool) -> None:
         self.target = target
         self.exporter = exporter
-        self._open: Callable[[str | Path], AbstractContextManager[Any]] = _whole_directory if is_directory else _whole
+        self._open: Callable[[str | Path], AbstractContextManager[Any]] = whole_directory if is_directory else _whole
         self._place: AbstractContextManager[Any] | None = None
 
     def __enter__(self) -> _Attempt:
@@ -232,25 +232,8 @@ def _whole(target: str | Path) -> Iterator[Sink]:
         with whole_file(target) as sink:
             yield sink
         return
-    with tempfile.TemporaryFile(prefix="fxtio-") as file:
-        yield Sink(cast("BinaryIO", file), owned=False)
+    with temporary_file() as file:
+        yield Sink(file, owned=False)
         file.seek(0)
         with closing(open_sink(str(target))) as sink:
             shutil.copyfileobj(file, sink)
-
-
-@contextmanager
-def _whole_directory(target: str | Path) -> Iterator[Path]:
-    """Give the path of a new directory for a `with` block, which gets its name only when the block has ended.
-
-    Raises:
-        FormatError: the target is standard output, or exists.
-    """
-    path = Path(target)
-    if str(target) == "-" or path.exists():
-        reason = "cannot go to standard output" if str(target) == "-" else f"{target} exists"
-        raise FormatError(f"a trace of this format is a new directory; {reason}")
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as folder:
-        new = Path(folder, path.name)
-        yield new
-        new.rename(path)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from fxtio.errors import FormatError
-from fxtio.io.sink import Sink
+from fxtio.io.sink import Sink, names_if_full
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry
@@ -99,7 +99,7 @@ class Exporter(ABC):
             self._one = _Temporary(target)
             return {self._table: self.new_file(self._one, self._schema(self._table))}
         directory = Path(target)
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
         return {name: self.new_file(str(directory / f"{name}{self.SUFFIX}"), self._schema(name)) for name in TABLES}
 
     def _schema(self, name: str) -> Any:
@@ -275,7 +275,8 @@ class _Temporary:
 
     def write(self, data: Any) -> int:
         """Write bytes and return their number."""
-        return self._file.write(data)
+        with names_if_full():
+            return self._file.write(data)
 
     def flush(self) -> None:
         """Do nothing."""
@@ -285,6 +286,7 @@ class _Temporary:
 
     def copy(self) -> None:
         """Write everything to the sink."""
-        self._file.seek(0)
+        with names_if_full():
+            self._file.seek(0)
         while data := self._file.read(_CHUNK):
             self._sink.write(data)

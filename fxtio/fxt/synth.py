@@ -502,8 +502,8 @@ def _switches(state: _Generator, ticks: Array, thread: Array) -> dict[str, Any]:
     count = len(ticks)
     is_switch = np.arange(count) % 2 == 1
     incoming = np.repeat(thread[::2], 2)[:count]  # a thread is woken up, then it runs
-    before = state.running or incoming[0]
-    outgoing = np.concatenate([[before, before], incoming[:-2]])[:count]
+    before = incoming[:1] if not state.running else np.array([state.running])
+    outgoing = np.concatenate([before, before, incoming[:-2]])[:count]
     state.running = int(incoming[is_switch][-1]) if is_switch.any() else state.running
     kinds = ["thread_wakeup", "context_switch"]
     return {

@@ -6,7 +6,9 @@ import errno
 import io
 import lzma
 import os
+import shutil
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,6 +19,8 @@ from fxtio.errors import FormatError, add_file_name
 
 STDOUT = "standard output"
 """What messages call standard output."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Sink:
@@ -214,3 +218,63 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def whole_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a directory for a `with` block, which has its name only when the block has ended without an error.
+
+    Args:
+        target: the path, where nothing or an empty directory may be.
+
+    Raises:
+        FormatError: the target is standard output.
+        FileExistsError: something is at the path.
+        OSError: the directory cannot be made or written.
+    """
+    path = Path(target)
+    if str(target) == "-":
+        raise FormatError("such a trace is a directory; it cannot be written to standard output")
+    if path.exists() and (not path.is_dir() or next(path.iterdir(), None) is not None):
+        raise FileExistsError(errno.EEXIST, "it exists, and is not an empty directory", str(path))
+    real = Path(os.path.realpath(path))
+    temporary = real.with_name(f".{real.name}.{os.getpid()}")
+    try:
+        temporary.mkdir()
+        with names_if_full(path):
+            yield temporary
+        if path.exists():
+            path.rmdir()
+        temporary.rename(path)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and str(error.filename).startswith(str(temporary)):
+            error.filename = str(path) + str(error.filename).removeprefix(str(temporary))
+        raise
+
+
+@contextmanager
+def temporary_file() -> Iterator[BinaryIO]:
+    """Open a temporary file for a `with` block.
+
+    Raises:
+        OSError: it cannot be created or written.
+    """
+    with names_if_full(), tempfile.TemporaryFile(prefix="fxtio-") as file:
+        yield cast("BinaryIO", file)
+
+
+@contextmanager
+def names_if_full(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
+    """Let the error of a disk that is full, which only writing causes, say what could not be written, unless it does.
+
+    Args:
+        path: what is written in the `with` block; None for temporary files.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        name = f"a temporary file in {tempfile.gettempdir()}" if path is None else str(path)
+        raise OSError(error.errno, os.strerror(error.errno), name) from error

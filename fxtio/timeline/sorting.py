@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fxtio.io.sink import names_if_full
 from fxtio.timeline.parts import STEP_COLUMNS, Steps
 from fxtio.timeline.schema import number_types
 
@@ -124,19 +125,20 @@ class Sorter:
 
     def _write_runs(self) -> None:
         """Write the rows that wait to the file."""
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="fxtio-")  # noqa: SIM115  # closed by `__exit__`
-        for kind, types in _TYPES.items():
-            columns = self._sorted(kind)
-            if len(columns["time"]):
-                self._runs.append(_Run(kind, self._file.tell(), len(columns["time"])))
-                for name in types:
-                    self._file.write(columns[name].data)
+        with names_if_full():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="fxtio-")  # noqa: SIM115  # closed by `__exit__`
+            for kind, types in _TYPES.items():
+                columns = self._sorted(kind)
+                if len(columns["time"]):
+                    self._runs.append(_Run(kind, self._file.tell(), len(columns["time"])))
+                    for name in types:
+                        self._file.write(columns[name].data)
+            self._file.flush()
         self._rows = 0
 
     def _times(self, run: _Run) -> Array:
         """Return the times of a run, which are read from the file when they are used."""
-        self._file.flush()
         return np.memmap(self._file, "int64", "r", _offset(run, "time"), (run.rows,))
 
     def _read(self, run: _Run, begin: int, end: int) -> Columns:

@@ -18,10 +18,11 @@ import numpy as np
 
 from fxtio.finding import Findings
 from fxtio.formats import CutResult
+from fxtio.io.sink import whole_directory
 from fxtio.selection import Selection, SelectionError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import kernel, perf
-from fxtio.uftrace.directory import StoredFile, new_directory
+from fxtio.uftrace.directory import StoredFile
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import EXTERN_FILE, ExternFile
 from fxtio.uftrace.frames import Chunk
@@ -61,7 +62,7 @@ def cut(trace: UftraceTrace, selection: Selection, target: str | PathLike[str]) 
     bounds = _Range(
         0 if selection.start is None else selection.start, MAX_TIME + 1 if selection.end is None else selection.end
     )
-    with new_directory(target) as path:
+    with whole_directory(target) as path:
         reading = trace.begin()
         tids = {
             tid

@@ -6,16 +6,13 @@ a pipe.  So no name in a hostile trace makes fxtio read another file or wait.
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fxtio.errors import EncodeError, FormatError
+from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 
 MAX_WHOLE_FILE = 1 << 26
@@ -108,36 +105,6 @@ class Directory:
                 "directory.file-too-large", MAX_WHOLE_FILE, f"only {MAX_WHOLE_FILE:,} bytes are read", file=name
             )
         return raw
-
-
-@contextmanager
-def new_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a directory for a `with` block, which has its name only when the block has ended without an error.
-
-    Args:
-        target: the path, where nothing or an empty directory may be.
-
-    Raises:
-        FormatError: the target is standard output.
-        FileExistsError: something is at the path.
-        OSError: the directory cannot be made.
-    """
-    path = Path(target)
-    if str(target) == "-":
-        raise FormatError("such a trace is a directory; it cannot be written to standard output")
-    if path.exists() and (not path.is_dir() or next(path.iterdir(), None) is not None):
-        raise FileExistsError(errno.EEXIST, "it exists, and is not an empty directory", str(path))
-    real = Path(os.path.realpath(path))
-    temporary = real.with_name(f".{real.name}.{os.getpid()}")
-    temporary.mkdir()
-    try:
-        yield temporary
-        if path.exists():
-            path.rmdir()
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 @dataclass(frozen=True, slots=True)

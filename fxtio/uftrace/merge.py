@@ -14,8 +14,9 @@ from os import PathLike
 from typing import Any
 
 from fxtio.formats import MergeError
+from fxtio.io.sink import whole_directory
 from fxtio.uftrace import kernel, perf
-from fxtio.uftrace.directory import StoredFile, new_directory
+from fxtio.uftrace.directory import StoredFile
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import Feature
@@ -47,7 +48,7 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
             owners.setdefault(maps.get(name, name), []).append(StoredFile(trace.directory, name))
     _check(owners, traces)
     _merged_descriptions(readings, owners.get(kernel.HEADER_FILE, []))
-    with new_directory(target) as path:
+    with whole_directory(target) as path:
         for name, sources in owners.items():
             with open(path / name, "wb") as file:
                 if name == INFO_FILE:

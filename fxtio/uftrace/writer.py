@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fxtio.errors import EncodeError
+from fxtio.io.sink import names_if_full
 from fxtio.io.writing import TraceWriter
 from fxtio.table import WritableTable
 from fxtio.uftrace import perf
@@ -174,7 +175,7 @@ class UftraceWriter(TraceWriter):
         tids = {f"{tid}.dat": tid for tid in trace.tids}
         for name in trace.directory.names:
             if name not in tids:
-                with open(self.path / name, "wb") as file:
+                with names_if_full(self.path / name), open(self.path / name, "wb") as file:
                     file.writelines(trace.directory.blocks(name))
                 continue
             new.buffers.setdefault(tids[name], bytearray())
@@ -407,7 +408,7 @@ class UftraceWriter(TraceWriter):
     def _close(self) -> None:
         self._trace.flush()
         for name, content in (self._small_files() | self._files).items():
-            with open(self.path / name, "wb") as file:
+            with names_if_full(self.path / name), open(self.path / name, "wb") as file:
                 if isinstance(content, StoredFile):
                     file.writelines(content.blocks())
                 else:

@@ -18,6 +18,7 @@ from fxtio.exchange.convert import convert, cut_out
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
 from fxtio.io.reading import can_reopen
+from fxtio.io.sink import names_if_full
 from fxtio.io.source import is_directory, open_source, without_compression
 from fxtio.timeline.answers import summary
 
@@ -105,8 +106,9 @@ def readable(file: str, folder: Path) -> str:
     if is_directory(file) or can_reopen(file):
         return file
     copy = folder / ("stdin" if file == "-" else Path(file).name)
-    with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as stream, open(copy, "wb") as target:
-        shutil.copyfileobj(stream, target)  # as it is: what is wrong with a compressed stream shows when it is read
+    stream = nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb")  # noqa: SIM115  # `with` closes it
+    with stream as source, names_if_full(), open(copy, "wb") as target:
+        shutil.copyfileobj(source, target)  # as it is: what is wrong with a compressed stream shows when it is read
     return str(copy)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.errors import FxtioError
 from fxtio.finding import Findings
 from fxtio.formats import Format
+from fxtio.io.sink import open_sink
 from fxtio.io.source import Source, open_source
 from fxtio.report import Report, ReportTable, json_text
 
@@ -103,9 +105,10 @@ def explain(trace: ToyTrace, *, record: int | None, offset: int, kinds: str | No
         )
 
 
-def synth(target: str, shape: str, *, events: int | None, **options: Any) -> tuple[int, int]:
+def synth(target: Any, shape: str, *, events: int | None, **options: Any) -> tuple[int, int]:
     data = HEADER + b"hello\n" * (events or 3)
-    Path(target).write_bytes(data)
+    with closing(open_sink(target)) as sink:
+        sink.write(data)
     return events or 3, len(data)
 
 

@@ -11,11 +11,10 @@ in the result is known at the end.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from fxtio.fxt.cut.splices import Splices
 from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.state import Batch, Reading
-from fxtio.io.sink import Sink, whole_file
+from fxtio.io.sink import Sink, temporary_file, whole_file
 from fxtio.report import human_size
 from fxtio.selection import Selection, is_number
 
@@ -113,8 +112,8 @@ def cut_to(trace: FxtTrace, selection: Selection, sink: Sink) -> Cut:
     names: tuple[dict[int, str], dict[int, str]] = ({}, {})
     if not all(map(is_number, (*selection.threads, *selection.processes))):
         names = trace.names_of_objects()
-    with tempfile.TemporaryFile(prefix="fxtio-") as file:
-        cutter = _Cutter(Limits(selection.start, selection.end), Choice(selection, *names), cast("BinaryIO", file))
+    with temporary_file() as file:
+        cutter = _Cutter(Limits(selection.start, selection.end), Choice(selection, *names), file)
         for batch in trace.record_batches(forget=True):
             cutter.enter(batch)
         return cutter.finish(sink)
