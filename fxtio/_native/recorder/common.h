@@ -19,6 +19,7 @@
  *   text         texts: as UTF-8, cut to size, and in the string table
  *   site         call sites: the common part of all events of one place in the program
  *   event        events and log records
+ *   table        tables of entries by their keys
  *   open_track   tracks of tasks on which operations are open
  *   operation    whole calls of coroutines that are open, and flows that lead to tasks
  *   known_task   what is known of tasks of asyncio whose coroutines are not recorded
