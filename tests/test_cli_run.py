@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -97,3 +98,22 @@ def test_calls_of_the_tracer_are_not_recorded(folder: Path) -> None:
     printed(folder, *RUN, "one.py")
     events = fxtio.open(folder / "out.fxt", strict=True).table("events")
     assert events["name"].to_list() == ["recording", "one.<module>", "one.<module>"]
+
+
+@pytest.mark.parametrize("options", [[], ["-P"]], ids=["usual", "safe path"])
+@pytest.mark.parametrize("name", ["sub", "sub/", "./sub", "app.zip"])
+def test_a_folder_or_archive_has_the_environment_of_python(name: str, options: list[str], folder: Path) -> None:
+    """Its path is absolute, since the program may change its directory; `-P` leaves it in the path of imports."""
+    source = f"{PRINT}import os; os.chdir('/'); import inner; print(len(sys.path), sys.path[1])\n"
+    (folder / "sub" / "__main__.py").write_text(source, encoding="utf-8")
+    with ZipFile(folder / "app.zip", "w") as archive:
+        archive.writestr("__main__.py", source)
+        archive.writestr("inner.py", "")
+    python = [sys.executable, *options]
+    assert printed(folder, *python, *RUN[1:], name, "own") == printed(folder, *python, name, "own")
+
+
+def test_a_safe_path_has_no_module_of_the_current_folder(folder: Path) -> None:
+    command = [sys.executable, "-P", *RUN[1:], "-m", "app"]
+    child = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (child.returncode, child.stderr) == (2, "fxtio: No module named app\n")

@@ -15,6 +15,7 @@ import pytest
 import fxtio
 import judges
 from fxtio.cli import main
+from fxtio.tracer.archive import is_alive
 from judges import perfetto
 from support.checkout import CORPUS
 from support.tracer_check import check_trace
@@ -287,3 +288,14 @@ def test_an_error_while_it_writes(out: Path, monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setattr(Path, "replace", fail)
     assert "No space left" in refused(capsys, out)
     assert {path: path.read_bytes() for path in out.parent.iterdir()} == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/comm").exists(), reason="the name of a process is read from Linux' /proc")
+def test_a_process_whose_name_is_no_text_is_alive() -> None:
+    source = "open('/proc/self/comm', 'wb').write(b'\\xff) \\xfe'); print(flush=True); input()"
+    command = [sys.executable, "-c", source]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline()
+        assert is_alive(process.pid)
+        process.communicate(b"\n")
+        assert not is_alive(process.pid)

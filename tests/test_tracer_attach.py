@@ -343,3 +343,17 @@ def test_a_program_that_uses_the_signal_itself_keeps_its_handler() -> None:
     source = f"import signal; signal.signal({SIGNAL}, print); import fxtio; fxtio.span; print('up', flush=True)\n"
     with service(source + f"print(signal.getsignal({SIGNAL}))", listens=False) as program:
         assert program.end() == (0, "up\n<built-in function print>\n", "")
+
+
+@pytest.mark.parametrize("request_", [b"{", b"\xff", b"[" * 100_000, b"[]", b"{}"], ids=lambda text: ascii(text[:3]))
+def test_a_request_that_makes_no_sense_does_not_reach_the_program(request_: bytes) -> None:
+    with service(SERVICE) as program:
+        mailbox = Mailbox(program.pid)
+        mailbox.folder.mkdir(0o700)
+        try:
+            mailbox.request.write_bytes(request_)
+            os.kill(program.pid, SIGNAL)
+            wait_for(lambda: not mailbox.request.exists())
+        finally:
+            mailbox.remove()
+        assert_unchanged(program)

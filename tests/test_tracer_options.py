@@ -9,8 +9,9 @@ import pytest
 
 import fxtio
 from fxtio.cli.parser import parse
-from fxtio.tracer.units import time_in_ns
+from fxtio.tracer.units import size_in_bytes, time_in_ns
 from support.tracer_run import fine, run_command
+from support.tracer_run import run as run_program
 
 pytestmark = pytest.mark.recorder
 
@@ -194,3 +195,52 @@ def test_a_program_goes_on_to_wait(children: bool, out: Path) -> None:
     print("FXTIO" in os.environ)
     """
     assert fine(source, out) == f"{children}\nwait False False\nFalse\n"
+
+
+@pytest.mark.parametrize("text", ["9" * 400 + "s", "99999999999999999 s", "9" * 30, 1 << 60])
+def test_a_time_or_size_that_is_too_large_is_refused(text: str | int) -> None:
+    time = f"{text}ns" if str(text).isdigit() and isinstance(text, str) else text
+    with pytest.raises(ValueError, match="is too large, not a time such as 10us"):
+        time_in_ns(time)
+    if not str(text).endswith("s"):
+        with pytest.raises(ValueError, match="is too large, not a size such as 64MiB"):
+            size_in_bytes(text)
+
+
+def test_a_time_is_no_float(out: Path) -> None:
+    with pytest.raises(TypeError, match=r"^0\.001 is not a time such as 10us$"):
+        fxtio.start(out, min_duration=0.001)
+    assert not out.exists()
+
+
+@pytest.mark.recorder
+def test_a_recording_for_which_there_is_no_memory_keeps_no_file_open(out: Path) -> None:
+    source = """
+    import os
+    def count(): return len(os.listdir("/dev/fd"))
+    before = count()
+    for _ in range(3):
+        try:
+            fxtio.start(OUT, ring=1 << 59)
+        except OSError:
+            pass
+    print(count() - before)
+    with fxtio.tracing(OUT):
+        fxtio.instant("recorded")
+    """
+    assert fine(source, out) == "0\n"
+    assert "recorded" in fxtio.open(out, strict=True).table("events")["name"].to_list()
+
+
+@pytest.mark.recorder
+def test_a_block_during_the_start_of_a_recording_says_that_it_is_not_recorded(out: Path) -> None:
+    source = """
+    from fxtio.tracer import session
+    session._process.starting.acquire()
+    with fxtio.tracing("block.fxt"):
+        fxtio.instant("here")
+    session._process.starting.release()
+    """
+    done = run_program(source, out)
+    assert done.returncode == 0
+    assert done.stderr == "fxtio: tracing('block.fxt'): nothing is recorded: a recording is being started\n"

@@ -6,10 +6,12 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import fxtio
+from fxtio.fxt.records import Initialization
 
 pytestmark = pytest.mark.recorder
 
@@ -106,3 +108,14 @@ def test_flags_of_code_are_those_of_inspect() -> None:
     from fxtio.tracer import decorate, interrupts
 
     assert (decorate._NESTED, interrupts._VARARGS) == (inspect.CO_NESTED, inspect.CO_VARARGS)
+
+
+@pytest.mark.parametrize("now", [0, 10**19])
+def test_the_program_has_another_clock(now: int, tmp_path: Path) -> None:
+    """As in a test of its own, where time stands still."""
+    with patch("time.monotonic_ns", return_value=now), patch("time.sleep"), fxtio.tracing(tmp_path / "app.fxt"):
+        fxtio.instant("here")
+    rates = [
+        record.ticks_per_second for record in fxtio.open(tmp_path / "app.fxt") if isinstance(record, Initialization)
+    ]
+    assert rates[0] >= 1_000_000

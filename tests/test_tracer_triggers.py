@@ -365,3 +365,14 @@ def test_by_the_command_and_the_environment(tmp_path: Path) -> None:
         reasons = [reason for reason, _ in marks(check_trace(tmp_path / f"{name}.fxt"))]
         assert reasons == ["slow any", "SIGUSR2", "exception KeyError"]
         assert len(list(tmp_path.glob(f"{name}-*.fxt"))) == 3
+
+
+def test_the_program_calls_the_hook_without_an_exception(out: Path) -> None:
+    source = """
+    import sys
+    sys.excepthook(*sys.exc_info())
+    print("goes on")
+    """
+    done = recorded(source, out, dump_on=["exception"])
+    assert done.stdout == "goes on\n"
+    assert not out.with_name("out-1.fxt").exists()

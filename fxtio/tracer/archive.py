@@ -335,8 +335,8 @@ def is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] not in "ZX"  # it has ended, but nobody has waited for it
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # its name may be any bytes
+        return file.read().rpartition(b")")[2].split()[0] not in b"ZX"  # it has ended, but nobody has waited for it
     return True
 
 

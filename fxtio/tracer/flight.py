@@ -337,8 +337,9 @@ class Triggers:
         self._dump_for_exception(args.exc_type)
         self._replaced["thread"](args)
 
-    def _dump_for_exception(self, kind: type[BaseException]) -> None:
-        if not issubclass(kind, SystemExit | KeyboardInterrupt):  # these end the program on purpose
+    def _dump_for_exception(self, kind: type[BaseException] | None) -> None:
+        """Take a dump, unless the exception ends the program on purpose, or the program calls the hook without one."""
+        if kind is not None and not issubclass(kind, SystemExit | KeyboardInterrupt):
             self._mark(self._take(_EXCEPTION, kind.__name__, later=False))
 
     def at_exit(self) -> None:

@@ -50,7 +50,8 @@ class Mailbox:
         """Take the request.
 
         Returns:
-            The request; None if there is none, or if somebody else than the program's user or root may have written it.
+            The request; None if there is none, if somebody else than the program's user or root may have written it, or
+            if it is not JSON.
         """
         try:
             status = os.lstat(self.folder)
@@ -61,11 +62,11 @@ class Mailbox:
             taken = self.folder / "taken"
             self.request.rename(taken)
             text = taken.read_text("utf-8")
-        except OSError:
-            return None
-        from json import loads
+            from json import loads
 
-        return loads(text)
+            return loads(text)
+        except (OSError, ValueError, RecursionError):
+            return None
 
     def answer(self, reply: dict[str, Any]) -> None:
         """Write the answer to a request, if the folder is still there."""

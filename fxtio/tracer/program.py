@@ -89,7 +89,9 @@ def of_module(name: str, arguments: Sequence[str]) -> Program:
     Raises:
         ProgramError: there is no such module.
     """
-    sys.path[0] = os.getcwd()
+    folder = os.getcwd()
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -98,15 +100,19 @@ def of_module(name: str, arguments: Sequence[str]) -> Program:
         raise ProgramError(f"No module named {name} ({error})") from None
     if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
         raise ProgramError(f"No module named {name}")
-    return _of_spec(spec, arguments, os.getcwd())
+    return _of_spec(spec, arguments, folder)
 
 
 def _of_container(path: str, arguments: Sequence[str]) -> Program:
-    sys.path[0] = path
-    spec = PathFinder.find_spec("__main__", [path])
+    folder = os.path.join(os.getcwd(), path)  # the program may change its directory
+    spec = PathFinder.find_spec("__main__", [folder])
     if spec is None:
         raise ProgramError(f"can't find '__main__' module in {path!r}")
-    program = _of_spec(spec, arguments, path)
+    if sys.flags.safe_path:
+        sys.path.insert(0, folder)  # in place of nothing
+    else:
+        sys.path[0] = folder
+    program = _of_spec(spec, arguments, folder)
     program._arguments[0] = path
     return program
 

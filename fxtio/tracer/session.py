@@ -215,7 +215,10 @@ class tracing:  # noqa: N801  # used like a function
             _report_ignored(str(self._options.output), running)
         else:
             recording = _begin_unless_recorded(self._options)
-            self._recording = None if isinstance(recording, str) else recording
+            if isinstance(recording, str):
+                report(f"tracing({str(self._options.output)!r}): nothing is recorded: {recording}")
+            else:
+                self._recording = recording
         return self
 
     def __exit__(self, *exception: object) -> None:

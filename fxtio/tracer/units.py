@@ -7,6 +7,9 @@ import re
 _SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 _SIZES |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _TIMES = {"ns": 1, "us": 1000, "µs": 1000, "ms": 10**6, "s": 10**9}
+_TOO_LARGE = 1 << 60
+"""What is not a size or a time any more: an exbibyte, 36 years.  The recorder counts in 64 bits, times in ticks."""
+
 _NUMBER_AND_UNIT = r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]*)\s*"
 
 
@@ -14,7 +17,8 @@ def size_in_bytes(size: str | int) -> int:
     """Return the bytes in `64MiB`, `1.5 GB` or a number of bytes.
 
     Raises:
-        ValueError: it is not a size.
+        ValueError: it is not a size, or too large.
+        TypeError: it is neither a text nor an integer.
     """
     return _parse(size, _SIZES, "a size such as 64MiB")
 
@@ -25,7 +29,8 @@ def time_in_ns(time: str | int) -> int:
     A text without a unit is refused: some commands took it for seconds, others for nanoseconds.
 
     Raises:
-        ValueError: it is not a time.
+        ValueError: it is not a time, or too large.
+        TypeError: it is neither a text nor an integer.
     """
     return _parse(time, _TIMES, "a time such as 10us")
 
@@ -37,9 +42,11 @@ def time_as_text(ns: int) -> str:
 
 def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
     if isinstance(text, int):
-        if text < 0:
-            raise ValueError(f"{text} is not {expected}")
+        if not 0 <= text < _TOO_LARGE:
+            raise ValueError(f"{text} is {'not' if text < 0 else 'too large, not'} {expected}")
         return text
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is not {expected}")
     match = re.fullmatch(_NUMBER_AND_UNIT, text, re.IGNORECASE)
     if match is not None and not match[2] and not float(match[1]):
         return 0
@@ -47,4 +54,7 @@ def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
     if match is None or unit is None:
         reason = f": its unit is missing, one of {', '.join(units)}" if match and not match[2] else ""
         raise ValueError(f"{text!r} is not {expected}{reason}")
-    return round(float(match[1]) * unit)
+    number = float(match[1]) * unit
+    if number >= _TOO_LARGE:
+        raise ValueError(f"{text!r} is too large, not {expected}")
+    return round(number)
