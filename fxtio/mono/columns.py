@@ -130,11 +130,11 @@ class Batch:
         begin, frame = int(self.frame.begin[number]), self.frame
         data = frame.data[begin : int(self.stop[number])].tobytes()
         events = decode_events(frame.dialect, frame.header(number), data)
-        late = [(offset, event.time) for offset, event in events if event.time > MAX_TIME]
-        if late:
-            offset, time = late[0]
+        late = ((offset, event.time) for offset, event in events if event.time > MAX_TIME)
+        if (first := next(late, None)) is not None:
+            offset, time = first
             message = f"a time of {time:,} ns is later than 2**63 - 1 ns; tables have 2**63 - 1 in its place"
-            findings.add("time.overflow", frame.base + begin + offset, message, times=len(late))
+            findings.add("time.overflow", frame.base + begin + offset, message, times=1 + sum(1 for _ in late))
 
     def fill(self, owners: Iterable[int]) -> None:
         """Fill the columns of some kinds of events and lists."""

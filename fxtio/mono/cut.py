@@ -124,7 +124,7 @@ class _Cutter:
     """
 
     def __init__(self, selection: Selection, choice: _Choice, sink: Sink) -> None:
-        self._start = max(selection.start or 0, 0)
+        self._start = min(max(selection.start or 0, 0), MAX_TIME)
         self._end = MAX_TIME if selection.end is None else max(selection.end, 0)
         self._has_end = selection.end is not None
         self._choice = choice

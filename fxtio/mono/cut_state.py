@@ -9,11 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fxtio.codec.integers import MAX_UINT64
 from fxtio.mono import records as r
-from fxtio.mono.enums import NARROW_COUNTERS, UNSIGNED_COUNTERS, CounterSection, MethodAction
+from fxtio.mono.derived import counter_sum
+from fxtio.mono.enums import CounterSection, MethodAction
 from fxtio.mono.rules.sequences import PAIR_RULES, PairRule, Step
-from fxtio.mono.stream.values import signed
 
 MOST_OPEN = 1 << 20
 """The most open calls and other events that are remembered; further ones are not."""
@@ -185,7 +184,7 @@ class CounterSums:
                 continue
             is_same = before is not None and before.type == each.type and each.index not in self._absolute
             if before is not None and is_same and isinstance(before.value, int) and isinstance(each.value, int):
-                values[each.index] = replace(each, value=_sum(each.type, before.value, each.value))
+                values[each.index] = replace(each, value=counter_sum(each.type, before.value, each.value))
             else:
                 values[each.index] = each
 
@@ -198,10 +197,3 @@ class CounterSums:
         event, values = self._last.pop(thread, None), self._values.pop(thread, {})
         if event is not None:
             yield replace(event, values=tuple(values[index] for index in sorted(values)))
-
-
-def _sum(kind: int, value: int, change: int) -> int:
-    """Return the sum of a value and a change as a counter of a type has it: without the bits that it lacks."""
-    mask = (1 << 32) - 1 if kind in NARROW_COUNTERS else MAX_UINT64
-    total = (value + change) & mask
-    return total if kind in UNSIGNED_COUNTERS else signed(total, mask)

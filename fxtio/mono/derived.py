@@ -19,6 +19,7 @@ from fxtio.mono.enums import (
 )
 from fxtio.mono.slices import slices
 from fxtio.mono.state import last_until
+from fxtio.mono.stream.values import signed
 from fxtio.table import Categories, Optional, Table
 
 Array = np.ndarray[Any, Any]
@@ -107,8 +108,7 @@ def _counter_series(tables: dict[str, Table]) -> Table:
         if counter_type is None or counter_type in (CounterType.DOUBLE, CounterType.STRING):
             continue
         before = 0 if section == CounterSection.PERFCOUNTERS else last.get((index, description_row), 0)
-        width, signed = 32 if counter_type in NARROW_COUNTERS else 64, counter_type not in UNSIGNED_COUNTERS
-        last[index, description_row] = value = _wrapped(before + change, width, signed=signed)
+        last[index, description_row] = value = counter_sum(counter_type, before, change)
         numbers[row] = value
         if value <= MAX_INT64:
             integers[row], is_integer[row] = value, True
@@ -147,10 +147,11 @@ def _last_description(tables: dict[str, Table]) -> Array:
     return rows
 
 
-def _wrapped(value: int, width: int, *, signed: bool) -> int:
-    """Return a number wrapped to so many bits."""
-    value %= 1 << width
-    return value - (1 << width) if signed and value >= 1 << width - 1 else value
+def counter_sum(kind: int, value: int, change: int) -> int:
+    """Return the sum of a value and a change as a counter of a type has it: without the bits that it lacks."""
+    mask = (1 << 32) - 1 if kind in NARROW_COUNTERS else MAX_UINT64
+    total = (value + change) & mask
+    return total if kind in UNSIGNED_COUNTERS else signed(total, mask)
 
 
 def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categories:

@@ -156,6 +156,7 @@ class Framer:
 
     Attributes:
         first: the first recording, as soon as its header is read.
+        last: the last recording whose header was read.
     """
 
     def __init__(
@@ -174,6 +175,7 @@ class Framer:
         self._recording: Recording | None = None
         self._new_recordings: list[tuple[int, Recording]] = []  # the recordings of the next frame
         self.first: Recording | None = None
+        self.last: Recording | None = None
         self._buffers: list[tuple[int, int]] = []  # begin and end of the buffers of the next frame
         self._checks_left = _TRANSFER_CHECKS
         self._text_mode = False  # a transfer changed the file, and a finding says so
@@ -323,7 +325,7 @@ class Framer:
             self._findings.add("header.hybrid-version", offset, message)
             dialect = dialect_of(HYBRID, header.pointer_size)
         self._recording = Recording(header, bytes(head[:size]), dialect, offset)
-        self.first = self.first or self._recording
+        self.first, self.last = self.first or self._recording, self._recording
         self._new_recordings.append((len(self._buffers), self._recording))
         self._cursor += size
         return None

@@ -19,6 +19,9 @@ from fxtio.mono.stream.declare import Byte, Fixed, Item, SizedText, StreamState,
 from fxtio.mono.stream.values import put_byte
 
 _NS_PER_MS = 10**6
+_PROFILERS = ((16, (3, 0)), (14, (2, 0)), (13, (1, 1)), (12, (1, 0)), (0, (0, 4)))
+"""The first data version that each version of the profiler wrote."""
+
 _SIZE_BYTES = 4
 """Bytes of the size in a buffer header."""
 
@@ -115,7 +118,7 @@ def decode_header(data: Any, *, any_mark: bool = False) -> tuple[StreamHeader, i
         any_mark: accept any bytes in place of `HEADER_MARK`.
 
     Raises:
-        DecodeError: the bytes end within the header, or do not begin with `HEADER_MARK` (`bad-header`).
+        DecodeError: the bytes end within the header, or do not begin with `HEADER_MARK` (`header.bad`).
     """
     outline_header(data, any_mark=any_mark)
     header, size = stream_codec_of(StreamHeader, data[ID_SIZE]).decode(data, ID_SIZE, len(data), _NO_STATE)
@@ -165,6 +168,11 @@ def header_record(header: StreamHeader, raw: bytes) -> StreamHeader | OpaqueHead
         return OpaqueHeader(raw)
 
 
+def profiler_of(data_version: float) -> tuple[int, int]:
+    """Return the version of the profiler, major and minor, that wrote a data version."""
+    return next(profiler for first, profiler in _PROFILERS if data_version >= first)
+
+
 def header_has(major: int, field: str) -> bool:
     """Return whether the header of a profiler version has a field."""
     layout = layout_of(StreamHeader, major)
@@ -197,7 +205,7 @@ def decode_buffer_header(raw: bytes) -> BufferHeader:
     """Return the header of a buffer from its bytes, without the magic number and the size.
 
     Raises:
-        DecodeError: there are not `BUFFER_HEADER_SIZE` bytes (`bad-header`).
+        DecodeError: there are not `BUFFER_HEADER_SIZE` bytes (`header.bad`).
     """
     if len(raw) != BUFFER_HEADER_SIZE:
         raise DecodeError("header.bad", f"the header of a buffer has {BUFFER_HEADER_SIZE} bytes, not {len(raw)}")

@@ -109,6 +109,7 @@ class MonoTrace(FileReader[Info]):
         self._data_version = data_version
         self._names: AddressNames | None = None
         self._recording: Recording | None = None
+        self._last_recording: Recording | None = None  # that of the last reading
 
     @property
     def recording(self) -> Recording | None:
@@ -243,11 +244,11 @@ class MonoTrace(FileReader[Info]):
         with self._reading() as (source, findings):
             framer = Framer(source, findings, self._data_version, recognizes_hybrid=not exact)
             for part in framer.parts():
-                self._recording = framer.first
+                self._recording, self._last_recording = framer.first, framer.last
                 self.share = source.position / source.size if source.size else 0.0
                 yield part
                 self._report_progress(source)
-            self._recording = framer.first
+            self._recording, self._last_recording = framer.first, framer.last
 
     def _batches(self, thread: int | None = None) -> Iterator[Batch]:
         """Yield the frames with their rows counted; only the buffers of one thread, if it is given."""

@@ -107,7 +107,6 @@ class _Mapping:
         self._sources = self._needed()
         self._pid = 0
         self._begins: list[tuple[int, int]] = []  # the offset and the process of each recording in the batch
-        self._class_of: dict[int, int] = {}  # the code of the class by the code of the method
         self._latest = np.empty(0, np.int64)  # the time of the last event of each track
         self._waits: set[tuple[int, int]] = set()
         self._collections: dict[int, tuple[int, int, int]] = {}

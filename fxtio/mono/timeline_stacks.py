@@ -40,7 +40,7 @@ class CodePlaces:
 
 
 class _Ranges:
-    """Codes of names by ranges of addresses; of several that have an address, the one that begins last."""
+    """Codes of names by ranges of addresses, each of which only reaches up to the begin of the next one."""
 
     def __init__(self, begin: Array, size: Array, code: Array) -> None:
         order = np.argsort(begin, kind="stable")

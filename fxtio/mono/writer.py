@@ -42,6 +42,7 @@ from fxtio.mono.headers import (
     decode_header,
     encode_header,
     header_has,
+    profiler_of,
 )
 from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
@@ -64,9 +65,6 @@ _ABSOLUTE_COUNTERS = (CounterType.DOUBLE, CounterType.STRING)
 
 _FLUSH_SIZE = 1 << 18
 """The number of gathered bytes from which on they go to the file."""
-
-_PROFILERS = ((16, (3, 0)), (14, (2, 0)), (13, (1, 1)), (12, (1, 0)), (1, (0, 4)))
-"""The first data version that each version of the profiler wrote."""
 
 
 class MonoWriter(FileWriter):
@@ -211,8 +209,8 @@ class MonoWriter(FileWriter):
         self._default_header = b""
         for raw in trace.raw_blocks():
             self._append(raw)
-        if trace.recording is not None:
-            self.header, self._dialect = trace.recording.header, trace.recording.dialect
+        if (last := trace._last_recording) is not None:  # what is written now belongs to it
+            self.header, self._dialect = last.header, last.dialect
 
     def _finish(self) -> None:
         self._end_buffers()
@@ -776,8 +774,7 @@ def header_for(data_version: float, pointer_size: int = 8) -> StreamHeader:
     """
     if data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {data_version!r}", "StreamHeader.data_version")
-    profiler = next(version for first, version in _PROFILERS if data_version >= first)
-    major, minor = profiler
+    major, minor = profiler_of(data_version)
     arch = "x86-64" if pointer_size == 8 else "x86"
     values = {"startup_tick": 0, "sysid": 0, "args": "log", "arch": arch, "os": "linux"}
     optional: dict[str, Any] = {name: value if header_has(major, name) else None for name, value in values.items()}

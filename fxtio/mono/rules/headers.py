@@ -6,18 +6,14 @@ from collections.abc import Iterator
 
 from fxtio.finding import Findings
 from fxtio.mono.frames import Recording
-from fxtio.mono.headers import StreamHeader
+from fxtio.mono.headers import StreamHeader, profiler_of
 from fxtio.mono.stream.declare import SizedText, parts_of
-
-_FIRST_VERSIONS = {0: 1, 1: 12, 2: 14, 3: 16}
-"""The first data version of each major version of the profiler; version 3 is the last one."""
 
 
 def check_header(recording: Recording, findings: Findings) -> None:
     """Add findings for the faults in the header of a recording."""
     header, offset = recording.header, recording.offset
-    expected = max((major for major, first in _FIRST_VERSIONS.items() if header.data_version >= first), default=0)
-    if header.major != expected:
+    if header.major != profiler_of(header.data_version)[0]:
         message = (
             f"version {header.major}.{header.minor} of the profiler does not write data version {header.data_version}"
         )

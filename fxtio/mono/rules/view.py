@@ -211,7 +211,7 @@ class Numbers:
     """A set of numbers (uint64) that grows, up to `MOST_NUMBERS`."""
 
     def __init__(self) -> None:
-        self._values: Array = np.empty(0, np.uint64)
+        self._values: Array = np.empty(0, np.uint64)  # ascending
 
     @property
     def is_full(self) -> bool:
@@ -221,24 +221,23 @@ class Numbers:
     def add(self, values: Array) -> None:
         """Add numbers."""
         if len(values) and not self.is_full:
-            self._values = np.union1d(self._values, values[number_distinct(values)[1]])[:MOST_NUMBERS]
+            new = np.sort(values[number_distinct(values)[1]])
+            place, is_there = self._places(new)
+            self._values = np.insert(self._values, place[~is_there], new[~is_there])[:MOST_NUMBERS]
 
     def remove(self, values: Array) -> None:
         """Remove numbers."""
-        if len(values) and len(self._values):
-            self._values = np.setdiff1d(self._values, values, assume_unique=False)
+        place, is_there = self._places(values)
+        if is_there.any():
+            self._values = np.delete(self._values, place[is_there])
 
     def has(self, values: Array) -> Array:
         """Return which numbers are in the set (bool); all, if it is full."""
-        if self.is_full:
-            return np.ones(len(values), bool)
-        place = np.searchsorted(self._values, values)
-        result: Array = np.zeros(len(values), bool)
-        inside = place < len(self._values)
-        result[inside] = self._values[place[inside]] == values[inside]
-        return result
+        return np.ones(len(values), bool) if self.is_full else self._places(values)[1]
 
-    @property
-    def values(self) -> Array:
-        """The numbers in ascending order (uint64)."""
-        return self._values
+    def _places(self, values: Array) -> tuple[Array, Array]:
+        """Return where numbers are or would be among those of the set, which ascend, and which are there (bool)."""
+        place = np.searchsorted(self._values, values)
+        is_there = place < len(self._values)
+        is_there[is_there] = self._values[place[is_there]] == values[is_there]
+        return place, is_there

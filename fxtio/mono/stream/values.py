@@ -40,7 +40,7 @@ def take_uleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
         The number, and the offset behind it.
 
     Raises:
-        DecodeError: the data end within the number (`event-cut`), or it has more than 64 bits (`varint-too-long`).
+        DecodeError: the data end within the number (`event.cut`), or it has more than 64 bits (`event.varint`).
     """
     value = shift = 0
     while offset < end:
