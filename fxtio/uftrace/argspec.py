@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -97,11 +97,20 @@ ValueSpecs = tuple[ValueSpec, ...]
 _ENUM = re.compile(r"enum\s+([\w:]+)\s*$")
 _MAX_NAME = 300
 _MAX_COMMAND = 1 << 16
+MAX_VALUES = MAX_PAYLOAD // 4
+"""The largest number of values of a function's arguments: those that fit in a payload, each with its padding."""
+
 MAX_PATTERNS = 256
 """The largest number of patterns of a trace that are used."""
 
+_MAX_STATES = 1 << 15
+"""The number of states of all patterns from which on further patterns are not used."""
+
 MAX_PATTERN_STEPS = 300_000_000
-"""The largest number of steps that matching the patterns of a trace may take in the worst case."""
+"""The largest number of steps that finding the specifications of functions may take in the worst case."""
+
+_STEPS_PER_VALUE = 16
+"""The steps of matching a pattern that take as long as a value of a specification."""
 
 
 def parse_value(text: str, pointer_size: int) -> ValueSpec | None:
@@ -137,7 +146,7 @@ class SpecRule:
 
     Attributes:
         text: the name or pattern of functions.
-        matches: returns whether a name matches the text.
+        matches: tells whether a name matches the text.
         exact: whether the text is a name and not a pattern.
         module: the module that the rule is limited to, or empty.
         values: the specified values; none if the values of the prototype or debug information are meant.
@@ -152,36 +161,66 @@ class SpecRule:
     place: int = 0
 
 
-def parse_rules(text: str, kind: str, pointer_size: int, findings: Findings, place: int = 0) -> list[SpecRule]:
-    """Return the specifications in one line of the info file.
+class _Parser:
+    """Parses the specifications of a trace, of whose patterns it takes not too many.
 
     Args:
-        text: the specifications.
-        kind: the kind of their patterns: `regex`, `glob` or `simple`.
         pointer_size: the size in bytes of an address of the traced program.
         findings: receives faults.
-        place: the byte offset of the text in the info file.
     """
-    rules = []
-    for begin, spec in _placed_parts(text, ";", place):
-        name, _, rest = spec.partition("@")
+
+    def __init__(self, pointer_size: int, findings: Findings) -> None:
+        self._pointer_size = pointer_size
+        self._findings = findings
+        self._patterns = self._states = 0  # those so far
+        self._is_full = False
+
+    def rules(self, text: str, kind: str, place: int = 0) -> Iterator[SpecRule]:
+        """Yield the specifications in one line of the info file.
+
+        Args:
+            text: the specifications.
+            kind: the kind of their patterns: `regex`, `glob` or `simple`.
+            place: the byte offset of the text in the info file.
+        """
+        for begin, spec in _placed_parts(text, ";", place):
+            name, _, rest = spec.partition("@")
+            exact = kind == "simple" or is_exact(name)
+            if not exact and not self._takes_pattern(begin):
+                continue
+            values, module = self._values(name, rest, begin + byte_size(name) + 1)
+            try:
+                matches = matcher(name, kind)
+            except BadPatternError as error:
+                self._findings.add("argspec.pattern", begin, f"{name!r}: {error}", file=INFO_FILE)
+                continue
+            self._states += 0 if exact else matches.states
+            yield SpecRule(name, matches, exact, module, values, begin)
+
+    def _takes_pattern(self, place: int) -> bool:
+        """Return whether there is room for another pattern; report the first one for which there is none."""
+        self._patterns += 1
+        if self._patterns <= MAX_PATTERNS and self._states < _MAX_STATES:
+            return True
+        if not self._is_full:
+            self._is_full = True
+            message = f"the patterns are more than {MAX_PATTERNS} or too large; those from here on are not used"
+            self._findings.add("argspec.too-much-work", place, message, file=INFO_FILE)
+        return False
+
+    def _values(self, name: str, text: str, place: int) -> tuple[ValueSpecs, str]:
+        """Return the values and the module in a specification, which begin at a byte offset in the info file."""
         values, module = [], ""
-        for at, item in _placed_parts(rest, ",", begin + byte_size(name) + 1):
-            value = parse_value(item, pointer_size)
+        for at, item in _placed_parts(text, ",", place):
+            value = parse_value(item, self._pointer_size)
             if value is not None:
                 values.append(value)
             elif item.startswith(("arg", "fparg", "retval")):
                 message = f"the argument specification {item!r} of {name!r} is invalid"
-                findings.add("argspec.invalid", at, message, file=INFO_FILE)
+                self._findings.add("argspec.invalid", at, message, file=INFO_FILE)
             elif "=" not in item and "/" not in item:
                 module = item
-        try:
-            matches = matcher(name, kind)
-        except BadPatternError as error:
-            findings.add("argspec.pattern", begin, f"{name!r}: {error}", file=INFO_FILE)
-            continue
-        rules.append(SpecRule(name, matches, is_exact(name) or kind == "simple", module, tuple(values), begin))
-    return rules
+        return tuple(values), module
 
 
 def _placed_parts(text: str, separator: str, place: int) -> Iterator[tuple[int, str]]:
@@ -276,20 +315,19 @@ class ArgumentSpecs:
         self._findings = findings
         self._warned = False
         kind = info.get("pattern_type") or "regex"
+        parser = _Parser(info.pointer_size, findings)
 
         def rules(key: str, kind: str = "simple") -> list[SpecRule]:
-            size = info.pointer_size
-            texts = info.placed_specs(key)
-            return [rule for place, text in texts for rule in parse_rules(text, kind, size, findings, place)]
+            return [rule for place, text in info.placed_specs(key) for rule in parser.rules(text, kind, place)]
 
         self.saved = rules("argspec", kind) + rules("retspec", kind)
         self.triggers = self._trigger_rules(info, kind)
         self._rules = self.saved + self.triggers
-        self._prototypes: dict[str, ValueSpecs] = {}
+        self._prototypes: dict[str, list[ValueSpec]] = {}
         for rule in rules("argauto") + rules("retauto"):
-            name = simple_name(rule.text)
-            self._prototypes[name] = self._prototypes.get(name, ()) + rule.values
-        self._automatic = bool(info.specs("auto-args"))
+            self._prototypes.setdefault(simple_name(rule.text), []).extend(rule.values)
+        automatic = info.placed_specs("auto-args")
+        self._automatic, self._place = bool(automatic), automatic[0][0] if automatic else 0
         self._enums = parse_enums(info.specs("enumauto"))
         self._debug_enums: dict[int, dict[str, EnumNames]] = {}
         self._by_name = any(not rule.exact or not is_mangled(rule.text) for rule in self._rules)
@@ -298,13 +336,7 @@ class ArgumentSpecs:
         for number, rule in enumerate(self._rules):
             if rule.exact:
                 self._exact.setdefault(rule.text, []).append(number)
-        self._steps = 0
-        if len(self._patterns) > MAX_PATTERNS:
-            message = f"there are {len(self._patterns):,} patterns; only the first {MAX_PATTERNS} are used"
-            findings.add(
-                "argspec.too-much-work", self._rules[self._patterns[MAX_PATTERNS]].place, message, file=INFO_FILE
-            )
-            del self._patterns[MAX_PATTERNS:]
+        self._steps_left = MAX_PATTERN_STEPS
 
     def _trigger_rules(self, info: InfoFile, kind: str) -> list[SpecRule]:
         """Return the return values of the triggers in the command line."""
@@ -314,8 +346,9 @@ class ArgumentSpecs:
             return []
         triggers = [b for a, b in pairwise(words) if a in ("-T", "--trigger")]
         triggers += [word.removeprefix("--trigger=") for word in words if word.startswith("--trigger=")]
-        ignored = Findings("uftrace")  # a command line may have any text, so what is no specification in it is no fault
-        rules = [rule for text in triggers for rule in parse_rules(text, kind, self._pointer_size, ignored)]
+        # A command line may have any text, so what is no specification in it is no fault.
+        parser = _Parser(self._pointer_size, Findings("uftrace"))
+        rules = [rule for text in triggers for rule in parser.rules(text, kind)]
         returns = [replace(rule, values=tuple(v for v in rule.values if v.kind == "retval")) for rule in rules]
         return [rule for rule in returns if rule.values]
 
@@ -332,21 +365,26 @@ class ArgumentSpecs:
             module: the path of its module.
             debug: the debug information of the module, if there is any.
         """
-        if self.is_empty:
+        if self.is_empty or self._steps_left < 0:
             return (), ()
         name = self._name(symbol, debug)
-        arguments, returns, automatic = _Slots(), _Slots(), self._automatic
+        arguments, returns, automatic, place = _Slots(), _Slots(), self._automatic, self._place
         for rule in self._matching({name, symbol.name}):
             if rule.module and not _is_module(rule.module, symbol, module):
                 continue
-            automatic = automatic or not rule.values
+            automatic, place = automatic or not rule.values, rule.place
             for value in rule.values:
                 (returns if value.kind == "retval" else arguments).add(value, rule.exact)
         specs = [tuple(value for value, _ in slots.values.values()) for slots in (arguments, returns)]
         if automatic and not all(specs):
             values = self._automatic_values(symbol, name, debug)
-            specs[0] = specs[0] or tuple(value for value in values if value.kind != "retval")
-            specs[1] = specs[1] or tuple(value for value in values if value.kind == "retval")
+            if self._takes_steps(_STEPS_PER_VALUE * len(values), place):
+                specs[0] = specs[0] or tuple(value for value in values if value.kind != "retval")
+                specs[1] = specs[1] or tuple(value for value in values if value.kind == "retval")
+        if (most := max(map(len, specs))) > MAX_VALUES:
+            message = f"{name[:60]!r} has {most:,} values, more than a payload can hold; its payloads are not decoded"
+            self._findings.add("argspec.invalid", place, message, file=INFO_FILE)
+            return (), ()
         return specs[0], specs[1]
 
     def enum(self, name: str, debug: DebugFile | None) -> EnumNames:
@@ -362,23 +400,30 @@ class ArgumentSpecs:
     def _matching(self, names: set[str]) -> list[SpecRule]:
         """Return the rules that match one of the names, in the order of the file."""
         numbers = {number for name in names for number in self._exact.get(name, ())}
+        size = sum(map(len, names)) + 1
         for number in self._patterns:
-            self._steps += sum(map(len, names)) * (len(self._rules[number].text) + 1)
-            if self._steps > MAX_PATTERN_STEPS:
-                self._patterns = []
-                message = "matching the patterns takes too long; payloads of further functions are not decoded"
-                self._findings.add("argspec.too-much-work", self._rules[number].place, message, file=INFO_FILE)
-                break
-            if any(map(self._rules[number].matches, names)):
+            rule = self._rules[number]
+            if self._takes_steps(size * rule.matches.states, rule.place) and any(map(rule.matches, names)):
                 numbers.add(number)
-        return [self._rules[number] for number in sorted(numbers)]
+        rules = [self._rules[number] for number in sorted(numbers)]
+        costs = [(_STEPS_PER_VALUE * (1 + len(rule.values)), rule.place) for rule in rules]
+        return rules if all(self._takes_steps(*cost) for cost in costs) else []
 
-    def _automatic_values(self, symbol: Symbol, name: str, debug: DebugFile | None) -> ValueSpecs:
+    def _takes_steps(self, count: int, place: int) -> bool:
+        """Return whether so many steps more may be taken; report the first ones that may not, at a byte offset."""
+        before = self._steps_left
+        self._steps_left -= count
+        if self._steps_left < 0 <= before:
+            message = "finding the specifications takes too long; payloads of further functions are not decoded"
+            self._findings.add("argspec.too-much-work", place, message, file=INFO_FILE)
+        return self._steps_left >= 0
+
+    def _automatic_values(self, symbol: Symbol, name: str, debug: DebugFile | None) -> Sequence[ValueSpec]:
         function = debug.functions.get(symbol.address) if debug is not None and symbol.type != PLT else None
         if function is not None:
             items = [item for text in (function.arguments, function.returns) for item in _split(text)]
             values = [parse_value(item, self._pointer_size) for item in items]
-            return tuple(value for value in values if value is not None)
+            return [value for value in values if value is not None]
         return self._prototypes.get(name, self._prototypes.get(symbol.name, ()))
 
     def _name(self, symbol: Symbol, debug: DebugFile | None) -> str:
@@ -398,14 +443,14 @@ class ArgumentSpecs:
 
 def _split(text: str) -> list[str]:
     """Return the items of a `.dbg` line; the name of a structure may contain commas in template arguments."""
-    items: list[str] = []
+    items: list[list[str]] = []
     for part in filter(None, text.split(",")):
         starts = part.removeprefix("@").startswith(("arg", "fparg", "retval"))
         if starts or not items:
-            items.append(part.removeprefix("@"))
+            items.append([part.removeprefix("@")])
         else:
-            items[-1] += "," + part
-    return items
+            items[-1].append(part)
+    return [",".join(parts) for parts in items]
 
 
 def _is_module(name: str, symbol: Symbol, module: str) -> bool:

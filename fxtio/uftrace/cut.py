@@ -58,9 +58,8 @@ def cut(trace: UftraceTrace, selection: Selection, target: str | PathLike[str]) 
             f"uftrace cannot read calls without those around them, so {what} cannot be selected; "
             "use the options -F and -N of uftrace, or convert the trace"
         )
-    bounds = _Range(
-        0 if selection.start is None else selection.start, MAX_TIME + 1 if selection.end is None else selection.end
-    )
+    start, end = 0 if selection.start is None else selection.start, selection.end
+    bounds = _Range(*(min(max(time, 0), MAX_TIME + 1) for time in (start, MAX_TIME + 1 if end is None else end)))
     with new_directory(target) as path:
         reading = trace.begin()
         tids = {

@@ -107,7 +107,7 @@ def _annotated(
 
 def _findings_in(findings: Findings, chunk: Chunk, offset: int, size: int) -> list[Finding]:
     """Return the findings in a range of bytes of the file of a chunk."""
-    return [item for item in findings if item.file == chunk.file and offset <= item.offset < offset + size]
+    return [item for item in findings.between(offset, offset + size) if item.file == chunk.file]
 
 
 def _bits(word: type[Word], value: int) -> tuple[FieldValue, ...]:

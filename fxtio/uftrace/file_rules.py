@@ -121,7 +121,7 @@ def _check_tasks_of_info(info: InfoFile, findings: Findings) -> None:
     count = info.get("taskinfo", "nr_tid")
     listed = [tid for tid in (info.get("taskinfo", "tids") or "").split(",") if tid]
     if count is not None and InfoBit.TASKINFO in info.blocks and count != str(len(listed)):
-        place = next(offset for offset, key, value in info.placed_items() if value == f"nr_tid={count}")
+        place = next(place for place, value in info.placed_specs("taskinfo") if value.startswith("nr_tid="))
         message = f"the list of tasks has {len(listed):,}, not {count[:20]}"
         findings.add("info.task-count", place, message, file=INFO_FILE)
 
@@ -245,7 +245,7 @@ def _check_maps(reading: Reading) -> None:
             continue
         checked.add(name)
         findings = Findings("uftrace") if name in reading.sessions.parsed else reading.findings
-        file = MapFile.parse(reading.directory.read(name, reading.findings), name, findings)
+        file = MapFile.parse(reading.directory.read(name, findings), name, findings)
         _check_map(file, name, reading.findings)
         module = next((module for module in file.modules if module.path == session.exename), None)
         if module is None:
@@ -274,10 +274,12 @@ def _check_map(file: MapFile, name: str, findings: Findings) -> None:
             message = f"the path {mapping.path[:60]!r} contains a space"
             findings.add("session.path-space", place, message, file=name)
         modules.append((mapping.begin, mapping.end, mapping.path, place))
-    for before, after in pairwise(sorted(modules)):
-        if after[0] < before[1] and after[2] != before[2]:
-            message = f"the mapping overlaps with that of {before[2][:60]!r}"
-            findings.add("session.overlap", after[3], message, file=name)
+    last: tuple[int, str] = (0, "")  # the mapping so far that ends last: its end and its path
+    for begin, end, path, place in sorted(modules):
+        if begin < last[0] and path != last[1]:
+            message = f"the mapping overlaps with that of {last[1][:60]!r}"
+            findings.add("session.overlap", place, message, file=name)
+        last = max(last, (end, path), key=lambda each: each[0])
 
 
 def _check_symbols(reading: Reading) -> None:

@@ -125,6 +125,13 @@ class Chunk:
             _native.gather(self.block.words, self.at, delta, out)
         return out
 
+    @property
+    def raw(self) -> bytes:
+        """Return the bytes of the records, or those that are not a record."""
+        if self.gap is not None:
+            return self.gap
+        return bytes(self.block.data[int(self.at[0]) * 8 : int(self.at[-1] + self.size[-1]) * 8])
+
     def payloads(self, rows: Array) -> list[bytes]:
         """Return the payloads of some records, empty for records without one."""
         data = self.block.data

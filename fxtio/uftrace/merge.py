@@ -129,13 +129,15 @@ def _new_sids(readings: Sequence[Reading]) -> list[dict[str, str]]:
     """Return by trace the ids of its sessions, with those that they get: others if a trace before has the same."""
     used: set[str] = set()
     result = []
+    last = 0  # the number of the last new id, so that none is tried again and again
     for reading in readings:
         own = dict.fromkeys(event.sid for event in reading.task_events() if isinstance(event, Session))
         new: dict[str, str] = {}
         for sid in own:
             free = sid
             while free in used or (free != sid and free in own):
-                free = f"{(int(free, 16) if _HEX.fullmatch(free) else 0) + 1:016x}"[-16:]
+                last = max(last, int(free, 16) if _HEX.fullmatch(free) else 0) + 1
+                free = f"{last:016x}"[-16:]
             new[sid] = free
             used.add(free)
         result.append(new)

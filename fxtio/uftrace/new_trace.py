@@ -107,7 +107,7 @@ class NewTrace:
         Raises:
             EncodeError: the record cannot be encoded; nothing was written.
         """
-        self._append(tid, encode(record, self.order), 1)
+        self.append_bytes(tid, encode(record, self.order), 1)
 
     def put_at(self, task: NewTask, time: int, record: Any) -> None:
         """Append a record with a time to the file of a task.
@@ -120,13 +120,14 @@ class NewTrace:
 
     def append(self, task: NewTask, times: Array, raw: bytes | memoryview, records: int) -> None:
         """Append the bytes of some records, given the times of those that have one."""
-        self._append(task.tid, raw, records)
+        self.append_bytes(task.tid, raw, records)
         if len(times):
             self.processes.note_records(task, int(times[0]), int(times[-1]))
         else:
             self.processes.enter_session(task)
 
-    def _append(self, tid: int, raw: bytes | memoryview, records: int) -> None:
+    def append_bytes(self, tid: int, raw: bytes | memoryview, records: int) -> None:
+        """Append the bytes of some records to the file of a task, which need not be declared."""
         buffer = self.buffers.setdefault(tid, bytearray())
         buffer += raw
         self.position += len(raw)

@@ -222,10 +222,11 @@ class Processes:
         Sessions and tasks begin with the first record, since earlier records have no names.
         """
         events: list[TaskEvent] = []
+        threads = self._threads_by_session()
         forked = {task.tid for task in self.tasks.values() if task.forked is not None}
         for session in self.sessions:
             if session.time is None:
-                events += self._process_events(session)
+                events += self._process_events(session, threads.get(session.sid, []))
         for task in self.tasks.values():
             if task.forked is not None:
                 events.append(task.forked)
@@ -235,24 +236,27 @@ class Processes:
             if session.time is not None:
                 events.append(Session(session.time, session.pid, session.sid, session.program))
                 events.append(Task(session.time, session.pid, session.pid))
-                events += [Task(task.first or 0, task.tid, task.pid) for task in self._threads_of(session)]
+                events += [Task(task.first or 0, task.tid, task.pid) for task in threads.get(session.sid, [])]
             events += session.loads
         return events
 
-    def _process_events(self, session: NewSession) -> list[TaskEvent]:
-        """Return the beginnings of a session and of its tasks."""
-        leader, threads = self.tasks.get(session.pid), self._threads_of(session)
+    def _process_events(self, session: NewSession, threads: list[NewTask]) -> list[TaskEvent]:
+        """Return the beginnings of a session, of its process and of the threads that began in it."""
+        leader = self.tasks.get(session.pid)
         tasks = [*([leader] if leader is not None else []), *threads]
         begin = min((task.first or 0 for task in tasks), default=0)
         lines = [Task(begin if leader is None else leader.first or 0, session.pid, session.pid)]
         lines += [Task(task.first or 0, task.tid, task.pid) for task in threads]
         return [Session(begin, session.pid, session.sid, session.program), *lines]
 
-    def _threads_of(self, session: NewSession) -> list[NewTask]:
-        """Return the threads of a process that began in a session, by the times of their first records."""
-        threads = [task for task in self.tasks.values() if task.pid == session.pid != task.tid]
-        began = [task for task in threads if self._first_session(task) is session]
-        return sorted(began, key=lambda task: task.first or 0)
+    def _threads_by_session(self) -> dict[str, list[NewTask]]:
+        """Return by session id the threads of its process that began in it, by the times of their first records."""
+        threads: dict[str, list[NewTask]] = {}
+        for task in sorted(self.tasks.values(), key=lambda task: task.first or 0):
+            session = self._first_session(task)
+            if task.pid == session.pid != task.tid:
+                threads.setdefault(session.sid, []).append(task)
+        return threads
 
     def _first_session(self, task: NewTask) -> NewSession:
         """Return the session in which a task began; that of its process if it has no records."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 _SPECIAL = frozenset(".?*+-^$|()[]{}")
 _MAX_STATES = 2000
@@ -24,8 +25,19 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 }
 
 CharacterTest = Callable[[str], bool]
-NameTest = Callable[[str], bool]
-"""Returns whether a name matches."""
+
+
+class NameTest(Protocol):
+    """Tells whether a name matches.
+
+    Attributes:
+        states: the number of states that each character of a name may take, in the worst case.
+    """
+
+    states: int
+
+    def __call__(self, name: str) -> bool:
+        """Return whether a name matches."""
 
 
 class BadPatternError(ValueError):
@@ -200,8 +212,19 @@ class _Parser:
         return lambda character: any(test(character) for test in tests) != negated
 
 
+class _Name:
+    """A name that only an equal one matches, see `NameTest`."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.states = 1
+
+    def __call__(self, name: str) -> bool:
+        return name == self._text
+
+
 class _Automaton:
-    """A compiled expression that names can be searched for."""
+    """A compiled expression that names can be searched for, see `NameTest`."""
 
     def __init__(self, text: str) -> None:
         parser = _Parser(text)
@@ -211,10 +234,11 @@ class _Automaton:
         self._final = parser.add_state()
         parser.link(whole, self._final)
         self._states = parser.states
+        self.states = len(parser.states)
         self._first = whole.first
         self._transitions: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 
-    def search(self, name: str) -> bool:
+    def __call__(self, name: str) -> bool:
         """Return whether the expression occurs anywhere in the name."""
         states = self._closure({self._first}, at_begin=True, at_end=not name)
         for position, character in enumerate(name):
@@ -259,7 +283,7 @@ def is_exact(text: str) -> bool:
 
 
 def matcher(text: str, kind: str) -> NameTest:
-    """Return a function that tells whether a name matches a pattern.
+    """Return what tells whether a name matches a pattern.
 
     Args:
         text: the name or pattern.
@@ -269,8 +293,8 @@ def matcher(text: str, kind: str) -> NameTest:
         BadPatternError: the text is not a valid pattern.
     """
     if kind == "simple" or is_exact(text):
-        return lambda name: name == text
-    return _Automaton(_from_glob(text) if kind == "glob" else text).search
+        return _Name(text)
+    return _Automaton(_from_glob(text) if kind == "glob" else text)
 
 
 def _from_glob(text: str) -> str:

@@ -99,11 +99,15 @@ class _Functions:
     def add(self, table: Table) -> None:
         """Add calls, the rows of `slices` or `kernel_slices`."""
         names = table["name"]
-        for code in np.unique(names.codes).tolist():
-            is_function = names.codes == code
+        distinct, place, calls = np.unique(names.codes, return_inverse=True, return_counts=True)
+        high, low = (np.zeros(len(distinct), np.int64) for _ in range(2))
+        for sums, part in zip((high, low), np.divmod(table["duration"], 2**32), strict=True):
+            np.add.at(sums, place, part)
+        columns = (column.tolist() for column in (distinct, calls, high, low))
+        for code, count, upper, lower in zip(*columns, strict=True):
             total = self.totals.setdefault(names.values[code], [0, 0])
-            total[0] += int(is_function.sum())
-            total[1] += _sum(table["duration"][is_function])
+            total[0] += count
+            total[1] += upper * 2**32 + lower
         self.states += _counts(table["state"])
 
     def _largest(self, top: int) -> list[tuple[str, list[int]]]:

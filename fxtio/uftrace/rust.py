@@ -178,9 +178,11 @@ class _V0:
             return text
         ascii_part, _, rest = text.rpartition("_")
         try:
-            return (f"{ascii_part}-{rest}" if ascii_part else rest).encode("ascii").decode("punycode")
+            decoded = (f"{ascii_part}-{rest}" if ascii_part else rest).encode("ascii").decode("punycode")
+            decoded.encode()  # fails for surrogates
         except UnicodeError:
             raise _NotRustError from None
+        return decoded
 
     def _disambiguator(self) -> None:
         if self._skip("s"):

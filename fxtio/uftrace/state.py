@@ -52,7 +52,7 @@ ARRANGED_PER_BYTE = 64
 
 _CACHED_SPACES = 8
 _CACHED_SYMBOLS = 2 * MAX_SYMBOLS
-_COST_OF_SPACE = 1024  # making an address space without symbols takes as long as arranging so many
+_COST_OF_SPACE, _COST_OF_MODULE = 1024, 256  # each takes as long as arranging so many symbols
 _MAX_FORKS = 100
 _EVENT_PROGRAM = (payloads.STRING, 0)  # at index 0: the data of an event is laid out like a string
 _NO_PROGRAM = -1
@@ -108,18 +108,19 @@ def _arranged(modules: Sequence[ModuleSymbols]) -> tuple[Array, Array, Array]:
         The first addresses and the ends (uint64), and the numbers of module and symbol (int64, two columns).
     """
     begins, ends, owners = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)], [np.empty((0, 2), np.int64)]
-    first, last = np.empty(0, np.uint64), np.empty(0, np.uint64)  # the ranges that earlier modules cover
+    firsts: list[int] = []
+    lasts: list[int] = []  # the ends of the ranges that earlier modules cover
     for number, part in enumerate(modules):
         if not len(part.begin):
             continue
         rows: Array | slice = slice(None)
+        first, last = _cover(firsts, lasts, int(part.begin[0]), int(part.end.max()))
         if len(first):
             row = np.searchsorted(first, part.begin, "right") - 1
-            rows = np.flatnonzero((row < 0) | (part.begin >= np.append(last, np.uint64(0))[row]))
+            rows = np.flatnonzero((row < 0) | (part.begin >= last[row]))
         begins.append(part.begin[rows])
         ends.append(part.end[rows])
         owners.append(np.stack([np.full(len(begins[-1]), number), np.arange(len(part.begin))[rows]], axis=1))
-        first, last = _merged(np.append(first, part.begin[0]), np.append(last, part.end.max()))
     begin, end, owner = np.concatenate(begins), np.concatenate(ends), np.concatenate(owners)
     if (begin[1:] < begin[:-1]).any():
         order = np.argsort(begin, kind="stable")
@@ -129,12 +130,14 @@ def _arranged(modules: Sequence[ModuleSymbols]) -> tuple[Array, Array, Array]:
     return (begin, end, owner) if has_size.all() else (begin[has_size], end[has_size], owner[has_size])
 
 
-def _merged(first: Array, last: Array) -> tuple[Array, Array]:
-    """Sort ranges, and merge those that touch."""
-    order = np.argsort(first, kind="stable")
-    first, last = first[order], np.maximum.accumulate(last[order])
-    new = np.append(True, first[1:] > last[:-1])
-    return first[new], last[np.append(np.flatnonzero(new)[1:] - 1, len(last) - 1)]
+def _cover(firsts: list[int], lasts: list[int], first: int, last: int) -> tuple[Array, Array]:
+    """Add a range to sorted ranges that do not touch; return those that touched it, which are now one with it."""
+    low, high = bisect_left(lasts, first), bisect_right(firsts, last)
+    touched = np.array(firsts[low:high], np.uint64), np.array(lasts[low:high], np.uint64)
+    if low < high:
+        first, last = min(first, firsts[low]), max(last, lasts[high - 1])
+    firsts[low:high], lasts[low:high] = [first], [last]
+    return touched
 
 
 class AddressSpace:
@@ -159,7 +162,8 @@ class AddressSpace:
         self._functions: dict[int, Function] = {}
         self._values: dict[int, tuple[ValueSpecs, ValueSpecs]] = {}
         self._offsets: dict[tuple[int, ...], int] = {_EVENT_PROGRAM: 0}
-        self.code = np.array(_EVENT_PROGRAM, np.int32)
+        self._code = np.array(_EVENT_PROGRAM, np.int32)  # with room for further programs
+        self.code = self._code
         self.programs = np.full(2 * len(self.begin), _NO_PROGRAM, np.int32)
 
     def __len__(self) -> int:
@@ -232,8 +236,12 @@ class AddressSpace:
     def _offset_of(self, program: tuple[int, ...]) -> int:
         """Return the index of a program in `code`, where it is appended if it is new."""
         if program not in self._offsets:
-            self._offsets[program] = len(self.code)
-            self.code = np.append(self.code, np.array(program, np.int32))
+            begin = self._offsets[program] = len(self.code)
+            end = begin + len(program)
+            if end > len(self._code):
+                self._code = np.resize(self._code, 2 * end)
+            self._code[begin:end] = program
+            self.code = self._code[:end]
         return self._offsets[program]
 
 
@@ -428,8 +436,9 @@ class Sessions:
                 message = "sessions and libraries change too often; functions have the names of an earlier time"
                 self._findings.add("session.too-many", 0, message, file=TEXT)
                 return next(reversed(self._address_spaces.values()))
-            functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self.specs)
-            self._arranged += len(functions) + _COST_OF_SPACE
+            modules = self._modules(*key)
+            functions = self._address_spaces[key] = AddressSpace(modules, self.specs)
+            self._arranged += len(functions) + _COST_OF_SPACE + _COST_OF_MODULE * len(modules)
             self._forget_spaces()
         self._address_spaces.move_to_end(key)
         return functions

@@ -176,10 +176,9 @@ class UftraceWriter(TraceWriter):
             if name not in tids:
                 with open(self.path / name, "wb") as file:
                     file.writelines(trace.directory.blocks(name))
-                continue
-            new.buffers.setdefault(tids[name], bytearray())
-            for record in trace.records(resolve=False, tid=tids[name]):
-                new.put(tids[name], record)
+        new.buffers.update({tid: bytearray() for tid in tids.values()})
+        for chunk in trace.chunks():
+            new.append_bytes(chunk.tid, chunk.raw, 1 if chunk.gap is not None else len(chunk))
         new.is_copy = True
 
     # ---- columns
