@@ -262,3 +262,15 @@ def test_a_part_of_everything_is_the_same_file(tmp_path: Path) -> None:
     path = make(tmp_path / "whole.mlpd", "mixed")
     part = part_of(path, Selection(0), tmp_path / "part.mlpd")
     assert part.read_bytes() == path.read_bytes()
+
+
+def test_a_start_behind_all_times(tmp_path: Path) -> None:
+    path = make(tmp_path / "t.mlpd", "calls", 100)
+    target = part_of(path, Selection(start=1 << 70), tmp_path / "part.mlpd")
+    assert not points(target, "calls", "method")
+    assert not faults(target)
+    late = tmp_path / "late.mlpd"
+    with MonoWriter(late) as writer:
+        for time in (1, (1 << 64) - 1):
+            writer.put(r.GcResize(time=time, size=8))
+    cut(fxtio.open(late), Selection(start=1 << 70), tmp_path / "last.mlpd")

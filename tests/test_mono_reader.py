@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -429,6 +430,23 @@ def test_late_times_are_replaced_in_tables(version: int, kernel: str, monkeypatc
     (finding,) = trace.findings
     assert (finding.rule, trace.findings.counts["mono.time.overflow"]) == ("mono.time.overflow", 2)
     assert [entry.offset for entry in trace.entries() if entry.time == 2**63] == [finding.offset]
+
+
+def test_many_late_times_do_not_fill_the_memory() -> None:
+    """Events of two bytes, each of which is later than the columns of tables can hold."""
+
+    def peak(count: int) -> int:
+        head = encode_buffer_header(BufferHeader(time=1 << 63, thread=1), 2 * count)
+        trace = MonoTrace(encode_header(header()) + head + b"\x81\x00" * count)
+        tracemalloc.start()
+        try:
+            assert trace.info.events == count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(10)  # what is made on first use does not count
+    assert peak(22_000) - peak(2_000) < 20_000 * 40
 
 
 def test_times_of_events_that_take_them_from_the_header_may_be_late() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import process_time
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 import fxtio
@@ -335,3 +336,22 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     ):
         peak_of(1 << 12, tmp_path)
         assert peak_of(1 << 20, tmp_path) < 1.3 * peak_of(1 << 19, tmp_path)
+
+
+def test_sets_of_numbers() -> None:
+    """They are as sets of Python, until they are full."""
+    draw, numbers, expected = random.Random(5), views.Numbers(), set[int]()
+    for _ in range(40):
+        values = [draw.choice([draw.randrange(30), 2**64 - 1 - draw.randrange(3)]) for _ in range(draw.randrange(9))]
+        if draw.random() < 0.6:
+            numbers.add(np.array(values, np.uint64))
+            expected.update(values)
+        else:
+            numbers.remove(np.array(values, np.uint64))
+            expected.difference_update(values)
+        asked = [*range(31), *range(2**64 - 5, 2**64)]
+        assert numbers.has(np.array(asked, np.uint64)).tolist() == [number in expected for number in asked]
+    with patch.object(views, "MOST_NUMBERS", 3):
+        numbers.add(np.arange(100, 110, dtype=np.uint64))
+        assert numbers.is_full
+        assert numbers.has(np.array([1_000], np.uint64)).all()

@@ -427,6 +427,19 @@ def test_a_copy_needs_a_fresh_writer_and_a_trace_of_mono() -> None:
         writer.copy(SimpleNamespace(format="dcpi"))
 
 
+def test_what_is_written_behind_a_copy_belongs_to_its_last_recording() -> None:
+    source, out = io.BytesIO(), io.BytesIO()
+    with MonoWriter(source) as writer:
+        for version in (13, 17):
+            writer.put(header(version, 8))
+            writer.enter(8, time=1)
+    with MonoWriter(out) as writer:
+        writer.copy(MonoTrace(source.getvalue()))
+        assert writer.header.data_version == 17
+        writer.monitor(MonitorEvent.CONTENTION, 8, time=2)
+    assert [type(event) for event in MonoTrace(out.getvalue(), strict=True)][-1] is r.Monitor
+
+
 def test_a_closed_writer_refuses_everything() -> None:
     writer = MonoWriter(io.BytesIO())
     writer.close()

@@ -162,6 +162,14 @@ def test_functions_cannot_be_selected(tmp_path: Path) -> None:
     assert not (tmp_path / "part").exists()
 
 
+@pytest.mark.parametrize(("start", "end"), [(-5, None), (-5, 1 << 70), (None, 1 << 64), (0, (1 << 63) + 5)])
+def test_bounds_beyond_all_times(start: int | None, end: int | None, tmp_path: Path) -> None:
+    path = make(tmp_path / "t", "mixed", 200)
+    cut(fxtio.open(path), Selection(start=start, end=end), tmp_path / "part")
+    for file in path.glob("*.dat"):
+        assert (tmp_path / "part" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, target = make(tmp_path / "whole", "calls", 1_000), tmp_path / "part"
     assert main(["slice", str(path), "-o", str(target), "--from", "10%", "--to", "50%"]) == 0

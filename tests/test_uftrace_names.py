@@ -264,3 +264,8 @@ def test_names_of_the_standard_library_are_those_of_uftrace(tmp_path: Path) -> N
     assert len(chosen) >= 400
     shown = shown_by_uftrace(chosen, tmp_path / "t")
     assert dict(zip(chosen, shown, strict=True)) == {name: simple_name(name) for name in chosen}
+
+
+def test_names_have_no_surrogates() -> None:
+    """A name in Unicode may be written such that it stands for a surrogate, which no text can have."""
+    assert rust_name("_RNvC1au6a_qc4g") is None

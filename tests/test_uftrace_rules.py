@@ -207,3 +207,37 @@ def test_any_change_of_the_magic_of_a_record_is_found(tmp_path: Path) -> None:
         changed[offset + 8] = draw.choice([0x00, 0x40, 0x55, 0x10, 0xC0])
         (target / "1.dat").write_bytes(changed)
         assert "uftrace.record.magic" in findings_of(target), offset
+
+
+def test_a_mapping_that_has_several_others_overlaps_with_each(tmp_path: Path) -> None:
+    target = minimal(tmp_path / "t")
+    (mapping,) = target.glob("sid-*.map")
+    with mapping.open("a") as file:
+        for begin, end, name in ((0x50, 0x90, "large"), (0x51, 0x52, "first"), (0x60, 0x61, "second")):
+            file.write(f"{begin:06x}00000-{end:06x}00000 r-xp 00000000 00:00 0 /x/{name}\n")
+    with fxtio.open(target, format="uftrace") as trace:
+        check(trace)
+    assert trace.findings.counts["uftrace.session.overlap"] == 2
+
+
+def test_the_number_of_tasks_is_that_of_the_list_of_tasks(tmp_path: Path) -> None:
+    """Another line may have the same text behind its key."""
+    target = minimal(tmp_path / "t")
+    raw = (target / "info").read_bytes().replace(b"nr_tid=1", b"nr_tid=7")
+    raw = raw[:HEADER_SIZE] + b"other:nr_tid=7\n" + raw[HEADER_SIZE:]
+    (target / "info").write_bytes(raw)
+    with fxtio.open(target, format="uftrace") as trace:
+        check(trace)
+    (finding,) = [each for each in trace.findings if each.rule == "uftrace.info.task-count"]
+    assert finding.offset == raw.index(b"taskinfo:nr_tid") + len("taskinfo:")
+
+
+def test_a_map_that_is_too_large_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = minimal(tmp_path / "t")
+    (mapping,) = target.glob("sid-*.map")
+    with mapping.open("a") as file:
+        file.write("# \n" * 5_000)
+    monkeypatch.setattr("fxtio.uftrace.directory.MAX_WHOLE_FILE", 10_000)
+    with fxtio.open(target, format="uftrace") as trace:
+        check(trace)
+    assert trace.findings.counts["uftrace.directory.file-too-large"] == 1

@@ -103,10 +103,11 @@ class _Functions:
         high, low = (np.zeros(len(distinct), np.int64) for _ in range(2))
         for sums, part in zip((high, low), np.divmod(table["duration"], 2**32), strict=True):
             np.add.at(sums, place, part)
-        for code, *sums in zip(*(column.tolist() for column in (distinct, calls, high, low)), strict=True):
+        columns = (column.tolist() for column in (distinct, calls, high, low))
+        for code, count, upper, lower in zip(*columns, strict=True):
             total = self.totals.setdefault(names.values[code], [0, 0])
-            total[0] += sums[0]
-            total[1] += sums[1] * 2**32 + sums[2]
+            total[0] += count
+            total[1] += upper * 2**32 + lower
         self.states += _counts(table["state"])
 
     def _largest(self, top: int) -> list[tuple[str, list[int]]]:
