@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,6 +16,9 @@ from fxtio.display import MAX_ROWS, as_html, as_text
 from fxtio.errors import DecodeError
 from fxtio.report import Report, ReportTable
 from fxtio.rules import Severity, rule
+
+ADDED_SINGLY = 20
+"""The greatest number of findings of one rule that `Findings.add_each` adds one by one; the rest is one finding."""
 
 KEPT_PER_RULE = 100
 """The greatest number of findings of one rule that are kept; further ones are only counted."""
@@ -92,6 +95,17 @@ class Findings:
             more = f" (and {times - 1:,} more like it)" if times > 1 else ""
             self._kept.append(Finding(rule_id, offset, message + more, file))
         self.counts[rule_id] += times
+
+    def add_each(self, name: str, offsets: Sequence[int], message: str) -> None:
+        """Add a finding at each of some byte offsets, and from some number on one for the rest.
+
+        Raises:
+            DecodeError: in strict mode, if there are any.
+        """
+        for offset in offsets[:ADDED_SINGLY]:
+            self.add(name, offset, message)
+        if rest := offsets[ADDED_SINGLY:]:
+            self.add(name, rest[0], message, times=len(rest))
 
     def between(self, begin: int, end: int) -> list[Finding]:
         """Return the findings at the byte offsets from `begin` to before `end`, in order; of all files."""

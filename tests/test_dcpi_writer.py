@@ -361,3 +361,12 @@ def test_a_closed_writer_refuses() -> None:
         assert not isinstance(caught.value, EncodeError)
     writer.close()
     assert out.getvalue() == before
+
+
+def test_nothing_is_written_beyond_the_text_of_a_header_that_was_put() -> None:
+    with DcpiWriter(io.BytesIO()) as writer:
+        for record in (r.Line("tsize", "8"), r.Terminator()):
+            writer.put(record)
+        with pytest.raises(EncodeError, match="beyond the text"):
+            writer.write_table("samples", {"text_offset": [8], "count": [1]})
+        writer.chunk(4, [1])

@@ -26,6 +26,15 @@ def test_findings_between_two_places() -> None:
 DECLARED = [rule for name in formats() for rule in rules_of(name).values()]
 
 
+def test_of_many_findings_the_first_ones_are_added_singly() -> None:
+    findings = Findings("dcpi")
+    findings.add_each("chunk.order", [], "nothing")
+    findings.add_each("chunk.order", range(100, 130), "wrong")
+    assert [finding.offset for finding in findings] == [*range(100, 121)]
+    assert [*findings][-1].message == "wrong (and 9 more like it)"
+    assert findings.counts == {"dcpi.chunk.order": 30}
+
+
 def test_every_rule_in_the_source_is_declared() -> None:
     formats_only = [path for path in PACKAGE.rglob("*.py") if path.parts[len(PACKAGE.parts)] in formats()]
     used = {name for path in formats_only for name in USED.findall(path.read_text())} - {"arg.size"}  # told apart later

@@ -50,7 +50,7 @@ from fxtio.coreprofiler.layout import (
 from fxtio.coreprofiler.lines import Fault, Layout, decode, encode, layout_of
 from fxtio.coreprofiler.records import TAGS, TIME_FIELD
 from fxtio.errors import EncodeError
-from fxtio.finding import Findings
+from fxtio.finding import ADDED_SINGLY, Findings
 from fxtio.io.source import Source
 
 Array = np.ndarray[Any, Any]
@@ -60,8 +60,6 @@ BLOCK = 1 << 21
 
 MAX_LINES = 1 << 16
 """The most lines of a block, since memory is needed for each, however short it is."""
-
-_FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
 
 SPACE, COLON, LINE_END, RETURN, UNKNOWN, MINUS, ZERO, X = b" :\n\r?-0x"
 
@@ -512,18 +510,17 @@ class Block:
         self._warn("time.overflow", rows[~fits], "the time does not fit in 64-bit nanoseconds")
 
     def _report_unknown(self, rows: Array) -> None:
-        for row in rows[:_FINDINGS_PER_BLOCK].tolist():
+        for row in rows[:ADDED_SINGLY].tolist():
             line = self.lines.line(row)[:40].decode("utf-8", "backslashreplace")
             self._warn("line.unknown", np.array([row]), f"no known record begins with {line!r}")
-        self._warn("line.unknown", rows[_FINDINGS_PER_BLOCK:], "not a known record", each=0)
+        if len(rest := rows[ADDED_SINGLY:]):
+            offset = self.base + self.lines.offset(int(rest[0]))
+            self._findings.add("line.unknown", offset, "not a known record", times=len(rest))
 
-    def _warn(self, rule: str, rows: Array, message: str, each: int = _FINDINGS_PER_BLOCK) -> None:
-        """Add a warning for each of some lines; after `each` of them, one for the rest together."""
-        offsets = self.offsets()[rows]
-        for offset in offsets[:each].tolist():
-            self._findings.add(rule, offset, message)
-        if len(rows) > each:
-            self._findings.add(rule, int(offsets[each]), message, times=len(rows) - each)
+    def _warn(self, rule: str, rows: Array, message: str) -> None:
+        """Add a warning about each of some lines."""
+        if len(rows):
+            self._findings.add_each(rule, self.offsets()[rows].tolist(), message)
 
 
 RowsAndColumns = tuple[Array, dict[str, Any]]

@@ -33,8 +33,6 @@ _THREAD_EVENTS = tuple(cls for cls in r.RECORDS if issubclass(cls, r.ThreadEvent
 
 _FUNCTIONS = (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound)
 
-_FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
-
 _SWITCHES: dict[type[Any], str] = {
     r.ProcessCpu: "CpuTraceProcessEnabled",
     r.ThreadCpu: "CpuTraceThreadEnabled",
@@ -113,15 +111,9 @@ class _Report:
         self.findings = findings
 
     def rows(self, name: str, block: Block, rows: Array, message: str) -> None:
-        """Add a finding for each of some lines (rows of the block); from some number on one for the rest."""
-        if not len(rows):
-            return
-        offsets = block.offsets()[np.unique(rows)].tolist()
-        for offset in offsets[:_FINDINGS_PER_BLOCK]:
-            self.findings.add(name, offset, message)
-        rest = offsets[_FINDINGS_PER_BLOCK:]
-        if rest:
-            self.findings.add(name, rest[0], message, times=len(rest))
+        """Add findings about some lines (rows of the block)."""
+        if len(rows):
+            self.findings.add_each(name, block.offsets()[np.unique(rows)].tolist(), message)
 
 
 class _Parameters:

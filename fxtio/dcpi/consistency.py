@@ -14,8 +14,6 @@ from fxtio.finding import Findings
 
 Array = np.ndarray[Any, Any]
 
-_FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
-
 
 def check_header(header: Header, findings: Findings) -> None:
     """Check a header that was read to its end."""
@@ -147,15 +145,10 @@ class BodyRules:
         return int(padded)
 
     def _report(self, rule: str, block: Segments, is_wrong: Array, message: str) -> int:
-        """Add findings about the chunks that begin here: the first ones singly, the rest as a number; return it all."""
-        rows = np.flatnonzero(is_wrong) + int(block.continues)
-        for row in rows[:_FINDINGS_PER_BLOCK].tolist():
-            self._findings.add(rule, block.offset_of(row), message)
-        rest = len(rows) - _FINDINGS_PER_BLOCK
-        if rest > 0:
-            offset = block.offset_of(int(rows[_FINDINGS_PER_BLOCK]))
-            self._findings.add(rule, offset, message, times=rest)
-        return len(rows)
+        """Add findings about some of the chunks that begin here; return their number."""
+        offsets = block.chunks()[0][is_wrong].tolist() if is_wrong.any() else []
+        self._findings.add_each(rule, offsets, message)
+        return len(offsets)
 
     def add_footer(self, footer: Footer, offset: int) -> None:
         """Compare the totals of the footer, which is at a byte offset, with the sums."""

@@ -18,8 +18,6 @@ Array = np.ndarray[Any, Any]
 
 _EPOCH_DIGITS = 10
 
-_FINDINGS_PER_BLOCK = 20  # of one rule; further ones in the same block are only counted
-
 
 def check(trace: DcpiTrace) -> None:
     """Read a profile once, in bounded memory, and add a finding for each fault to `trace.findings`.
@@ -105,13 +103,7 @@ class _Chunks:
         self._report("chunk.padded", padded, "the chunk begins or ends with a count of 0")
 
     def _report(self, name: str, offsets: Array, message: str) -> None:
-        """Add a finding at each of some byte offsets; from some number on one for the rest."""
-        places = offsets.tolist()
-        for offset in places[:_FINDINGS_PER_BLOCK]:
-            self._trace.findings.add(name, offset, message)
-        rest = places[_FINDINGS_PER_BLOCK:]
-        if rest:
-            self._trace.findings.add(name, rest[0], message, times=len(rest))
+        self._trace.findings.add_each(name, offsets.tolist(), message)
 
 
 class _OpenChunk:

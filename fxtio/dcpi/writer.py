@@ -16,6 +16,7 @@ from fxtio.codec.record import Opaque
 from fxtio.dcpi.encode import DEFAULT_HEADER, Array, ChunkEncoder, Value, header_bytes, integers, lines_of
 from fxtio.dcpi.layout import MAX_COUNT, STEP
 from fxtio.dcpi.records import Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
+from fxtio.dcpi.state import Header
 from fxtio.dcpi.tables import WRITABLE
 from fxtio.errors import EncodeError
 from fxtio.io.writing import FileWriter, checked_integer
@@ -50,11 +51,7 @@ class DcpiWriter(FileWriter):
     writable_tables: ClassVar[dict[str, WritableTable]] = WRITABLE
 
     def __init__(self, target: Any, *, header: Mapping[str, Value] | Iterable[Line] | None = None) -> None:
-        begin = b""
-        self._text_size: int | None = None
-        if header is not None:
-            begin, parsed = header_bytes(lines_of(header))
-            self._text_size = parsed.text_size
+        begin, self._header = (b"", Header()) if header is None else header_bytes(lines_of(header))
         self._stage = _HEADER if header is None else _BODY
         self._adds_footer = header is not None
         self._encoder = ChunkEncoder()
@@ -78,7 +75,9 @@ class DcpiWriter(FileWriter):
         data = encode(record)
         self._check_place(record)
         self._append(self._encoder.finish())
-        if isinstance(record, Terminator):
+        if isinstance(record, Line):
+            self._header.add(record, 0)
+        elif isinstance(record, Terminator):
             self._stage = _BODY
         elif isinstance(record, Chunk):
             self._end = max(self._end, record.text_offset + STEP * (len(record.counts) + record.remaining))
@@ -139,8 +138,7 @@ class DcpiWriter(FileWriter):
         texts = [list(columns[name]) for name in Line.__struct_fields__ if name in columns]
         if not all(isinstance(text, str) for column in texts for text in column):
             raise EncodeError("words, values and blanks must be texts", "table header")
-        data, header = header_bytes(Line(*row) for row in zip(*texts, strict=True))
-        self._text_size = header.text_size
+        data, self._header = header_bytes(Line(*row) for row in zip(*texts, strict=True))
         self._stage, self._adds_footer = _BODY, True
         self._append(data)
 
@@ -186,8 +184,9 @@ class DcpiWriter(FileWriter):
             raise EncodeError(f"must rise by {STEP} at least, from {self._end:,} on", "text_offset")
         if (offsets % STEP).any():
             raise EncodeError(f"has values that are not multiples of {STEP}", "text_offset")
-        if self._text_size is not None and int(offsets[-1]) + STEP > self._text_size:
-            raise EncodeError(f"reaches beyond the text, which has {self._text_size:,} bytes (`tsize`)", "text_offset")
+        text_size = self._header.text_size
+        if text_size is not None and int(offsets[-1]) + STEP > text_size:
+            raise EncodeError(f"reaches beyond the text, which has {text_size:,} bytes (`tsize`)", "text_offset")
         return offsets, counts
 
     def _begin_body(self) -> None:
