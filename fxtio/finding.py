@@ -14,7 +14,7 @@ from itertools import islice
 
 from fxtio.display import MAX_ROWS, as_html, as_text
 from fxtio.errors import DecodeError
-from fxtio.report import Report, ReportTable
+from fxtio.report import Report, ReportTable, counted
 from fxtio.rules import Severity, rule
 
 ADDED_SINGLY = 20
@@ -144,6 +144,4 @@ class Findings:
             [each.severity, *([each.file] if has_files else []), each.offset, each.rule, each.message] for each in shown
         ]
         count = len(self)
-        return Report(
-            f"{count:,} findings" if count > 1 else "1 finding", tables=[ReportTable(headers, rows, count - len(rows))]
-        )
+        return Report(counted(count, "finding"), tables=[ReportTable(headers, rows, count - len(rows))])

@@ -15,7 +15,7 @@ from fxtio.formats import by_name
 from fxtio.io.reading import Progress, TraceInfo, can_reopen
 from fxtio.io.source import Source, open_source
 from fxtio.io.spool import Spool
-from fxtio.report import Report
+from fxtio.report import Report, counted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -83,7 +83,8 @@ class TraceReader(ABC, Generic[InfoT]):
             report.notes.append(str(error))
         if self._findings:
             count = len(self._findings)
-            report.facts.append(("findings", f"{count:,}, of {len(self._findings.counts):,} rules: see trace.findings"))
+            rules = counted(len(self._findings.counts), "rule")
+            report.facts.append(("findings", f"{count:,}, of {rules}: see trace.findings"))
         report.facts.append(("tables", ", ".join(self.table_names)))
         return report
 

@@ -82,12 +82,18 @@ def quoted(text: str) -> str:
     return f'"{printable(escaped)}"'
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun: `1 record`, `2,000 records`, `0 addresses`."""
+    plural = "" if number == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{number:,} {noun}{plural}"
+
+
 def human_size(number: int) -> str:
     """Convert a number of bytes to text: `969 bytes`, `1.5 MiB`."""
     amount = float(number)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if amount < 1024:
-            return f"{number:,} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+            return counted(number, "byte") if unit == "bytes" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:,.1f} TiB"
 

@@ -15,7 +15,7 @@ import numpy as np
 from fxtio.codec.integers import MAX_INT64
 from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_ROWS, as_html, as_text
 from fxtio.errors import EncodeError, shown
-from fxtio.report import Report, ReportTable, seconds, short_duration
+from fxtio.report import Report, ReportTable, counted, seconds, short_duration
 
 Array = np.ndarray[Any, Any]
 
@@ -69,7 +69,7 @@ class Categories:
         return Categories(self.codes[rows], self.values)
 
     def __repr__(self) -> str:
-        return f"Categories({len(self.codes):,} rows, {len(self.values):,} values)"
+        return f"Categories({counted(len(self.codes), 'row')}, {counted(len(self.values), 'value')})"
 
 
 class Optional:
@@ -105,7 +105,7 @@ class Optional:
         return Optional(self.values[rows], self.present[rows])
 
     def __repr__(self) -> str:
-        return f"Optional({len(self.values):,} rows, {int(self.present.sum()):,} present)"
+        return f"Optional({counted(len(self.values), 'row')}, {int(self.present.sum()):,} present)"
 
 
 class Bytes(list[bytes]):
@@ -170,7 +170,7 @@ class Lists:
         return Lists(counts, self.items.take(items))
 
     def __repr__(self) -> str:
-        return f"Lists({len(self):,} rows, {int(self.counts.sum()):,} items)"
+        return f"Lists({counted(len(self), 'row')}, {counted(int(self.counts.sum()), 'item')})"
 
 
 Column = Array | Categories | Optional | Bytes | Lists
@@ -421,7 +421,7 @@ class Table:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"Table({self.num_rows:,} rows: {', '.join(self._columns)})"
+        return f"Table({counted(self.num_rows, 'row')}: {', '.join(self._columns)})"
 
     def __str__(self) -> str:
         """Return the first and the last rows as text that fits the terminal, see `fxtio.display`."""
@@ -444,7 +444,7 @@ class Table:
             types.append(kind)
             columns.append(texts)
         table = ReportTable(headers, [*zip(*columns, strict=True)], count - len(rows), 0 if is_whole else last, types)
-        title = f"{_counted(count, 'row')}, {_counted(self.num_columns, 'column')}"
+        title = f"{counted(count, 'row')}, {counted(self.num_columns, 'column')}"
         return Report(title, tables=[table])
 
     def _rows_of(self, name: str, rows: Array) -> Column:
@@ -460,10 +460,6 @@ _MOMENTS = ("time", "start", "end")
 _DURATIONS = ("duration", "self_time")
 _SHOWN_BYTES = 32
 _SHOWN_ITEMS = 3
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _shown(name: str, column: Column) -> tuple[str, bool, list[str]]:

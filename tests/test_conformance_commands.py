@@ -56,7 +56,7 @@ def refused(capsys: Capture, *words: object) -> str:
 def test_run(kit: Path, tmp_path: Path, capsys: Capture) -> None:
     harness = right_harness(tmp_path / "h.py")
     assert conformance("run", "--kit", kit, "--operation", "write", "--name", "mine", "--", *harness) == 0
-    assert capsys.readouterr().out.endswith("mine: 1 cases of the kit 9: 1 pass\n")
+    assert capsys.readouterr().out.endswith("mine: 1 case of the kit 9: 1 pass\n")
     assert conformance("run", "--kit", kit, "--name", "mine", "--", *harness) == 0
     out = capsys.readouterr().out
     assert out.endswith("mine: 4 cases of the kit 9: 4 pass\n")

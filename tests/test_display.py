@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 import fxtio
 from contract.samples import SYNTHETIC, Sample, open_sample
 from fxtio import readers
+from fxtio.cli import main
 from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_CELL, MAX_COLUMNS, MAX_ROWS, as_html, as_text
 from fxtio.finding import Findings
-from fxtio.report import Report, ReportTable
+from fxtio.report import Report, ReportTable, counted
 from fxtio.table import Bytes, Categories, Derived, Lists, Optional, Table
 from fxtio.text_width import fitted, start_of, width_of
 from fxtio.timeline import answers
@@ -203,6 +205,19 @@ def test_summaries_of_all_formats(sample: Sample, tmp_path: Path) -> None:
         assert "\n" not in repr(trace)
 
 
+def test_one_of_a_kind_is_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = [counted(number, noun) for number, noun in ((1, "address"), (0, "address"), (2, "match"), (2000, "byte"))]
+    assert numbers == ["1 address", "0 addresses", "2 matches", "2,000 bytes"]
+    path = str(tmp_path / "one.dcpi")
+    assert main(["synth", "sparse", "--events", "1", "-o", path]) == 0
+    assert [main([command, path]) for command in ("info", "stats", "validate")] == [0, 0, 0]
+    shown = capsys.readouterr()
+    assert re.findall(r"\b1 [a-z]+[^s]s\b", shown.out + shown.err) == []
+    assert {"1 event", "1 sample", "1 chunk", "1 address", "1 count"} <= {
+        *re.findall(r"\b1 [a-z]+\b", shown.out + shown.err)
+    }
+
+
 def test_findings() -> None:
     findings = Findings("fxt")
     assert str(findings) == "no findings"
@@ -284,7 +299,7 @@ def test_what_can_be_read_once_is_not_read_for_a_notebook() -> None:
 
 def test_a_broken_trace_is_shown() -> None:
     path = CORPUS / "fxt" / "ftr-counter-malformed.fxt"
-    assert "findings3, of 1 rules: see trace.findings" in text_of(fxtio.open(path)._repr_html_())
+    assert "findings3, of 1 rule: see trace.findings" in text_of(fxtio.open(path)._repr_html_())
     assert "the counter's id" in text_of(fxtio.open(path, strict=True)._repr_html_())
 
 

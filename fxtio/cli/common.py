@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.bars import Bar, Style
 from fxtio.errors import FxtioError
-from fxtio.report import human_size, json_text, printable, short_seconds
+from fxtio.report import counted, human_size, json_text, printable, short_seconds
 from fxtio.text_width import shortened, width_of
 
 if TYPE_CHECKING:
@@ -456,9 +456,8 @@ def print_findings(trace: Trace, name: str = "") -> int:
     if not findings:
         return FINE
     sys.stdout.flush()  # so that a terminal shows the output before the findings
-    noun = "finding" if len(findings) == 1 else "findings"
     of = f"{printable(name)}: " if name else ""
-    print(f"fxtio: {of}{len(findings):,} {noun}", file=sys.stderr)
+    print(f"fxtio: {of}{counted(len(findings), 'finding')}", file=sys.stderr)
     shown: Counter[str] = Counter()
     for finding in findings:
         if shown[finding.rule] < SHOWN_PER_RULE:

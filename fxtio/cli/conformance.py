@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import FINE, FOUND, Progress, UsageError, add_examples, count, print_table
 from fxtio.cli.help_format import HelpFormatter
+from fxtio.report import counted
 
 if TYPE_CHECKING:
     from fxtio.conformance.kit import Kit
@@ -168,7 +169,7 @@ def _run(options: Namespace) -> int:
         known=known,
         name=options.name,
     )
-    with Progress(lambda number: f"{number:,} cases") as progress:
+    with Progress(lambda number: counted(number, "case")) as progress:
         result = runner.run(cases, jobs=options.jobs or os.cpu_count() or 1, progress=progress)
     if options.output is not None:
         _write(reports.REPORTS[options.report](result), options.output)
@@ -257,7 +258,7 @@ def _lint(options: Namespace) -> int:
     if child.returncode != 0:
         print("fxtio: the kit is not as it should be; the lines above say where", file=sys.stderr)
         return FOUND
-    print(f"{len(kit.cases):,} cases of the kit {kit.version}: {_case_counts(kit)}")
+    print(f"{counted(len(kit.cases), 'case')} of the kit {kit.version}: {_case_counts(kit)}")
     return FINE
 
 

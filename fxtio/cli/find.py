@@ -18,7 +18,7 @@ from fxtio.cli.answers import (
 )
 from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
 from fxtio.cli.seeing import suggest_open
-from fxtio.report import printable, seconds, short_duration
+from fxtio.report import counted, printable, seconds, short_duration
 
 if TYPE_CHECKING:
     from fxtio.timeline.answers import Condition, Hit, Hits
@@ -114,8 +114,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _print(name: str, hits: Hits, origin: int, *, with_ancestors: bool) -> None:
-    noun = "match" if hits.count == 1 else "matches"
-    print(printable(f"{name}: {hits.count:,} {noun}"))
+    print(printable(f"{name}: {counted(hits.count, 'match')}"))
     if not hits.rows:
         return
     print()

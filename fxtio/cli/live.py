@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import UsageError, print_table
 from fxtio.errors import FormatError, add_file_name
-from fxtio.report import printable, short_duration
+from fxtio.report import counted, printable, short_duration
 
 if TYPE_CHECKING:
     from fxtio.table import Table
@@ -160,7 +160,7 @@ class _View:
         calls = sum(count for count, _ in totals.values())
         rate = sum(count for count, _ in changes.values()) / seconds if seconds else 0.0
         spans = self._open_spans()
-        summary = f"{time.strftime('%H:%M:%S')}  {calls:,} calls, {rate:,.0f}/s, {len(spans)} open"
+        summary = f"{time.strftime('%H:%M:%S')}  {counted(calls, 'call')}, {rate:,.0f}/s, {len(spans)} open"
         if self._is_terminal:
             self._print_screen(summary, table, changes, seconds, spans)
         else:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from fxtio.cli.common import FINE, FOUND, add_examples
-from fxtio.report import human_size, printable
+from fxtio.report import counted, human_size, printable
 
 NAME = "recover"
 HELP = "Finish the recording of a program that was killed"
@@ -35,8 +35,7 @@ def run(options: Namespace) -> int:
     from fxtio.tracer.recovery import recover
 
     outcome = recover(options.file, options.output)
-    noun = "process" if len(outcome.parts) == 1 else "processes"
-    children = f" with {len(outcome.parts)} child {noun}" if outcome.parts else ""
+    children = f" with {counted(len(outcome.parts), 'child process')}" if outcome.parts else ""
     sizes = f"{human_size(outcome.size)}{children}, from {human_size(outcome.input_size)}"
     print(f"fxtio: {sizes}: {printable(str(outcome.path))}", file=sys.stderr)
     for part, fault in outcome.left_out:

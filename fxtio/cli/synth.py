@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, print_table, size
-from fxtio.report import human_size, printable
+from fxtio.report import counted, human_size, printable
 
 NAME = "synth"
 HELP = "Write a synthetic trace of any size"
@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
         raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
     if options.seed < 0:
         raise UsageError("the seed cannot be negative")
-    show = human_size if options.size else (lambda done: f"{done:,} events")
+    show = human_size if options.size else (lambda done: counted(done, "event"))
     whole = whole_directory if chosen.directory else whole_file
     with Progress(show) as progress, whole(options.output) as target:
         events, written = room.synth(
@@ -82,7 +82,7 @@ def run(options: Namespace) -> int:
             progress=progress,
         )
     name = "standard output" if options.output == "-" else printable(options.output)
-    print(f"fxtio: wrote {events:,} events ({human_size(written)}) to {name}", file=sys.stderr)
+    print(f"fxtio: wrote {counted(events, 'event')} ({human_size(written)}) to {name}", file=sys.stderr)
     return FINE
 
 

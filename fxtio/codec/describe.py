@@ -25,6 +25,7 @@ from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, W
 from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, once
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError
+from fxtio.report import counted
 
 __all__ = [
     "AnnotatedRecord",
@@ -182,7 +183,7 @@ class Walk:
         """Add a range of padded bytes."""
         raw, after = take_bytes(self.data, self.c, length, self.stop, self.where(name))
         padding = bytes(self.data[self.c * 8 + length : after * 8])
-        value = quoted(raw.decode("utf-8", "surrogateescape")) if text else f"{length:,} bytes"
+        value = quoted(raw.decode("utf-8", "surrogateescape")) if text else counted(length, "byte")
         fault = "the padding is not zero" if any(padding) else ""
         if text and raw.decode("utf-8", "ignore").encode() != raw:
             fault = "the text is not UTF-8"

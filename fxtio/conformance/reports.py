@@ -18,7 +18,7 @@ from fxtio.conformance.kit import Case
 from fxtio.conformance.runner import MODES, Run
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
-from fxtio.report import printable
+from fxtio.report import counted, printable
 
 _MAX_DETAILS = 30
 
@@ -90,7 +90,7 @@ def _title(run: Run) -> str:
 def _summary(run: Run) -> str:
     """Return one sentence about a run."""
     parts = [f"{count:,} {verdict}" for verdict in Verdict if (count := run.counts[verdict])]
-    text = f"{len(run.results):,} cases of the kit {run.kit}: {', '.join(parts)}"
+    text = f"{counted(len(run.results), 'case')} of the kit {run.kit}: {', '.join(parts)}"
     if not run.failures and not run.successful:
         text += "; this proves nothing, so the run fails"
     return text

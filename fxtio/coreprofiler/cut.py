@@ -21,7 +21,7 @@ from fxtio.coreprofiler.state import MAX_OPEN, Stacks
 from fxtio.finding import Findings
 from fxtio.formats import CutResult
 from fxtio.io.sink import whole_file
-from fxtio.report import human_size
+from fxtio.report import counted, human_size
 from fxtio.selection import Selection, SelectionError
 
 _BEGINS: dict[type[Any], type[Any]] = {
@@ -57,7 +57,7 @@ def cut(trace: CoreProfilerTrace, selection: Selection, target: str | PathLike[s
         for record in cutter.finish():
             sink.write(encode(record, trace.style))
             written, timed = written + 1, timed + 1
-    return CutResult(f"{written:,} records ({human_size(sink.position)})", is_empty=not timed)
+    return CutResult(f"{counted(written, 'record')} ({human_size(sink.position)})", is_empty=not timed)
 
 
 class _Cutter:

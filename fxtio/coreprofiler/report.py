@@ -20,7 +20,7 @@ from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import ThreadStack, Timeline
-from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_duration, human_size, json_text, quoted, seconds
 
 MAX_NAMES = 1 << 18
 """The most names, functions and classes that are counted one by one."""
@@ -174,7 +174,8 @@ def stats(trace: CoreProfilerTrace, top: int) -> Report:
     totals = _Totals()
     summary = trace.watch(totals)
     totals.finish()
-    title = f"{summary.name}: {summary.records.total():,} records, {totals.ticks:,} ticks, {human_size(summary.size)}"
+    records, ticks = counted(summary.records.total(), "record"), counted(totals.ticks, "tick")
+    title = f"{summary.name}: {records}, {ticks}, {human_size(summary.size)}"
     cpu = summary.timeline.process_cpu
     notes = [f"{cpu / 1e6:,.3f} s of CPU time"] if cpu else []
     tables = [*_stats_tables(totals, summary.timeline, top)]

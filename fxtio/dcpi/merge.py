@@ -21,7 +21,7 @@ from fxtio.dcpi.state import Header
 from fxtio.dcpi.writer import DcpiWriter
 from fxtio.formats import MergeError
 from fxtio.io.sink import whole_file
-from fxtio.report import human_size
+from fxtio.report import counted, human_size
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +50,8 @@ def merge(traces: Sequence[DcpiTrace], target: str | PathLike[str]) -> str:
         writer.write_table("samples", {"text_offset": offsets, "count": counts})
     with whole_file(target) as sink:
         sink.write(data.getbuffer())
-    return f"{len(offsets):,} addresses with {int(counts.sum()):,} samples ({human_size(sink.position)})"
+    samples = counted(int(counts.sum()), "sample")
+    return f"{counted(len(offsets), 'address')} with {samples} ({human_size(sink.position)})"
 
 
 def _check(trace: DcpiTrace, first: DcpiTrace, headers: Sequence[Header]) -> None:

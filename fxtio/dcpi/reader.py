@@ -30,7 +30,7 @@ from fxtio.finding import Findings
 from fxtio.io.reading import TraceInfo
 from fxtio.io.source import Source
 from fxtio.readers import FileReader
-from fxtio.report import ReportTable
+from fxtio.report import ReportTable, counted
 from fxtio.table import Table
 
 
@@ -81,8 +81,8 @@ class Info(TraceInfo):
         if self.started_at is not None:
             yield "epoch", f"{self.started_at:%Y-%m-%d %H:%M:%S} UTC"
         if not self.is_opaque:
-            yield "samples", f"{self.samples:,} at {self.addresses:,} addresses"
-            yield "chunks", f"{self.chunks:,} with {self.counts:,} counts"
+            yield "samples", f"{self.samples:,} at {counted(self.addresses, 'address')}"
+            yield "chunks", f"{self.chunks:,} with {counted(self.counts, 'count')}"
             if self.header.period:
                 yield "events", f"about {self.samples * self.header.period:,} (samples times period)"
 
@@ -91,9 +91,9 @@ class Info(TraceInfo):
 
     def _notes(self) -> Iterator[str]:
         if self.mergeable:
-            yield f"{self.mergeable:,} chunks begin where the one before them ends"
+            yield f"chunks that begin where the one before them ends: {self.mergeable:,}"
         if self.padded:
-            yield f"{self.padded:,} chunks begin or end with an address without samples"
+            yield f"chunks that begin or end with an address without samples: {self.padded:,}"
 
 
 class DcpiTrace(FileReader[Info]):

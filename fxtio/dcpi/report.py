@@ -14,7 +14,7 @@ from fxtio.codec.record import Opaque
 from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.reader import DcpiTrace, Entry, Info
 from fxtio.dcpi.records import Chunk, Line, MoreCounts, Record, Terminator
-from fxtio.report import Report, ReportTable, human_size, json_text, quoted
+from fxtio.report import Report, ReportTable, counted, human_size, json_text, quoted
 
 _SHOWN_COUNTS = 16
 _SHOWN_BYTES = 32
@@ -62,7 +62,8 @@ def stats(trace: DcpiTrace, top: int) -> Report:
          "-" if start is None else f"{start - negative:#x}")
         for count, negative in largest
     ]  # fmt: skip
-    title = f"{summary.name}: {summary.samples:,} samples, {summary.chunks:,} chunks, {human_size(summary.size)}"
+    samples, chunks = counted(summary.samples, "sample"), counted(summary.chunks, "chunk")
+    title = f"{summary.name}: {samples}, {chunks}, {human_size(summary.size)}"
     addresses = [
         {"text_offset": -negative, "address": None if start is None else start - negative, "count": count}
         for count, negative in largest
@@ -92,7 +93,7 @@ def _fields_text(record: Record) -> str:
         return f"padding={len(record.padding)}"
     if isinstance(record, Opaque):
         more = "..." if len(record.raw) > _SHOWN_BYTES else ""
-        return f"({len(record.raw):,} bytes) {record.raw[:_SHOWN_BYTES].hex(' ', 8)}{more}"
+        return f"({counted(len(record.raw), 'byte')}) {record.raw[:_SHOWN_BYTES].hex(' ', 8)}{more}"
     if isinstance(record, Chunk | MoreCounts):
         more = ", ..." if len(record.counts) > _SHOWN_COUNTS else ""
         counts = f"({len(record.counts):,}) [{', '.join(map(str, record.counts[:_SHOWN_COUNTS]))}{more}]"

@@ -25,7 +25,7 @@ from fxtio.fxt.records import KINDS, Magic, ProviderEvent, ProviderInfo, Provide
 from fxtio.fxt.rewrite import broken, output, set_ticks
 from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock
 from fxtio.io.sink import Sink, whole_file
-from fxtio.report import human_size
+from fxtio.report import counted, human_size
 
 Array = np.ndarray[Any, Any]
 
@@ -51,7 +51,8 @@ def merge(traces: Sequence[FxtTrace], target: str | PathLike[str]) -> str:
     """Write several traces as one, see `fxtio.formats.MergeRoom`."""
     with whole_file(target) as sink:
         merged = merge_to(traces, sink)
-    return f"{merged.records:,} records of {merged.providers:,} providers ({human_size(sink.position)})"
+    providers = counted(merged.providers, "provider")
+    return f"{counted(merged.records, 'record')} of {providers} ({human_size(sink.position)})"
 
 
 def merge_to(traces: Sequence[FxtTrace], sink: Sink) -> Merged:

@@ -25,6 +25,7 @@ from fxtio.codec.record import Layout
 from fxtio.codec.word import Field
 from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
 from fxtio.fxt.records import StringReference, ThreadReference
+from fxtio.report import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -140,7 +141,7 @@ def _(part: ThreadReference, column: Any, rows: int, header: Columns, where: str
 def _(part: StringReference, field: Field, value: int, walk: Walk) -> tuple[str, str]:
     index = _INDEX.get(value)
     if _INLINE.get(value):
-        return f"inline, {index:,} bytes", ""
+        return f"inline, {counted(index, 'byte')}", ""
     return slot_meaning(part, index, walk) if index else ("the empty string", "")
 
 

@@ -42,7 +42,7 @@ from fxtio.fxt.records import (
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
-from fxtio.report import Report, ReportTable, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_size, json_text, quoted, seconds
 
 MAX_TEXTS = 200_000
 """The most different texts that are counted one by one."""
@@ -330,8 +330,8 @@ def stats(trace: FxtTrace, top: int) -> Report:
         counts.add(batch)
     counts.settle(trace.position)
     total = counts.total
-    outside = f", {counts.outside:,} bytes outside of records" if counts.outside else ""
-    title = f"{trace.name}: {total.records:,} records, {human_size(total.bytes)}{outside}"
+    outside = f", {counted(counts.outside, 'byte')} outside of records" if counts.outside else ""
+    title = f"{trace.name}: {counted(total.records, 'record')}, {human_size(total.bytes)}{outside}"
     return Report(title, tables=[*_stats_tables(counts, top)], notes=[*_losses(counts)], json=_stats_json(counts, top))
 
 
@@ -365,7 +365,7 @@ def _losses(counts: Statistics) -> Iterator[str]:
     if counts.filled_up:
         yield f"records were likely lost, since a buffer filled up (reports: {counts.filled_up:,})"
     if counts.drop_reports:
-        lost = f"{counts.dropped.records:,} records, {counts.dropped.bytes:,} bytes"
+        lost = f"{counted(counts.dropped.records, 'record')}, {counted(counts.dropped.bytes, 'byte')}"
         yield f"dropped by the kernel: {lost} (drop_stats events: {counts.drop_reports:,})"
 
 
@@ -514,7 +514,7 @@ def _show_value(value: Any) -> str:
 
 def _show_bytes(data: bytes) -> str:
     more = "..." if len(data) > _MAX_BYTES_SHOWN else ""
-    return f"({len(data):,} bytes) {data[:_MAX_BYTES_SHOWN].hex(' ', 8)}{more}".rstrip()
+    return f"({counted(len(data), 'byte')}) {data[:_MAX_BYTES_SHOWN].hex(' ', 8)}{more}".rstrip()
 
 
 def _show_arguments(args: tuple[Any, ...]) -> str:

@@ -30,7 +30,7 @@ from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.stream.declare import Dialect
 from fxtio.mono.writer import MonoWriter
-from fxtio.report import human_size
+from fxtio.report import counted, human_size
 from fxtio.selection import Selection, SelectionError, is_number, is_selected
 from fxtio.table import MAX_TIME
 
@@ -65,7 +65,7 @@ def cut(trace: MonoTrace, selection: Selection, target: str | PathLike[str]) -> 
         for batch in trace._batches():
             cutter.enter(batch)
         cutter.finish()
-    text = f"{cutter.events:,} events ({human_size(sink.position)})"
+    text = f"{counted(cutter.events, 'event')} ({human_size(sink.position)})"
     return CutResult(text, is_empty=cutter.events == cutter.definitions)
 
 

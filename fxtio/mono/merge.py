@@ -7,7 +7,7 @@ from os import PathLike
 
 from fxtio.io.sink import whole_file
 from fxtio.mono.reader import MonoTrace
-from fxtio.report import human_size
+from fxtio.report import counted, human_size
 
 
 def merge(traces: Sequence[MonoTrace], target: str | PathLike[str]) -> str:
@@ -18,4 +18,4 @@ def merge(traces: Sequence[MonoTrace], target: str | PathLike[str]) -> str:
             for block in trace.raw_blocks():
                 sink.write(block)
             recordings += 1
-    return f"the recordings of {recordings:,} files ({human_size(sink.position)})"
+    return f"the recordings of {counted(recordings, 'file')} ({human_size(sink.position)})"

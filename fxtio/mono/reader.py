@@ -19,7 +19,7 @@ from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.tables import TABLE_NAMES, EventCollector, TextCodes, columns_of, owners_of
 from fxtio.readers import FileReader
-from fxtio.report import ReportTable, human_duration, quoted
+from fxtio.report import ReportTable, counted, human_duration, quoted
 from fxtio.table import Table, joined
 
 Array = np.ndarray[Any, Any]
@@ -56,7 +56,7 @@ class Info(TraceInfo):
             yield "started", f"{self.started_at:%Y-%m-%d %H:%M:%S} UTC"
         if self.start is not None and self.end is not None:
             yield "lasts", human_duration(self.end - self.start)
-        yield "events", f"{self.events:,} in {self.buffers:,} buffers"
+        yield "events", f"{self.events:,} in {counted(self.buffers, 'buffer')}"
 
     def _report_tables(self) -> Iterator[ReportTable]:
         kinds = ReportTable(["event", ">count"], self.records.most_common())

@@ -16,7 +16,7 @@ from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
 from fxtio.mono.tables import ENUMERATIONS
-from fxtio.report import Report, ReportTable, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_size, json_text, quoted, seconds
 from fxtio.table import Categories
 
 _SHOWN_ITEMS = 8
@@ -64,8 +64,8 @@ def stats(trace: MonoTrace, top: int) -> Report:
             for name, count in sizes.most_common(top)
         ],
     }
-    events = f"{summary.events:,} events"
-    title = f"{summary.name}: {events}, {summary.buffers:,} buffers, {human_size(summary.size)}"
+    events = counted(summary.events, "event")
+    title = f"{summary.name}: {events}, {counted(summary.buffers, 'buffer')}, {human_size(summary.size)}"
     return Report(title, tables=[table for table in (kinds, methods, classes) if table.rows], json=json)
 
 
@@ -94,7 +94,7 @@ def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _fields(record: Any) -> str:
     if isinstance(record, Opaque):
-        return f"{len(record.raw):,} bytes: {record.raw[:_SHOWN_ITEMS].hex(' ')}"
+        return f"{counted(len(record.raw), 'byte')}: {record.raw[:_SHOWN_ITEMS].hex(' ')}"
     cls, is_header = type(record), isinstance(record, BufferHeader | StreamHeader)
     shown = []
     for name in cls.__struct_fields__:

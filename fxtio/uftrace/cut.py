@@ -19,6 +19,7 @@ import numpy as np
 from fxtio.finding import Findings
 from fxtio.formats import CutResult
 from fxtio.io.sink import whole_directory
+from fxtio.report import counted
 from fxtio.selection import Selection, SelectionError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import kernel, perf
@@ -73,7 +74,7 @@ def cut(trace: UftraceTrace, selection: Selection, target: str | PathLike[str]) 
         info = _with_tasks(trace.info_file, tids)
         (path / INFO_FILE).write_bytes(info.to_bytes())
         others = any((path / name).stat().st_size for name in _files_of_events(path))
-    return CutResult(f"{records:,} records of {len(tids):,} tasks", is_empty=not (records or others))
+    return CutResult(f"{counted(records, 'record')} of {counted(len(tids), 'task')}", is_empty=not (records or others))
 
 
 def _files_of_events(path: Path) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from fxtio.formats import MergeError
 from fxtio.io.sink import whole_directory
+from fxtio.report import counted
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.directory import StoredFile
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
@@ -69,7 +70,7 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
                 else:
                     file.writelines(sources[0].blocks())
     tasks = len(info.tids)
-    return f"{tasks:,} tasks of {len(traces):,} traces"
+    return f"{counted(tasks, 'task')} of {counted(len(traces), 'trace')}"
 
 
 def _merged_info(traces: Sequence[UftraceTrace]) -> InfoFile:

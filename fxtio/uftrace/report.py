@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.record import Opaque
-from fxtio.report import Report, ReportTable, human_duration, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_duration, json_text, quoted, seconds
 from fxtio.table import Categories, Table
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
@@ -73,7 +73,7 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         "lost": lost,
         "messages": messages,
     }
-    title = f"{trace.name}: {program.states.total():,} calls of {len(program.totals):,} functions"
+    title = f"{trace.name}: {counted(program.states.total(), 'call')} of {counted(len(program.totals), 'function')}"
     return Report(title, facts, tables, json=json)
 
 
@@ -145,7 +145,7 @@ def _content(entry: Entry) -> str:
     record = entry.record
     if isinstance(record, Opaque):
         dots = " ..." if len(record.raw) > _SHOWN_BYTES else ""
-        return f"{len(record.raw):,} bytes: {record.raw[:_SHOWN_BYTES].hex(' ')}{dots}"
+        return f"{counted(len(record.raw), 'byte')}: {record.raw[:_SHOWN_BYTES].hex(' ')}{dots}"
     if isinstance(record, Lost):
         return f"count={record.count}"
     if isinstance(record, Message):

@@ -19,7 +19,7 @@ from fxtio.errors import FxtioError
 from fxtio.finding import Finding
 from fxtio.formats import by_name
 from fxtio.io.reading import can_reopen
-from fxtio.report import human_size, printable
+from fxtio.report import counted, human_size, printable
 from fxtio.rules import Rule
 from fxtio.validate import Validation
 from fxtio.validate.selection import REQUIRED
@@ -53,7 +53,7 @@ def text_of(validation: Validation, target: Any, *, shown: int = 1, color: bool 
     verdict = f"{red}{_numbers(validation)}" if validation.total else "valid"
     yield f"{bold}{printable(validation.name)}: {verdict}{plain} ({kind})"
     if validation.unselected:
-        yield f"  {_plural(validation.unselected, 'finding')} of rules that are not selected"
+        yield f"  {counted(validation.unselected, 'finding')} of rules that are not selected"
     deadline = time.monotonic() + MAX_SECONDS
     for rule in validation.broken:
         findings = validation.findings_of(rule.id)
@@ -69,12 +69,8 @@ def text_of(validation: Validation, target: Any, *, shown: int = 1, color: bool 
 
 def _numbers(validation: Validation) -> str:
     """Return how many findings there are: `3 findings of 2 rules`."""
-    findings = _plural(validation.total, "finding")
-    return findings if validation.total == 1 else f"{findings} of {_plural(len(validation.counts), 'rule')}"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    findings = counted(validation.total, "finding")
+    return findings if validation.total == 1 else f"{findings} of {counted(len(validation.counts), 'rule')}"
 
 
 def _places(findings: list[Finding], number: int) -> str:
@@ -83,7 +79,7 @@ def _places(findings: list[Finding], number: int) -> str:
     places = [f"{finding.file}:{finding.offset}" if finding.file else f"{finding.offset:,}" for finding in first]
     unit = "" if any(finding.file for finding in first) else "byte " if number == 1 else "bytes "
     more = ", ..." if number > len(places) else ""
-    return f"{_plural(number, 'finding')}, at {unit}{printable(', '.join(places))}{more}"
+    return f"{counted(number, 'finding')}, at {unit}{printable(', '.join(places))}{more}"
 
 
 def _advice(rule: Rule) -> Iterator[str]:

@@ -21,7 +21,7 @@ from fxtio.errors import FxtioError
 from fxtio.finding import Finding
 from fxtio.formats import by_name
 from fxtio.io.source import open_source
-from fxtio.report import json_text, printable
+from fxtio.report import counted, json_text, printable
 from fxtio.rules import Rule, rules_of
 from fxtio.validate import Validation
 from fxtio.validate.selection import INTEROP, RECOMMENDED, REQUIRED, ROBUSTNESS, is_at_least
@@ -251,7 +251,7 @@ def _junit_suite(suites: ET.Element, name: str, result: Validation, threshold: s
         case = ET.SubElement(suite, "testcase", name=rule.id, classname=title)
         if rule.id in result.counts:
             number = result.counts[rule.id]
-            message = f"{number:,} {'time' if number == 1 else 'times'}: {rule.found}"
+            message = f"{counted(number, 'time')}: {rule.found}"
             lines = [printable(str(finding)) for finding in result.findings_of(rule.id)]
             is_failure = rule in failed
             element = ET.SubElement(case, "failure" if is_failure else "system-out")

@@ -33,7 +33,7 @@ from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.state import Batch, Reading
 from fxtio.io.sink import Sink, temporary_file, whole_file
-from fxtio.report import human_size
+from fxtio.report import counted, human_size
 from fxtio.selection import Selection, is_number
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def cut(trace: FxtTrace, selection: Selection, target: str | PathLike[str]) -> C
     """Write a part of a trace as a new file, see `fxtio.formats.CutRoom`."""
     with whole_file(target) as sink:
         done = cut_to(trace, selection, sink)
-    text = f"{done.records:,} records, {done.reopened:,} of them from before the range ({human_size(sink.position)})"
+    records = f"{counted(done.records, 'record')}, {done.reopened:,} of them from before the range"
+    text = f"{records} ({human_size(sink.position)})"
     return CutResult(text, is_empty=not done.events)
 
 
