@@ -68,6 +68,13 @@ def test_a_cut_has_no_new_faults(seed: int, bounds: tuple[int, int], words: int)
     assert faults(part).keys() <= faults(data).keys()
 
 
+def test_a_description_of_a_clock_that_is_too_short_is_left_out() -> None:
+    event = r.Instant(5, T, "", "", ())
+    short = encode(r.Initialization(1))[:8].replace(b"\x21", b"\x11")
+    part, _ = cut(trace_of(event) + short + encode(event), Selection(0, 10), BATCH_WORDS)
+    assert records_of(part) == [event, event]
+
+
 @pytest.mark.full
 @share(2)
 @given(seed=st.integers(0, 10**6), start=st.integers(0, 300), words=WORDS)

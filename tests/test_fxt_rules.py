@@ -83,6 +83,15 @@ def test_an_event_of_a_provider_that_is_introduced_later(words: int) -> None:
         assert broken(data)["fxt.provider.unknown"] == 1
 
 
+@pytest.mark.parametrize("words", [4, 400])
+def test_switches_at_the_same_time(words: int) -> None:
+    """The last one in the file tells which thread runs then."""
+    switches = [(5, 11, 12), (5, 12, 13), (5, 13, 14), (9, 14, 15), (10, 14, 11)]
+    data = trace_of(*(r.ContextSwitch(0, 3, tick, outgoing, incoming, ()) for tick, outgoing, incoming in switches))
+    with in_batches(words):
+        assert broken(data)["fxt.sched.order"] == 1
+
+
 def test_an_end_in_another_batch_closes_its_span() -> None:
     begin = r.DurationBegin(10, SLOT, "test", "span", ())
     between = [r.Instant(20, SLOT, "test", "event", ()) for _ in range(100)]

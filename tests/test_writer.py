@@ -199,6 +199,30 @@ def test_a_file_object_that_takes_little_at_a_time() -> None:
     assert len(out.taken) == position
 
 
+@pytest.mark.parametrize("is_raw", [False, True])
+def test_a_file_object_that_does_not_tell_how_much_it_takes(is_raw: bool) -> None:
+    """It takes all, unless it is a raw stream: such a one, if it does not wait, takes nothing sometimes."""
+    taken = []
+
+    class Silent(io.RawIOBase if is_raw else object):  # type: ignore[misc]
+        calls = 0
+
+        def write(self, data: Any) -> int | None:
+            self.calls += 1
+            if is_raw and self.calls % 2:
+                return None
+            taken.append(bytes(data))
+            assert len(taken) < 100
+            return len(data) if is_raw else None
+
+        def flush(self) -> None:
+            pass
+
+    with fxtio.create(Silent(), format="fxt") as writer:
+        write_many(writer)
+    assert b"".join(taken) == written(write_many)
+
+
 def test_invalid_targets_are_refused() -> None:
     with pytest.raises(FormatError, match="text"):
         fxtio.create(io.StringIO(), format="fxt")

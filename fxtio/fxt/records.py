@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from fxtio.codec.generate import Order, put_u64
+from fxtio.codec.integers import limits_of
 from fxtio.codec.parts import Double, Many, Number, Optional, Part, Signed, Sized, Stream, Unsigned, Words
 from fxtio.codec.record import Layout, Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.word import Word
@@ -269,7 +270,7 @@ def _limits(cls: type[Argument]) -> tuple[int, int]:
     """Return the smallest and the largest value of an argument class whose value is an integer."""
     part = dict(layout_of(cls).parts)["value"]
     if isinstance(part, Number):
-        return (-(1 << 63), (1 << 63) - 1) if part.kind == "i" else (0, (1 << 64) - 1)
+        return limits_of(8, signed=part.kind == "i")
     return cls.words[0].fields["value"].limits
 
 

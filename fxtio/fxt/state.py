@@ -30,6 +30,7 @@ from fxtio.codec.columns import (
 )
 from fxtio.codec.distinct import number_distinct, rows_of_each
 from fxtio.codec.generate import decode
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
@@ -85,8 +86,6 @@ _MEAN_LENGTH = 64  # more characters than this times `MAX_UNUSED` in all strings
 
 NS_PER_SECOND = 1_000_000_000
 
-_MAX_WORD = (1 << 64) - 1
-
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 KERNEL = -1
@@ -124,7 +123,7 @@ class Clock:
     @property
     def latest(self) -> int:
         """The last tick whose time fits in int64 nanoseconds."""
-        return min((MAX_TIME * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, _MAX_WORD)
+        return min((MAX_TIME * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, MAX_UINT64)
 
     def to_ns(self, ticks: Array) -> Array:
         """Convert ticks (uint64) to nanoseconds (int64), rounded down, at most `MAX_TIME`."""
@@ -133,7 +132,7 @@ class Clock:
         over = int(ticks.max(initial=0)) > self.latest
         if numerator == denominator == 1 and not over:
             return ticks.view(np.int64)
-        if (denominator - 1) * numerator > _MAX_WORD:  # the remainders below would not fit in 64 bits
+        if (denominator - 1) * numerator > MAX_UINT64:  # the remainders below would not fit in 64 bits
             return np.array([min(self.ns(tick), MAX_TIME) for tick in ticks.tolist()], np.int64)
         bounded = np.minimum(ticks, np.uint64(self.latest))
         whole, rest = np.divmod(bounded, np.uint64(denominator)) if denominator > 1 else (bounded, np.uint64(0))

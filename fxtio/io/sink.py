@@ -69,7 +69,10 @@ class Sink:
         self.position += len(view)
         try:
             while len(view):
-                view = view[self._stream.write(view) :]
+                count: int | None = self._stream.write(view)
+                if count is None and not isinstance(self._stream, io.RawIOBase):
+                    break  # it does not tell, so it has written all; a raw stream has written nothing
+                view = view[count:]
         except OSError as error:
             add_file_name(error, self._name)
             raise

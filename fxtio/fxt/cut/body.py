@@ -220,7 +220,7 @@ class Body:
             firsts: by provider, the first record that is taken over.
         """
         result = np.zeros(len(batch), bool)
-        rows = batch.rows(Initialization)
+        rows, _ = batch.columns(Initialization)
         if len(rows):
             providers = np.broadcast_to(batch.provider, len(batch))[rows].tolist()
             for row, provider in zip(rows.tolist(), providers, strict=True):

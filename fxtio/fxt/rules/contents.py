@@ -156,9 +156,8 @@ class Contents:
             number = int(cpu[order[start]])
             time, running = self._running.get(number, (0, int(outgoing[start])))
             before[start] = running if time <= int(ticks[order[start]]) else outgoing[start]
-            self._running[number] = max(
-                (time, running), (int(ticks[order[end]]), int(incoming[end])), key=lambda x: x[0]
-            )
+            if time <= int(ticks[order[end]]):  # of switches at the same time, the last one counts
+                self._running[number] = int(ticks[order[end]]), int(incoming[end])
         wrong = np.flatnonzero(outgoing != before)
         if len(wrong):
             wrong = wrong[np.argsort(rows[order[wrong]], kind="stable")]
