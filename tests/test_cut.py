@@ -23,6 +23,7 @@ from fxtio.fxt.records import Int32Argument, StringArgument, Thread
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 from fxtio.testing import strategies
+from support.costs import operations
 from support.fxt_cut import Program, cut, faults, seen, within
 from support.fxt_samples import share
 from support.in_process import run_piped
@@ -66,6 +67,22 @@ def test_a_cut_has_no_new_faults(seed: int, bounds: tuple[int, int], words: int)
     data = Program(seed, 40).encoded()
     part, _ = cut(data, Selection(bounds[0], bounds[0] + bounds[1]), words)
     assert faults(part).keys() <= faults(data).keys()
+
+
+@pytest.mark.full
+def test_the_cost_of_many_providers_is_proportional_to_their_number() -> None:
+    """Each has a span that is open at the start, and definitions that are in the head of the part already."""
+
+    def cost(count: int) -> int:
+        records: list[Any] = []
+        for number in range(2, count + 2):
+            span = r.DurationBegin(1, Thread(number, 1), 0, 1, ())
+            records += [r.ProviderInfo(number, "p"), r.String(1, "name"), span, span.replace(timestamp=20)]
+        data = trace_of(*records)
+        return operations(lambda: cut(data, Selection(10, 30), BATCH_WORDS))
+
+    cost(2)
+    assert cost(200) < 4.8 * cost(50)
 
 
 def test_a_description_of_a_clock_that_is_too_short_is_left_out() -> None:

@@ -195,7 +195,7 @@ class _Cutter:
         """Write the new trace."""
         for pairs in self._pairs:
             pairs.finish()
-        events = self._events + len(self._head.records)
+        events = self._events + self._head.count
         self._latest.finish(self._head)
         self._flows.finish()
         sink.write(MAGIC)
@@ -207,13 +207,13 @@ class _Cutter:
                 sink.write(data)
         for part in self._splices.copy(self._file, self._body.size):
             sink.write(part)
-        early = len(self._head.records)
+        early = self._head.count
         return Cut(self._body.records + early, events, early)
 
     def _introductions(self, reading: Reading) -> Iterator[bytes]:
         """Yield all providers with what belongs to them before the body; the body loses what it repeats of this."""
         body = self._body
-        used = {*body.initial, *(early.provider for early in self._head.records)}
+        used = {*body.initial, *self._head.records}
         claimed = set(body.ids.values())
         numbers = sorted(range(len(reading.providers)), key=lambda number: (number in claimed, number == body.first))
         for number in numbers:

@@ -89,7 +89,8 @@ class Body:
         self._now: dict[int, int] = {}  # by id, the index of the provider that it means here
         self._waiting: dict[int, dict[Definition, Value]] = {}  # by provider, what no record has used yet
         self._tables: dict[int, Tables] = {}
-        self._firsts: dict[tuple[int, Definition], tuple[Value, tuple[int, int]]] = {}
+        self._firsts: dict[int, dict[Definition, tuple[Value, tuple[int, int]]]] = {}  # by provider
+        self._first_count = 0
         self._reset: set[int] = set()  # providers that must be introduced anew
         self._provider: int | None = None
 
@@ -197,16 +198,17 @@ class Body:
 
     def _note_first(self, provider: int, definition: Definition, value: Value, place: tuple[int, int]) -> None:
         """Note the first definition of a slot, unless there was one before."""
-        key = provider, definition
-        if key not in self._firsts and len(self._firsts) < MAX_KEPT:
-            self._firsts[key] = value, place
+        firsts = self._firsts.setdefault(provider, {})
+        if definition not in firsts and self._first_count < MAX_KEPT:
+            firsts[definition] = value, place
+            self._first_count += 1
 
     def drop_repeated(self, provider: int, tables: Tables, splices: Splices) -> None:
         """Leave out the definitions that the head of the new trace has already."""
         places = [
             place
-            for (number, definition), (value, place) in self._firsts.items()
-            if number == provider and tables.values.get(definition) == value
+            for definition, (value, place) in self._firsts.get(provider, {}).items()
+            if tables.values.get(definition) == value
         ]
         if places:
             at, size = np.array(places, np.int64).T

@@ -57,9 +57,9 @@ class EarlyRecord:
     end: int | None = None
     until: int | None = None
 
-    def order(self) -> tuple[int, int, float]:
-        """Return a key that sorts outer spans before inner ones."""
-        return self.provider, self.clock.ns(self.tick), float("-inf") if self.until is None else -self.until
+    def order(self) -> tuple[int, float]:
+        """Return a key that sorts outer spans of a provider before inner ones."""
+        return self.clock.ns(self.tick), float("-inf") if self.until is None else -self.until
 
     def at_start(self, limits: Limits) -> bytes:
         """Return the record with its times as they are within the range."""
@@ -152,26 +152,29 @@ class Head:
     """The begin of the new trace: providers, and the records that are written again at the start of the range.
 
     Attributes:
-        records: the records, at most `MAX_KEPT`, and not many more bytes than `MAX_BYTES`.
+        records: the records by the index of their provider; not many more bytes than `MAX_BYTES`.
+        count: how many they are, at most `MAX_KEPT`.
         left_out: how many there are besides.
     """
 
     def __init__(self) -> None:
-        self.records: list[EarlyRecord] = []
+        self.records: dict[int, list[EarlyRecord]] = {}
+        self.count = 0
         self.left_out = 0
         self._size = 0
 
     def add(self, early: EarlyRecord) -> None:
         """Add a record, unless there are too many."""
-        if len(self.records) >= MAX_KEPT or self._size > MAX_BYTES:
+        if self.count >= MAX_KEPT or self._size > MAX_BYTES:
             self.left_out += 1
         else:
-            self.records.append(early)
+            self.records.setdefault(early.provider, []).append(early)
+            self.count += 1
             self._size += len(early.raw)
 
     def write(self, limits: Limits, provider: int, tables: Tables) -> Iterator[bytes]:
         """Yield the records of a provider, each behind the definitions that it needs."""
-        for early in sorted((early for early in self.records if early.provider == provider), key=EarlyRecord.order):
+        for early in sorted(self.records.get(provider, ()), key=EarlyRecord.order):
             yield from tables.set_clock(early.clock)
             for definition, value in early.uses.items():
                 yield from tables.define(definition, value)
