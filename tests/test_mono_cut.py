@@ -273,4 +273,4 @@ def test_a_start_behind_all_times(tmp_path: Path) -> None:
     with MonoWriter(late) as writer:
         for time in (1, (1 << 64) - 1):
             writer.put(r.GcResize(time=time, size=8))
-    cut(fxtio.open(late), Selection(start=1 << 70), tmp_path / "last.mlpd")
+    cut(MonoTrace(late), Selection(start=1 << 70), tmp_path / "last.mlpd")
