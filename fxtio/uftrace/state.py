@@ -440,9 +440,8 @@ class Sessions:
                 message = "sessions and libraries change too often; functions have the names of an earlier time"
                 self._findings.add("session.too-many", 0, message, file=self._file_name)
                 return next(reversed(self._address_spaces.values()))
-            modules = self._modules(*key)
-            functions = self._address_spaces[key] = AddressSpace(modules, self.specs)
-            self._arranged += len(functions) + _COST_OF_SPACE + _COST_OF_MODULE * len(modules)
+            functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self.specs)
+            self._arranged += len(functions) + _COST_OF_SPACE
             self._forget_spaces()
         self._address_spaces.move_to_end(key)
         return functions
@@ -474,6 +473,7 @@ class Sessions:
         modules += session_map.modules if session_map is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
             modules.append(Module(0, LAST_ADDRESS, PYTHON))
+        self._arranged += _COST_OF_MODULE * len(modules)
         if len(modules) > MAX_MODULES:
             message = f"session {sid} has {len(modules):,} modules; only the first {MAX_MODULES:,} are used"
             self._findings.add("session.too-many-modules", 0, message, file=map_name(sid))
