@@ -147,21 +147,22 @@ def test_the_specifications_of_one_name_are_not_looked_up_without_end(
     assert findings.counts == {"uftrace.argspec.too-much-work": 1}
 
 
-def test_modules_count_as_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("file", ["prog", "other"])  # a file with symbols, and one that does not exist
+def test_modules_count_as_work(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each library that is loaded begins an address space of all modules."""
     path, loads, size = minimal(tmp_path / "t", records=1), 50, 0x1000
     (path / "1.dat").write_bytes(b"".join(encode(FunctionEntry(1_000 + n, 0, 0x400000)) for n in range(loads)))
     (mapping,) = path.glob("sid-*.map")
-    with mapping.open("a") as file:
+    with mapping.open("a") as lines:
         for number in range(40):
             begin = 0x1000000 + 2 * number * size
-            file.write(f"{begin:08x}-{begin + size:08x} r-xp 00000000 00:00 0 /{number}/prog\n")
+            lines.write(f"{begin:08x}-{begin + size:08x} r-xp 00000000 00:00 0 /{number}/{file}\n")
     sid = mapping.stem.removeprefix("sid-")
-    with (path / "task.txt").open("a") as file:
+    with (path / "task.txt").open("a") as lines:
         for number in range(loads):
-            file.write(
+            lines.write(
                 f"DLOP timestamp={stamp(1_000 + number)} tid=1 sid={sid} base={0x70000000 + number * size:x} "
-                f'libname="/{number}/prog"\n'
+                f'libname="/{number}/{file}"\n'
             )
     monkeypatch.setattr(state, "MAX_ARRANGED", 200_000)
     trace = UftraceTrace(path)

@@ -19,10 +19,11 @@ from fxtio.finding import Findings
 from fxtio.table import Bytes
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.layout import DEPTHS
+from fxtio.uftrace.merge import merge
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
-from fxtio.uftrace.tasks import BINARY, BinaryTaskFile
+from fxtio.uftrace.tasks import BINARY, BinaryTaskFile, Fork, Session, Task
 from fxtio.uftrace.tracefs import DESCRIPTIONS
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, opened
@@ -545,3 +546,30 @@ def test_events_losses_and_enumerations_as_columns(tmp_path: Path) -> None:
     assert [(row["name"], row["bits"]) for row in trace.table("event_values").rows()] == [("major", 0), ("minor", 0)]
     enums = [(row["name"], row["label"], row["value"]) for row in trace.table("enums").rows()]
     assert enums == [("a", "X", 1), ("a", "Y", 3), ("b", "X", 2)]
+
+
+def test_session_ids_of_old_directories_may_be_short(tmp_path: Path) -> None:
+    for tid, name in enumerate(("a", "b"), 1):
+        with UftraceWriter(tmp_path / name, version=3) as writer:
+            task = writer.task(tid)
+            task.enter("main", 1_000)
+            task.leave(2_000)
+        raw = (tmp_path / name / BINARY).read_bytes()
+        (tmp_path / name / BINARY).write_bytes(raw.replace(b"0" * 15 + b"1", b"abc" + bytes(13)))
+        (tmp_path / name / f"sid-{1:016x}.map").rename(tmp_path / name / "sid-abc.map")
+    merge([UftraceTrace(tmp_path / name) for name in ("a", "b")], tmp_path / "both")
+    both = UftraceTrace(tmp_path / "both")
+    assert both.table("slices")["name"].to_list() == ["main", "main"]
+    assert not both.findings
+    (tmp_path / "a" / "sid-abc.map").unlink()
+    alone = UftraceTrace(tmp_path / "a")
+    alone.tables("slices")
+    assert {(each.rule, each.file) for each in alone.findings} == {("uftrace.session.no-map", BINARY)}
+
+
+@pytest.mark.parametrize(
+    "event", [Session(1, 1, "x" * 17, "/x"), Session(1, 1, "é" * 9, "/x"), Task(1 << 64, 1, 1), Fork(1, 1 << 31, 1)]
+)
+def test_what_does_not_fit_in_an_old_task_file_is_refused(event: Session | Task | Fork) -> None:
+    with pytest.raises(EncodeError):
+        BinaryTaskFile.of([event], "little")

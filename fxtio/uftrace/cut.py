@@ -159,7 +159,7 @@ class _Task:
             The rows of the exits that are left out.
         """
         self._has_begun = True
-        ended = deepcopy(self._pairing).ended_in(chunk, self._record, _no_codes)
+        ended = deepcopy(self._pairing).ended_in(chunk, self._record)
         is_old = (ended.entry < self._record) & (ended.exit >= 0) & (ended.entry >= 0)
         for number in ended.entry[is_old].tolist():
             self._open.pop(number, None)
@@ -194,7 +194,7 @@ class _Task:
 
     def _pair(self, chunk: Chunk) -> tuple[list[int], list[int]]:
         """Pair the records of a chunk; return the numbers of the entries and exits of the calls that end."""
-        ended = self._pairing.ended_in(chunk, self._record, _no_codes)
+        ended = self._pairing.ended_in(chunk, self._record)
         self._record += len(chunk)
         return ended.entry.tolist(), ended.exit.tolist()
 
@@ -208,10 +208,6 @@ class _Task:
         if not self._has_begun:
             for number in self._pairing.open.entry.tolist():
                 self._put(self._open[number], self._bounds.start, order)
-
-
-def _no_codes(addresses: Array) -> Array:
-    return np.zeros(len(addresses), np.int32)
 
 
 def _rows(chunk: Chunk, begin: int, end: int) -> Chunk:

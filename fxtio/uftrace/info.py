@@ -237,7 +237,7 @@ class InfoFile:
         return None if self.clock_origin is None else self.clock_origin * _NS_PER_SECOND
 
     def specs(self, key: str) -> list[str]:
-        """Return the values of all lines with a key of the argument block, without the count of lines."""
+        """Return the values of all lines with a key, such as one of the argument block, without the count of lines."""
         return [value for _, value in self.placed_specs(key)]
 
     def placed_specs(self, key: str) -> list[tuple[int, str]]:

@@ -118,7 +118,7 @@ def parse_format(text: str, path: str = "") -> EventFormat | None:
     fields = {}
     matches = (_FIELD.match(line) for line in text.split("\n") if len(line) < _MAX_LINE)
     for kind, offset, size, signed in (match.groups() for match in matches if match):
-        label = re.search(r"(\w+)(\[[^\]]*\])?$", kind)
+        label = re.search(r"\b(\w+)(\[[^\]]*\])?$", kind)
         if label:
             is_dynamic = "__data_loc" in kind and "char" in kind and int(size) == _WORD
             is_text = bool(label[2]) and "char" in kind and "__data_loc" not in kind

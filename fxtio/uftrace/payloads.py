@@ -5,6 +5,7 @@ Each value is padded to 4 bytes, the whole payload to 8.  uftrace does not fill 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -170,16 +171,10 @@ def _split_extended(value: float) -> tuple[int, int]:
     """Return the mantissa, and the exponent with the sign, of the 80-bit number equal to a double."""
     bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     upper, fraction = divmod(bits, 1 << 52)
-    negative, exponent = divmod(upper, 1 << 11)
-    sign = negative * (1 << 15)
-    if exponent == 2047:
-        return (1 << 63) + fraction * (1 << 11), sign + (1 << 15) - 1
+    sign = upper >> 11 << 15
+    if not math.isfinite(value):
+        return (1 << _MANTISSA) + (fraction << 11), sign + (1 << 15) - 1
     if value == 0:
         return 0, sign
-    numerator, denominator = abs(value).as_integer_ratio()
-    exponent = numerator.bit_length() - denominator.bit_length()
-    if numerator * 1 < denominator * 2**exponent if exponent >= 0 else numerator * 2**-exponent < denominator:
-        exponent -= 1
-    shift = _MANTISSA - exponent
-    mantissa = numerator * 2**shift // denominator if shift >= 0 else numerator // (denominator * 2**-shift)
-    return mantissa, sign + exponent + _EXPONENT_BIAS
+    significand, exponent = math.frexp(abs(value))  # the significand is from 0.5 to below 1
+    return int(math.ldexp(significand, _MANTISSA + 1)), sign + exponent - 1 + _EXPONENT_BIAS

@@ -120,7 +120,7 @@ class _TaskRules:
     def _check_calls(self, chunk: Chunk, kinds: Array) -> None:
         """Check the depths, and the pairs of entries and exits."""
         had_lower_exits = self._pairing.has_lower_exits
-        calls = self._pairing.ended_in(chunk, self._record, lambda addresses: np.zeros(len(addresses), np.int32))
+        calls = self._pairing.ended_in(chunk, self._record)
         if self._pairing.has_lower_exits and not had_lower_exits:
             message = "the depths of exits are one lower than those of entries"
             self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1], message)

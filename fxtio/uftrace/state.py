@@ -297,7 +297,8 @@ class Sessions:
         self.specs = ArgumentSpecs(info, findings)
         self.parsed: set[str] = set()
         self.file: TaskFile | BinaryTaskFile
-        if TEXT in directory or BINARY not in directory:
+        self._file_name = TEXT if TEXT in directory or BINARY not in directory else BINARY
+        if self._file_name == TEXT:
             self.file = TaskFile.parse(directory.read(TEXT, findings), findings)
         else:
             self.file = BinaryTaskFile.parse(directory.read(BINARY, findings), info.order, findings)
@@ -306,7 +307,7 @@ class Sessions:
         self._places = {id(event): place for event, place in zip(events, places, strict=True)}
         if not events:
             message = "there are no tasks and sessions; functions have no names"
-            findings.add("task.none", 0, message, file=TEXT)
+            findings.add("task.none", 0, message, file=self._file_name)
         self.sessions = sorted((event for event in events if isinstance(event, Session)), key=_time)
         self._of_process: dict[int, list[Session]] = {}
         for session in self.sessions:
@@ -342,7 +343,10 @@ class Sessions:
             if len(libraries) > MAX_LIBRARIES:
                 message = f"session {sid} loads {len(libraries):,} libraries; only the first {MAX_LIBRARIES:,} are used"
                 self._findings.add(
-                    "session.too-many-libraries", self._places[id(libraries[MAX_LIBRARIES])], message, file=TEXT
+                    "session.too-many-libraries",
+                    self._places[id(libraries[MAX_LIBRARIES])],
+                    message,
+                    file=self._file_name,
                 )
                 del libraries[MAX_LIBRARIES:]
         return by_session
@@ -434,11 +438,10 @@ class Sessions:
         if functions is None:
             if self._arranged > MAX_ARRANGED + ARRANGED_PER_BYTE * self.bytes_read:
                 message = "sessions and libraries change too often; functions have the names of an earlier time"
-                self._findings.add("session.too-many", 0, message, file=TEXT)
+                self._findings.add("session.too-many", 0, message, file=self._file_name)
                 return next(reversed(self._address_spaces.values()))
-            modules = self._modules(*key)
-            functions = self._address_spaces[key] = AddressSpace(modules, self.specs)
-            self._arranged += len(functions) + _COST_OF_SPACE + _COST_OF_MODULE * len(modules)
+            functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self.specs)
+            self._arranged += len(functions) + _COST_OF_SPACE
             self._forget_spaces()
         self._address_spaces.move_to_end(key)
         return functions
@@ -459,7 +462,7 @@ class Sessions:
                 self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
             else:
                 message = f"session {sid} has no map; its functions have no names"
-                self._findings.add("session.no-map", self._session_places.get(sid, 0), message, file=TEXT)
+                self._findings.add("session.no-map", self._session_places.get(sid, 0), message, file=self._file_name)
         return self._maps[sid]
 
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
@@ -470,6 +473,7 @@ class Sessions:
         modules += session_map.modules if session_map is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
             modules.append(Module(0, LAST_ADDRESS, PYTHON))
+        self._arranged += _COST_OF_MODULE * len(modules)
         if len(modules) > MAX_MODULES:
             message = f"session {sid} has {len(modules):,} modules; only the first {MAX_MODULES:,} are used"
             self._findings.add("session.too-many-modules", 0, message, file=map_name(sid))

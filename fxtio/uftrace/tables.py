@@ -144,13 +144,14 @@ class CallPairing:
         self._has_calls = False  # whether there was an entry or exit
         self._last = 0
 
-    def ended_in(self, chunk: Chunk, record: int, codes_of: Callable[[Array], Array]) -> EndedCalls:
+    def ended_in(self, chunk: Chunk, record: int, codes_of: Callable[[Array], Array] = _no_codes) -> EndedCalls:
         """Return the calls that end in a chunk.
 
         Args:
             chunk: the records.
             record: the number of the first record.
-            codes_of: returns the codes of the names of the functions at addresses.
+            codes_of: returns the codes of the names of the functions at addresses; the default is for names that are
+                not used.
         """
         before = self.open
         return self._ended(before, *self.pair(chunk, record, codes_of), chunk.nanoseconds, record, codes_of)

@@ -198,6 +198,8 @@ class TaskFile:
 
 # ---- format version 3
 
+_SID_SIZE = 16
+
 
 def _structures(big: bool) -> dict[str, Any]:
     u16, u32, i32, u64 = (Int16ub, Int32ub, Int32sb, Int64ub) if big else (Int16ul, Int32ul, Int32sl, Int64ul)
@@ -206,7 +208,9 @@ def _structures(big: bool) -> dict[str, Any]:
     return {
         "head": Struct("magic" / Const(magic, u16), "type" / u16, "size" / u32),
         "task": Struct(*(name / kind for name, kind in task.items())),
-        "session": Struct(*(n / k for n, k in task.items()), "sid" / Bytes(16), "unused" / Bytes(4), "length" / i32),
+        "session": Struct(
+            *(n / k for n, k in task.items()), "sid" / Bytes(_SID_SIZE), "unused" / Bytes(4), "length" / i32
+        ),
     }
 
 
@@ -257,7 +261,10 @@ class BinaryTaskFile:
         Raises:
             EncodeError: an event is the loading of a library, or does not fit.
         """
-        return cls([_message(event, MESSAGES[order]) for event in events], order=order)
+        try:
+            return cls([_message(event, MESSAGES[order]) for event in events], order=order)
+        except ConstructError as error:
+            raise EncodeError(f"a number does not fit its field: {error}", BINARY) from None
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the file."""
@@ -282,7 +289,7 @@ class BinaryTaskFile:
             elif kind in _SESSION and size >= _SESSION_SIZE:
                 session = structures["session"].parse(body)
                 name = body[_SESSION_SIZE : _SESSION_SIZE + max(session.length, 0)]
-                sid = session.sid.rstrip(b"\0").decode("ascii", "replace")
+                sid = session.sid.rstrip(b"\0").decode("utf-8", "surrogateescape")
                 yield Session(session.time, session.pid, sid, name.rstrip(b"\0").decode("utf-8", "surrogateescape"))
 
 
@@ -295,9 +302,11 @@ def _message(event: TaskEvent, structures: dict[str, Any]) -> tuple[int, int, by
     if isinstance(event, Fork):
         body = structures["task"].build({"time": event.time, "pid": event.ppid, "tid": event.pid})
         return _FORK[0], _TASK_SIZE, body
-    name = text_bytes(event.exename, "program")
-    values = {"time": event.time, "pid": event.pid, "tid": event.pid, "sid": event.sid.encode(), "unused": bytes(4)}
-    body = structures["session"].build(values | {"length": len(name)}) + name
+    name, sid = text_bytes(event.exename, "program"), text_bytes(event.sid, "sid")
+    if len(sid) > _SID_SIZE:
+        raise EncodeError(f"{event.sid!r} has more than {_SID_SIZE} bytes", "sid")
+    values = {"time": event.time, "pid": event.pid, "tid": event.pid, "sid": sid.ljust(_SID_SIZE, b"\0")}
+    body = structures["session"].build(values | {"unused": bytes(4), "length": len(name)}) + name
     return _SESSION[0], len(body), body + bytes(-len(body) % 8)
 
 
