@@ -165,7 +165,8 @@ def test_functions_cannot_be_selected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("start", "end"), [(-5, None), (-5, 1 << 70), (None, 1 << 64), (0, (1 << 63) + 5)])
 def test_bounds_beyond_all_times(start: int | None, end: int | None, tmp_path: Path) -> None:
     path = make(tmp_path / "t", "mixed", 200)
-    cut(UftraceTrace(path), Selection(start=start, end=end), tmp_path / "part")
+    with UftraceTrace(path) as trace:
+        cut(trace, Selection(start=start, end=end), tmp_path / "part")
     for file in path.glob("*.dat"):
         assert (tmp_path / "part" / file.name).read_bytes() == file.read_bytes(), file.name
 
