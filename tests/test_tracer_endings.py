@@ -22,7 +22,7 @@ from fxtio.tracer.units import time_as_text
 from support.in_process import run_fxtio
 from support.limits import PATIENCE
 from support.tracer_check import check_trace
-from support.tracer_run import run, run_command
+from support.tracer_run import fine, run, run_command
 
 pytestmark = pytest.mark.recorder
 
@@ -295,3 +295,36 @@ file.replace = full
     assert done.stderr == f"fxtio: {live}: {reason}\n"
     recover(live)
     assert events(tmp_path / "app.fxt.zst") > 3_000
+
+
+@pytest.mark.parametrize(
+    "place", ["sources.gc.Source.stop", "functions.stop", "plain.thread_facts", "clock.RecordingClock.measure"]
+)
+def test_ctrl_c_while_the_recording_ends(place: str, out: Path) -> None:
+    """Nothing is recorded any more, and nothing of the recording is left in the program."""
+    source = f"""
+    import gc, os, sys, threading
+    from fxtio.tracer import clock, functions, plain, sources
+    import fxtio.tracer.sources.gc
+    from fxtio.tracer.backend import recorder
+    def state():
+        hooks = sys.getprofile(), threading.getprofile(), len(gc.callbacks)
+        return *hooks, "FXTIO" in os.environ, len(os.listdir("/dev/fd")), recorder.active()
+    before = state()
+    fxtio.start(OUT, functions=True, sources=["gc"])
+    owner, name = {place.rpartition(".")[0]}, {place.rpartition(".")[2]!r}
+    original = getattr(owner, name)
+    def interrupted(*arguments):
+        setattr(owner, name, original)
+        raise KeyboardInterrupt
+    setattr(owner, name, interrupted)
+    try:
+        fxtio.stop()
+    except KeyboardInterrupt:
+        print("interrupted", state() == before)
+    with fxtio.tracing(OUT + ".2.fxt"):
+        fxtio.instant("again")
+    """
+    assert fine(source, out) == "interrupted True\n"
+    check_trace(out, open_spans=True)
+    assert "again" in check_trace(f"{out}.2.fxt").names
