@@ -263,6 +263,9 @@ class Recording:
         try:
             self._has_ended = True
             self._counts, self._is_in_order, self._never_matched = self._end()
+        except BaseException:  # an interrupt, or the disk; nothing would stop it later
+            self._abandon()
+            raise
         finally:
             if is_alone:
                 self._dumping.release()
