@@ -2,7 +2,7 @@
 # Runs the tests of what is written in C with the address and undefined-behavior sanitizers.
 #   tests/sanitize.sh [PYTHON [recorder]]      an interpreter that has fxtio and its test extra; only the recorder
 #   tests/sanitize.sh threads                  with the thread sanitizer: threads without an interpreter, tests/threads
-#   tests/sanitize.sh modules                  prints the modules with the tests that run here
+#   tests/sanitize.sh modules [recorder]       prints the modules with the tests that run here
 #   tests/sanitize.sh left-out                 prints the tests of these modules that do not
 # The child processes that tests start are sanitized, too: they inherit what is exported here.
 set -euo pipefail
@@ -39,7 +39,8 @@ left_out=(
 
 case $python in
 modules)
-  printf '%s\n' "${kernels[@]}" "${recorder[@]}"
+  if [ "${2:-}" != recorder ]; then printf '%s\n' "${kernels[@]}"; fi
+  printf '%s\n' "${recorder[@]}"
   exit
   ;;
 left-out)

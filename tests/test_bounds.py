@@ -280,16 +280,16 @@ def test_slots_that_are_far_apart() -> None:
 def test_providers_that_are_introduced_again_and_again(order: Order, batches: tuple[int, int]) -> None:
     """They are not more providers: every time, their tables are empty and their clock is the default one."""
     records: list[Any] = [rec.Magic()]
-    for number in range(1200):
+    for number in range(120):
         start = [rec.ProviderInfo(1 + number % 2, "ab"[number % 2]), rec.Instant(1, Thread(1, 1), "", 1, ())]
         slots = [rec.String(1, f"s{number}"), rec.ThreadRecord(1, 7, number), rec.Initialization(1000)]
         end = [rec.Instant(2, 1, "", 1, ())]
         records += [*start, *(slots if number % 3 else slots[:1]), *end]
     data = encoded(records, order)
-    with in_batches(*batches):
+    with in_batches(*batches), patch.object(state, "MAX_PROVIDERS", 100):
         trace = FxtTrace(data)
         entries = [entry for entry in trace.entries() if isinstance(entry.record, rec.Instant)]
-    assert rules(trace.findings) == {"fxt.string.undefined": 1200, "fxt.thread.undefined": 400}
+    assert rules(trace.findings) == {"fxt.string.undefined": 120, "fxt.thread.undefined": 40}
     for number, (start, end) in enumerate(zip(entries[::2], entries[1::2], strict=True)):
         assert (start.provider, start.record.name, start.time) == (1 + number % 2, 1, 1)
         meaning = (f"s{number}", Thread(7, number), 2_000_000) if number % 3 else (f"s{number}", 1, 2)
