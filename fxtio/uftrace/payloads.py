@@ -171,9 +171,9 @@ def _split_extended(value: float) -> tuple[int, int]:
     """Return the mantissa, and the exponent with the sign, of the 80-bit number equal to a double."""
     bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     upper, fraction = divmod(bits, 1 << 52)
-    sign = upper >> 11 << 15
+    sign = upper // (1 << 11) * (1 << 15)
     if not math.isfinite(value):
-        return (1 << _MANTISSA) + (fraction << 11), sign + (1 << 15) - 1
+        return (1 << _MANTISSA) + fraction * (1 << 11), sign + (1 << 15) - 1
     if value == 0:
         return 0, sign
     significand, exponent = math.frexp(abs(value))  # the significand is from 0.5 to below 1
