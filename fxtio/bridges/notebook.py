@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import html
+import io
 import shlex
 from argparse import ArgumentParser
 from pathlib import Path
@@ -108,13 +109,14 @@ def split_line(line: str) -> tuple[str, str]:
 
 def _first_word(text: str) -> tuple[str, str]:
     """Return the first word of a text, as a shell would divide it, and the rest."""
-    words = shlex.shlex(text, posix=True)
+    stream = io.StringIO(text)
+    words = shlex.shlex(stream, posix=True)
     words.whitespace_split, words.commenters = True, ""
     try:
         word = words.get_token() or ""
     except ValueError as error:
         raise NotebookError(str(error)) from None
-    return word, text[words.instream.tell() :].lstrip()
+    return word, text[stream.tell() :].lstrip()
 
 
 def record(shell: Any, line: str, code: str) -> Any:
