@@ -404,6 +404,7 @@ def test_questions_without_an_answer(capsys: Capture, trace: str, arguments: lis
         (["tree", "--share", "120%"], "'120%' is not a share; write 1% or 0.01"),
         (["tree", "--share", "nan"], "'nan' is not a share"),
         (["top", "-n", "0"], "'0' is not a positive number"),
+        (["attach", "--stop"], "is not a process id"),
         (["top", "--from", "12 parsecs"], "is not a time"),
         (["top", "--json", "--csv"], "not allowed with argument"),
     ],

@@ -109,14 +109,14 @@ def split_line(line: str) -> tuple[str, str]:
 
 def _first_word(text: str) -> tuple[str, str]:
     """Return the first word of a text, as a shell would divide it, and the rest."""
-    source = io.StringIO(text)
-    words = shlex.shlex(source, posix=True)
+    stream = io.StringIO(text)
+    words = shlex.shlex(stream, posix=True)
     words.whitespace_split, words.commenters = True, ""
     try:
         word = words.get_token() or ""
     except ValueError as error:
         raise NotebookError(str(error)) from None
-    return word, text[source.tell() :].lstrip()
+    return word, text[stream.tell() :].lstrip()
 
 
 def record(shell: Any, line: str, code: str) -> Any:

@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--for", dest="duration", type=_time, metavar="TIME", help=duration_help)
     stop_help = "end the recording that a killed `fxtio attach` has left in the process"
     parser.add_argument("--stop", action="store_true", help=stop_help)
-    parser.add_argument("pid", metavar="PID", type=int, help="the process id of the program")
+    parser.add_argument("pid", metavar="PID", type=_process_id, help="the process id of the program")
     add_examples(parser, "fxtio attach --for 5s 4711", "fxtio attach -o slow.fxt.zst --include myapp 4711")
     parser.description = _DESCRIPTION
 
@@ -52,6 +52,12 @@ def _time(text: str) -> int:
         return time_in_ns(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
+
+
+def _process_id(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ArgumentTypeError(f"{text!r} is not a process id")
+    return int(text)
 
 
 def run(options: Namespace) -> int:
