@@ -494,3 +494,23 @@ def test_an_arrow_ends_where_the_waiting_task_goes_on_if_the_other_has_no_slices
         next(name for start, end, name in starts if start <= times[row] <= end) for row in seen.rows(kind="flow_end")
     ]
     assert 3 <= places.count("main") <= 4  # that which never began may have a slice with its exception
+
+
+def test_messages_of_loggers_lie_in_operations_of_their_tasks(out: Path) -> None:
+    source = """
+    import asyncio, logging
+    async def main():
+        logging.warning("alone %d", 1)
+        with fxtio.span("request"):
+            logging.warning("within")
+    with fxtio.tracing(OUT, sources=["logging"]):
+        logging.warning("outside")
+        asyncio.run(main())
+    """
+    fine(source, out)
+    assert dict(validate(out).counts).keys() == {"fxt.log.not-shown"}
+    seen = check_trace(out)
+    assert [span.name for span in seen.spans()] == ["Task-1", "WARNING", "request"]
+    rows = seen.rows(kind="async_instant", category="logging")
+    assert [seen.args(row)["message"] for row in rows] == ["alone 1", "within"]
+    assert len(seen.rows(kind="instant", category="logging")) == 1

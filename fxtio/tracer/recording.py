@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fxtio.tracer import (
     archive,
@@ -131,33 +131,34 @@ class Recording:
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
         self.triggers = flight.Triggers(conditions, self._dumps, self._dump_for_trigger)
+        slow_ticks = conditions.slow_ns * self.clock.rate // NS_PER_SECOND
+        self._start_recorder(limit=limit, ring=ring, only=only or None, without=without or None, slow=slow_ticks)
+        try:
+            self._begin(min_ticks)
+        except BaseException:  # the caller has no recording that it could stop
+            self._abandon()
+            raise
+
+    def _start_recorder(self, **settings: Any) -> None:
+        """Have events recorded to the file, which is closed if that fails."""
         try:
             recorder.start(
                 owner=self,
                 fd=self._file.fd,
                 definitions=self._file.definitions,
                 end=self._file.end,
-                limit=limit,
-                ring=ring,
                 has_counter=self.clock.has_counter,
                 base=self.clock.base,
                 step=self.clock.step,
-                only=only or None,
-                without=without or None,
                 thread_hook=self._on_new_thread,
                 value_hook=describe,
                 task_hook=look_around,
-                slow=conditions.slow_ns * self.clock.rate // NS_PER_SECOND,
                 slow_hook=self.triggers.slow_hook,
                 interrupt_hook=interrupts,
+                **settings,
             )
         except BaseException:
             self._file.leave()
-            raise
-        try:
-            self._begin(min_ticks)
-        except BaseException:  # the caller has no recording that it could stop
-            self._abandon()
             raise
 
     def _begin(self, min_ticks: int) -> None:

@@ -131,9 +131,26 @@ static PyObject *record(PyObject *module, PyObject *args) {
     if (PyErr_Occurred())
         return NULL;
     PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
-    int recorded = kind == EVENT_ASYNC_INSTANT && id
-                       ? task_record_instant(site, items, id)
-                       : record_event(site, (enum EventKind)kind, items, id_object == Py_None ? NULL : &id);
+    int recorded = record_event(site, (enum EventKind)kind, items, id_object == Py_None ? NULL : &id);
+    return unless_escaped(PyBool_FromLong(recorded));
+}
+
+/* instant_of(site, values): record an instant, on the track of the running task or of the thread.  Returns whether it was
+ * recorded. */
+static PyObject *instant_of(PyObject *module, PyObject *args) {
+    Site *site;
+    PyObject *values;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", &SiteType, &site, &PyTuple_Type, &values))
+        return NULL;
+    if (PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count) {
+        PyErr_SetString(PyExc_ValueError, "fewer values than the site has keys");
+        return NULL;
+    }
+    PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
+    uint64_t track = session.active ? task_track() : 0;
+    int recorded =
+        track ? task_record_instant(site, items, track) : record_event(site, EVENT_INSTANT, items, NULL);
     return unless_escaped(PyBool_FromLong(recorded));
 }
 
@@ -196,6 +213,8 @@ PyMethodDef mark_methods[] = {
      "end(site, name, value): record an end; return whether it was recorded."},
     {"record", record, METH_VARARGS,
      "record(kind, site, values, id)\n--\n\nRecord an event of any kind; return whether it was recorded."},
+    {"instant_of", instant_of, METH_VARARGS,
+     "instant_of(site, values)\n--\n\nRecord an instant where the program is; return whether it was recorded."},
     {"message", message, METH_O, "message(text)\n--\n\nRecord a log message; return whether it was recorded."},
     {"task_track", running_task_track, METH_NOARGS,
      "task_track()\n--\n\nReturn the id of the running task's track, 0 outside of tasks."},

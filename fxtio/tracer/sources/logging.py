@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.describe import text_or
-from fxtio.tracer.layout import KINDS
 from fxtio.tracer.sources.patch import Function, Patch, call_unnoticed, disguised
 
 if TYPE_CHECKING:
@@ -51,10 +50,8 @@ def _record(record: LogRecord) -> None:
     if type(text) is not str:
         fallback = record.msg if type(record.msg) is str else "<the message cannot be formatted>"
         text = text_or(partial(_message, record), fallback)
-    track = recorder.task_track()
-    kind = KINDS["async_instant" if track else "instant"]
     site = recorder.Site("logging", record.levelname, ("logger", "message"))
-    if recorder.record(kind, site, (record.name, text), track or None):
+    if recorder.instant_of(site, (record.name, text)):
         recorder.message(f"{record.levelname}:{record.name}:{text}")
 
 
