@@ -110,7 +110,7 @@ def test_arguments_and_results_stay(tmp_path: Path) -> None:
         task.enter("later", 500)
         task.leave(600)
     with UftraceTrace(tmp_path / "whole") as trace:
-        assert cut(trace, Selection(200, 300), tmp_path / "part").text == "2 records of 1 tasks"
+        assert cut(trace, Selection(200, 300), tmp_path / "part").text == "2 records of 1 task"
     with UftraceTrace(tmp_path / "part") as trace:
         entry, leave = trace.entries()
     assert (type(entry.record), entry.time, entry.values) == (FunctionEntry, 200, {"arg1": 7})

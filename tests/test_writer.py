@@ -7,12 +7,10 @@ friendly methods are in `test_writer_tables.py`, columns in `test_writer_bulk.py
 from __future__ import annotations
 
 import array
-import gc
 import gzip
 import io
 import lzma
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -432,30 +430,3 @@ def test_put_refuses_other_objects(record: Any) -> None:
             writer.put(record)
 
     assert read(written(write)) == PREAMBLE
-
-
-def forget(writers: list[Any]) -> None:
-    writers.clear()
-    gc.collect()
-
-
-@pytest.mark.parametrize("name", ["fxt", "uftrace", "dcpi"])
-def test_a_writer_that_is_forgotten_is_closed_with_a_warning(name: str, tmp_path: Path) -> None:
-    forgotten, closed = tmp_path / "forgotten", tmp_path / "closed"
-    fxtio.create(closed, format=name).close()
-    writers = [fxtio.create(forgotten, format=name)]
-    with pytest.warns(ResourceWarning, match=re.escape(f"the writer of {forgotten} was not closed")):
-        forget(writers)
-    for path in (forgotten, closed):
-        assert path.exists()
-    if name != "uftrace":
-        assert forgotten.read_bytes() == closed.read_bytes()
-
-
-def test_a_copy_of_the_process_writes_nothing_of_a_forgotten_writer(tmp_path: Path) -> None:
-    with fxtio.create(tmp_path / "out.fxt") as writer:
-        writer.thread(1, 2).instant("event", 1)
-        writer._process -= 1
-        writer.__del__()
-        assert (tmp_path / "out.fxt").read_bytes() == b""
-        writer._process += 1

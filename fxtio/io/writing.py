@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -27,29 +25,12 @@ class TraceWriter(ABC):
     format: ClassVar[str]
     writable_tables: ClassVar[Mapping[str, WritableTable]] = {}
     _closed = False
-    _process = 0  # that which has opened a file, 0 before
-    _name: Any = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        """Close a writer of a file that was forgotten, as a file would be; but not in a copy of its process."""
-        if self._closed or self._process != os.getpid():
-            return
-        try:
-            message = f"the writer of {self._name} was not closed; use it with `with`, or call `close`"
-            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
-        finally:
-            self.close()
-
-    def _opened(self, target: Any) -> None:
-        """Note that a file is open, so that the writer must be closed; file objects belong to others."""
-        if isinstance(target, str | os.PathLike):
-            self._process, self._name = os.getpid(), os.fspath(target)
 
     @property
     @abstractmethod
@@ -158,7 +139,6 @@ class FileWriter(TraceWriter):
     def __init__(self, target: Any, out: bytearray) -> None:
         self._out = out
         self._sink: Sink = open_sink(target)
-        self._opened(target)
 
     @property
     def position(self) -> int:

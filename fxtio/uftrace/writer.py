@@ -95,7 +95,6 @@ class UftraceWriter(TraceWriter):
         self.path.mkdir(parents=True, exist_ok=True)
         if next(self.path.iterdir(), None) is not None:
             raise FileExistsError(f"{self.path} is not empty")
-        self._opened(target)
 
     @property
     def order(self) -> Order:
