@@ -29,29 +29,32 @@ while True: work()
 with subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE) as program:
     assert program.stdout is not None
     program.stdout.readline()
-    with Attachment(program.pid) as attachment:
-        live = attachment.start(Options(sys.argv[1], children=False))
-        fd = os.open(live, os.O_RDONLY)
-        seen: list[tuple[Slices, Registry]] = []
-        end = time.monotonic() + 0.5
+    try:
+        with Attachment(program.pid) as attachment:
+            live = attachment.start(Options(sys.argv[1], children=False))
+            fd = os.open(live, os.O_RDONLY)
+            seen: list[tuple[Slices, Registry]] = []
+            end = time.monotonic() + 0.5
 
-        def wait() -> bool:
-            """Show how often the function was called; return whether to stop."""
-            time.sleep(0.2)
-            for row in seen[-1][0].so_far(seen[-1][1]).rows():
-                print(f"{row['name']}: {row['calls']:,} calls so far")
-            return time.monotonic() > end
+            def wait() -> bool:
+                """Show how often the function was called; return whether to stop."""
+                time.sleep(0.2)
+                _, calls = seen[-1][0].so_far(seen[-1][1])
+                for row in calls.rows():
+                    print(f"{row['name']}: {row['calls']:,} calls so far")
+                return time.monotonic() > end
 
-        def begin(registry: Registry) -> Slices:
-            """Return what takes the slices."""
-            seen.append((Slices(registry, by="name", unit=None, selection=Selection(), subset=None), registry))
-            return seen[-1][0]
+            def begin(registry: Registry) -> Slices:
+                """Return what takes the slices."""
+                seen.append((Slices(registry, by="name", unit=None, selection=Selection(), subset=None), registry))
+                return seen[-1][0]
 
-        timeline = Timeline(str(live), "fxt", partial(fxt_timeline.parts, LiveTrace(str(live), fd, wait)))
-        slices, registry = timeline.fold(begin, "slices")
-        os.close(fd)
-        attachment.stop()
-    program.kill()
+            timeline = Timeline(str(live), "fxt", partial(fxt_timeline.parts, LiveTrace(str(live), fd, wait)))
+            slices, registry = timeline.fold(begin, "slices")
+            os.close(fd)
+            attachment.stop()
+    finally:
+        program.kill()
 
 recover(live)
 for row in slices.answer(registry).table.rows():

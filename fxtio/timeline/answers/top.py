@@ -190,14 +190,14 @@ class Slices:
             table = Table({**dict(table.items()), "place": Categories.of(texts)})
         return Answer("slices", table, error=self._durations.error)
 
-    def so_far(self, registry: Registry, until: int) -> tuple[int, Table]:
+    def so_far(self, registry: Registry, until: int = 0) -> tuple[int, Table]:
         """Return what happened up to a time, or up to the latest time that was read, if that is later.
 
         It costs little, however many slices there are: percentiles are left out.
 
         Args:
             registry: the registry of the reading.
-            until: the time (ns).
+            until: the time (ns); by default the latest that was read.
 
         Returns:
             The time, and the groups in no order: of slices that have ended `name`, `calls`, `total`, `self`, `max`; and
