@@ -246,9 +246,9 @@ def whole_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.mkdir()
         with names_if_full(path):
             yield temporary
-        if path.exists():
-            path.rmdir()
-        temporary.rename(path)
+        if real.exists():
+            real.rmdir()
+        temporary.rename(real)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError) and str(error.filename).startswith(str(temporary)):
