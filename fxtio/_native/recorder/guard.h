@@ -16,9 +16,9 @@
  *                 C functions.  In a stopped world any state of any thread may be written, too: at the end of
  *                 a recording, to move records that are late, to forget code.
  *   the lock      guard_lock(): the file, the region of definitions, the table of texts, the list and the number of
- *                 threads, operations of coroutines and on tracks, tracks of greenlets, the list of retired CodeInfos.  Who holds it
- *                 or waits for it stays attached, calls nothing that might not, and neither makes nor frees a Python
- *                 object that has a finalizer.  So nobody holds it in a stopped world.
+ *                 threads, operations of coroutines and on tracks, tracks of greenlets, the list of retired CodeInfos.
+ *                 Who holds it or waits for it stays attached, calls nothing that might not, and neither makes nor
+ *                 frees a Python object that has a finalizer.  So nobody holds it in a stopped world.
  *   atomics       counters of `session`; `threads.is_full`; of a Site what is prepared for a session, which is written
  *                 once per session under the lock, before its generation; `is_fast`, `has_place`, which several threads
  *                 may set; its `operation`; the CodeInfo of a code object, which never changes: it is replaced, and
