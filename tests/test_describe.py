@@ -39,6 +39,7 @@ from fxtio.fxt.records import (
     Thread,
     ThreadReference,
 )
+from fxtio.report import counted
 from oracle.fxt import build_record
 from oracle.fxt_strategies import records as oracle_records
 
@@ -135,7 +136,7 @@ def shown(value: object) -> str:
     """Return the beginning of the text that a range shows for a value."""
     if isinstance(value, str):
         return quoted(value)
-    return f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
+    return counted(len(value), "byte") if isinstance(value, bytes) else str(value)
 
 
 @given(any_record())

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -271,7 +272,8 @@ class _Temporary:
         self._file = tempfile.TemporaryFile(prefix="fxtio-")  # noqa: SIM115  # __del__ closes it
 
     def __del__(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # what a full disk has no room for is tried once more
+            self._file.close()
 
     def write(self, data: Any) -> int:
         """Write bytes and return their number."""
