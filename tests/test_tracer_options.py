@@ -200,10 +200,10 @@ def test_a_program_goes_on_to_wait(children: bool, out: Path) -> None:
 @pytest.mark.parametrize("text", ["9" * 400 + "s", "99999999999999999 s", "9" * 30, 1 << 60])
 def test_a_time_or_size_that_is_too_large_is_refused(text: str | int) -> None:
     time = f"{text}ns" if str(text).isdigit() and isinstance(text, str) else text
-    with pytest.raises(ValueError, match="is too large, not a time such as 10us"):
+    with pytest.raises(ValueError, match="is too large for a time such as 10us"):
         time_in_ns(time)
     if not str(text).endswith("s"):
-        with pytest.raises(ValueError, match="is too large, not a size such as 64MiB"):
+        with pytest.raises(ValueError, match="is too large for a size such as 64MiB"):
             size_in_bytes(text)
 
 

@@ -43,7 +43,7 @@ def time_as_text(ns: int) -> str:
 def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
     if isinstance(text, int):
         if not 0 <= text < _TOO_LARGE:
-            raise ValueError(f"{text} is {'not' if text < 0 else 'too large, not'} {expected}")
+            raise ValueError(f"{text} is {'not' if text < 0 else 'too large for'} {expected}")
         return text
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is not {expected}")
@@ -56,5 +56,5 @@ def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
         raise ValueError(f"{text!r} is not {expected}{reason}")
     number = float(match[1]) * unit
     if number >= _TOO_LARGE:
-        raise ValueError(f"{text!r} is too large, not {expected}")
+        raise ValueError(f"{text!r} is too large for {expected}")
     return round(number)

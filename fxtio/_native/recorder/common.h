@@ -48,6 +48,7 @@
 
 #include "layout.h"
 
+#define GOLDEN_RATIO 0x9E3779B97F4A7C15u /* of 64 bits; a product with it scatters numbers */
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HIDDEN __attribute__((visibility("hidden")))

@@ -18,7 +18,7 @@ static PyObject *referent(PyObject *reference) {
 
 /* Return the entry of a task, or the free one where it would be. */
 static KnownTask *find(const TaskTable *table, PyObject *task) {
-    size_t place = ((uintptr_t)task >> 4) * 0x9E3779B97F4A7C15u >> 20 & table->mask;
+    size_t place = ((uintptr_t)task >> 4) * GOLDEN_RATIO >> 20 & table->mask;
     while (table->entries[place].task && table->entries[place].task != task)
         place = (place + 1) & table->mask;
     return &table->entries[place];

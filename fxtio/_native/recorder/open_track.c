@@ -17,7 +17,7 @@ static Table table = {.entry_size = sizeof(OpenTrack)};
 
 /* Return the key of a track: ids follow each other, and their entries would all lie behind each other. */
 static uint64_t key_of(uint64_t track) {
-    return track * 0x9E3779B97F4A7C15u; /* odd, so that no two tracks have one key */
+    return track * GOLDEN_RATIO; /* odd, so that no two tracks have one key */
 }
 
 /* Return the entry of a track, NULL if there is none. */

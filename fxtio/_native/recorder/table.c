@@ -5,7 +5,7 @@
  * these lie side by side in large blocks of memory, and so do their entries, since what a processor's cache does not hold
  * costs most of a look. */
 static size_t place_of(const Table *table, uint64_t key) {
-    return (key >> 6 ^ (key >> 20) * 0x9E3779B97F4A7C15u >> 32) & table->mask;
+    return (key >> 6 ^ (key >> 20) * GOLDEN_RATIO >> 32) & table->mask;
 }
 
 /* Return the entry at a place. */
