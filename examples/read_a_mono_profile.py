@@ -22,7 +22,7 @@ def main(path: str) -> None:
 
         slices = tables["slices"]
         spent: Counter[str] = Counter()
-        for name, duration in zip(slices["name"].to_list(), slices["duration"].tolist(), strict=True):
+        for name, duration in zip(slices["name"].tolist(), slices["duration"].tolist(), strict=True):
             spent[name or "?"] += duration
         for name, duration in spent.most_common(3):
             print(f"{duration / 1e6:>10.3f} ms in {name}")
@@ -36,7 +36,7 @@ def main(path: str) -> None:
             print(f"{len(pauses)} collections, the longest pause {pauses.max() / 1e6:.3f} ms")
 
         # Stacks of samples in the format of `flamegraph.pl`: a stack and its number of samples.
-        for stack, count in Counter(tables["sample_stacks"]["stack"].to_list()).most_common(3):
+        for stack, count in Counter(tables["sample_stacks"]["stack"].tolist()).most_common(3):
             print(f"{stack} {count}")
 
         # Iterating gives all events: typed objects with addresses, which `trace.names` resolves.

@@ -49,7 +49,7 @@ def main(output: str) -> None:
     """Run the program in a child process, and read its trace."""
     status = subprocess.run([sys.executable, __file__, output, "victim"], check=False).returncode
     trace = fxtio.open(output)
-    message = trace.table("logs")["message"].to_list()[-1]
+    message = trace.table("logs")["message"].tolist()[-1]
     print(f"exit status {status}; {trace.info.records['DurationEnd']:,} spans had ended, see {output}")
     print(f"it was in {' > '.join(open_spans(trace.table('events')))}; its last message was {message!r}")
 

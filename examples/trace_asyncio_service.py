@@ -53,4 +53,4 @@ if __name__ == "__main__":
         asyncio.run(serve_all())
     events = fxtio.open(output).table("events")
     requests = events.take(events["name"].is_in("request") & events["type"].is_in("async_begin"))
-    print(f"{requests.num_rows} requests on {len(set(requests['id'].to_list()))} tracks, in {output}")
+    print(f"{requests.num_rows} requests on {len(set(requests['id'].tolist()))} tracks, in {output}")

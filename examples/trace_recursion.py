@@ -39,7 +39,7 @@ def solve(output: str, **options: Any) -> None:
         solutions = len(list(place()))
         milliseconds = (time.perf_counter() - begin) * 1e3
     events = fxtio.open(output).table("events")
-    calls = Counter(events.take(events["type"].is_in("duration_begin"))["name"].to_list())
+    calls = Counter(events.take(events["type"].is_in("duration_begin"))["name"].tolist())
     [(most, times)] = calls.most_common(1)
     print(f"{solutions} solutions in {milliseconds:.0f} ms; {calls.total():,} spans in {output}, {times:,} are {most}")
 

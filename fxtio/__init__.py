@@ -16,9 +16,11 @@ For pytest: PYTEST_DONT_REWRITE.  (It warns of plugins that are imported before 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from fxtio import unrecorded
 from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, LayoutError
 
 if TYPE_CHECKING:
@@ -72,10 +74,21 @@ def __getattr__(name: str) -> Any:
     if name in functions:
         return getattr(import_module(module), functions[name])
     if name in _TRACER:
-        value = globals()[name] = getattr(import_module("fxtio.tracer"), name)
-        import_module("fxtio.tracer.attached").listen()
-        return value
+        return _of_tracer(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _of_tracer(name: str) -> Any:
+    """Return a function of the tracer; one that does nothing where that cannot be imported, see `unrecorded`."""
+    tracer = sys.modules.get("fxtio.tracer") if sys.is_finalizing() else import_module("fxtio.tracer")
+    if not hasattr(tracer, "__all__"):  # its last line: this is a signal handler in the middle of the import
+        return getattr(unrecorded, name)
+    value = globals()[name] = getattr(tracer, name)
+    if not sys.is_finalizing():
+        listen = getattr(import_module("fxtio.tracer.attached"), "listen", None)
+        if listen is not None:  # else who has begun to import it calls it
+            listen()
+    return value
 
 
 def __dir__() -> list[str]:
@@ -120,27 +133,14 @@ def open(  # noqa: A001  # as in gzip and codecs
         format is given.
 
     Raises:
-        FormatError: the target is not a trace of a known format.
+        FormatError: the target is not a trace of a known format; files of exchange formats, such as Chrome JSON, are
+            for `open_timeline`.
         OSError: the target cannot be opened.
         TypeError: the format's reader does not have an option.
     """
-    from fxtio.formats import by_name, of_directory, of_source
-    from fxtio.io.source import is_directory, open_source
+    from fxtio.exchange.opening import open_trace
 
-    options |= {"strict": strict, "max_bytes": max_bytes, "progress": progress}
-    folder = is_directory(target)
-    source = None if folder else open_source(target, limit=max_bytes)
-    try:
-        chosen = by_name(format) if format else of_directory(target) if source is None else of_source(source)
-        if chosen.directory != folder:
-            actual, expected = ("a directory", "a file") if folder else ("not a directory", "a directory")
-            name = target if source is None else source.name
-            raise FormatError(f"{name} is {actual}; a trace in the format {chosen.name} is {expected}")
-        return chosen.open(target, source=source, **options)
-    except (FxtioError, TypeError):
-        if source is not None:
-            source.close()
-        raise
+    return open_trace(target, format=format, strict=strict, max_bytes=max_bytes, progress=progress, **options)
 
 
 def open_timeline(target: Any, *, format: str | None = None, **options: Any) -> Timeline:

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Sequence
 from html import escape
 
-from fxtio.report import Report, ReportTable, printable
+from fxtio.report import Report, ReportTable, counted, printable
 from fxtio.text_width import fitted, start_of, width_of
 
 MAX_ROWS = 20
@@ -82,7 +82,7 @@ def _bounded(table: ReportTable) -> ReportTable:
     """Return a table with at most `MAX_ROWS` rows and `MAX_COLUMNS` columns."""
     if len(table.headers) > MAX_COLUMNS:
         rows = [[*row[:MAX_COLUMNS], _CUT] for row in table.rows]
-        headers = [*table.headers[:MAX_COLUMNS], f"{len(table.headers) - MAX_COLUMNS:,} more columns"]
+        headers = [*table.headers[:MAX_COLUMNS], f"{counted(len(table.headers) - MAX_COLUMNS, 'more column')}"]
         types = [*table.types[:MAX_COLUMNS], ""] if table.types else ()
         table = ReportTable(headers, rows, table.more, table.last, types)
     left_out = len(table.rows) - MAX_ROWS

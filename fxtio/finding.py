@@ -66,11 +66,13 @@ class Findings:
         format: the name of the format, with which the ids of its rules begin.
         counts: the number of findings of each rule.
         strict: whether `add` raises `DecodeError` instead of adding a finding.
+        hints: sentences that say how the trace could be read better, each once; they are no faults.
     """
 
     def __init__(self, format_name: str, *, strict: bool = False) -> None:
         self.format = format_name
         self.strict = strict
+        self.hints: dict[str, None] = {}
         self.counts: Counter[str] = Counter()
         self._kept: list[Finding] = []
         self._by_offset: list[Finding] = []  # the same, as far as `between` was called

@@ -7,12 +7,17 @@ whoever shows a report escapes all of it, and `quoted` escapes a text within a l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 _NS_PER = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
+_DELETE = "\x7f"
+_NOT_PLAIN = re.compile(r"[^\n -~]+")  # JSON has escaped the control characters before the blank
 _CACHED_TEXTS = 1 << 12  # a text may have 32 KiB, so they are not many
 
 
@@ -44,7 +49,7 @@ class Report:
         facts: pairs of a label and a text, printed as one line each.
         tables: the tables that follow.
         notes: the sentences at the end.
-        json: the same for programs, as `json.dumps` takes it; text that may not be UTF-8 goes through `json_text`.
+        json: the same for programs, as `json_document` takes it.
     """
 
     title: str
@@ -54,13 +59,68 @@ class Report:
     json: dict[str, Any] = field(default_factory=dict)
 
 
-def json_text(text: str) -> str | dict[str, str]:
-    """Return a text, or `{"hex": ...}` if it is not UTF-8 (has surrogate escapes), which JSON cannot hold."""
+def json_value(value: Any) -> Any:
+    """Return a value such that JSON can express it: texts that are not UTF-8 as hex, infinity and the like as text.
+
+    Args:
+        value: a text, number, list, dict and so on, as `msgspec.json` takes it.
+    """
+    if isinstance(value, str):
+        return _json_text(value)
+    if isinstance(value, dict):
+        return {_json_key(key): json_value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _json_key(key: Any) -> Any:
+    return printable(key) if isinstance(key, str) and _json_text(key) is not key else key
+
+
+def _json_text(text: str) -> str | dict[str, str]:
+    """Return a text, or `{"hex": ...}` if it is not UTF-8 (has surrogates), which JSON cannot hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return {"hex": text.encode("utf-8", "surrogateescape").hex()}
+        return {"hex": b"".join(map(_bytes_of, text)).hex()}
     return text
+
+
+def _bytes_of(character: str) -> bytes:
+    """Return the bytes of a character; a surrogate escape stands for one byte, others are encoded as if allowed."""
+    return character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass")
+
+
+def json_lines(values: Iterable[Any]) -> str:
+    """Return values as lines of JSON, each with a line break.
+
+    All output of commands that is JSON is made here.  It is ASCII without control characters, so it does nothing to a
+    terminal, whatever names a trace has; and it is valid, see `json_value`.
+
+    Args:
+        values: values as `msgspec.json` takes them; what has no finite numbers only goes through `json_value` before.
+    """
+    from msgspec import to_builtins
+    from msgspec.json import Encoder
+
+    encoder, values = Encoder(), list(values)
+    try:
+        text = encoder.encode_lines(values).decode()
+    except UnicodeEncodeError:
+        text = encoder.encode_lines([json_value(to_builtins(value)) for value in values]).decode()
+    return text if text.isascii() and _DELETE not in text else _NOT_PLAIN.sub(_json_escape, text)
+
+
+def json_document(value: Any) -> str:
+    """Return a value as JSON on several lines, each with a line break, see `json_lines`."""
+    from msgspec.json import format  # noqa: A004
+
+    return format(json_lines([json_value(value)]), indent=2) + "\n"
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1]
 
 
 def printable(text: str) -> str:

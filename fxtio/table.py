@@ -1,7 +1,7 @@
 """Tables of columns, as `trace.table(...)` returns them.
 
-A column of numbers is a numpy array; the classes here hold text, nulls and byte strings.  pyarrow, polars, pandas and
-duckdb take a table as it is, by the Arrow PyCapsule interface (with the extra `arrow`).
+A column of numbers is a numpy array; the classes here hold text, nulls and byte strings.  All have `tolist`.  pyarrow,
+polars, pandas and duckdb take a table as it is, by the Arrow PyCapsule interface (with the extra `arrow`).
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Categories:
         return None if code < 0 else self.values[code]
 
     def __iter__(self) -> Iterator[str | None]:
-        return iter(self.to_list())
+        return iter(self.tolist())
 
-    def to_list(self) -> list[str | None]:
+    def tolist(self) -> list[str | None]:
         """Return all rows as strings, with None for null."""
         texts: list[str | None] = [*self.values, None]  # the code -1 is that of None
         return [texts[code] for code in self.codes.tolist()]
@@ -93,9 +93,9 @@ class Optional:
         return self.values[row].item() if self.present[row] else None
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.to_list())
+        return iter(self.tolist())
 
-    def to_list(self) -> list[Any]:
+    def tolist(self) -> list[Any]:
         """Return all rows as Python values, with None for null."""
         pairs = zip(self.values.tolist(), self.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]
@@ -111,7 +111,7 @@ class Optional:
 class Bytes(list[bytes]):
     """A column of byte strings."""
 
-    def to_list(self) -> list[bytes]:
+    def tolist(self) -> list[bytes]:
         """Return all rows."""
         return list(self)
 
@@ -150,13 +150,13 @@ class Lists:
         return len(self.counts)
 
     def __getitem__(self, row: int) -> list[dict[str, Any]]:
-        (items,) = self.take(np.array([row])).to_list()
+        (items,) = self.take(np.array([row])).tolist()
         return items
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        return iter(self.to_list())
+        return iter(self.tolist())
 
-    def to_list(self) -> list[list[dict[str, Any]]]:
+    def tolist(self) -> list[list[dict[str, Any]]]:
         """Return all rows as lists of dictionaries, one for each item."""
         items = list(self.items.rows())
         ends = np.cumsum(self.counts)
@@ -398,7 +398,7 @@ class Table:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as dictionaries of Python values."""
-        lists = [column.tolist() if isinstance(column, np.ndarray) else column.to_list() for column in self.values()]
+        lists = [column.tolist() for column in self.values()]
         for values in zip(*lists, strict=True):
             yield dict(zip(self._columns, values, strict=True))
 
@@ -465,7 +465,7 @@ _SHOWN_ITEMS = 3
 def _shown(name: str, column: Column) -> tuple[str, bool, list[str]]:
     """Return the type of a column as people read it, whether it has numbers, and its values as text."""
     if isinstance(column, Categories):
-        return "text", False, ["null" if text is None else text for text in column.to_list()]
+        return "text", False, ["null" if text is None else text for text in column.tolist()]
     if isinstance(column, Bytes):
         cut = ((content[:_SHOWN_BYTES].hex(" "), len(content)) for content in column)
         return "bytes", False, [text if size <= _SHOWN_BYTES else f"{text} … ({size:,} bytes)" for text, size in cut]
@@ -480,8 +480,7 @@ def _shown(name: str, column: Column) -> tuple[str, bool, list[str]]:
         kind, convert = "duration", short_duration
     elif values.dtype.kind == "f":
         convert = "{:.10g}".format
-    items = column.to_list() if isinstance(column, Optional) else column.tolist()
-    return kind, True, ["null" if item is None else convert(item) for item in items]
+    return kind, True, ["null" if item is None else convert(item) for item in column.tolist()]
 
 
 def _shown_lists(column: Lists) -> list[str]:
@@ -633,7 +632,9 @@ def _check_column(name: str, column: Categories | Optional | Bytes | Lists) -> N
         if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "iu" or codes.ndim != 1:
             raise EncodeError("the codes are not an array of integers", name)
         if len(codes) and not -1 <= int(codes.min()) <= int(codes.max()) < len(column.values):
-            raise EncodeError(f"codes from {codes.min()} to {codes.max()} for {len(column.values):,} values", name)
+            raise EncodeError(
+                f"codes from {codes.min()} to {codes.max()} for {counted(len(column.values), 'value')}", name
+            )
     elif isinstance(column, Optional) and np.shape(column.values) != np.shape(column.present):
         raise EncodeError("has another number of values than of marks whether they are present", name)
 

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ settings.register_profile(
     "fuzz", max_examples=50_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "brief"))
+
+
+def pytest_configure() -> None:
+    """Refuse to test the checkout where it hides the installed package, as in `python -m pytest`."""
+    from support.checkout import PACKAGE, hidden_package
+
+    installed = hidden_package(sys.path)
+    if installed is not None:
+        hint = "use `pytest`, or `python -P -m pytest`"
+        raise pytest.UsageError(f"the tests would import {PACKAGE}, which hides the installed {installed}; {hint}")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -158,7 +158,7 @@ def test_order_and_limit(sort: str) -> None:
     whole = top(timeline_of(steps), sort=sort).table
     assert whole[sort].tolist() == sorted(whole[sort].tolist(), reverse=True)
     short = top(timeline_of(steps), sort=sort, limit=2)
-    assert (short.more, short.table["name"].to_list()) == (1, whole["name"].to_list()[:2])
+    assert (short.more, short.table["name"].tolist()) == (1, whole["name"].tolist()[:2])
 
 
 def test_questions_without_an_answer() -> None:
@@ -288,7 +288,7 @@ def test_a_deep_tree() -> None:
     begins = [Step(SpanStep.BEGIN, 0, time, 0, "f") for time in range(1200)]
     answer = tree(timeline_of(begins, 500))
     assert answer.table.num_rows == 1000
-    assert answer.notes == ["200 slices are too deep or on too many different paths, and left out"]
+    assert answer.notes == ["left out, since too deep or on too many different paths: 200 slices"]
 
 
 # ---- find

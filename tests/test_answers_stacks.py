@@ -210,9 +210,10 @@ def ask_everything(timeline: Timeline) -> None:
     if slices.num_rows:
         outermost = slices["parent"] < 0
         for by in ("name", "category", "thread", "process", "track"):
-            table = top(timeline, by=by).table
+            table = top(timeline, by=by, waiting=True).table
             sums = (table["calls"].sum(), table["self"].sum())
             assert sums == (slices.num_rows, slices["self_time"].sum()), by
+            assert top(timeline, by=by).table["self"].sum() == (table["self"] - table["waiting"]).sum(), by
             assert by != "track" or table["total"].sum() <= slices["duration"][outermost].sum()
         assert tree(timeline).table["calls"].sum() == (slices["depth"] < MAX_DEPTH).sum()
         assert overview(timeline).slices == slices.num_rows

@@ -22,7 +22,7 @@ DESCRIBING = "*.report"
 # From the ground up. A room may import what stands on a line above its own, and itself; rooms on one line do not
 # know each other. "" is the front door, fxtio/__init__.py.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "rules", "report", "text_width", "record_arguments"),
+    ("errors", "rules", "report", "text_width", "record_arguments", "shared_folders", "unrecorded"),
     ("display",),
     ("_native", "finding"),
     ("codec",),
@@ -52,6 +52,8 @@ ONLY: dict[str, tuple[str, ...]] = {
     "tracer": (
         "codec",
         "errors",
+        "shared_folders",
+        "unrecorded",
         "_native",
         "fxt.constants",
         "fxt.layout",

@@ -145,10 +145,8 @@ def test_damaged_items_take_linear_time(item: bytes, is_event: bool, monkeypatch
     monkeypatch.setattr(json.JSONDecoder, "raw_decode", counted_decode)
     monkeypatch.setattr(json_events, "_balanced_end", counted_scan)
     data = b"[" + item * 20_000 + b"]"
-    reading = json_events.JsonEvents(
-        open_source(data), "traceEvents", chrome_reader.Event, chrome_reader._event, Counter()
-    )
-    assert sum(map(len, reading)) == (20_000 if is_event else 0)
+    reading = json_events.JsonEvents(open_source(data), chrome_reader.ARRAYS, (), Counter())
+    assert sum(len(items) for _, items in reading) == (20_000 if is_event else 0)
     assert sum(scanned) <= 8 * len(data)
     assert sum(decoded) <= 300 * (20_000 + 1) + 4 * len(data)
 
@@ -168,17 +166,17 @@ def test_counters_async_and_flows() -> None:
     ])  # fmt: skip
     with open_timeline(text.encode()) as timeline:
         tables = timeline.tables("counters", "slices", "flow_points", "tracks", "instants")
-    names = tables["tracks"]["name"].to_list()
+    names = tables["tracks"]["name"].tolist()
     counters = zip(tables["counters"]["track"].tolist(), tables["counters"]["value"].tolist(), strict=True)
     assert [(names[track], value) for track, value in counters] == [
         ("memory:free", 10), ("memory:used", 2.5), ("load", 3),
     ]  # fmt: skip
-    assert sorted(tables["slices"]["name"].to_list()) == ["a", "other", "request"]
+    assert sorted(tables["slices"]["name"].tolist()) == ["a", "other", "request"]
     ids = tables["flow_points"]["id"].tolist()
     assert ids[0] == ids[1] == 3 != ids[2]
-    kinds = tables["tracks"]["kind"].to_list()
+    kinds = tables["tracks"]["kind"].tolist()
     assert kinds.count("async") == 2
-    assert tables["instants"]["name"].to_list() == ["sent"]
+    assert tables["instants"]["name"].tolist() == ["sent"]
 
 
 def test_samples_and_stacks() -> None:
@@ -288,7 +286,7 @@ def test_viztracer(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", PROGRAM.format(out=str(out))], check=True, capture_output=True)
     expected = perfetto_view(out)
     with open_timeline(out) as timeline:
-        names = timeline.table("slices")["name"].to_list()
+        names = timeline.table("slices")["name"].tolist()
         assert sum("leaf" in name for name in names) == sum(range(20))
         losses = convert(timeline, tmp_path / "out.json")
     assert set(losses) <= {"orders and labels of processes and threads"}

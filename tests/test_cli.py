@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,11 @@ import pytest
 import fxtio
 import fxtio._native
 from fxtio.cli import main
+from fxtio.cli.parser import COMMANDS, parser_of
 from fxtio.codec.record import Opaque
 from fxtio.fxt import FxtWriter, Koid, Pointer
 from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String, Thread
+from fxtio.report import json_lines
 from support.checkout import CORPUS
 
 pytestmark = pytest.mark.native
@@ -202,6 +206,67 @@ def test_hostile_text_is_escaped(capsys: Capture, tmp_path: Path) -> None:
     assert bytes.fromhex(instant["name"]["hex"]) == b"\x1b]0;title\x07\xe2\x80\xae\xff"
     assert main(["stats", "--json", str(path)]) == 1
     assert {"hex"} in [set(row["name"]) for row in json.loads(capsys.readouterr().out)["names"]]
+
+
+CONTROLS = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, 0x2028, *range(0x202A, 0x202F))))
+"""C0, DEL, C1, and what changes the direction of text."""
+
+MORE_ARGUMENTS = {
+    "convert": ["{folder}/out.fxt"],
+    "query": ["select * from slice cross join args"],
+    "diff": ["{trace}", "--all"],
+    "check": ["--baseline", "{trace}"],
+}
+"""What commands need besides a trace."""
+
+
+def with_json(name: str) -> list[str]:
+    """Return the option of a command for output as JSON, none if it has none."""
+    actions = {option: action for action in parser_of(name)._actions for option in action.option_strings}
+    if "--json" in actions:
+        return ["--json"]
+    return ["--report", "json"] if "json" in ((actions.get("--report") or actions["--help"]).choices or ()) else []
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield all texts of a JSON value, those that are not UTF-8 decoded."""
+    if isinstance(value, dict):
+        if value.keys() == {"hex"}:
+            yield os.fsdecode(bytes.fromhex(value["hex"]))
+        yield from value
+        value = [*value.values()]
+    for each in value if isinstance(value, list) else []:
+        yield from texts_in(each)
+    if isinstance(value, str):
+        yield value
+
+
+@pytest.mark.parametrize("suffix", ["", "\udcff"], ids=["controls", "bytes"])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if with_json(name)])
+def test_json_of_hostile_names_is_plain_and_true(
+    command: str, suffix: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Every command prints the same JSON: ASCII without control characters, with the names as they are."""
+    name = CONTROLS + suffix
+    trace = tmp_path / f"{CONTROLS[1:].replace('/', '')}{suffix}.fxt"
+    with fxtio.create(trace) as writer:
+        track = writer.thread(1, 2, name, name)
+        track.complete(name, 1, 2_000_000, category=name, args={name: name})
+    more = [each.format(folder=tmp_path, trace=trace) for each in MORE_ARGUMENTS.get(command, [])]
+    main([command, str(trace), *more, *with_json(command)])
+    out = capsysbinary.readouterr().out.decode("ascii")
+    assert all(" " <= character <= "~" or character == "\n" for character in out)
+    documents = objects(out) if command == "dump" else [json.loads(out)]
+    texts = set(texts_in(documents))
+    known = {name, str(trace)} | ({name.replace("\udcff", "\ufffd")} if command == "query" else set())  # DuckDB's texts
+    assert known & texts or command == "convert"
+
+
+def test_json_of_lone_surrogates() -> None:
+    """No reader gives them; what does not stand for a byte must still not be a traceback."""
+    assert objects(json_lines(["a\ud800", {"\udcff\ud800": math.nan}])) == [
+        {"hex": "61eda080"}, {r"\xff\ud800": "nan"},
+    ]  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------- stats

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import re
 import sys
+from argparse import ArgumentTypeError
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fxtio
 from fxtio.cli import main
-from fxtio.cli.bars import Bar, Style, axis, bar_of, bar_width, bars
+from fxtio.cli.bars import Bar
 from fxtio.cli.common import print_table
-from fxtio.text_width import fitted, shortened, width_of
+from fxtio.cli.parser import COMMANDS as ALL_COMMANDS
+from fxtio.cli.parser import parser_of
+from fxtio.exchange.convert import convert
+from fxtio.fxt.enums import ThreadState
+from fxtio.selection import Moment
+from fxtio.text_width import shortened, width_of
+from fxtio.timeline.answers import waiting
 from support.checkout import CORPUS
 from support.in_process import piped
 from support.terminal import in_terminal
@@ -78,12 +85,87 @@ def test_top_as_json_and_csv(capsys: Capture, trace: str) -> None:
     assert (result["what"], result["unit"], result["more"], result["error"]) == ("slices", "ns", 2, 0.0)
     (row,) = result["rows"]
     assert row == {
-        "name": "GET /", "calls": 30, "total": 124 * MS, "self": 60 * MS, "min": 4 * MS, "median": 4 * MS,
-        "p99": 8 * MS, "max": 8 * MS, "share": 60 / 139,
+        "name": "GET /", "calls": 30, "total": 124 * MS, "self": 60 * MS, "waiting": 0, "open": 0, "min": 4 * MS,
+        "median": 4 * MS, "p99": 8 * MS, "max": 8 * MS, "share": 60 / 139,
     }  # fmt: skip
     text = printed(capsys, "top", trace, "--csv", "--sort", "total", "-n", "1")
     (in_csv,) = csv.DictReader(io.StringIO(text))
     assert in_csv == {name: str(value) for name, value in row.items()}
+
+
+def waiting_program(path: Path) -> str:
+    """Write a recording of a thread that works for 3 ms, and of a task; the thread is still in its last call."""
+    with fxtio.create(path) as writer:
+        main = writer.thread(1, 10, "main", "shop")
+        main.begin("app.main", 0, category="function")
+        main.complete("queue.Queue.get", MS, 5 * MS, category="function")
+        main.complete("time.sleep", 6 * MS, 7 * MS, category="function")
+        main.async_begin("await app.fetch", 0, 1, category="function")
+        main.async_begin("request", MS, 1, category="web")
+        main.async_end("request", 3 * MS, 1, category="web")
+        main.async_end("await app.fetch", 8 * MS, 1, category="function")
+        main.complete("await", 7 * MS, 8 * MS, category="function")  # on the track of a thread, and another name
+    return str(path)
+
+
+def test_waiting_is_a_column_of_its_own(capsys: Capture, tmp_path: Path) -> None:
+    path = waiting_program(tmp_path / "waits.fxt")
+    rows = {row["name"]: row for row in rows_of_json(capsys, "top", path)}
+    assert {name: (row["self"], row["waiting"], row["open"]) for name, row in rows.items()} == {
+        "app.main": (2 * MS, 0, 1),
+        "request": (2 * MS, 0, 0),
+        "await": (MS, 0, 0),
+    }
+    assert rows["app.main"]["share"] == 2 / 5
+    lines = printed(capsys, "top", path).splitlines()
+    assert lines[2].split()[:5] == ["calls", "open", "total", "self", "min"]
+    assert lines[-1] == "11.0 ms of waiting left out, in 3 rows (--waiting)"
+    lines = printed(capsys, "top", path, "--waiting").splitlines()
+    assert lines[2].split()[:5] == ["calls", "open", "total", "self", "waiting"]
+    assert [line.split()[-1] for line in lines[3:6]] == ["app.fetch", "queue.Queue.get", "app.main"]
+    assert "left out" not in lines[-1]
+    (row,) = rows_of_json(capsys, "top", path, "--by", "thread", "--name", "!await*", "--name", "!request")
+    assert (row["self"], row["waiting"]) == (2 * MS, 5 * MS)
+    (row,) = rows_of_json(capsys, "top", path, "--waiting", "--name", "*.get", "--from", "4ms", "--to", "5ms")
+    assert (row["self"], row["waiting"]) == (MS, MS)
+
+
+def test_rows_of_calls_without_an_end_are_marked(capsys: Capture, tmp_path: Path) -> None:
+    path = waiting_program(tmp_path / "waits.fxt")
+    header, *lines = printed(capsys, "tree", path, "--depth", "1").splitlines()[2:]
+    assert header.split()[:3] == ["calls", "open", "total"]
+    assert [line.split()[1] for line in lines if line.endswith("app.main")] == ["1"]
+    assert [row["open"] for row in rows_of_json(capsys, "tree", path, "--name", "app.main")] == [1]
+
+
+def test_a_thread_that_the_scheduler_has_blocked_waits(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread is blocked twice, once within each slice, and preempted once; the other one is blocked once."""
+    path = tmp_path / "scheduled.fxt"
+    blocked, preempted = ThreadState.BLOCKED, ThreadState.RUNNING
+    with fxtio.create(path) as file:
+        writer = file.provider("scheduler")
+        first, second = (writer.thread(1, tid) for tid in (10, 11))
+        writer.context_switch(0, 0, 11, 10, blocked)
+        for at, back, state, other in ((100, 130, blocked, preempted), (150, 190, preempted, blocked)):
+            writer.context_switch(at, 0, 10, 11, state)
+            writer.context_switch(back, 0, 11, 10, other)
+        writer.context_switch(300, 0, 10, 11, blocked)
+        writer.context_switch(330, 0, 11, 10, blocked)
+        first.complete("outer", 10, 400)
+        first.complete("inner", 90, 200)
+        second.complete("other", 105, 320)
+    rows = {row["name"]: (row["self"], row["waiting"]) for row in rows_of_json(capsys, "top", str(path))}
+    assert rows == {"outer": (250, 30), "inner": (80, 30), "other": (105, 110)}
+    rows = {row["name"]: (row["self"], row["waiting"]) for row in rows_of_json(capsys, "top", str(path), "--waiting")}
+    assert rows == {"outer": (280, 30), "inner": (110, 30), "other": (215, 110)}
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting, "MAX_RUNS", 3)
+        note = printed(capsys, "top", str(path)).splitlines()[-1]
+        assert note.endswith("times on a processor: what waits is known by names only")
+    in_range = rows_of_json(capsys, "top", str(path), "--from", "115ns", "--to", "310ns")
+    assert {row["name"]: row["waiting"] for row in in_range} == {"outer": 10, "inner": 15, "other": 110}
 
 
 @pytest.mark.parametrize(
@@ -130,8 +212,8 @@ def test_tree(capsys: Capture, trace: str) -> None:
     assert [row["name"] for row in rows_of_json(capsys, "tree", trace, "-n", "1")] == ["GET /"]
     assert [row["parent"] for row in rows_of_json(capsys, "tree", trace)] == [-1, 0, -1]
     header, first, *_ = printed(capsys, "tree", trace, "--csv").splitlines()
-    assert header == "depth,parent,name,calls,total,self,share"
-    assert first.startswith("0,-1,GET /,30,124000000,60000000,0.89")
+    assert header == "depth,parent,name,calls,total,self,open,share"
+    assert first.startswith("0,-1,GET /,30,124000000,60000000,0,0.89")
 
 
 def test_find(capsys: Capture, trace: str) -> None:
@@ -197,6 +279,24 @@ def test_timeline(capsys: Capture, trace: str, columns: int, monkeypatch: pytest
     assert re.fullmatch(r"worker \(11\) ┣job━+┫[▁▂▃▄]?", lines[6])
 
 
+@pytest.mark.parametrize(("lines", "levels"), [(1, 1), (7, 1), (8, 2), (9, 3), (24, 3)])
+def test_a_timeline_has_as_many_levels_as_fit(
+    capsys: Capture, lines: int, levels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "deep.fxt"
+    with fxtio.create(path) as writer:
+        for number, depth in enumerate((3, 1)):
+            thread = writer.thread(1, 10 + number)
+            for level in range(depth):
+                thread.complete(f"level {level}", level, 1000 - level)
+    monkeypatch.setenv("LINES", str(lines))
+    drawn = printed(capsys, "timeline", str(path)).splitlines()
+    assert len(drawn) == 4 + levels + 1
+    assert len(drawn) < lines or levels == 1  # a prompt has the last line
+    assert len(printed(capsys, "timeline", str(path), "--depth", "3").splitlines()) == 8
+    assert {lane["depth"] for lane in json.loads(printed(capsys, "timeline", str(path), "--json"))["lanes"]} == {0}
+
+
 @pytest.mark.parametrize("columns", [60, 100, 200])
 def test_long_names_of_threads_in_a_timeline(
     columns: int, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -250,7 +350,7 @@ def test_options_between_other_arguments(capsys: Capture, trace: str) -> None:
     whole = printed(capsys, "find", trace, "query*", "--longer", "5ms")
     assert printed(capsys, "find", trace, "--longer", "5ms", "query*") == whole
     assert printed(capsys, "find", "--longer", "5ms", trace, "--sort", "time", "query*") == whole
-    assert printed(capsys, "diff", trace, "--all", "--self", trace).endswith("3 same\n")
+    assert printed(capsys, "diff", trace, "--all", "--self", trace).splitlines()[-2] == "3 same"
     with pytest.raises(SystemExit, match="2"):
         main(["find", trace, "--longer", "5ms", "query", "--nosuch"])
     assert "fxtio find: error: unrecognized arguments: --nosuch" in capsys.readouterr().err
@@ -442,11 +542,11 @@ def test_what_is_lost_is_told(capsys: Capture, tmp_path: Path) -> None:
     lost = str(tmp_path / "lost.fxt")
     for command in COMMANDS:
         assert main([command, lost]) == 0
-        assert capsys.readouterr().err == "fxtio: not shown: 1 ends of spans that have not begun\n"
+        assert capsys.readouterr().err == "fxtio: not shown: ends of spans that have not begun (1)\n"
         result = json.loads(printed(capsys, command, lost, "--json"))
         assert result["losses"] == {"ends of spans that have not begun": 1}
     assert main(["diff", lost, lost]) == 0
-    assert capsys.readouterr().err == f"fxtio: {lost}: not shown: 1 ends of spans that have not begun\n" * 2
+    assert capsys.readouterr().err == f"fxtio: {lost}: not shown: ends of spans that have not begun (1)\n" * 2
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "info", "convert", "diff", "check"])
@@ -471,11 +571,107 @@ def test_the_end_of_a_range_is_no_format(capsys: Capture, trace: str, tmp_path: 
     assert "--until" in capsys.readouterr().err
 
 
-def test_profiles_are_no_traces(capsys: Capture) -> None:
-    profile = str(CORPUS / "py-spy" / "work.speedscope.json")
-    assert main(["info", profile]) == 2
-    assert "is a file of the format speedscope" in capsys.readouterr().err
-    assert main(["top", profile]) == 0
+EXCHANGED = {
+    "chrome": "json",
+    "otlp": "otlp.jsonl",
+    "speedscope": "speedscope.json",
+    "pprof": "pprof",
+    "collapsed": "folded",
+}
+OF_RECORDS = (["dump"], ["validate"], ["explain"], ["merge", "-o", "merged.fxt"])
+
+
+@pytest.fixture(params=EXCHANGED)
+def exchanged(request: pytest.FixtureRequest, trace: str, tmp_path: Path) -> tuple[str, Path]:
+    """Return the name of an exchange format, and a file of it with what the trace has."""
+    path = tmp_path / f"given.{EXCHANGED[request.param]}"
+    convert(fxtio.open_timeline(trace), path)
+    return request.param, path
+
+
+def test_exchange_formats_are_counted(capsys: Capture, exchanged: tuple[str, Path]) -> None:
+    name, path = exchanged
+    summary = json.loads(printed(capsys, "info", str(path), "--json"))
+    counts = json.loads(printed(capsys, "stats", str(path), "--json", "--top", "1"))
+    assert (summary["format"], summary["records"]) == (name, counts["rows"])
+    assert summary["findings"] == counts["findings"] == {"counts": {}, "first": []}
+    text = printed(capsys, "info", str(path)) + printed(capsys, "stats", str(path))
+    assert re.search(rf"format +{name}", text)
+    if name in ("pprof", "collapsed"):
+        assert {*counts["rows"]} == {"samples"}
+        assert summary["functions"]["rows"]
+    else:
+        assert counts["rows"]["slices"] == summary["slices"] == 63
+        assert counts["names"] == [{"name": "GET /", "events": 30}]
+        assert (summary["start"], summary["end"]) == (5, 294 * MS + 5)
+        assert re.search(r"30 +4\d\.\d% +GET /", text)
+    content = path.read_bytes()
+    is_packed = summary["compression"] == "gzip"
+    assert counts["bytes"] == summary["size"] == len(gzip.decompress(content) if is_packed else content)
+
+
+def test_parts_of_exchange_formats(capsys: Capture, exchanged: tuple[str, Path], tmp_path: Path) -> None:
+    name, path = exchanged
+    part = tmp_path / f"part.{EXCHANGED[name]}"
+    to_95ms = [] if name in ("pprof", "collapsed") else ["--until", "95ms"]
+    code = main(["slice", str(path), "-o", str(part), "--name", "GET *", *to_95ms])
+    if name in ("pprof", "collapsed"):
+        assert (code, part.exists()) == (2, False)
+        assert "has no times" in capsys.readouterr().err
+    else:
+        assert code == 0
+        assert fxtio.open_timeline(part).table("slices")["name"].tolist() == ["GET /"] * 10
+    assert main(["slice", str(path), "-o", str(tmp_path / "part.fxt"), "--name", "GET *"]) == 2
+    assert f"given.{EXCHANGED[name]} is {name}" in capsys.readouterr().err
+
+
+def test_exchange_formats_have_no_records(capsys: Capture, exchanged: tuple[str, Path], tmp_path: Path) -> None:
+    """One sentence says so, from every command and from the interface for programs, and what to do."""
+    name, path = exchanged
+    sentence = (
+        f"{path} is a file of the format {name}, which has no records to read; "
+        f"convert it first: fxtio convert {path} trace.fxt"
+    )
+    for command in OF_RECORDS:
+        assert main([*command, str(path)]) == 2
+        assert capsys.readouterr().err == f"fxtio: {sentence}\n"
+    for chosen in (None, name):
+        with pytest.raises(fxtio.FormatError, match=f"^{re.escape(sentence)}$"):
+            fxtio.open(path, format=chosen)
+    with pytest.raises(fxtio.FormatError, match="first: fxtio convert IN trace"):
+        fxtio.open(path.read_bytes())
+
+
+def test_a_format_that_is_not_there(trace: str, tmp_path: Path) -> None:
+    """The names are those of all formats that can be read."""
+    for opener in (fxtio.open, fxtio.open_timeline):
+        with pytest.raises(fxtio.FormatError, match=r"no format 'nope', only fxt, .*mono.*, chrome, .*otlp$"):
+            opener(trace, format="nope")
+        with pytest.raises(fxtio.FormatError, match="is a directory; a trace in the format chrome is a file"):
+            opener(tmp_path, format="chrome")
+
+
+def _taken(convert: Any, text: str) -> Any:
+    """Return what an option makes of a text, or its refusal."""
+    try:
+        return convert(text)
+    except ArgumentTypeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL_COMMANDS if name not in ("run", "attach")])
+def test_numbers_that_are_too_large(name: str) -> None:
+    """Each option refuses a number that does not fit 64 bits in a short sentence, however many digits it has."""
+    converters = [action.type for action in parser_of(name)._actions if action.type not in (None, Path)]
+    for convert_text, digits, unit in product(converters, (20, 309, 5000), ("", "s", "%", "k", "GiB")):
+        taken = _taken(convert_text, "9" * digits + unit)
+        assert len(taken) < 250 if isinstance(taken, str) else (isinstance(taken, Moment) and digits < 30)
+
+
+def test_a_number_that_is_too_large(capsys: Capture, trace: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["find", trace, "--longer", "9" * 20 + "s"])
+    assert "error: argument --longer: '99999999999999999999s' is too large" in capsys.readouterr().err
 
 
 def test_long_names_are_cut_in_tables(capsys: Capture, tmp_path: Path) -> None:
@@ -573,83 +769,3 @@ def test_columns_of_tables(capsys: Capture) -> None:
     assert capsys.readouterr().out == "name      n      more\n日本      5  █▌  a\ne\u0301     1,234      b\n"
     print_table(["name", "", "more"], [["a", Bar(""), "b"]])
     assert capsys.readouterr().out == "name  more\na     b\n"
-
-
-# ---- bars
-
-
-PLAIN = Style.of("utf-8", color=False)
-ASCII = Style.of("ascii", color=False)
-
-
-def test_bars() -> None:
-    names = ["a", "a", "a", "a", None, "b", "c", "c", "d", "d"]
-    fill = [1, 0.5, 0.6, 1, 0, 1, 1, 1, 0.1, 0.49]
-    assert bars(names, fill, PLAIN) == "┣a━┫ ┃┣┫▁▄"
-    assert bars(names, fill, ASCII) == "[a=] |[].:"
-    colored = bars(names, fill, Style.of("UTF8", color=True))
-    assert re.sub(r"\x1b\[[\d;]*m", "", colored) == "a    bc ▁▄"
-    assert bars([], [], PLAIN) == ""
-
-
-def test_styles_of_encodings() -> None:
-    for encoding in ("utf-8", "UTF8", "utf_16", "utf-8-sig", "gb18030"):
-        assert Style.of(encoding, color=False) == PLAIN
-    for missing in ("ascii", "latin-1", "cp437", "cp1252", "no such encoding", "", None):
-        assert Style.of(missing, color=False) == ASCII
-
-
-def test_bars_of_shares() -> None:
-    assert [bar_of(share, 2, PLAIN).text for share in (0, 1e-9, 1 / 16, 0.25, 0.5, 9 / 16, 1, 7)] == [
-        "", "▏", "▏", "▌", "█", "█▏", "██", "██",
-    ]  # fmt: skip
-    assert [bar_of(share, 4, ASCII).text for share in (0, 0.01, 0.25, 0.4, 1)] == ["", ".", "#", "#.", "####"]
-    colored = Style.of("utf-8", color=True)
-    worse, better = (bar_of(1, 1, colored, is_worse=is_worse) for is_worse in (True, False))
-    assert worse.text == better.text == "█"
-    assert worse.color != better.color
-    assert str(worse) == f"\x1b[38;5;{worse.color}m█\x1b[0m"
-    assert bar_of(1, 1, colored, name="a").color == bar_of(1, 1, colored, name="a").color is not None
-    assert [bar_width(columns) for columns in (20, 59, 60, 100, 400)] == [0, 0, 7, 12, 12]
-
-
-def test_the_edges_of_colored_bars() -> None:
-    """A bar begins and ends within a column: the right part of the first one is that of a reversed cell."""
-    style = Style.of("utf-8", color=True)
-    text = bars(["a"] * 6, [0.25, 1, 1, 1, 1, 0.625], style)
-    color = re.findall(r"48;5;(\d+)", text)[0]
-    assert text == f"\x1b[7;38;5;{color}m▊\x1b[0m\x1b[30;48;5;{color}ma   \x1b[0m\x1b[38;5;{color}m▋\x1b[0m"
-    assert re.sub(r"\x1b\[[\d;]*m", "", bars(["a", "a", None], [0.2, 0.2, 0], style)) == "▂▂ "
-    assert re.sub(r"\x1b\[[\d;]*m", "", bars(["b", "a", "a"], [1, 0.1, 1], style)) == "b▉a"
-    assert re.sub(r"\x1b\[[\d;]*m", "", bars(["a", "a", "a"], [1, 0.1, 1], style)) == "a▁a"
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from([None, "a", "b", "日本語", "e\u0301\x1b"]), st.floats(0, 1)), max_size=30),
-    st.sampled_from(["utf-8", "ascii"]),
-    st.booleans(),
-)
-def test_bars_take_one_column_for_each_cell(cells: list[tuple[str | None, float]], encoding: str, color: bool) -> None:
-    names, fill = [name for name, _ in cells], [share for _, share in cells]
-    text = re.sub(r"\x1b\[[\d;]*m", "", bars(names, fill, Style.of(encoding, color=color)))
-    assert width_of(text) == len(cells)
-    assert text.isprintable()
-
-
-def test_names_in_bars_are_safe_and_fit() -> None:
-    assert bars(["\x1b[1m"] * 12, [1] * 12, ASCII) == r"[\x1b[1m===]"
-    assert fitted("日本語", 5) == "日本 "
-    assert fitted("e\u0301te", 3) == "e\u0301te"
-    assert fitted("", 2, "=") == "=="
-    assert [width_of(text) for text in ("", "ab", "日本", "e\u0301", "\u1112\u1161\u11ab", "\u200b", "👍🏽")] == [
-        0, 2, 4, 1, 2, 0, 4,
-    ]  # fmt: skip
-
-
-def test_axis() -> None:
-    times, marks = axis(0, 330_000, 54, PLAIN)
-    assert times.rstrip() == "0 ns            100 us          200 us"
-    assert [at for at, mark in enumerate(marks) if mark == "╷"] == [0, 16, 32, 49]
-    for start, end, cells in ((0, 1, 10), (10**18, 10**18 + 5, 40), (3, 2**62, 15)):
-        times, marks = axis(start, end, cells, ASCII)
-        assert len(times) == len(marks) == cells

@@ -200,7 +200,7 @@ def test_bytes_that_are_not_a_record(run: Run, tmp_path: Path) -> None:
         in out
     )
     assert "no record, though it begins like Log, 16 bytes at 80 (spec: Log record)\n  ! error at byte 80: " in out
-    assert re.search(r"^ +missing +! Log.message: 4 bytes do not fit in the record$", out, re.MULTILINE)
+    assert re.search(r"^ +missing +! Log.message: no room in the record for 4 bytes$", out, re.MULTILINE)
 
 
 def test_a_cut_stream_ends_with_its_fault(run: Run, tmp_path: Path) -> None:

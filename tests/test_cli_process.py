@@ -18,12 +18,16 @@ from typing import Any
 
 import pytest
 import zstandard
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+from fsspec.registry import get_filesystem_class, known_implementations
 
 import fxtio
 import fxtio._native
-from fxtio.cli import INTERRUPTED, PIPE_CLOSED, main
+from fxtio.cli import INTERRUPTED, PIPE_CLOSED, common, main
 from fxtio.cli.common import Progress
 from fxtio.fxt.frames import BATCH_WORDS
+from fxtio.fxt.layout import MAGIC
+from fxtio.io.source import HEAD
 from fxtio.report import human_duration, human_size, printable, seconds
 from fxtio.view.content import readable
 from support.checkout import CORPUS, run_python
@@ -398,3 +402,83 @@ def test_an_unknown_option_shows_the_usage_of_its_command(capsys: Capture) -> No
         main(["info", "--nope", "app.fxt"])
     assert raised.value.code == 2
     assert capsys.readouterr().err.startswith("usage: fxtio info ")
+
+
+# ----------------------------------------------------------------------------------------------------------------- URLs
+
+URL_READERS = (
+    "info",
+    "dump",
+    "stats",
+    "top",
+    "tree",
+    "find",
+    "timeline",
+    "validate",
+    "explain",
+    "open",
+    "report",
+    "diff",
+)
+
+
+def refusal_of(capsys: Capture, *arguments: str) -> str:
+    """Run a command that must refuse; return the one line that it prints."""
+    assert main(arguments) == common.REFUSED, arguments
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("fxtio: ")
+    return line
+
+
+def protocols_without_package() -> list[str]:
+    """Return the protocols of fsspec for which a package is missing here."""
+
+    def lacks(protocol: str) -> bool:
+        try:
+            get_filesystem_class(protocol)
+        except ImportError:
+            return True
+        return False
+
+    return [protocol for protocol in known_implementations if lacks(protocol)]
+
+
+def test_a_url_whose_package_is_missing(capsys: Capture) -> None:
+    """fsspec says which one."""
+    protocols = protocols_without_package()
+    assert protocols
+    for protocol in protocols:
+        line = refusal_of(capsys, "info", f"{protocol}://a/b.fxt")
+        assert line.startswith(f"fxtio: {protocol}://a/b.fxt: a package is not installed that fsspec needs for it: ")
+    for command in URL_READERS:
+        url = f"{protocols[0]}://a/b.fxt"
+        assert "a package is not installed" in refusal_of(capsys, command, url, *([url] if command == "diff" else []))
+
+
+@pytest.mark.parametrize(
+    "url", ["nosuch://x", "data://x", "github://x", "memory://none.fxt", "://x", "a\x1b[2J\u202e\n://x"]
+)
+def test_a_url_that_fsspec_refuses(url: str, capsys: Capture, tmp_path: Path) -> None:
+    for command in ("info", "top", "validate"):
+        assert printable(url) in refusal_of(capsys, command, url)
+    for arguments in (["convert", str(FXT / "ftr-demo.fxt"), f"{url}.fxt"], ["synth", "spans", "-o", f"{url}.fxt"]):
+        assert "cannot be written to a URL" in refusal_of(capsys, *arguments)
+    with pytest.raises(fxtio.FormatError, match="cannot be written to a URL"):
+        fxtio.create(url, format="uftrace")
+
+
+def test_a_url_that_fails_while_it_is_read(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the line is dead")
+
+    MemoryFileSystem().pipe_file("/broken.fxt", MAGIC * HEAD)
+    monkeypatch.setattr(MemoryFile, "readinto", fail)
+    line = refusal_of(capsys, "info", "memory://broken.fxt")
+    assert line == "fxtio: memory://broken.fxt: fsspec refuses it: the line is dead"
+
+
+def test_a_url_is_read(capsys: Capture) -> None:
+    data = (FXT / "ftr-demo.fxt").read_bytes()
+    MemoryFileSystem().pipe_file("/app.fxt", data)
+    assert main(["info", "--json", "memory://app.fxt"]) == 0
+    assert json.loads(capsys.readouterr().out)["size"] == len(data)

@@ -90,14 +90,14 @@ def test_the_annotations_of_the_main_module_are_those_of_python(program: list[st
 def test_filter_matches_files_and_modules(script: str, pattern: str, expected: set[str], folder: Path) -> None:
     printed(folder, *RUN, "--include", pattern, script)
     events = fxtio.open(folder / "out.fxt", strict=True).table("events")
-    assert set(events.take(events["type"].is_in("duration_begin"))["name"].to_list()) == expected
+    assert set(events.take(events["type"].is_in("duration_begin"))["name"].tolist()) == expected
 
 
 def test_calls_of_the_tracer_are_not_recorded(folder: Path) -> None:
     (folder / "one.py").write_text("pass\n", encoding="utf-8")
     printed(folder, *RUN, "one.py")
     events = fxtio.open(folder / "out.fxt", strict=True).table("events")
-    assert events["name"].to_list() == ["recording", "one.<module>", "one.<module>"]
+    assert events["name"].tolist() == ["recording", "one.<module>", "one.<module>"]
 
 
 @pytest.mark.parametrize("options", [[], ["-P"]], ids=["usual", "safe path"])

@@ -25,7 +25,7 @@ CASES: dict[str, set[str]] = {
     "fxtio ": {*COMMANDS},
     "fxtio t": {"timeline", "top", "tree"},
     "fxtio top --so": {"--sort"},
-    "fxtio top --sort ": {"self", "total", "calls", "median", "p99", "max"},
+    "fxtio top --sort ": {"self", "total", "calls", "median", "waiting", "p99", "max"},
     "fxtio top --sort m": {"median", "max"},
     "fxtio top one.fxt --sort=m": {"median", "max"},
     "fxtio top --what s": {"slices", "samples", "sched"},

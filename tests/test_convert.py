@@ -62,7 +62,7 @@ def test_the_command_writes_every_format(trace: Path, tmp_path: Path, capsys: Ca
         return
     with open_timeline(out) as timeline:
         slices = timeline.table("slices")
-        assert sorted(zip(slices["name"].to_list(), slices["duration"].tolist(), strict=True)) == [("work", 50)] * 2
+        assert sorted(zip(slices["name"].tolist(), slices["duration"].tolist(), strict=True)) == [("work", 50)] * 2
         assert timeline.format == to
 
 

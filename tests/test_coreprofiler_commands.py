@@ -148,7 +148,7 @@ def test_negative_times(tmp_path: Path, capsys: Capture) -> None:
     path.write_bytes(b"prc cpu -1500 7\nprc cpu -5 7\n")
     assert main(["info", str(path)]) == 1
     assert "1.495 s, from -1.500000000 s to -0.005000000 s" in capsys.readouterr().out
-    assert main(["dump", str(path)]) == 0
+    assert main(["dump", str(path)]) == 1
     assert "-1.500000000  ProcessCpu" in capsys.readouterr().out
 
 

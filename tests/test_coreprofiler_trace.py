@@ -301,7 +301,7 @@ def test_times() -> None:
     assert trace.absolute(2**63) is None or trace.absolute(2**80) is None
     assert CoreProfilerTrace(b"prc cpu 1 2\n").absolute(5) is None
     times = trace.table("starts")
-    assert times["started_at"].to_list() == ["2018-04-10 12:00:00.500+09:00"]
+    assert times["started_at"].tolist() == ["2018-04-10 12:00:00.500+09:00"]
     assert trace.table("process_cpu")["time"].tolist() == [1_500_000_000]
 
 
@@ -366,15 +366,15 @@ def test_tables_have_the_values_of_the_records(style: str, monkeypatch: pytest.M
     samples = [record for record in records if type(record) is r.StackSample]
     expected = [(row, f.function_iid, f.ip) for row, sample in enumerate(samples) for f in sample.frames]
     table = tables["frames"]
-    columns = (table["sample"].tolist(), table["function_iid"].tolist(), table["ip"].to_list())
+    columns = (table["sample"].tolist(), table["function_iid"].tolist(), table["ip"].tolist())
     assert list(zip(*columns, strict=True)) == expected
     assert tables["samples"]["frames"].counts.tolist() == [len(sample.frames) for sample in samples]
-    assert tables["samples"]["ip"].to_list() == [sample.ip for sample in samples]
+    assert tables["samples"]["ip"].tolist() == [sample.ip for sample in samples]
     names = [record.name for record in records if type(record) is r.FunctionName]
-    assert tables["function_names"]["name"].to_list() == names
+    assert tables["function_names"]["name"].tolist() == names
     jit = tables["jit_starts"]
     assert set(jit["thread_is_os"].tolist()) == {style in ("D3", "D4")}
-    assert set(tables["gc_starts"]["generations"].to_list()) <= {"tfff", "ttff", "tttt", "tfft"}
+    assert set(tables["gc_starts"]["generations"].tolist()) <= {"tfff", "ttff", "tttt", "tfft"}
     pieces = [batch["frames"].num_rows for batch in trace.batches("frames")]
     assert len(pieces) > 5
     assert sum(pieces) == len(expected)
@@ -510,10 +510,10 @@ def test_columns_of_lists() -> None:
     column = CoreProfilerTrace(support.written(records)).table("samples")["frames"]
     assert (len(column), column.counts.tolist()) == (3, [0, 2, 1])
     rows = [[support.cells_of(frame) for frame in items] for items in frames]
-    assert [column[row] for row in range(3)] == list(column) == column.to_list() == rows
+    assert [column[row] for row in range(3)] == list(column) == column.tolist() == rows
     assert column[-2] == rows[1]
     for chosen in (np.array([2, 1]), np.array([False, True, True])):
-        assert column.take(chosen).to_list() == [rows[row] for row in np.arange(3)[chosen].tolist()]
+        assert column.take(chosen).tolist() == [rows[row] for row in np.arange(3)[chosen].tolist()]
     assert repr(column) == "Lists(3 rows, 3 items)"
 
 

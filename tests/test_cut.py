@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections import Counter
 from pathlib import Path
@@ -353,3 +354,55 @@ def test_an_error_leaves_the_target(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "is named like a trace in the format mono" in capsys.readouterr().err
     assert target.read_text() == "as before"
     assert sorted(tmp_path.iterdir()) == [path, target]
+
+
+def label(time: int, track: int, name: str, category: str = "asyncio") -> list[Any]:
+    """Return the records that name the track of a task."""
+    classes = r.AsyncBegin, r.AsyncInstant, r.AsyncEnd
+    return [cls(time + n, T, category, name, (), track) for n, cls in enumerate(classes)]
+
+
+@pytest.mark.parametrize("words", [64, BATCH_WORDS])
+def test_tracks_of_tasks_keep_their_names(words: int) -> None:
+    """Those with events in the range, and those on which an operation is open: not others, and once."""
+    operations = [
+        cls(time, T, "c", "request", (), track)
+        for time, cls, track in (
+            (20, r.AsyncBegin, 1), (25, r.AsyncEnd, 1), (40, r.AsyncBegin, 1), (45, r.AsyncEnd, 1),
+            (21, r.AsyncBegin, 2), (22, r.AsyncBegin, 3), (24, r.AsyncEnd, 3),
+            (41, r.AsyncBegin, 4), (42, r.AsyncEnd, 4),
+        )
+    ]  # fmt: skip
+    labels = [record for track in (1, 2, 3) for record in label(10, track, f"Task-{track}")]
+    other = label(10, 4, "no name", "mine")
+    late = [r.AsyncInstant(23, T, "asyncio", "not the first", (), 1)]
+    events = sorted([*labels, *other, *operations, *late], key=lambda record: record.timestamp)
+    part, done = cut(trace_of(*events), Selection(30), words)
+    found = records_of(part)
+    first = {record.id: record.name for record in reversed(found) if hasattr(record, "id")}
+    assert first == {1: "Task-1", 2: "Task-2", 4: "request"}
+    assert [record for record in found if record.name == "Task-1"] == [
+        cls(30, T, "asyncio", "Task-1", (), 1) for cls in (r.AsyncBegin, r.AsyncInstant, r.AsyncEnd)
+    ]
+    assert done.reopened == 3 + 3 + 1
+    assert set(faults(part)) == {"fxt.async.open", "fxt.thread.nameless"}  # as in the whole
+    again, _ = cut(part, Selection(35), words)
+    assert {record.id: record.name for record in reversed(records_of(again)) if hasattr(record, "id")} == first
+
+
+@pytest.mark.recorder
+def test_a_part_of_a_recording_has_the_names_of_its_tasks(tmp_path: Path) -> None:
+    async def work(number: int) -> None:
+        for _ in range(3):
+            with fxtio.span("request", number=number):
+                await asyncio.sleep(0.001)
+
+    async def main_task() -> None:
+        await asyncio.gather(*(asyncio.create_task(work(number), name=f"work {number}") for number in range(3)))
+
+    with fxtio.tracing(tmp_path / "app.fxt"):
+        asyncio.run(main_task())
+    assert main(["slice", str(tmp_path / "app.fxt"), "--from", "50%", "-o", str(tmp_path / "part.fxt")]) == 0
+    tracks = fxtio.open_timeline(tmp_path / "part.fxt").tables("tracks", "slices")["tracks"]
+    names = {row["name"] for row in tracks.rows() if row["kind"] == "async"}
+    assert names == {f"work {number}" for number in range(3)}

@@ -166,8 +166,8 @@ def test_a_transfer_as_text_is_recognized() -> None:
     records = list(trace)
     assert records[-1] == Opaque(body.replace(b"\n", b"\r\n"))
     assert [record.value for record in records if isinstance(record, r.Line)][3] == "cycles\r"
-    assert trace.table("header")["value"].to_list() == [trace.header.value_of(line) for line in trace.header.lines]
-    assert trace.table("header")["value"].to_list()[3] == "cycles"
+    assert trace.table("header")["value"].tolist() == [trace.header.value_of(line) for line in trace.header.lines]
+    assert trace.table("header")["value"].tolist()[3] == "cycles"
     assert trace.table("samples").num_rows == 0
 
 

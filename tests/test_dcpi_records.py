@@ -66,7 +66,7 @@ def test_the_oracle_accepts_written_profiles(data: bytes) -> None:
     samples = [(at + 4 * i, count) for at, counts in expected["chunks"] for i, count in enumerate(counts) if count]
     table = trace.table("samples")
     assert list(zip(table["text_offset"].tolist(), table["count"].tolist(), strict=True)) == samples
-    assert table["address"].to_list() == [0x1000 + at for at, _ in samples]
+    assert table["address"].tolist() == [0x1000 + at for at, _ in samples]
     assert (trace.info.addresses, trace.info.samples) == (len(samples), sum(count for _, count in samples))
 
 

@@ -224,7 +224,7 @@ MESSAGE = r.Log(timestamp=1, thread=1, message="hello")
         (edited(r.Magic(), flip=1 << 24, more=1), "Magic: a constant field has another value"),
         (edited(MESSAGE, word=2, flip=1 << 63), "the padding is not zero"),
         (edited(MESSAGE, word=2, flip=0xFF), "the text is not UTF-8"),
-        (edited(MESSAGE, flip=1 << 22), "Log.message: 69 bytes do not fit in the record"),
+        (edited(MESSAGE, flip=1 << 22), "Log.message: no room in the record for 69 bytes"),
         (encode(EVENT)[:8], "DurationComplete.timestamp: the record ends before it"),
         (edited(EVENT, word=3, value=0), "DurationComplete.args: argument 0 has size 0, 4 words are left"),
     ],
@@ -434,7 +434,7 @@ def test_bytes_that_are_no_record_are_shown(gap: bytes, name: str, rules: list[s
 def test_a_trace_that_begins_with_no_record() -> None:
     (record,) = explain(fxtio.open(encode(MESSAGE)[:-8], format="fxt"))
     assert (record.number, record.offset, record.size) == (None, 0, 16)
-    assert "Log.message: 5 bytes do not fit in the record" in record.faults
+    assert "Log.message: no room in the record for 5 bytes" in record.faults
 
 
 def test_where_to_begin() -> None:

@@ -149,7 +149,7 @@ def test_py_spy() -> None:
         (stack, "samples"): 8,
         ((*stack, "inner.<locals>.<genexpr>"), "samples"): 17,
     }
-    assert set(timeline.table("frames")["file"].to_list()) == {"work.py"}
+    assert set(timeline.table("frames")["file"].tolist()) == {"work.py"}
     assert lines_of(timeline) == (CORPUS / "py-spy" / "work.collapsed").read_text("utf-8").splitlines()
 
 
@@ -161,7 +161,7 @@ def test_threads_of_py_spy() -> None:
         (("process 7:python", "<module>", "work"), "samples"): 12,
         (("<module>",), "samples"): 1,
     }
-    assert timeline.table("frames")["file"].to_list() == [None, "a.py", "a b.py"]
+    assert timeline.table("frames")["file"].tolist() == [None, "a.py", "a b.py"]
     assert timeline.table("frames")["line"].tolist() == [-1, 3, 9]
 
 

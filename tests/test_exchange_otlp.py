@@ -163,7 +163,7 @@ def test_spans_that_nest_come_back(spans: list[tuple[int, int, int, str]], size:
         return Counter((row["start"], row["duration"], row["name"]) for row in of.table("slices").rows())
 
     assert found(again) == found(timeline)
-    if "overlapping" not in timeline.table("slices")["state"].to_list():
+    if "overlapping" not in timeline.table("slices")["state"].tolist():
         before, after = exchange.spans(timeline), exchange.spans(again)
         long = [row[1:] for row in before if row[2]], [row[1:] for row in after if row[2]]
         assert Counter(long[0]) == Counter(long[1])
@@ -244,8 +244,8 @@ def test_spans_without_threads_nest_in_their_parents_only() -> None:
     names = {row["id"]: row["name"] for row in tables["slices"].rows()}
     found = {row["name"]: (names.get(row["parent"]), row["track"]) for row in tables["slices"].rows()}
     assert found == {"root": (None, 0), "a": ("root", 0), "a1": ("a", 0), "b": (None, 1)}
-    assert tables["processes"]["name"].to_list() == ["shop"]
-    assert tables["tracks"]["name"].to_list() == ["root", "b"]
+    assert tables["processes"]["name"].tolist() == ["shop"]
+    assert tables["tracks"]["name"].tolist() == ["root", "b"]
 
 
 def test_attributes_of_all_types() -> None:
@@ -276,7 +276,7 @@ def test_attributes_of_all_types() -> None:
 def test_a_status_and_indented_json() -> None:
     document = json.loads(request(span("a", 1, 2, status={"code": 2}), span("b", 3, 4, status={"code": 1})))
     timeline = imported(json.dumps(document, indent=1).encode())
-    assert timeline.table("slices")["state"].to_list() == ["thrown", "closed"]
+    assert timeline.table("slices")["state"].tolist() == ["thrown", "closed"]
 
 
 # -------------------------------------------------------------------------------------------------------- hostile files

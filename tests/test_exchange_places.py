@@ -120,7 +120,7 @@ def test_what_is_read_back_says_it(trace: Path, capsys: pytest.CaptureFixture[st
     for target in ("x.otlp.jsonl", "x.json", "x.speedscope.json"):
         path, _ = written(trace, target)
         with fxtio.open_timeline(path) as timeline:
-            rows = {row["name"]: row["place"] for row in top(timeline).table.rows()}
+            rows = {row["name"]: row["place"] for row in top(timeline, waiting=True).table.rows()}
         assert rows == {"app.fetch": f"{app}:5", "app.work": f"{app}:1", "await app.fetch": f"{app}:5", "half": None}
         assert main(["find", str(path), "app.fetch"]) == 0
         (line,) = [each for each in capsys.readouterr().out.splitlines() if "app.py:5" in each]

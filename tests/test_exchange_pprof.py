@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 import fxtio
 import judges
 from fxtio.cli import main
-from fxtio.codec.protobuf import bytes_field, number_field, packed_field, varint
+from fxtio.codec.protobuf import bytes_field, fields, number_field, packed_field, varint
 from fxtio.errors import FxtioError
-from fxtio.exchange import pprof, whole
+from fxtio.exchange import pprof, texts, whole
+from fxtio.exchange.convert import UntimedError, convert, exporters
+from fxtio.timeline.answers import lanes, top, tree
 from judges import go_pprof, speedscope
 from support import exchange
 from support.checkout import CORPUS
@@ -120,7 +123,7 @@ def test_operations_without_a_thread(tmp_path: Path) -> None:
         track.async_end("job", 200, 5)
     again = imported(exported(fxtio.open_timeline(tmp_path / "in.fxt"), "pprof")[0])
     assert exchange.weights(again) == {(("job",), "calls"): 1, (("job",), "ns"): 100}
-    assert again.table("threads")["name"].to_list() == ["job"]
+    assert again.table("threads")["name"].tolist() == ["job"]
     assert not again.losses
 
 
@@ -175,7 +178,7 @@ def test_go_pprof_reads_the_corpus(tmp_path: Path) -> None:
     innermost: Counter[str] = Counter()
     for stack, (count, _) in profile.values.items():
         innermost[stack[-1]] += count
-    assert innermost == Counter(slices["name"].to_list())
+    assert innermost == Counter(slices["name"].tolist())
 
 
 @pytest.mark.full
@@ -226,6 +229,92 @@ def test_inlined_functions_addresses_and_modules() -> None:
         ("inner", "/bin/x", "a.go", 7, 0x40),
     }
     assert not timeline.losses
+
+
+def fields_of(data: bytes) -> list[bytes]:
+    """Return the fields of a profile, as they are in the file."""
+    return [data[begin:end] for begin, end in pairwise([0, *(end for *_, end in fields(data))])]
+
+
+GO = number_field(9, 1_700_000_000_000_000_000) + number_field(10, 10**10)
+"""The first fields of a profile of Go's runtime: the time and the duration."""
+
+PERIOD = bytes_field(11, number_field(1, 5) + number_field(2, 6)) + number_field(12, 10**7)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_the_order_of_go_is_recognized(compress: Any) -> None:
+    data = profile(CPU, sample([1], [3, 30]))
+    types = b"".join(fields_of(data)[:2])
+    timeline = imported(compress(GO + types + PERIOD + data[len(types) :]))
+    assert timeline.format == "pprof"
+    assert exchange.weights(timeline)[("outer", "inner"), "ns"] == 30
+    assert timeline.wall_clock == 1_700_000_000_000_000_000
+
+
+@given(st.permutations(fields_of(GO + PERIOD + profile(CPU, sample([1], [3, 30])))))
+def test_any_order_is_recognized(parts: list[bytes]) -> None:
+    strings = [part for part in parts if part[0] >> 3 == 6]
+    if strings[0] != b"\x32\x00":  # the first string is empty
+        at = parts.index(strings[0])
+        parts = [part for part in parts if part != b"\x32\x00"]
+        parts.insert(at, b"\x32\x00")
+    assert imported(b"".join(parts)).format == "pprof"
+
+
+def test_the_ending_tells_what_a_file_is(tmp_path: Path) -> None:
+    unknown = bytes_field(99, b"of a later version")
+    data = unknown + profile(CPU, sample([1], [3, 30]))
+    with pytest.raises(fxtio.FormatError):
+        imported(data)
+    for name, content in (("x.pprof", data), ("x.pb.gz", gzip.compress(data))):
+        (tmp_path / name).write_bytes(content)
+        assert exchange.weights(fxtio.open_timeline(tmp_path / name))[("outer", "inner"), "ns"] == 30
+
+
+@pytest.mark.parametrize(("default", "unit"), [(0, "ns"), (5, "samples"), (7, "ns")])
+def test_the_unit_that_is_shown(default: int, unit: str) -> None:
+    """It is the default type, or the last one, although more samples have another."""
+    data = profile(CPU, sample([1], [3, 30]), sample([2], [3, 0]), more=number_field(14, default) * bool(default))
+    assert top(imported(data)).unit == unit
+    assert tree(imported(data)).unit == unit
+    assert lanes(imported(data), 0, 10, 2).unit == unit
+
+
+def test_allocations_that_are_the_default_type_are_shown() -> None:
+    types = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_space", "bytes")]
+    data = profile(types, sample([1], [1, 100, 200]), more=number_field(14, 7))
+    answer = top(imported(data))
+    assert (answer.unit, answer.table["self"].tolist()) == ("alloc_space/bytes", [100, 0])
+
+
+def test_inlined_functions_are_limited() -> None:
+    lines = b"".join(bytes_field(4, number_field(1, 1) + number_field(2, each)) for each in range(1, 100))
+    timeline = imported(profile(CPU, sample([9], [1, 2]), more=bytes_field(4, number_field(1, 9) + lines)))
+    (stack, _), _ = exchange.weights(timeline)
+    assert len(stack) == pprof.MAX_INLINED
+    assert timeline.losses == {"locations of more than 64 functions, which are cut": 1}
+
+
+@pytest.mark.parametrize("to", ["pprof", "collapsed", "speedscope"])
+def test_deep_stacks_are_cut(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "MAX_DEPTH", 3)
+    content = Content(samples=[(0, 0, tuple("abcde"), 2, "samples"), (0, 0, tuple("abc"), 3, "samples")])
+    data, losses = exported(content.timeline(), to)
+    assert exchange.weights(imported(data, to)) == {(tuple("abc"), "samples"): 5}
+    assert losses["stacks of more than 3 frames, of which the innermost are left out"] == 2
+
+
+def is_stacked(name: str) -> bool:
+    return name in ("pprof", "collapsed", "speedscope", "parquet", "arrow", "csv")
+
+
+@pytest.mark.parametrize("to", [name for name in exporters() if not is_stacked(name)])
+def test_a_profile_without_times_becomes_no_trace_of_events(to: str, tmp_path: Path) -> None:
+    """Nothing would be left of it, or all of it would happen at once."""
+    with pytest.raises(UntimedError, match=r"has no times.*converted to .*speedscope"):
+        convert(imported(profile(CPU, sample([1], [3, 30]))), tmp_path / "out", to=to)
+    assert not (tmp_path / "out").exists()
 
 
 def test_numbers_that_are_not_packed() -> None:

@@ -94,6 +94,17 @@ def test_samples_come_back(samples: list[tuple[int, int, tuple[str, ...], int, s
     assert not again.losses
 
 
+def test_titles_come_back() -> None:
+    """Those of a file that fxtio wrote, where a thread has several profiles, and those of one without numbers."""
+    foreign = (CORPUS / "py-spy" / "work.speedscope.json").read_bytes()
+    for data in (exported(MIXED.timeline(), "speedscope")[0], foreign):
+        given = json.loads(data)
+        again = parsed(imported(data))
+        assert Counter(each["name"] for each in again["profiles"]) == Counter(
+            each["name"] for each in given["profiles"]
+        )
+
+
 def test_an_empty_timeline() -> None:
     assert parsed(Content().timeline())["profiles"] == []
     assert imported(exported(Content().timeline(), "speedscope")[0]).table("samples").num_rows == 0
@@ -163,7 +174,7 @@ def test_speedscope_reads_the_corpus(name: str, tmp_path: Path) -> None:
     path = tmp_path / "x.speedscope.json"
     path.write_bytes(exported(timeline, "speedscope")[0])
     calls = Counter(name for each in speedscope.load(path) for kind, name, _ in each.calls if kind == "O")
-    names = Counter(timeline.table("slices")["name"].to_list())
+    names = Counter(timeline.table("slices")["name"].tolist())
     assert set(calls) <= set(names) and calls.total() <= names.total()  # calls of no duration are left out there
 
 
@@ -179,8 +190,8 @@ def test_py_spy() -> None:
         ((*stack, "inner.<locals>.<genexpr>"), "ns"): 460_000_000,
     }
     assert timeline.table("samples")["time"].tolist() == [20_000_000 * number for number in range(32)]
-    assert timeline.table("threads")["name"].to_list() == ['Thread 27426 ""']
-    assert timeline.table("processes")["name"].to_list() == ["py-spy profile"]
+    assert timeline.table("threads")["name"].tolist() == ['Thread 27426 ""']
+    assert timeline.table("processes")["name"].tolist() == ["py-spy profile"]
     assert timeline.table("frames")["line"].tolist() == [5, 11, 14, 5]
     assert not timeline.losses
 

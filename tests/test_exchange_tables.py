@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fxtio
@@ -50,10 +49,7 @@ def plain(table: Any) -> dict[str, list[Any]]:
 
 def expected(timeline: Timeline, name: str) -> dict[str, list[Any]]:
     table = timeline.table(name)
-    return {
-        column: values.tolist() if isinstance(values, np.ndarray) else values.to_list()
-        for column, values in table.items()
-    }
+    return {column: values.tolist() for column, values in table.items()}
 
 
 def check(timeline: Timeline, directory: Path, format: str) -> None:

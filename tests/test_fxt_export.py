@@ -150,7 +150,7 @@ def test_what_fxt_cannot_express(tmp_path: Path) -> None:
     with FxtTrace(tmp_path / "out.fxt") as trace:
         table = trace.table("events")
         assert not trace.findings
-    assert sorted(len(name) for name in table["name"].to_list()) == [6, 32_000]
+    assert sorted(len(name) for name in table["name"].tolist()) == [6, 32_000]
     assert max(table["process"].tolist()) == 2**64 - 5
 
 
@@ -195,7 +195,7 @@ def test_the_scheduler_in_perfetto(tmp_path: Path) -> None:
             seen.append((rows, wakes))
     assert seen[0] == seen[1]
     with FxtTrace(tmp_path / "out.fxt") as trace:
-        assert trace.table("logs")["message"].to_list() == ["a message"]
+        assert trace.table("logs")["message"].tolist() == ["a message"]
 
 
 @pytest.mark.full
@@ -215,7 +215,7 @@ def test_other_formats_in_perfetto(format: str, shape: str, tmp_path: Path) -> N
             any(word in loss for word in ("allocations", "weights", "end behind", "not begun")) for loss in losses
         )
         tables = timeline.tables("slices", "instants", "tracks", "threads", "counters", "collections", "samples")
-        names = set(tables["threads"]["name"].to_list())
+        names = set(tables["threads"]["name"].tolist())
     view = perfetto_view(tmp_path / "out.fxt")
     slices, tracks, threads = tables["slices"], tables["tracks"], tables["threads"]
     expected = Counter(

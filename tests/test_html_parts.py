@@ -120,7 +120,7 @@ def test_a_flame_graph_of_many_tracks(monkeypatch: pytest.MonkeyPatch) -> None:
     longest, _ = collected(content.timeline(), LongestSlices, "slices")
     flame = longest.flame("Slices", 0, PLENTY)
     assert shown_slices(flame.flame.speedscope) == {("b", 9): 1, ("c", 7): 1, ("d", 1): 1}
-    assert flame.notes == ["The tracks on which the least runs are left out: 1 with 1 slices."]
+    assert flame.notes == ["The tracks on which the least runs are left out: 1 with 1 slice."]
     titles = [row["name"] for row in imported(flame.flame.speedscope).table("threads").rows()]
     assert titles == ["y (11)", "z (12)"]
 

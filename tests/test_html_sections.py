@@ -209,12 +209,16 @@ def test_what_changed() -> None:
         return Content(spans=[*calls, *more]).timeline()
 
     page = compared_page(
-        side(1_000_000, (1, 5, 9_000_000, "only before")), side(1_500_000, (1, 5, 9_000_000, "only after")), EVERYTHING
+        side(1_000_000, (1, 5, 9_000_000, "only before")), side(3_500_000, (1, 5, 9_000_000, "only after")), EVERYTHING
     )
     check_sizes(page)
     grids = {grid.title: [row[:2] for row in grid.rows] for grid in section_named(page, "What changed").parts}
     assert grids["What takes more time"] == [["work", "slower"], ["only after", "new"]]
     assert grids["What takes less time"] == [["only before", "gone"]]
+    assert any("1 run against 1 cannot tell" in note for note in section_named(page, "What changed").notes)
+    page = compared_page(side(1_000_000), side(1_500_000), EVERYTHING)
+    grids = {grid.title: [row[:2] for row in grid.rows] for grid in section_named(page, "What changed").parts}
+    assert grids == {"What may be by chance": [["work", "unclear"]]}
     assert len(parts_of(page, Facts)) == 2 and len(parts_of(page, Flame)) >= 2
     sides = [section.title for section in page.sections if "Flame graph" in section.title]
     assert sides == ["Flame graph before: test", "Flame graph after: test"]

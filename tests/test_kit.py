@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ import referencing
 import fxtio
 from fxtio.formats import formats
 from support.checkout import CHECKOUT, run_python
+from support.in_process import run_fxtio
 
 KIT = CHECKOUT / "conformance"
 
@@ -33,6 +35,7 @@ def assembler() -> ModuleType:
 ASSEMBLE = assembler()
 SUFFIXES = {name: row["suffix"] for name, row in ASSEMBLE.Kit(KIT).settings["formats"].items()}
 DESCRIPTIONS = sorted((KIT / "cases").glob("*/*/*.json"))
+INVALID_CASES = [each for each in DESCRIPTIONS if each.parent.name == "invalid"]
 SCENARIOS = sorted((KIT / "scenarios").glob("*/*.json"))
 
 
@@ -370,3 +373,34 @@ def test_the_rules_find_what_the_case_says(path: Path) -> None:
         formats()[case["format"]].rules.check(trace)
         found = {finding.rule for finding in trace.findings}
     assert broken <= found <= {*broken, *case.get("remarks", [])}
+
+
+READING = {
+    **{command: list[str]() for command in ("info", "dump", "stats", "top", "tree", "find", "timeline")},
+    "query": ["select 1 from slice"],
+    "report": ["-o", "{out}.html"],
+    "convert": ["{out}.json"],
+    "diff": ["{trace}"],
+    "validate": ["--fail-on", "robustness"],
+}
+"""The commands that read traces, with what they need besides one.
+
+Left out are those that write a part of a trace, and `check`, `explain` and `open`, whose statuses mean something else.
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", INVALID_CASES, ids=lambda path: f"{path.parts[-3]}/{path.stem}")
+def test_all_commands_say_that_a_case_is_invalid(path: Path, tmp_path: Path) -> None:
+    """The status is 1 if findings are printed, and never else; dump has those of all commands, validate more."""
+    trace = path.with_name(path.stem + SUFFIXES[description(path)["format"]])
+    codes = {}
+    for command, more in READING.items():
+        done = run_fxtio(command, str(trace), *(each.format(out=tmp_path / command, trace=trace) for each in more))
+        if command != "validate":  # whose findings are its output
+            has_findings = re.search(r"^fxtio: .*\d findings?$", done.stderr, re.MULTILINE) is not None
+            assert (done.returncode == 1) == has_findings, (command, done.stderr)
+        codes[command] = done.returncode
+    assert codes.pop("validate") == 1
+    assert 2 not in codes.values() or {*codes.values()} == {2}
+    assert codes["dump"] == max(codes.values())

@@ -299,7 +299,7 @@ def test_what_is_no_recording(name: str, tmp_path: Path, capsys: pytest.CaptureF
     advice = (
         f"is not a recording of fxtio, or it is finished; `fxtio top {shlex.quote(str(path))}` shows a finished one"
     )
-    reason = ": Is a directory" if name == "folder" else f" {advice}"
+    reason = ": is not a regular file" if name == "folder" else f" {advice}"
     assert capsys.readouterr().err == f"fxtio: {path}{reason}\n"
 
 
@@ -371,19 +371,24 @@ def test_the_shares_of_a_thread_that_sleeps(tmp_path: Path) -> None:
     live.communicate(timeout=60)
     shares = [[float(share) for share in re.findall(r"([\d.]+)%", line)] for line in lines[1:]]
     assert all(shares), lines
-    assert max(map(sum, shares)) < 150, lines
+    assert max(map(sum, shares)) < 100.3, lines  # three shares, each of them rounded
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=40),
     st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    st.lists(st.integers(0, 30), min_size=1, max_size=40),
 )
-def test_busy_times_add_up(actions: list[tuple[int, int, int]], waits: list[int]) -> None:
-    """At any moment, the self times of the slices of a thread are the time for which any of them was open."""
+def test_busy_times_add_up(actions: list[tuple[int, int, int]], waits: list[int], ahead: list[int]) -> None:
+    """At any moment, the self times of the slices of a thread are the time for which any of them was open.
+
+    They are no more than all, also where the time of a display was ahead of the events that are read after it.
+    """
     registry = Registry()
     nesting, slices = Nesting(registry), Slices(registry, by="name", unit=None, selection=Selection(), subset=None)
     track, time, open_names, expected = registry.thread_track(1, 2), 0, list[int](), Counter[str]()
-    for (action, name, passed), wait in zip(actions, itertools.cycle(waits)):
+    shown_until, shown = 0, Counter[str]()
+    for (action, name, passed), wait, early in zip(actions, itertools.cycle(waits), itertools.cycle(ahead)):
         time += passed
         if open_names:
             expected[str(open_names[-1])] += passed
@@ -398,6 +403,11 @@ def test_busy_times_add_up(actions: list[tuple[int, int, int]], waits: list[int]
         until, table = slices.so_far(registry, time + wait)
         so_far = expected + Counter({str(open_names[-1]): wait} if open_names else {})
         assert (until, dict(zip(table["name"], table["busy"].tolist(), strict=True))) == (time + wait, so_far)
+        until, table = slices.so_far(registry, max(time + early, shown_until))
+        busy = Counter(dict(zip(table["name"], table["busy"].tolist(), strict=True)))
+        changes = [busy[name] - shown[name] for name in busy | shown]
+        assert sum(change for change in changes if change > 0) <= until - min(shown_until, time)
+        shown_until, shown = until, busy
 
 
 def terminal(columns: int, lines: int) -> tuple[int, int]:

@@ -190,5 +190,5 @@ def test_counters_of_all_widths_are_read_as_they_were_written(kind: int, least: 
             with pytest.raises(EncodeError):
                 writer.counters({1: wrong}, time=9)
     series = MonoTrace(out.getvalue(), strict=True).table("counter_series")
-    assert series["integer"].to_list() == [value if value < 2**63 else None for value in values]
-    assert series["number"].to_list() == [float(value) for value in values]
+    assert series["integer"].tolist() == [value if value < 2**63 else None for value in values]
+    assert series["number"].tolist() == [float(value) for value in values]

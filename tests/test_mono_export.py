@@ -30,7 +30,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 def stacks_of(tables: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return the names of the frames of each stack, the outermost first."""
-    names, stacks = tables["frames"]["name"].to_list(), list[tuple[str, ...]]()
+    names, stacks = tables["frames"]["name"].tolist(), list[tuple[str, ...]]()
     for parent, frame in zip(tables["stacks"]["parent"].tolist(), tables["stacks"]["frame"].tolist(), strict=True):
         stacks.append((*(stacks[parent] if parent >= 0 else ()), names[frame]))
     return stacks

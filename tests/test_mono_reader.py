@@ -53,10 +53,10 @@ def test_tables_and_events_agree(path: Path) -> None:
     allocations = [event for event in events if isinstance(event, r.Allocation)]
     frames = [frame for event in allocations for frame in event.backtrace or ()]
     assert tables["allocation_frames"]["method"].tolist() == frames
-    assert tables["allocations"]["backtrace"].to_list() == [
+    assert tables["allocations"]["backtrace"].tolist() == [
         None if event.backtrace is None else len(event.backtrace) for event in allocations
     ]
-    assert tables["classes"]["name"].to_list() == [event.name for event in events if isinstance(event, r.ClassLoad)]
+    assert tables["classes"]["name"].tolist() == [event.name for event in events if isinstance(event, r.ClassLoad)]
     pieces = [batch["allocations"]["object"].tolist() for batch in trace.batches("allocations")]
     assert [address for addresses in pieces for address in addresses] == [event.object for event in allocations]
     assert not trace.findings
@@ -120,7 +120,7 @@ def test_names_may_come_behind_their_use_and_change() -> None:
     call = [r.Call(time=time, action=MethodAction.ENTER, method=64) for time in (5, 15, 25)]
     named = [r.JitMethod(time=time, method=64, code=0, size=0, name=name) for time, name in ((10, "A"), (20, "B"))]
     trace = MonoTrace(written(17, [*call, *named]))
-    assert trace.table("calls")["method_name"].to_list() == ["A", "A", "B"]
+    assert trace.table("calls")["method_name"].tolist() == ["A", "A", "B"]
     assert trace.names.method_name(64) == "B"
     assert trace.names.method_name(64, 12) == "A"
     assert trace.names.method_name(65) is None
@@ -129,7 +129,7 @@ def test_names_may_come_behind_their_use_and_change() -> None:
 def test_objects_before_their_vtable_have_a_class() -> None:
     trace = MonoTrace(MONO / "alloc-zip.mlpd")
     table = trace.table("allocations")
-    names = table["class_name"].to_list()
+    names = table["class_name"].tolist()
     assert None not in names
     assert trace.names.vtable_name(table["vtable"][0], int(table["time"][0])) == names[0]
     assert trace.names.class_name(1) is None
@@ -138,7 +138,7 @@ def test_objects_before_their_vtable_have_a_class() -> None:
 
 def test_names_of_a_stream_that_can_be_read_once() -> None:
     trace = MonoTrace(io.BytesIO((MONO / "minimal-v17.mlpd").read_bytes()))
-    assert trace.table("slices")["name"].to_list() == ["My:Main ()"]
+    assert trace.table("slices")["name"].tolist() == ["My:Main ()"]
 
 
 def test_slices() -> None:
@@ -189,7 +189,7 @@ def test_tables_derived_from_a_heap_shot() -> None:
     assert int(shots["references"].sum()) == trace.table("heap_references").num_rows
     assert shots["end"].present.all()
     assert (shots["end"].values > shots["start"]).all()
-    assert "Tree" in classes["class_name"].to_list()
+    assert "Tree" in classes["class_name"].tolist()
 
 
 def test_counters_add_up() -> None:
@@ -216,15 +216,15 @@ def test_counters_add_up() -> None:
         ),
     ]
     table = MonoTrace(written(17, events)).table("counter_series")
-    assert table["integer"].to_list() == [5, 2**32 - 1, -2, 0, None, None, 4, 4]
-    assert table["number"].to_list() == [5.0, 2.0**32 - 1, -2.0, 0.0, 2.5, None, 4.0, 4.0]
-    assert table["text"].to_list()[5] == "text"
-    assert table["name"].to_list() == [f"n{index}" for index, _, _ in values]
+    assert table["integer"].tolist() == [5, 2**32 - 1, -2, 0, None, None, 4, 4]
+    assert table["number"].tolist() == [5.0, 2.0**32 - 1, -2.0, 0.0, 2.5, None, 4.0, 4.0]
+    assert table["text"].tolist()[5] == "text"
+    assert table["name"].tolist() == [f"n{index}" for index, _, _ in values]
 
 
 def test_stacks_and_sites() -> None:
     trace = MonoTrace(MONO / "sample.mlpd.gz")
-    stacks = Counter(trace.table("sample_stacks")["stack"].to_list())
+    stacks = Counter(trace.table("sample_stacks")["stack"].tolist())
     assert any(stack.endswith("P:HotA (int)") for stack in stacks if stack)
     sites = MonoTrace(MONO / "alloc-zip.mlpd").tables("allocation_sites", "allocations")
     assert int(sites["allocation_sites"]["bytes"].sum()) == int(sites["allocations"]["size"].sum())
@@ -263,8 +263,8 @@ def test_a_recording_of_mono_5_10_0() -> None:
     assert [finding.rule for finding in trace.findings] == ["mono.header.hybrid-version"]
     assert list(trace) == list(MonoTrace(data, data_version=HYBRID, strict=True))
     assert [type(event).__name__ for event in trace] == ["ClassLoad", "CounterDescriptions", "Allocation", "HeapRoots"]
-    assert trace.table("roots")["extra_info"].to_list() == [300, 300]
-    assert trace.table("allocations")["class_name"].to_list() == ["Node"]
+    assert trace.table("roots")["extra_info"].tolist() == [300, 300]
+    assert trace.table("allocations")["class_name"].tolist() == ["Node"]
     assert list(MonoTrace(data, data_version=15)) != list(trace)
     assert copied(trace) == copied_whole(trace) == data
     out = io.BytesIO()
@@ -350,8 +350,8 @@ def test_counters_of_several_recordings_are_apart() -> None:
         return out.getvalue()
 
     series = MonoTrace(recording("a") + recording("b")).table("counter_series")
-    assert series["integer"].to_list() == [5, 7, 5, 7]
-    assert series["name"].to_list() == ["a", "a", "b", "b"]
+    assert series["integer"].tolist() == [5, 7, 5, 7]
+    assert series["name"].tolist() == ["a", "a", "b", "b"]
 
 
 def test_sums_do_not_wrap() -> None:
@@ -401,7 +401,7 @@ def test_an_object_belongs_to_one_heap_shot() -> None:
     trace = MonoTrace(written(17, events))
     shots, classes = trace.table("heap_shots"), trace.table("heap_classes")
     assert shots["objects"].tolist() == [0] * (count - 1) + [count, 1]
-    assert shots["end"].to_list() == [None] * (count - 1) + [200, None]
+    assert shots["end"].tolist() == [None] * (count - 1) + [200, None]
     assert shots["bytes"].tolist() == [0] * (count - 1) + [16 * count, 16]
     assert Counter(classes["heap_shot"].tolist()) == {count - 1: 1, count: 1}
     assert int(classes["count"].sum()) == count + 1
@@ -412,7 +412,7 @@ def test_objects_of_a_class_pointer_in_version_15_have_a_class() -> None:
         r.ClassLoad(time=0, pointer=64, image=0, name="Node"),
         r.Allocation(time=1, vtable=64, object=8, size=8),
     ]
-    assert MonoTrace(written(15, events)).table("allocations")["class_name"].to_list() == ["Node"]
+    assert MonoTrace(written(15, events)).table("allocations")["class_name"].tolist() == ["Node"]
 
 
 @pytest.mark.parametrize("kernel", ["c", "python"] if _native.IMPLEMENTATION == "c" else ["python"])

@@ -104,13 +104,13 @@ def test_named_calls(version: int, pointer_size: int) -> None:
     assert trace.info.header is not None
     assert trace.info.header.data_version == version
     slices = trace.table("slices")
-    assert slices["name"].to_list() == ["P:Outer ()", "P:Inner ()"]
-    assert slices["state"].to_list() == ["returned", "thrown"]
-    assert trace.table("allocations")["class_name"].to_list() == ["Node", "Node"]
+    assert slices["name"].tolist() == ["P:Outer ()", "P:Inner ()"]
+    assert slices["state"].tolist() == ["returned", "thrown"]
+    assert trace.table("allocations")["class_name"].tolist() == ["Node", "Node"]
     assert trace.table("gc_pauses")["duration"].tolist() == [3]
     assert trace.table("contentions")["duration"].tolist() == [10]
     series = trace.table("counter_series")
-    assert series["number"].to_list() == [5, 5, 2.5, 3, 3, 1.5, 8, 8, 4]
+    assert series["number"].tolist() == [5, 5, 2.5, 3, 3, 1.5, 8, 8, 4]
     heap_objects = trace.table("heap_objects")
     assert (heap_objects["size"].tolist(), heap_objects["references"].tolist()) == ([24, 0, 0, 24], [128, 128, 44, 0])
     assert trace.info.threads[7] == "Main"
@@ -200,7 +200,7 @@ def test_a_counter_keeps_its_last_value_when_a_reading_is_refused() -> None:
         with pytest.raises(EncodeError):
             writer.counters({counter: 7, 9: 1}, time=2)
         writer.counters({counter: 6}, time=3)
-    assert MonoTrace(out.getvalue()).table("counter_series")["integer"].to_list() == [5, 6]
+    assert MonoTrace(out.getvalue()).table("counter_series")["integer"].tolist() == [5, 6]
 
 
 KERNELS = ["c", "python"] if _native.IMPLEMENTATION == "c" else ["python"]
@@ -381,7 +381,7 @@ def test_a_table_of_many_rows_of_texts_fills_several_buffers() -> None:
     with MonoWriter(out) as writer:
         writer.write_table("aot_ids", {"time": range(2000), "id": ids})
     trace = MonoTrace(out.getvalue(), strict=True)
-    assert trace.table("aot_ids")["id"].to_list() == ids
+    assert trace.table("aot_ids")["id"].tolist() == ids
     assert trace.info.buffers == 4
 
 
@@ -557,7 +557,7 @@ def test_the_program_looks_like_one() -> None:
     trace = synthetic("program", events=60_000, threads=4, seed=7)
     assert [*trace.info.threads.values()].count("") == 0
     slices = trace.table("slices")
-    names = slices["name"].to_list()
+    names = slices["name"].tolist()
     assert {"Shop.Data.Database:Query (string)", "System.Net.Sockets.Socket:Receive (byte[],int,int)"} <= {*names}
     durations = slices["duration"][slices["depth"] == 0]
     assert np.percentile(durations, 99) > 3 * np.median(durations) > 0
@@ -574,7 +574,7 @@ def test_the_program_looks_like_one() -> None:
         "allocation_sites",
     ):
         assert trace.table(table).num_rows > 0, table
-    assert None not in trace.table("allocations")["class_name"].to_list()
+    assert None not in trace.table("allocations")["class_name"].tolist()
     times: dict[int | None, int] = {}
     for entry in trace.entries():  # buffers of a thread are in the order of time
         if not isinstance(entry.record, r.JitMethod | r.ClassLoad | r.VtableLoad | r.Image | r.CounterDescriptions):
@@ -623,7 +623,7 @@ def test_flags_of_old_versions_are_written_back() -> None:
             writer.put(event, thread=1)
     trace = MonoTrace(out.getvalue(), strict=True)
     tables = trace.tables("classes", "throws", "throw_frames")
-    assert tables["throws"]["backtrace_flags"].to_list() == [7, None]
+    assert tables["throws"]["backtrace_flags"].tolist() == [7, None]
     with MonoWriter(target, header=header(12)) as writer:
         assert writer.write_tables(tables) == 3
         with pytest.raises(EncodeError, match="flags, but no backtrace"):

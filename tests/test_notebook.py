@@ -166,7 +166,7 @@ def test_the_trace_is_kept(
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path)
     shell.run("%%fxtio -o cell.fxt.zst\nimport os\nos.chdir('below')\nfib(3)")
-    assert "__main__.fib" in fxtio.open(tmp_path / "cell.fxt.zst").table("events")["name"].to_list()
+    assert "__main__.fib" in fxtio.open(tmp_path / "cell.fxt.zst").table("events")["name"].tolist()
     assert f"fxtio: {tmp_path}/cell.fxt.zst: " in capsys.readouterr().err
 
 

@@ -12,6 +12,7 @@ import re
 import shlex
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import zstandard
@@ -132,7 +133,7 @@ def test_every_answer_has_the_policy(viewer: Viewer) -> None:
     assert server.POLICY == (
         "default-src 'self'; script-src 'self' 'unsafe-eval' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data: blob:; font-src 'self'; connect-src 'self' blob: data:; worker-src 'self' blob:; "
-        "object-src 'none'; frame-ancestors 'none'"
+        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     _, _, headers = ask(viewer, root(viewer), "POST")
     assert headers["content-security-policy"] == server.POLICY
@@ -289,6 +290,29 @@ def test_an_answer_that_fails_in_the_middle_is_not_complete(tmp_path: Path) -> N
     assert not answer.endswith(b"0\r\n\r\n")
     assert len(said) == 2
     assert all(sentence.startswith("the zstd stream is cut or damaged") for sentence in said)
+
+
+@pytest.mark.parametrize("change", [-1000, 5, 1_000_000])
+def test_a_file_that_changes_while_it_is_shown(trace: Path, change: int) -> None:
+    """The answer has at most the length that it declares, so that what follows it is the next answer."""
+    data = trace.read_bytes()
+    found = content.of_file(str(trace))
+    assert found is not None
+    trace.write_bytes(data[:change] if change < 0 else data + bytes(change))
+    said: list[str] = []
+    with Viewer(found, {}, on_error=said.append) as viewer:
+        request = f"GET {root(viewer)}trace/shop.fxt HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+        answers = raw(viewer, request + request)
+    head, _, first = answers.partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(data)}".encode() in head
+    if change < 0:
+        assert first == data[:change]  # and the connection is closed
+        (sentence,) = said
+        assert sentence == (f"a file has become shorter while it was shown: 1,000 of {len(data):,} bytes are gone")
+    else:
+        assert first.startswith(data + b"HTTP/1.1 200 OK")
+        assert answers.endswith(b"\r\n\r\n" + data)
+        assert said == []
 
 
 # ---- the trace
@@ -529,7 +553,8 @@ def test_large_traces_are_announced(monkeypatch: Patch, trace: Path, capsys: Cap
     [
         ({"DISPLAY": ":0"}, True, None),
         ({"WAYLAND_DISPLAY": "wayland-0"}, True, None),
-        ({"BROWSER": "b", "SSH_CONNECTION": "1"}, True, None),
+        ({"BROWSER": "b"}, True, None),
+        ({"BROWSER": "b", "SSH_CONNECTION": "1"}, False, "ssh -L"),
         ({"DISPLAY": ":0", "SSH_CONNECTION": "1"}, False, "ssh -L"),
         ({}, False, "open this address in a browser"),
     ],
@@ -541,20 +566,47 @@ def test_the_browser(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    opened: list[str] = []
+    opened: list[tuple[str, int, str]] = []
     started = threading.Event()
+    monkeypatch.setenv("TMPDIR", str(trace.parent))
+    monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("sys.platform", "linux")
 
     def start(url: str) -> None:
-        opened.append(url)
+        page = Path(unquote(urlsplit(url).path))
+        modes = page.stat().st_mode, page.parent.stat().st_mode
+        opened.append((page.read_text("ascii"), *map(stat.S_IMODE, modes)))  # type: ignore[arg-type]
         started.set()
 
     monkeypatch.setattr("webbrowser.open", start)
     monkeypatch.setattr(Viewer, "wait", lambda viewer: started.wait(60) if starts else None)
     assert main(["open", str(trace)]) == common.FINE
     output = capsys.readouterr()
-    assert opened == ([output.out.strip()] if starts else [])
+    assert len(opened) == starts
+    for page, *modes in opened:
+        assert f'content="0; url={output.out.strip()}"' in page
+        assert modes == [0o600, 0o700]
+    assert list(trace.parent.iterdir()) == [trace]
     assert (says or "page is closed") in output.err
+
+
+def test_the_arguments_of_the_browser_have_no_token(monkeypatch: Patch, trace: Path, capsys: Capture) -> None:
+    """All users see the arguments of a program in the list of processes."""
+    browser, told = trace.parent / "browser", trace.parent / "told"
+    browser.write_text(f'#!/bin/sh\n(echo "$1"; cat "${{1#file://}}") > "{told}"\n')
+    browser.chmod(0o700)
+    os.mkfifo(told)
+    seen: list[str] = []
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    monkeypatch.setattr("webbrowser._tryorder", None)  # so that the variable is read again
+    monkeypatch.setattr(Viewer, "wait", lambda viewer: seen.append(told.read_text()))
+    assert main(["open", str(trace)]) == common.FINE
+    address = capsys.readouterr().out.strip()
+    argument, _, page = seen[0].partition("\n")
+    assert argument.startswith("file:///")
+    assert urlsplit(address).path.strip("/") not in argument
+    assert address in page
 
 
 @pytest.mark.full

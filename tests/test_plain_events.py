@@ -150,7 +150,7 @@ def test_a_slot_is_read_as_of_its_record() -> None:
     assert compare(strategies.encoded([r.Magic(), *FIRST, again, begin])) == [True]
     data = strategies.encoded([r.Magic(), *FIRST, begin, again])
     assert compare(data) == [False]
-    assert fxtio.open_timeline(data).table("slices")["name"].to_list() == ["text 2"]
+    assert fxtio.open_timeline(data).table("slices")["name"].tolist() == ["text 2"]
 
 
 def arguments_of_the_kernel() -> list[Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import fxtio
 import fxtio._native
-from support.checkout import CHECKOUT, run_python
+from support.checkout import CHECKOUT, hidden_package, run_python
 
 pytestmark = pytest.mark.native
 
@@ -68,3 +70,20 @@ def test_no_test_package_hides_an_installed_one() -> None:
     installed = importlib.metadata.packages_distributions()
     folders = [path.name for path in (CHECKOUT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"]
     assert [name for name in folders if name in installed] == []
+
+
+@pytest.mark.full
+def test_tests_of_the_checkout_are_refused(tmp_path: Path) -> None:
+    """`python -m pytest` puts the working directory before the installed package, which it then hides."""
+    (tmp_path / "fxtio").mkdir()
+    (tmp_path / "fxtio" / "__init__.py").touch()
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    command = ["-m", "pytest", "-n0", "-q", "--collect-only", "tests/test_word.py"]
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=CHECKOUT, env=variables | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"hides the installed {tmp_path / 'fxtio'}; use `pytest`" in done.stderr
+    assert hidden_package([str(CHECKOUT)]) is None
+    assert hidden_package([str(tmp_path), str(CHECKOUT)]) is None  # an editable install

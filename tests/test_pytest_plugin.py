@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from fxtio.fxt.records import Thread
 from fxtio.testing.asserts import assert_same_meaning, assert_valid
 from fxtio.testing.strategies import encoded
 from support.checkout import CORPUS, run_python
+from support.limits import PATIENCE
 from support.tracer_view import View
 
 RULE = "fxt.bits.padding"
@@ -225,3 +227,31 @@ def test_the_output_of_a_recorded_run_is_the_same(pytester: pytest.Pytester) -> 
         assert done.returncode == 1
         outputs.append(re.sub(r"in \d+\.\d+s", "", done.stdout))
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.recorder
+@pytest.mark.full
+def test_workers_have_the_names_that_pytest_shows(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import subprocess, sys
+
+        def test_one():
+            subprocess.run([sys.executable, "-c", "pass"], check=True)
+
+        def test_two():
+            pass
+        """
+    )
+    # An editable install has no fxtio.pth.
+    pytester.makepyfile(sitecustomize="import fxtio.tracer.startup as s; s.start_from_environment()")
+    arguments = ["run", "-q", "-o", "out.fxt", "--spans-only", "-m", "pytest", "-p", "no:cacheprovider", "-n2"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "fxtio", *arguments],
+        env=os.environ | {"PYTHONPATH": str(pytester.path)},
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    with fxtio.open("out.fxt") as trace:
+        names = sorted(trace.info.processes.values())
+    assert names == ["gw0", "gw1", "pytest", "python -c"]

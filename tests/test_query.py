@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,29 @@ def test_a_wrong_query_is_refused() -> None:
         for sql, message in (("selct", "syntax error"), ("from nothing", "nothing does not exist")):
             with pytest.raises(QueryError, match=message):
                 timeline.sql(sql)
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("from slic", 'Did you mean "slice"?'),
+        ("from Thread_Slices", 'Did you mean "thread_slice"?'),
+        ("from stack", 'Did you mean "stacks"?'),
+        ("from ancestor_slices(3)", 'Did you mean "ancestor_slice"?'),
+        ("select extract_args(1, 'x')", 'Did you mean "extract_arg"?'),
+        ("select cont(*) from slice", 'Did you mean "count"?'),
+        ("from events", "The tables are allocations, args, arguments, "),
+        ("from functions", "The tables are "),
+        ('from "no such"', "The tables are "),
+        ("select foo(3)", ""),
+    ],
+)
+def test_a_name_that_is_not_there(query: str, hint: str) -> None:
+    """What is proposed is similar, and one of the tables and functions that there are: DuckDB would say "pg_class"."""
+    with fxtio.open_timeline(DEMO) as timeline, pytest.raises(QueryError) as error:
+        timeline.sql(query)
+    assert f"does not exist!\n{hint}".rstrip() in str(error.value)
+    assert not re.search("pg_|sqlite|floor|generate", str(error.value))
 
 
 def test_nothing_is_fetched_from_the_network() -> None:

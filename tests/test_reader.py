@@ -188,8 +188,8 @@ def test_names_of_the_same_hash_stay_apart() -> None:
     records = [rec.Log(1, Thread(1, 1), name) for name in texts * 3]
     with patch.object(strings, "_MULTIPLIER", np.uint64(0)):
         trace = FxtTrace(encoded([rec.Magic(), *records, *[rec.String(1, name) for name in texts]]))
-        assert trace.table("logs")["message"].to_list() == texts * 3
-        assert trace.table("strings")["text"].to_list() == texts
+        assert trace.table("logs")["message"].tolist() == texts * 3
+        assert trace.table("strings")["text"].tolist() == texts
         assert len(set(trace.table("logs")["message"].values)) == 51
 
 

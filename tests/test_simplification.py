@@ -164,7 +164,7 @@ def test_every_format(trace: Path, to: str, tmp_path: Path) -> None:
         return
     with open_timeline(tmp_path / "out", format=to) as timeline:
         tables = timeline.tables("slices", "args")
-    assert Counter(tables["slices"]["name"].to_list()) == {"outer": 10}
+    assert Counter(tables["slices"]["name"].tolist()) == {"outer": 10}
 
 
 def test_the_time_of_stacks_stays(trace: Path, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_command(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     )
     with open_timeline(out) as timeline:
         tables = timeline.tables("slices", "args")
-    assert Counter(tables["slices"]["name"].to_list()) == {"outer": 10, "inner": 10}
+    assert Counter(tables["slices"]["name"].tolist()) == {"outer": 10, "inner": 10}
     assert tables["args"].num_rows == 20
     assert main([*arguments, "--drop-args", "--from", "220us", "--max-depth", "1"]) == 0
     with open_timeline(out) as timeline:

@@ -19,7 +19,9 @@ import zstandard
 
 import fxtio
 import judges
-from fxtio.cli import main
+from fxtio import formats
+from fxtio.cli import INTERRUPTED, main
+from fxtio.cli.common import Progress
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.fxt import synth
@@ -432,7 +434,6 @@ def test_command_whose_output_nobody_reads() -> None:
     ("arguments", "message"),
     [
         (["--format", "nothing"], "no format 'nothing'"),
-        (["--seed", "-1"], "the seed cannot be negative"),
         (["-o", "/nowhere/at/all.fxt"], "/nowhere/at/all.fxt: No such file or directory"),
     ],
 )
@@ -446,6 +447,7 @@ def test_command_refuses(arguments: list[str], message: str, tmp_path: Path, cap
     [
         ["spans"], ["-o", "x.fxt"], ["cubes", "-o", "x.fxt"], ["spans", "-o", "x.fxt", "--events", "1", "--size", "1"],
         ["spans", "-o", "x.fxt", "--size", "1XB"], ["spans", "-o", "x.fxt", "--threads", "0"],
+        ["spans", "-o", "x.fxt", "--seed", "-1"],
     ],
 )  # fmt: skip
 def test_command_wrong_usage(arguments: list[str], capsys: Capture) -> None:
@@ -453,6 +455,33 @@ def test_command_wrong_usage(arguments: list[str], capsys: Capture) -> None:
         main(["synth", *arguments])
     assert stop.value.code == 2
     assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.fxt", "x.fxt.zst", "x.mlpd", "x.data", "x.dcpi", "x.cpl"])
+def test_command_that_is_interrupted(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Nothing is left, neither of a trace nor of a broken one, which is made of several files in a directory."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    chosen = formats.by_suffix(name)
+    assert chosen is not None
+    monkeypatch.setattr(Progress, "__call__", interrupt)
+    assert main(["synth", next(iter(chosen.synth.SHAPES)), "-o", str(tmp_path / name)]) == INTERRUPTED
+    made: list[Path] = []
+
+    def begin_and_interrupt(path: Path) -> None:
+        made.append(path)
+        path.mkdir() if chosen.directory else path.write_bytes(b"x")
+        raise KeyboardInterrupt
+
+    rule_id = next(iter(chosen.breaks.BREAKS))
+    monkeypatch.setitem(chosen.breaks.BREAKS, rule_id, begin_and_interrupt)
+    assert main(["synth", "--break", rule_id, "-o", str(tmp_path / name)]) == INTERRUPTED
+    assert capsys.readouterr().err == "fxtio: interrupted\n" * 2
+    assert [*tmp_path.iterdir(), *(path for path in made if path.exists())] == []
 
 
 def test_command_does_not_write_to_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -372,7 +372,7 @@ def test_names_of_objects(words: int) -> None:
         name: [each for record, names in OBJECT_CLAIMS if isinstance(record, classes) for each in names]
         for name, (_, classes) in OWNED.items()
     }
-    assert {name: table["object_name"].to_list() for name, table in whole.items()} == expected_names
+    assert {name: table["object_name"].tolist() for name, table in whole.items()} == expected_names
     in_stream = [str(row["object_name"]) for row in streamed]
     assert sorted(in_stream) == sorted(str(each) for names in expected_names.values() for each in names)
 
@@ -382,7 +382,7 @@ def test_the_names_of_many_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     named = [rec.KernelObject(3, koid, f"name {koid}", ()) for koid in range(4)]
     event = rec.Instant(1, Thread(1, 2), "", "", tuple(rec.KoidArgument("a", koid) for koid in range(4)))
     trace = FxtTrace(encoded([rec.Magic(), *named, event]))
-    assert trace.table("args")["object_name"].to_list() == ["name 0", "name 1", None, None]
+    assert trace.table("args")["object_name"].tolist() == ["name 0", "name 1", None, None]
     assert trace.findings.counts == {"fxt.object.too-many": 2}
 
 

@@ -21,6 +21,7 @@ from fxtio.timeline import Timeline, arguments, sorting
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import MAX_NAMES, Part, Registry, Steps
 from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
+from support.checkout import CORPUS
 
 pytestmark = pytest.mark.native
 
@@ -134,6 +135,15 @@ def test_tables_have_their_declared_columns() -> None:
         timeline.table("nothing")
 
 
+def test_findings_are_those_of_the_trace() -> None:
+    cut = (CORPUS / "fxt" / "ftr-demo.fxt").read_bytes()[:1000]
+    with fxtio.open_timeline(cut) as timeline:
+        assert [finding.rule for finding in timeline.findings] == ["fxt.framing.truncated"]
+        assert timeline.findings is timeline.trace.findings
+    with fxtio.open_timeline(b"a;b 1\n") as timeline:
+        assert (timeline.format, len(timeline.findings)) == ("collapsed", 0)
+
+
 def test_an_end_without_a_begin_is_a_loss() -> None:
     timeline = timeline_of([(SpanStep.END, 0, 5, 0, 0, -1), (SpanStep.END, 0, 6, 0, 0, -1)], [])
     assert timeline.table("slices").num_rows == 0
@@ -146,7 +156,7 @@ def test_names_that_are_no_text_reach_every_format(to: str, tmp_path: Path) -> N
     name, target = r"a\ud800b\udc80", tmp_path / "out"
     event = f'{{"ph": "X", "ts": 1, "dur": 5, "pid": 1, "tid": 2, "name": "{name}", "args": {{"{name}": "{name}"}}}}'
     with fxtio.open_timeline(f"[{event}]".encode()) as timeline:
-        assert timeline.table("slices")["name"].to_list() == ["a\ufffdb\udc80"]
+        assert timeline.table("slices")["name"].tolist() == ["a\ufffdb\udc80"]
         convert(timeline, target, to=to)
     assert target.exists()
 

@@ -60,7 +60,7 @@ def test_slices_at_a_sample_are_its_stack(path: Path) -> None:
             expected[thread, sample.time] = [named(names, frame.function_iid) for frame in sample.stack]
     with fxtio.open_timeline(path, format="coreprofiler") as timeline:
         tables = timeline.tables("slices", "tracks", "threads")
-    kinds = tables["tracks"]["kind"].to_list()
+    kinds = tables["tracks"]["kind"].tolist()
     slices = [row for row in tables["slices"].rows() if kinds[row["track"]] == "thread"]
     last = {thread: max(time for other, time in expected if other == thread) for thread, _ in expected}
     threads = tables["threads"]["tid"][tables["tracks"]["thread"]].tolist()
@@ -189,7 +189,7 @@ def test_the_whole_trace_and_its_batches_are_the_same(tmp_path: Path, monkeypatc
             tables = timeline.tables("slices", "samples", "stacks", "frames", "collections", "counters", "tracks")
         stacks = [stack_names(tables, stack) for stack in tables["samples"]["stack"].tolist()]
         samples = Counter((row["time"], *stack) for row, stack in zip(tables["samples"].rows(), stacks, strict=True))
-        labels = tables["tracks"]["name"].to_list()
+        labels = tables["tracks"]["name"].tolist()
         counters = Counter((row["time"], row["value"], labels[row["track"]]) for row in tables["counters"].rows())
         columns = ("start", "duration", "self_time", "depth", "name", "state", "event", "end_event")
         slices = Counter(tuple(row[column] for column in columns) for row in tables["slices"].rows())

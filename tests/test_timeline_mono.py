@@ -18,6 +18,7 @@ from fxtio.mono.enums import GcEventType, MethodAction
 from fxtio.mono.synth import SHAPES, synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.timeline import Timeline
+from fxtio.timeline.answers import top
 from judges import mono
 from support.mono_samples import FILES, HAS_MONO, compiled, recorded
 
@@ -194,7 +195,7 @@ def test_a_pause_is_within_the_call_that_it_stops(tmp_path: Path) -> None:
     with written(tmp_path / "t.mlpd", [(1, [call(10, ENTER, 1), *pause, call(90, LEAVE, 1)])]) as timeline:
         tables = timeline.tables("slices", "collections", "threads")
     slices = tables["slices"]
-    assert slices["name"].to_list() == ["<1>", "GC pause", "garbage collection"]
+    assert slices["name"].tolist() == ["<1>", "GC pause", "garbage collection"]
     assert slices["depth"].tolist() == [0, 1, 2]
     assert slices["self_time"].tolist() == [50, 20, 10]
     collection = {"start": 30, "duration": 10, "thread": 0, "generation": 1, "event": slices["event"][2]}
@@ -213,7 +214,7 @@ def test_names_and_classes_may_come_behind_their_use(tmp_path: Path) -> None:
     assert [(row["name"], row["category"]) for row in tables["slices"].rows()] == [
         ("Some.Class:Run (int)", "Some.Class")
     ]
-    assert tables["threads"]["name"].to_list() == ["worker"]
+    assert tables["threads"]["name"].tolist() == ["worker"]
     [jit] = tables["instants"].rows()
     args = {row["name"]: row["text"] or row["bits"] for row in tables["args"].rows() if row["event"] == jit["event"]}
     assert args == {"method": "Some.Class:Run (int)", "code": 4096, "size": 16}
@@ -234,6 +235,30 @@ def test_native_code_that_a_sample_interrupts_is_the_innermost_frame(tmp_path: P
     texts = [name if parents[row] < 0 else f"{names[parents[row]]};{name}" for row, name in enumerate(names)]
     assert [texts[stack] for stack in tables["samples"]["stack"]] == ["C:Run ();memcpy", "C:Run ()", "memcpy", "<4d>"]
     assert tables["threads"]["tid"][tables["samples"]["thread"]].tolist() == [5, 5, 5, 6]
+
+
+def _named_by_symbols(path: Path) -> dict[str, int]:
+    """Return how many of some samples have the name of each symbol; the others have none."""
+    symbols = [(0x10000, 0, "low"), (0x20000, 0, "mid"), (0x20800, 0, "next"), (0x30000, 16, "sized")]
+    addresses = [0xFFFF, 0x10000, 0x10FFF, 0x11000, 0x1FFFF, 0x207FF, 0x20800, 0x217FF, 0x21800, 0x3000F, 2**64 - 1]
+    records: list[r.Event] = [r.NativeSymbol(time=2, address=at, size=size, name=name) for at, size, name in symbols]
+    records += [r.SampleHit(time=10, interrupted=5, addresses=(at,), frames=()) for at in addresses]
+    with written(path, [(1, records)]) as timeline:
+        names = [row["name"] for row in top(timeline).table.rows() for _ in range(row["self"])]
+    return Counter(name for name in names if not name.startswith("<"))
+
+
+def test_a_native_symbol_does_not_reach_far(tmp_path: Path) -> None:
+    """An address beyond the next symbol, or 4,096 bytes behind one without a size, has no name."""
+    assert _named_by_symbols(tmp_path / "t.mlpd") == {"low": 2, "mid": 1, "next": 2, "sized": 1}
+
+
+@pytest.mark.skipif(mono.PROGRAM is None and not mono.REQUIRED, reason="needs mprof-report")
+@pytest.mark.full
+def test_mprof_report_names_the_same_samples(tmp_path: Path) -> None:
+    counts = _named_by_symbols(tmp_path / "t.mlpd")
+    text = mono.report(tmp_path / "t.mlpd", "--reports=sample")
+    assert {name: int(hits) for hits, name in re.findall(r"^\s+(\d+) +[\d.]+ (\w+)$", text, re.MULTILINE)} == counts
 
 
 def test_each_of_joined_recordings_is_a_process(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def paths_of(stacks: Stacks, registry: Registry) -> list[Path]:
     tables = {name: Table(columns) for name, columns in stacks.new_tables().items()}
     if not tables:
         return []
-    names = tables["frames"]["name"].to_list()
+    names = tables["frames"]["name"].tolist()
     paths: list[Path] = []
     for row in tables["stacks"].rows():
         paths.append((*(paths[row["parent"]] if row["parent"] >= 0 else ()), names[row["frame"]]))

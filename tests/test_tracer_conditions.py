@@ -94,7 +94,7 @@ def test_a_start_without_disk_space_is_an_os_error(out: Path) -> None:
 
 
 REFUSED = """
-import fxtio.io.sink
+import fxtio.io.sink, zstandard
 fxtio.stop()  # what it needs is loaded while it can be read
 if {user}:
     os.setgroups([])

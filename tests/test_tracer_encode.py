@@ -58,12 +58,12 @@ def test_names_are_kernel_objects(koid: int, name: int, process: int, key: int) 
     assert encode.thread_name(koid, name, process, key) == encode_record(thread)
 
 
-@given(WORDS, WORDS, PIDS, st.tuples(SLOTS, SLOTS, SLOTS), WORDS)
-def test_a_loss_is_a_span_and_a_provider_event(
-    begin: int, end: int, process: int, texts: tuple[int, int, int], count: int
+@given(WORDS, PIDS, st.tuples(SLOTS, SLOTS, SLOTS), WORDS)
+def test_a_loss_is_an_instant_and_a_provider_event(
+    tick: int, process: int, texts: tuple[int, int, int], count: int
 ) -> None:
     category, name, key = texts
     arguments = (r.Uint64Argument(key, count),)
-    gap = r.DurationComplete(begin, r.Thread(process, process), category, name, arguments, end)
+    instant = r.Instant(tick, r.Thread(process, process), category, name, arguments)
     event = r.ProviderEvent(process, ProviderEventId.BUFFER_FILLED_UP)
-    assert encode.loss(begin, end, process, texts, count) == encode_record(gap) + encode_record(event)
+    assert encode.loss(tick, process, texts, count) == encode_record(instant) + encode_record(event)

@@ -115,7 +115,7 @@ def test_long_names_are_cut_and_counted(out: Path) -> None:
     assert set(names[200]) == {"é"}
     (value,) = seen.spans()[200].args.values()
     assert value == "é" * 500
-    assert seen.tables["logs"]["message"].to_list() == ["é" * 2_000]
+    assert seen.tables["logs"]["message"].tolist() == ["é" * 2_000]
 
 
 @pytest.mark.full

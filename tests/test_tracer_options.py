@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fxtio
 from fxtio.cli.parser import parse
+from fxtio.tracer.options import Options
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from support.tracer_run import fine, run_command
 from support.tracer_run import run as run_program
@@ -31,7 +34,7 @@ def run(folder: Path, *arguments: str, source: str = PROGRAM) -> subprocess.Comp
 
 def functions_of(path: Path) -> set[str]:
     events = fxtio.open(path, strict=True).table("events")
-    return set(events.take(events["type"].is_in("duration_begin"))["name"].to_list())
+    return set(events.take(events["type"].is_in("duration_begin"))["name"].tolist())
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,10 @@ def test_a_child_may_match_what_its_parent_does_not(tmp_path: Path) -> None:
     ("options", "reason"),
     [
         (("--max-depth", "-1"), "the greatest depth is -1"),
+        (
+            ("--max-depth", str(2**32)),
+            "the greatest depth is 4294967296; it is from 1 to 4,294,967,295, or 0",
+        ),
         (("--min-duration", "1"), "'1' is not a time such as 10us: its unit is missing, one of ns, us, "),
         (("--dump-on", "slow:100"), "'100' is not a time such as 10us: its unit is missing, one of ns, us, "),
         (("--source", "process:50"), "'50' is not a time such as 10us: its unit is missing, one of ns, us, "),
@@ -107,6 +114,30 @@ def test_an_option_that_makes_no_sense_is_refused(options: tuple[str, ...], reas
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"fxtio: {reason}")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py"]
+
+
+WRONG: dict[str, list[Any]] = {
+    "output": [True, None, 3, 2.5, b"x", [], object()],
+    **{name: [None, 1, "yes", [], object()] for name in ("functions", "c_functions", "children")},
+    "max_depth": [True, None, 2.5, "1", math.nan, []],
+    "min_duration": [True, None, 2.5, b"1us", []],
+    "max_size": [True, None, 2.5, b"1GB", []],
+    "ring": [True, 2.5, b"1MB", [], {}],
+}
+
+
+@pytest.mark.parametrize("name", Options._fields)
+def test_an_option_of_a_wrong_type_is_refused(name: str, out: Path) -> None:
+    """Before anything is written, with its name and what it should be; a `with` block refuses it as well."""
+    for value in WRONG.get(name, [True, None, 3, 2.5, b"x", [1], [None], ["x", b"y"], object()]):
+        options = {"output": out, name: value}
+        for begin in (fxtio.start, fxtio.tracing):
+            with pytest.raises(TypeError, match=rf"^(each of )?{name} is an? \w+|{name} is True or False, not \w+"):
+                begin(**options)
+        with pytest.raises(TypeError, match=name), fxtio.tracing(**options):
+            pytest.fail("it runs")
+    assert fxtio.stop() is None
+    assert not list(out.parent.iterdir())
 
 
 @pytest.mark.parametrize("name", ["x", "x.fxt", "x.fxt.gz", "x.trace", "x.fxt.part"])
@@ -160,7 +191,7 @@ for name in ("inner.fxt", "inner.fxt", "other.fxt"):
         for name in ("inner.fxt", "other.fxt")
     ]
     events = fxtio.open(tmp_path / "trace.fxt", strict=True).table("events")
-    assert events["name"].to_list().count("here") == 3
+    assert events["name"].tolist().count("here") == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py", "trace.fxt"]
 
 
@@ -208,7 +239,7 @@ def test_a_time_or_size_that_is_too_large_is_refused(text: str | int) -> None:
 
 
 def test_a_time_is_no_float(out: Path) -> None:
-    with pytest.raises(TypeError, match=r"^0\.001 is not a time such as 10us$"):
+    with pytest.raises(TypeError, match=r"^min_duration is a text with a unit, or an integer, not float$"):
         fxtio.start(out, min_duration=0.001)
     assert not out.exists()
 
@@ -229,7 +260,7 @@ def test_a_recording_for_which_there_is_no_memory_keeps_no_file_open(out: Path) 
         fxtio.instant("recorded")
     """
     assert fine(source, out) == "0\n"
-    assert "recorded" in fxtio.open(out, strict=True).table("events")["name"].to_list()
+    assert "recorded" in fxtio.open(out, strict=True).table("events")["name"].tolist()
 
 
 @pytest.mark.recorder

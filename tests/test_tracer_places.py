@@ -11,6 +11,7 @@ import pytest
 
 import fxtio
 import judges
+from fxtio.timeline.answers import top
 from judges import perfetto
 from support.tracer_check import check_trace
 from support.tracer_run import fine, run, run_command
@@ -154,6 +155,48 @@ def test_a_program_that_is_killed_has_them(out: Path) -> None:
     assert span.seen.place(span.row) is not None
 
 
+def test_functions_of_one_name_are_told_apart_by_their_places(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text("f = lambda: 1\ng = lambda: 2\nfor _ in range(3): f(), g(), g()\n", encoding="utf-8")
+    with fxtio.open_timeline(record(app)) as timeline:
+        rows = {row["name"]: (row["calls"], row["place"]) for row in top(timeline).table.rows()}
+    assert rows["app.<lambda>"] == (3, f"{app}:1")
+    assert rows["app.<lambda> (app.py:2)"] == (6, f"{app}:2")
+
+
+WAITS = """\
+import asyncio, queue, threading, time
+from concurrent.futures import ThreadPoolExecutor
+
+def wait():
+    items = queue.Queue()
+    threading.Timer(0.02, items.put, [1]).start()
+    items.get()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(time.sleep, 0.02).result()
+
+async def fetch():
+    await asyncio.sleep(0.02)
+
+wait()
+asyncio.run(fetch())
+"""
+
+
+def test_what_waits_is_left_out_of_the_ranking(app: Path) -> None:
+    app.write_text(WAITS, encoding="utf-8")
+    with fxtio.open_timeline(record(app)) as timeline:
+        rows = {row["name"]: row for row in top(timeline, waiting=True).table.rows()}
+        others = set(top(timeline).table["name"].tolist())
+    waits = {name for name, row in rows.items() if row["waiting"]}
+    expected = {"queue.Queue.get", "concurrent.futures._base.Future.result", "await asyncio.tasks.sleep"}
+    assert waits >= {*expected, "await app.fetch"}
+    assert [name for name in waits if name.startswith("selectors.")]
+    assert not waits & others
+    assert {"app.wait", "app.fetch"} <= others
+    assert all(rows[name]["waiting"] > 10_000_000 for name in expected)
+
+
 def test_answers_show_them(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from fxtio.cli import main
 
@@ -161,7 +204,7 @@ def test_answers_show_them(app: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["top", path, "-n", "all"]) == 0
     lines = {line.split()[-2]: line.split()[-1] for line in capsys.readouterr().out.splitlines() if "app." in line}
     assert {name: lines[name] for name in PLACES} == {name: f"app.py:{line}" for name, line in PLACES.items()}
-    assert main(["top", path, "-n", "all", "--json"]) == 0
+    assert main(["top", path, "-n", "all", "--json", "--waiting"]) == 0
     rows = {row["name"]: row["place"] for row in json.loads(capsys.readouterr().out)["rows"]}
     assert rows["app.Shop.sell"] == f"{app}:4"
     assert rows["await app.fetch"] == f"{app}:7"

@@ -241,7 +241,7 @@ if __name__ == "__main__":
     assert names["app.py"] == {"MainThread", "forks"}
     with fxtio.open(tmp_path / "out.fxt") as trace:
         args = trace.table("args")
-    commands = args.take(args["name"].is_in("command"))["text"].to_list()
+    commands = args.take(args["name"].is_in("command"))["text"].tolist()
     assert f"{sys.executable} -m worker.jobs x" in commands
     assert f"{sys.executable} -c 'import worker.__main__'" in commands
 

@@ -226,19 +226,25 @@ def test_decorated_functions(out: Path) -> None:
     assert as_text(events) == " ".join(DECORATED)
 
 
+if sys.version_info >= (3, 12):  # tasks are operations, from begin to end
+    LABEL, END = "@{task} Task-{number}(coroutine='{name}'){{ ", "@{task} Task-{number}}} "
+else:
+    LABEL, END = "@{task} Task-{number}(){{ @{task} Task-{number}!coroutine='{name}' @{task} Task-{number}}} ", ""
 STARTED = (
-    "@{task} Task-{number}(){{ @{task} Task-{number}!coroutine='child' @{task} Task-{number}}} @{task} await child(){{ "
-    "child(){{ @{arrow} end @{task} in a task!n={n} @{task} waits(){{}} "
+    LABEL.replace("{name}", "child")
+    + "@{task} await child(){{ child(){{ @{arrow} end @{task} in a task!n={n} @{task} waits(){{}} "
 )
-WAITS_AGAIN = "child(){{ @{task} waits}} }} @{task} await child}} "
+WAITS_AGAIN = "child(){{ @{task} waits}} }} @{task} await child}} " + END
 TASKS = [
-    "before! @0 Task-1(){ @0 Task-1!coroutine='main' @0 Task-1} @0 await main(){ main(){ @1 begin @2 begin @3 begin } ",
+    "before! " + LABEL.format(task=0, number=1, name="main"),
+    "@0 await main(){ main(){ @1 begin @2 begin @3 begin } ",
     *(STARTED.format(task=task, number=task - 2, arrow=task - 3, n=task - 4) for task in (4, 5, 6)),
-    *(WAITS_AGAIN.format(task=task) for task in (4, 5)),
+    *(WAITS_AGAIN.format(task=task, number=task - 2) for task in (4, 5)),
     "child(){ @6 waits} }=exception='ValueError' @6 await child}=exception='ValueError' ",
+    END.format(task=6, number=4),
     "main(){ stream(){} @0 got! stream(){} } main(){ stream(){} @0 got! stream(){} } ",
     "main(){ stream(){} } @0 await main} ",
-    "after!",
+    END.format(task=0, number=1) + "after!",
 ]
 
 

@@ -340,15 +340,19 @@ def test_excluded_categories_leave_no_events(out: Path) -> None:
     assert [span.name.rpartition(".")[2] for span in check_trace(out).spans()] == ["kept", "work"]
 
 
-def test_losses_give_a_warning(out: Path) -> None:
+def test_a_full_file_gives_a_warning(out: Path) -> None:
     fxtio.start(out, max_size="3MiB")
     for n in range(200_000):
         fxtio.instant("here", n=n)
-    with pytest.warns(RecordingWarning, match="events were lost"):
+    with pytest.warns(RecordingWarning, match=r"the last .* were not recorded, because the file was full"):
         summary = fxtio.stop()
     assert summary is not None
+    assert summary.lost == 1  # what follows is not even counted
+    assert summary.unrecorded_ns > 0
     seen = check_trace(out)
-    recorded = seen.rows(name="here").size
-    assert summary.lost == 200_000 - recorded
-    (row,) = seen.rows(name="drop_stats")
+    recorded = seen.rows(name="here")
+    assert seen.numbers(recorded).tolist() == list(range(len(recorded)))
+    (row,) = seen.rows(name="drop_stats", kind="instant")
     assert seen.args(int(row))["records"] == summary.lost
+    last_ns = int(fxtio.open(out).table("events")["time"].max())
+    assert summary.duration_ns == pytest.approx(last_ns, abs=10_000)

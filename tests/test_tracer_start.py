@@ -90,6 +90,16 @@ def test_the_end_of_a_recording_imports_nothing(tmp_path: Path) -> None:
     assert modules_of("-c", program) == set()
 
 
+@pytest.mark.parametrize("suffix", ["gz", "xz", "zst"])
+def test_the_end_of_a_compressed_recording_imports_nothing(suffix: str, tmp_path: Path) -> None:
+    program = (
+        f"import sys, fxtio; fxtio.start({str(tmp_path / 'app.fxt')!r} + '.{suffix}'); before = set(sys.modules); "
+        "fxtio.stop(); print(*sys.modules.keys() - before)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_decorating_is_not_recorded(tmp_path: Path) -> None:
     """What is imported for it is not, nor what is called."""
     output = tmp_path / "app.fxt"

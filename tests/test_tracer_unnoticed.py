@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from support.limits import PATIENCE
 from support.tracer_check import check_trace
 from support.tracer_run import fine, recorded
 
@@ -248,3 +251,63 @@ def test_a_full_stack_looks_the_same_where_exceptions_are_recorded(out: Path) ->
             except RecursionError as error: print(shown(error))
     """
     recorded(textwrap.dedent(source), out, sources=["exceptions"])
+
+
+USE = """
+import os, signal, sys
+import fxtio
+def use():
+    uses.append(1)
+    with fxtio.span("a", "c", x=1) as span: span.set(y=2)
+    fxtio.instant("a"); fxtio.counter("a", 1); fxtio.log("a")
+    flow = fxtio.flow("a"); flow.begin(); flow.step(); flow.end()
+    assert fxtio.trace(len)([]) == fxtio.trace(name="b")(len)([]) == 0
+    with fxtio.tracing(OUT): fxtio.stop()
+    fxtio.dump()
+    try: fxtio.start(OUT)
+    except RuntimeError: pass
+    fxtio.stop()
+uses = []
+"""
+"""A program that can use everything of the tracer, which is loaded on first use."""
+
+LATE = {
+    "atexit": "import atexit; atexit.register(use)",
+    "destructor": """
+        class Late:
+            def __del__(self): use()
+        sys.modules["late"] = Late()
+    """,
+    "thread": """
+        import threading
+        def loop():
+            while True: fxtio.__getattr__("span"); uses.append(1)
+        threading.Thread(target=loop, daemon=True).start()
+        while not uses: pass
+    """,
+    "signal in the middle of the import": """
+        class Finder:
+            seen = set()
+            def find_spec(self, name, *_):
+                if name.startswith("fxtio.tracer") and name not in self.seen:
+                    self.seen.add(name)
+                    os.kill(os.getpid(), signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, lambda *_: use())
+        sys.meta_path.insert(0, Finder())
+        fxtio.span("a")
+        assert len(uses) > 10, uses
+        assert fxtio.span.__module__ != "fxtio.unrecorded"
+    """,
+}
+"""What uses it for the first time when it can hardly be loaded, or not at all."""
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_first_use_that_is_late_is_not_noticed(name: str, out: Path) -> None:
+    program = f"OUT = {str(out)!r}\n{USE}\n{textwrap.dedent(LATE[name])}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert done.returncode == 0
+    noticed = [line for line in done.stderr.splitlines() if not line.startswith("fxtio: ")]
+    assert noticed == []

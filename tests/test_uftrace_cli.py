@@ -163,7 +163,7 @@ def test_explain_prints_faults(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     path = tmp_path / "t" / "1.dat"
     path.write_bytes(path.read_bytes()[:-3])
     text = run(capsys, "explain", tmp_path / "t", "--type", "unknown", code=1)
-    assert "bytes that are not a record" in text and "ends in the middle" in text
+    assert "13 bytes, not a record" in text and "ends in the middle" in text
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
@@ -180,7 +180,7 @@ def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         assert len({*trace.tids} & {*range(1000, 1010), *range(2000, 2010)}) == 5  # one more for what is not a call
     else:
         assert len(trace.tids) == 4
-        assert set(trace.table("slices")["state"].to_list()) == {"whole"}
+        assert set(trace.table("slices")["state"].tolist()) == {"whole"}
 
 
 def test_synth_by_size_and_into_an_existing_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

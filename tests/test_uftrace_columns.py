@@ -286,8 +286,8 @@ def test_unused_names_are_dropped_in_batches(tmp_path: Path, monkeypatch: pytest
 def test_all_records_as_a_table() -> None:
     trace = opened("synth-lost")
     table = trace.table("records")
-    assert table["type"].to_list() == ["entry", "entry", "lost", "exit", "exit"]
-    assert table["name"].to_list() == ["main", "foo", None, "foo", "main"]
+    assert table["type"].tolist() == ["entry", "entry", "lost", "exit", "exit"]
+    assert table["name"].tolist() == ["main", "foo", None, "foo", "main"]
     assert table["offset"].tolist() == [0, 16, 32, 48, 64]
     assert table["record"].tolist() == [0, 1, 2, 3, 4]
 
@@ -306,7 +306,7 @@ def test_tables_go_to_arrow() -> None:
     tables = opened("args-all-v013").tables("slices", "args")
     arrow = tables["slices"].to_arrow()
     assert arrow.num_rows == tables["slices"].num_rows
-    assert arrow["name"].to_pylist() == tables["slices"]["name"].to_list()
+    assert arrow["name"].to_pylist() == tables["slices"]["name"].tolist()
     assert tables["args"].to_arrow().num_rows == tables["args"].num_rows
 
 

@@ -109,10 +109,10 @@ def test_combined_names_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for time, number in enumerate((1, 2, 4, 8, 3)):
             task.enter(function, time, number)
     trace = UftraceTrace(tmp_path / "t")
-    assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", "F1|F0"]
+    assert trace.table("args")["meaning"].tolist() == ["F0", "F1", "F2", "F3", "F1|F0"]
     assert not list(trace.findings)
     monkeypatch.setattr("fxtio.uftrace.values.MAX_COMBINED", 0)
-    assert trace.table("args")["meaning"].to_list() == ["F0", "F1", "F2", "F3", None]
+    assert trace.table("args")["meaning"].tolist() == ["F0", "F1", "F2", "F3", None]
     assert [(item.rule, item.file, item.offset) for item in trace.findings] == [
         ("uftrace.argspec.too-many-flags", "1.dat", 4 * 24)
     ]
@@ -128,7 +128,7 @@ def test_names_of_all_combinations_of_12_flags(block: int, tmp_path: Path, monke
             task.enter(function, 2 * number, number)
             task.leave(2 * number + 1)
     trace = UftraceTrace(tmp_path / "t")
-    names = trace.table("args")["meaning"].to_list()
+    names = trace.table("args")["meaning"].tolist()
     bits = [[bit for bit in reversed(range(12)) if number >> bit & 1] for number in range(1, 4096)]
     assert names == ["|".join(f"F{bit}" for bit in flags) for flags in bits]
     assert not list(trace.findings)
@@ -193,7 +193,7 @@ def test_the_small_files_are_tables() -> None:
     assert session["sid"] == library["sid"] and library["address"] and library["path"].endswith(".so")
     modules = rows(trace, "modules")
     assert {row["sid"] for row in modules} == {session["sid"]} and "[stack]" in {row["path"] for row in modules}
-    assert "main" in trace.table("symbols")["name"].to_list()
+    assert "main" in trace.table("symbols")["name"].tolist()
     info = {row["key"]: row["value"] for row in rows(trace, "info")}
     assert info["version"] == "4" and info["exename"] == session["path"]
     fork = next(row for row in rows(opened("fork-v013"), "task_events") if row["kind"] == "fork")

@@ -62,7 +62,7 @@ def test_of_several_definitions_uftrace_shows_the_same(tmp_path: Path) -> None:
     info = tmp_path / "t" / "info"
     info.write_bytes(info.read_bytes().replace(b"enum color {RED=1}", text.encode()))
     assert replayed(tmp_path / "t") == ["[     1] | paint(ROT);"]
-    assert UftraceTrace(tmp_path / "t").table("args")["meaning"].to_list() == ["ROT"]
+    assert UftraceTrace(tmp_path / "t").table("args")["meaning"].tolist() == ["ROT"]
     assert parse_enums([text])["color"] == {0: "NONE", 1: "ROT", 2: "GREEN"}
 
 

@@ -31,8 +31,8 @@ def test_functions_of_the_kernel(tmp_path: Path) -> None:
     trace = UftraceTrace(tmp_path / "t")
     table = trace.table("kernel")
     names = [*FUNCTIONS, "", *reversed(FUNCTIONS)]
-    assert table["function"].to_list() == names
-    assert table["name"].to_list()[3] == "sched:sched_switch"
+    assert table["function"].tolist() == names
+    assert table["name"].tolist()[3] == "sched:sched_switch"
     assert table["depth"].tolist() == [0, 1, 2, 0, 2, 1, 0]
     assert table["time"].tolist()[4] == 1_299_999_800  # too far for one delta
     switch = next(event for _, event in trace.kernel_events() if event.name == "sched_switch")

@@ -15,6 +15,8 @@ from fxtio.uftrace.demangle import available, simple_name
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
 from fxtio.uftrace.rust import _MAX_RESULT, rust_name
 from fxtio.uftrace.symbols import Symbol, SymbolFile
+from support.checkout import CORPUS
+from support.in_process import run_fxtio
 from support.uftrace_judge import needs_compiler, needs_uftrace, run
 from support.uftrace_samples import minimal
 
@@ -269,3 +271,18 @@ def test_names_of_the_standard_library_are_those_of_uftrace(tmp_path: Path) -> N
 def test_names_have_no_surrogates() -> None:
     """A name in Unicode may be written such that it stands for a surrogate, which no text can have."""
     assert rust_name("_RNvC1au6a_qc4g") is None
+
+
+def test_a_hint_says_how_to_get_readable_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, only where a name is shown that is mangled, and only if the library is missing; it is no fault."""
+    hint = "fxtio: names of C++ functions are mangled; pip install 'fxtio[demangle]' makes them readable"
+    monkeypatch.setattr("fxtio.uftrace.demangle._library", lambda: None)
+    for command in ("dump", "top", "tree", "find", "stats"):
+        done = run_fxtio(command, str(CORPUS / "uftrace" / "cpp-v019"))
+        shows = "_Z" in done.stdout
+        assert done.stderr.splitlines().count(hint) == shows, (command, done.stdout, done.stderr)
+    assert shows
+    assert run_fxtio("dump", str(CORPUS / "uftrace" / "thread-v019")).stderr == ""
+    monkeypatch.undo()
+    if available():
+        assert hint not in run_fxtio("top", str(CORPUS / "uftrace" / "cpp-v019")).stderr

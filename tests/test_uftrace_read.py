@@ -84,7 +84,7 @@ def test_version_3_is_read() -> None:
     assert trace.info.tasks == {5051: "/tmp/demo/fork-old", 5053: "/tmp/demo/fork-old"}
     assert trace.info.records["FunctionEntry"] == 8
     assert (
-        trace.table("slices")["state"].to_list().count("no_entry") == 1
+        trace.table("slices")["state"].tolist().count("no_entry") == 1
     )  # the child leaves fork, which the parent entered
 
 
@@ -112,8 +112,8 @@ def test_null_strings() -> None:
 def test_events_and_their_values() -> None:
     tables = opened("synth-events").tables("events", "event_values")
     events = tables["events"]
-    assert events["name"].to_list()[0] == "read:proc/statm"
-    assert events["name"].to_list()[-3:] == ["prov:ev1", "p2:with-dash", "user_event:1000099"]
+    assert events["name"].tolist()[0] == "read:proc/statm"
+    assert events["name"].tolist()[-3:] == ["prov:ev1", "p2:with-dash", "user_event:1000099"]
     rows = list(tables["event_values"].rows())
     assert [(row["name"], row["bits"]) for row in rows[:3]] == [("vmsize", 1), ("vmrss", 2), ("shared", 3)]
     assert rows[-1]["name"] == "cpu" and rows[-1]["bits"] == 3

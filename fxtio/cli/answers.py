@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import math
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import (
     add_selection,
+    bounded,
     count,
     nothing_selected,
     print_timeline_findings,
     selection_within,
     timeline_json,
 )
-from fxtio.report import json_text, printable
+from fxtio.errors import shown
+from fxtio.report import json_document, printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -73,10 +73,10 @@ def duration(text: str) -> int:
     except SelectionError:
         moment = None
     if moment is None or moment.anchor is not Anchor.START:
-        raise ArgumentTypeError(f"{text!r} is not a duration; {_HINT}")
+        raise ArgumentTypeError(f"{shown(text)} is not a duration; {_HINT}")
     if moment.distance and text.rstrip()[-1] in _LAST_OF_NUMBER:
-        raise ArgumentTypeError(f"{text!r} has no unit; {_HINT}")
-    return int(moment.distance)
+        raise ArgumentTypeError(f"{shown(text)} has no unit; {_HINT}")
+    return bounded(int(moment.distance), text)
 
 
 def share(text: str) -> float:
@@ -90,7 +90,7 @@ def share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise ArgumentTypeError(f"{text!r} is not a share; write 1% or 0.01")
+        raise ArgumentTypeError(f"{shown(text)} is not a share; write 1% or 0.01")
     return value
 
 
@@ -154,24 +154,15 @@ def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def print_json(content: Mapping[str, Any], timeline: Timeline) -> None:
     """Print a JSON object with what the timeline cannot show, and with the findings of the trace."""
     own = timeline_json(timeline)
-    print(json.dumps({"name": own.pop("name"), **content, **own}, indent=2, allow_nan=False))
-
-
-def json_value(value: Any) -> Any:
-    """Return a value as JSON has it: text that is not UTF-8 as hex, numbers that are not finite as text."""
-    if isinstance(value, str):
-        return json_text(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    print(json_document({"name": own.pop("name"), **content, **own}), end="")
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
     """Return an answer as JSON."""
     return {
         "what": answer.what,
-        "unit": json_value(answer.unit),
-        "rows": [{name: json_value(value) for name, value in row.items()} for row in answer.table.rows()],
+        "unit": answer.unit,
+        "rows": [*answer.table.rows()],
         "more": answer.more,
         "error": answer.error,
     }

@@ -87,7 +87,7 @@ def _record(attachment: Any, options: Namespace) -> None:
         live = attachment.start(run_command.recording_options(options), _say_waiting)
         begin = time.monotonic_ns()
         until = "" if options.duration else "; Ctrl-C ends the recording"
-        _say(f"recording process {options.pid} to {printable(str(options.output))}{until}")
+        _say(f"recording process {options.pid} to {options.output}{until}")
         _wait(attachment.process, begin + options.duration if options.duration else None)
     except ValueError as error:
         raise FxtioError(str(error)) from None
@@ -114,7 +114,7 @@ def _stop(attachment: Any, pid: int) -> None:
 
 def _end(attachment: Any) -> dict[str, Any]:
     """End the recording; return nothing if the program has ended, or has ended the recording itself."""
-    from fxtio.tracer.attaching import AttachError
+    from fxtio.tracer.mailbox import AttachError
 
     try:
         counts: dict[str, Any] = attachment.stop(_say_waiting)
@@ -129,14 +129,16 @@ def _end(attachment: Any) -> dict[str, Any]:
 
 def _finish(attachment: Any, live: Path, counts: dict[str, Any], duration_ns: int) -> None:
     """Finish the trace, and say what it has."""
+    from fxtio.tracer.file import opener
     from fxtio.tracer.recording import Summary
     from fxtio.tracer.recovery import recover
     from fxtio.tracer.session import report_summary
 
+    opener(live.with_suffix("") if live.suffix == ".part" else live)  # imports what that user may not be able to read
     with attachment.process.acting_as_user():  # the file is its
         recovered = recover(live)
-    values: dict[str, Any] = {"duration_ns": duration_ns, "lost": 0, "cut": 0, "dropped": 0, "inlined": 0}
-    values |= {"unmatched": ()} | counts
+    values: dict[str, Any] = {"duration_ns": duration_ns, "unmatched": ()}
+    values |= dict.fromkeys(("unrecorded_ns", "lost", "cut", "dropped", "inlined"), 0) | counts
     report_summary(Summary(path=recovered.path, events=recovered.events, is_estimate=False, parts=0, left=(), **values))
 
 
@@ -145,4 +147,4 @@ def _say_waiting() -> None:
 
 
 def _say(message: str) -> None:
-    print(f"fxtio: {message}", file=sys.stderr)
+    print(f"fxtio: {printable(message)}", file=sys.stderr)

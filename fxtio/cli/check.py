@@ -9,22 +9,22 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from fxtio.cli.common import FINE, FOUND, UsageError, add_examples
+from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_format
 from fxtio.cli.compared import (
     DEFAULT_FLOOR,
     add_column,
     check_inputs,
     difference_json,
     floor,
-    json_of,
     print_differences,
     side_of,
 )
-from fxtio.report import json_text, printable, short_duration
+from fxtio.errors import shown
+from fxtio.report import json_document, printable, short_duration
 
 if TYPE_CHECKING:
     from fxtio.cli.compared import Side
-    from fxtio.timeline.comparison import Blocks, Difference, Floor
+    from fxtio.timeline.comparison import Comparison, Difference, Floor
 
 NAME = "check"
 HELP = "Fail if a run is slower than a baseline, or lacks a slice: for continuous integration"
@@ -59,6 +59,11 @@ class Verdict(NamedTuple):
     difference: Difference | None
     failure: str | None
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether the runs show a difference that may be by chance."""
+        return self.difference is not None and self.difference.change == "unclear"
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
@@ -66,6 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", nargs="+", required=True, metavar="FILE", help="the run, or runs, to compare with"
     )
+    add_format(parser, "all FILEs")
     limit_help = (
         "how much slower, or how many more calls, the slices with this name (a glob) may have, in percent and in time "
         f"per run; may be repeated; a name without any slice fails (default: '*={DEFAULT_FLOOR.replace('%', '%%')}')"
@@ -92,7 +98,7 @@ def limit(text: str) -> Limit:
     """
     pattern, equals, amount = text.rpartition("=")
     if not equals or not pattern:
-        raise ArgumentTypeError(f"{text!r} is not a limit; write NAME=+5%,1ms")
+        raise ArgumentTypeError(f"{shown(text)} is not a limit; write NAME=+5%,1ms")
     return Limit(pattern, floor(amount), amount)
 
 
@@ -105,25 +111,36 @@ def run(options: Namespace) -> int:
     check_inputs([*options.baseline, *options.files])
     before, after = side_of(options.baseline, options), side_of(options.files, options)
     limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
-    verdicts = [verdict for each in limits for verdict in _verdicts(each, before.runs, after.runs)]
+    pairs = [(each, _comparison(each, before, after)) for each in limits]
+    verdicts = [verdict for each, comparison in pairs for verdict in _verdicts(each, comparison)]
+    advice = max((comparison for _, comparison in pairs), key=lambda each: each.needed).advice
     failed = [verdict for verdict in verdicts if verdict.failure is not None]
     if options.report != "text":
-        text = (_json if options.report == "json" else _junit)(verdicts, before, after)
+        text = (_json if options.report == "json" else _junit)(verdicts, advice, before, after)
         if options.output is None:
             sys.stdout.write(text)
         else:
             with whole_file(options.output) as sink:
                 sink.write(text.encode())
     if options.report == "text" or options.output is not None:
-        _print(verdicts, failed)
+        _print(verdicts, failed, advice)
     return max(before.code, after.code, FOUND if failed else FINE)
 
 
-def _verdicts(limit: Limit, before: list[Blocks], after: list[Blocks]) -> list[Verdict]:
-    """Return the verdicts of a limit; it fails closed where no slice has such a name."""
+def _comparison(limit: Limit, before: Side, after: Side) -> Comparison:
+    """Compare the names of a limit."""
     from fxtio.timeline.comparison import compare
 
-    differences = [each for each in compare(before, after, limit.floor) if fnmatchcase(each.name, limit.pattern)]
+    own_before, own_after = (
+        [{name: times for name, times in run.items() if fnmatchcase(name, limit.pattern)} for run in side.runs]
+        for side in (before, after)
+    )
+    return compare(own_before, own_after, limit.floor)
+
+
+def _verdicts(limit: Limit, comparison: Comparison) -> list[Verdict]:
+    """Return the verdicts of a limit; it fails closed where no slice has such a name."""
+    differences = comparison.differences
     if not any(min(each.calls) for each in differences):
         return [Verdict(limit.pattern, limit, None, f"no slice on both sides has the name {limit.pattern!r}")]
     return [Verdict(each.name, limit, each, _failure(each)) for each in differences]
@@ -135,17 +152,19 @@ def _failure(difference: Difference) -> str | None:
     cost = short_duration(round(abs(difference.cost)))
     match difference.change:
         case Change.SLOWER:
-            return f"{difference.ratio:+.1%} for each call, {cost} for a run (p = {difference.p:.2g})"
+            chance = "" if difference.p is None else f" (p = {difference.p:.2g})"
+            return f"{difference.ratio:+.1%} for the {difference.by} call, {cost} for a run{chance}"
         case Change.MORE:
-            return f"{difference.calls[1]:,.0f} calls in place of {difference.calls[0]:,.0f}, {cost} for a run"
+            return f"{difference.calls[1]:,.0f} calls, not {difference.calls[0]:,.0f}, {cost} for a run"
         case Change.GONE:
             return "the slice is missing"
         case _:
             return None
 
 
-def _print(verdicts: list[Verdict], failed: list[Verdict]) -> None:
-    differences = [verdict.difference for verdict in failed if verdict.difference is not None]
+def _print(verdicts: list[Verdict], failed: list[Verdict], advice: str) -> None:
+    unclear = [verdict for verdict in verdicts if verdict.is_unclear]
+    differences = [verdict.difference for verdict in (*failed, *unclear) if verdict.difference is not None]
     if differences:
         print_differences(differences)
         print()
@@ -153,7 +172,10 @@ def _print(verdicts: list[Verdict], failed: list[Verdict]) -> None:
         print(f"FAILED {printable(verdict.name)} ({verdict.limit.text}): {printable(verdict.failure or '')}")
     short = sum(each.difference is not None and each.difference.is_too_short(each.limit.floor) for each in verdicts)
     of_short = f"; {short:,} too short to fail: less than the time of their limit per run (--limit)" if short else ""
-    print(f"{len(verdicts):,} checked, {len(failed):,} failed{of_short}")
+    of_unclear = f", {len(unclear):,} unclear" if unclear else ""
+    print(f"{len(verdicts):,} checked, {len(failed):,} failed{of_unclear}{of_short}")
+    if advice:
+        print(f"{advice} (fxtio check new*.fxt --baseline main*.fxt)")
 
 
 def _properties(noun: str, side: Side) -> Iterator[tuple[str, str]]:
@@ -166,24 +188,26 @@ def _properties(noun: str, side: Side) -> Iterator[tuple[str, str]]:
             yield f"{noun}.findings", f"{trace['name']}: {count:,} {rule}"
 
 
-def _json(verdicts: list[Verdict], before: Side, after: Side) -> str:
+def _json(verdicts: list[Verdict], advice: str, before: Side, after: Side) -> str:
     def row(verdict: Verdict) -> dict[str, Any]:
         known = {} if verdict.difference is None else difference_json(verdict.difference)
-        return {"name": json_text(verdict.name), "limit": verdict.limit.text, "failure": verdict.failure} | known
+        return {"name": verdict.name, "limit": verdict.limit.text, "failure": verdict.failure} | known
 
     failed = sum(verdict.failure is not None for verdict in verdicts)
     traces = {"baseline": before.traces, "traces": after.traces}
-    return json_of({"failed": failed, "checked": [row(verdict) for verdict in verdicts], **traces})
+    checked = [row(verdict) for verdict in verdicts]
+    return json_document({"failed": failed, "advice": advice, "checked": checked, **traces})
 
 
-def _junit(verdicts: list[Verdict], before: Side, after: Side) -> str:
+def _junit(verdicts: list[Verdict], advice: str, before: Side, after: Side) -> str:
     """Return the report as JUnit XML: each name is a case; losses and findings of the traces are properties."""
     failures = sum(verdict.failure is not None for verdict in verdicts)
     counts = {"tests": str(len(verdicts)), "failures": str(failures), "errors": "0"}
     suites = ET.Element("testsuites", {"name": "fxtio check", **counts})
     suite = ET.SubElement(suites, "testsuite", {"name": "fxtio check", **counts})
     properties = ET.SubElement(suite, "properties")
-    for name, value in (*_properties("baseline", before), *_properties("trace", after)):
+    of_advice = [("advice", advice)] if advice else []
+    for name, value in (*of_advice, *_properties("baseline", before), *_properties("trace", after)):
         ET.SubElement(properties, "property", name=name, value=printable(value))
     for verdict in verdicts:
         attributes = {"name": printable(verdict.name), "classname": f"limit {verdict.limit.text}"}

@@ -7,7 +7,6 @@ before it is printed.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -17,20 +16,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fxtio.cli.bars import Bar, Style
-from fxtio.errors import FxtioError
-from fxtio.report import counted, human_size, json_text, printable, short_seconds
+from fxtio.errors import FxtioError, shown
+from fxtio.report import counted, human_size, json_document, printable, short_seconds
 from fxtio.text_width import shortened, width_of
 
 if TYPE_CHECKING:
-    from fxtio.formats import Format, Trace
+    from fxtio.exchange.opening import Imported
+    from fxtio.formats import Format, ReportRoom, Trace
     from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.report import Report
     from fxtio.selection import Moment, Selection
     from fxtio.timeline import Timeline
+
+OpenedT = TypeVar("OpenedT", bound="Trace | Timeline")
 
 SEPARATOR = "\0"
 """Stands for the argument `--` of `fxtio diff` among its traces; no file has this name."""
@@ -49,6 +51,7 @@ _MIN_TEXT = 12
 """The number of columns below which texts of a table are not shortened for a terminal."""
 
 _NO_TERMINAL = 100
+_NO_TERMINAL_LINES = 24
 """The number of columns of an output that is no terminal."""
 
 _MAX_CELL = 400
@@ -58,6 +61,9 @@ _PROGRESS_AFTER = 0.5
 _PROGRESS_EVERY = 0.1
 _ERASE_LINE = "\r\x1b[K"
 _UNIT = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_MAX_DIGITS = 100
+"""So many digits of a number are looked at; it is too large if it has that many."""
+
 _BINARY_UNIT = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
@@ -68,6 +74,13 @@ class UsageError(FxtioError):
 def add_input(parser: ArgumentParser) -> None:
     """Add the argument FILE to a command."""
     parser.add_argument("file", metavar="FILE", help="the trace, may be compressed; - for standard input")
+    add_format(parser)
+
+
+def add_format(parser: ArgumentParser, of: str = "FILE") -> None:
+    """Add the option `--format` of a command that reads traces."""
+    help_ = f"the format of {of} (default: by content, then by name)"
+    parser.add_argument("--format", metavar="FORMAT", help=help_)
 
 
 def add_output(parser: ArgumentParser) -> None:
@@ -76,17 +89,17 @@ def add_output(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help=help_)
 
 
-def check_output(target: str, trace: Trace) -> None:
+def check_output(target: str, trace: Trace | Imported) -> None:
     """Check that a trace of the same format as another one can be written to a target.
 
     Raises:
         UsageError: the target is a terminal, or named like a trace of another format.
     """
-    from fxtio.formats import by_suffix
+    from fxtio import exchange, formats
 
     if target == "-" and sys.stdout.isatty():
         raise UsageError("a trace is not written to a terminal; redirect standard output")
-    other = by_suffix(target)
+    other = exchange.by_suffix(target) or formats.by_suffix(target)
     if other is not None and other.name != trace.format:
         raise UsageError(f"{target} is named like a trace in the format {other.name}; {trace.name} is {trace.format}")
 
@@ -114,6 +127,21 @@ def size(text: str) -> int:
     return _number(text, _UNIT | _BINARY_UNIT, "b")
 
 
+def natural(text: str) -> int:
+    """Parse a number of 0 or more from the command line: decimal, also with commas as in findings, or `0x78`.
+
+    Raises:
+        ArgumentTypeError: the text is not such a number, or it is too large.
+    """
+    try:
+        value = int(text[:_MAX_DIGITS].replace(",", ""), 16 if text[:2].lower() == "0x" else 10)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise ArgumentTypeError(f"{shown(text)} is not a number of 0 or more")
+    return bounded(value, text)
+
+
 def _number(text: str, units: dict[str, int], ending: str) -> int:
     """Parse a positive integer with one of these units; `ending` may follow the unit."""
     lowered = text.lower()
@@ -122,9 +150,20 @@ def _number(text: str, units: dict[str, int], ending: str) -> int:
     digits = lowered.rstrip("kmgti")
     unit = lowered[len(digits) :]
     number = digits.rstrip().replace("_", "").replace(",", "")
-    if not (number.isascii() and number.isdigit()) or unit not in units or int(number) == 0:
-        raise ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(number) * units[unit]
+    if not (number.isascii() and number.isdigit()) or unit not in units or not number.strip("0"):
+        raise ArgumentTypeError(f"{shown(text)} is not a positive number")
+    return bounded(int(number[:_MAX_DIGITS]) * units[unit], text)
+
+
+def bounded(number: int, text: str) -> int:
+    """Return the number that a text stands for, if it fits 64 bits.
+
+    Raises:
+        ArgumentTypeError: it does not.
+    """
+    if number >= 1 << 63:
+        raise ArgumentTypeError(f"{shown(text)} is too large")
+    return number
 
 
 _PATTERN_OPTIONS = (
@@ -189,12 +228,14 @@ def selection_of(options: Namespace, trace: Trace) -> Selection:
 
 def selects(options: Namespace) -> bool:
     """Return whether an option of `add_selection` was given."""
-    return bool(selection_arguments(options))
+    given = [getattr(options, attribute) for _, attribute, _ in _PATTERN_OPTIONS]
+    return any((options.begin, options.end, *given))
 
 
 def selection_arguments(options: Namespace) -> list[str]:
-    """Return the arguments that select what the options of `add_selection` select."""
-    arguments = [f"--{name}={time.text}" for name, time in (("from", options.begin), ("until", options.end)) if time]
+    """Return the arguments that select what the options of `add_selection` select, with the format of the trace."""
+    arguments = [f"--format={options.format}"] if options.format is not None else []
+    arguments += [f"--{name}={time.text}" for name, time in (("from", options.begin), ("until", options.end)) if time]
     for option, attribute, _ in _PATTERN_OPTIONS:
         arguments += [f"--{option}={pattern}" for pattern in getattr(options, attribute)]
     return arguments
@@ -255,35 +296,32 @@ def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
     """Open the trace that the argument FILE names, and close it at the end of a `with` block.
 
     Args:
-        options: the parsed arguments.
+        options: the parsed arguments, with those of `add_input`.
         prints: the command prints lines while it reads; then no progress is shown if they go to a terminal.
 
     Raises:
         UsageError: the file is empty, or a text file.
-        FormatError: the file is not a trace of a known format.
+        FormatError: the file is not a trace of a known format, or of an exchange format.
         OSError: the file cannot be opened.
     """
-    from fxtio.formats import of_directory
-    from fxtio.io.source import is_directory, open_source
+    from fxtio.exchange.opening import open_trace
 
-    if options.file == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed")
-    source = None if is_directory(options.file) else open_source(options.file)
-    with Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress:
-        try:
-            chosen = of_directory(options.file) if source is None else _format_of_source(source)
-            trace: Trace = chosen.open(options.file, source=source, progress=progress)
-        except FxtioError:
-            if source is not None:
-                source.close()
-            raise
-        with trace:
-            yield trace
+    with _opened(open_trace, options.file, format=options.format, prints=prints) as (trace, _):
+        yield trace
+
+
+@contextmanager
+def open_any(options: Namespace) -> Iterator[tuple[Trace | Imported, Progress]]:
+    """Open the trace, or the file of an exchange format, that the argument FILE names, as `opened_timeline` does."""
+    from fxtio.exchange.opening import open_any
+
+    with _opened(open_any, options.file, format=options.format) as opened:
+        yield opened
 
 
 @contextmanager
 def opened_timeline(file: str, *, format: str | None = None) -> Iterator[tuple[Timeline, Progress]]:
-    """Open a trace as a timeline, and close it at the end of a `with` block.
+    """Open a trace, or a file of an exchange format, as a timeline, and close it at the end of a `with` block.
 
     Args:
         file: the path, or `-` for standard input.
@@ -297,8 +335,21 @@ def opened_timeline(file: str, *, format: str | None = None) -> Iterator[tuple[T
         FormatError: the file is neither a trace of a known format nor of an exchange format.
         OSError: the file cannot be opened.
     """
-    from fxtio.exchange import by_content
     from fxtio.exchange.opening import open_timeline
+
+    with _opened(open_timeline, file, format=format) as opened:
+        yield opened
+
+
+@contextmanager
+def _opened(
+    opener: Callable[..., OpenedT], file: str, *, format: str | None = None, prints: bool = False
+) -> Iterator[tuple[OpenedT, Progress]]:
+    """Open a file by a function of `fxtio.exchange.opening`, with a line that shows the progress, for a `with` block.
+
+    Raises:
+        UsageError: the file is empty, or a text file.
+    """
     from fxtio.io.source import is_directory, open_source
 
     if file == "-" and sys.stdin is None:
@@ -306,15 +357,15 @@ def opened_timeline(file: str, *, format: str | None = None) -> Iterator[tuple[T
     source = None if is_directory(file) else open_source(file)
     if source is not None:
         try:
-            _check_content(source, is_known=format is not None or by_content(source.head) is not None)
+            _check_content(source, is_known=format is not None)
         except UsageError:
             source.close()
             raise
-    with (
-        Progress(human_size) as progress,
-        open_timeline(file, format=format, source=source, progress=progress) as timeline,
-    ):
-        yield timeline, progress
+    with Progress(human_size, hidden=prints and sys.stdout.isatty()) as progress:
+        options: dict[str, Any] = {"format": format, "source": source, "progress": progress}
+        opened = opener(file, **options)
+        with opened:
+            yield opened, progress
 
 
 def print_timeline_findings(timeline: Timeline, name: str = "") -> int:
@@ -330,19 +381,11 @@ def print_timeline_findings(timeline: Timeline, name: str = "") -> int:
     sys.stdout.flush()  # so that a terminal shows the output before
     of = f"{printable(name)}: " if name else ""
     for phrase, number in timeline.losses.items():
-        print(f"fxtio: {of}not shown: {number:,} {printable(phrase)}", file=sys.stderr)
-    return FINE if timeline.trace is None else print_findings(timeline.trace, name)
+        print(f"fxtio: {of}not shown: {printable(phrase)} ({number:,})", file=sys.stderr)
+    return print_findings(timeline, name)
 
 
-def _format_of_source(source: Source) -> Format:
-    """Return the format of a file."""
-    from fxtio.formats import of_source
-
-    _check_content(source)
-    return of_source(source)
-
-
-def _check_content(source: Source, *, is_known: bool = False) -> None:
+def _check_content(source: Source, *, is_known: bool) -> None:
     """Check that a file is not empty, and not a text without the content of a trace: a suffix is not enough.
 
     Args:
@@ -352,18 +395,11 @@ def _check_content(source: Source, *, is_known: bool = False) -> None:
     Raises:
         UsageError: the file is one of these.
     """
-    from fxtio.exchange import by_content as exchange_by_content
-    from fxtio.formats import by_content
+    from fxtio import exchange, formats
 
     if not source.head:
         raise UsageError(f"{source.name}: {source.fault or 'the file is empty'}")
-    if not is_known and _is_text(source.head) and by_content(source) is None:
-        exchange = exchange_by_content(source.head)
-        if exchange is not None:
-            raise UsageError(
-                f"{source.name} is a file of the format {exchange.name}, which this command does not read; "
-                "fxtio convert makes an FXT trace of it"
-            )
+    if not (is_known or formats.by_content(source) or exchange.by_content(source.head)) and _is_text(source.head):
         raise UsageError(f"{source.name} is a text file, not a trace")
 
 
@@ -372,6 +408,17 @@ def format_of(trace: Trace) -> Format:
     from fxtio.formats import by_name
 
     return by_name(trace.format)
+
+
+def report_of(opened: Trace | Imported) -> ReportRoom:
+    """Return the room that describes a trace; that of all exchange formats for one of their files."""
+    from fxtio.timeline import Timeline
+
+    if not isinstance(opened, Timeline):
+        return format_of(opened).report
+    from fxtio.exchange import report
+
+    return cast("ReportRoom", report)
 
 
 def _is_text(head: bytes) -> bool:
@@ -439,24 +486,33 @@ def output_style() -> Style:
 
 def output_width() -> int:
     """Return the number of columns of the terminal, or the variable COLUMNS; without a terminal 100."""
-    return shutil.get_terminal_size((_NO_TERMINAL, 24)).columns
+    return shutil.get_terminal_size((_NO_TERMINAL, _NO_TERMINAL_LINES)).columns
 
 
-def print_findings(trace: Trace, name: str = "") -> int:
+def output_height() -> int:
+    """Return the number of lines of the terminal, or the variable LINES; without a terminal 24."""
+    return shutil.get_terminal_size((_NO_TERMINAL, _NO_TERMINAL_LINES)).lines
+
+
+def print_findings(trace: Trace | Timeline, name: str = "") -> int:
     """Print the findings of a trace on standard error: the first ones of each rule, and how many there are in all.
 
+    Before them are hints how the trace could be shown better, if the reading has given some.
+
     Args:
-        trace: the trace.
+        trace: the trace, or its timeline.
         name: the name to print before them, for commands that read several traces.
 
     Returns:
         The exit code.
     """
     findings = trace.findings
-    if not findings:
-        return FINE
     sys.stdout.flush()  # so that a terminal shows the output before the findings
     of = f"{printable(name)}: " if name else ""
+    for hint in findings.hints:
+        print(f"fxtio: {of}{hint}", file=sys.stderr)
+    if not findings:
+        return FINE
     print(f"fxtio: {of}{counted(len(findings), 'finding')}", file=sys.stderr)
     shown: Counter[str] = Counter()
     for finding in findings:
@@ -469,7 +525,7 @@ def print_findings(trace: Trace, name: str = "") -> int:
     return FOUND
 
 
-def findings_json(trace: Trace) -> dict[str, Any]:
+def findings_json(trace: Trace | Timeline) -> dict[str, Any]:
     """Return the findings of a trace as JSON: how many there are of each rule, and the first ones of each."""
     first = [
         {
@@ -477,8 +533,8 @@ def findings_json(trace: Trace) -> dict[str, Any]:
             "severity": finding.severity.value,
             "level": finding.level,
             "offset": finding.offset,
-            "message": json_text(finding.message),
-            **({"file": json_text(finding.file)} if finding.file else {}),
+            "message": finding.message,
+            **({"file": finding.file} if finding.file else {}),
         }
         for finding in trace.findings
     ]
@@ -487,19 +543,26 @@ def findings_json(trace: Trace) -> dict[str, Any]:
 
 def timeline_json(timeline: Timeline) -> dict[str, Any]:
     """Return the name of a timeline, what it cannot show, and the findings of its trace, as JSON."""
-    findings = {"counts": {}, "first": []} if timeline.trace is None else findings_json(timeline.trace)
-    return {"name": json_text(timeline.name), "losses": dict(timeline.losses), "findings": findings}
+    return {"name": timeline.name, "losses": dict(timeline.losses), "findings": findings_json(timeline)}
 
 
-def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
-    """Print a report about a trace, as text or as JSON, and its findings on standard error.
+def print_report(report: Report, trace: Trace | Imported, *, as_json: bool) -> int:
+    """Print a report about a trace, as text or as JSON, and on standard error its findings, or what is not shown of it.
 
     Returns:
         The exit code.
     """
+    from fxtio.timeline import Timeline
+
     if as_json:
-        print(json.dumps(report.json | {"findings": findings_json(trace)}, indent=2, allow_nan=False))
-        return print_findings(trace)
+        print(json_document(report.json | {"findings": findings_json(trace)}), end="")
+    else:
+        _print_text(report)
+    return print_timeline_findings(trace) if isinstance(trace, Timeline) else print_findings(trace)
+
+
+def _print_text(report: Report) -> None:
+    """Print a report as text."""
     print(printable(report.title))
     width = max([_MIN_LABEL_WIDTH, *(len(label) for label, _ in report.facts)])
     for label, value in report.facts:
@@ -513,7 +576,6 @@ def print_report(report: Report, trace: Trace, *, as_json: bool) -> int:
         print()
     for note in report.notes:
         print(printable(note))
-    return print_findings(trace)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[int | str | Bar]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
@@ -21,10 +20,11 @@ from fxtio.cli.common import (
     print_timeline_findings,
     timeline_json,
 )
-from fxtio.report import json_text, short_duration
+from fxtio.errors import shown
+from fxtio.report import short_duration
 
 if TYPE_CHECKING:
-    from fxtio.timeline.comparison import Blocks, Difference, Floor
+    from fxtio.timeline.comparison import Difference, Floor, Times
 
 DEFAULT_FLOOR = "+5%,1ms"
 """The smallest difference that matters, as it stands on a command line."""
@@ -32,7 +32,7 @@ DEFAULT_FLOOR = "+5%,1ms"
 
 def add_column(parser: ArgumentParser) -> None:
     """Add the option `--self`."""
-    parser.add_argument("--self", action="store_true", help="compare self times in place of durations")
+    parser.add_argument("--self", action="store_true", help="compare self times, not durations")
 
 
 def floor(text: str) -> Floor:
@@ -51,9 +51,9 @@ def floor(text: str) -> Floor:
             else:
                 time = duration(part.removeprefix("+"))
     except (ValueError, ArgumentTypeError):
-        raise ArgumentTypeError(f"{text!r} is not a limit; write +5%, 1ms, or both: +5%,1ms") from None
+        raise ArgumentTypeError(f"{shown(text)} is not a limit; write +5%, 1ms, or both: +5%,1ms") from None
     if not 0 <= share < 1000 or text == "":
-        raise ArgumentTypeError(f"{text!r} is not a limit; write +5%, 1ms, or both: +5%,1ms")
+        raise ArgumentTypeError(f"{shown(text)} is not a limit; write +5%, 1ms, or both: +5%,1ms")
     return Floor(share, time)
 
 
@@ -62,12 +62,12 @@ class Side:
     """The runs of a side of a comparison.
 
     Attributes:
-        runs: the durations of each run.
+        runs: the times of each run by name.
         code: the exit code that the findings of the traces demand.
         traces: for each run the name, losses and findings of its trace, see `timeline_json`.
     """
 
-    runs: list[Blocks] = field(default_factory=list)
+    runs: list[dict[str, Times]] = field(default_factory=list)
     code: int = FINE
     traces: list[dict[str, Any]] = field(default_factory=list)
 
@@ -89,7 +89,7 @@ def side_of(files: Iterable[str], options: Namespace) -> Side:
     column = "self_time" if options.self else "duration"
     side = Side()
     for file in files:
-        with opened_timeline(file) as (timeline, _):
+        with opened_timeline(file, format=options.format) as (timeline, _):
             side.runs.append(run_of(timeline, column))
             side.code = max(side.code, print_timeline_findings(timeline, timeline.name))
             side.traces.append(timeline_json(timeline))
@@ -105,15 +105,16 @@ def print_differences(differences: Sequence[Difference]) -> None:
             each.name,
             str(each.change),
             *(_number(calls) for calls in each.calls),
-            *(short_duration(round(mean)) if calls else "" for mean, calls in zip(each.mean, each.calls, strict=True)),
+            *(short_duration(round(time)) if calls else "" for time, calls in zip(each.time, each.calls, strict=True)),
             f"{each.ratio:+.1%}" if min(each.calls) else "",
+            each.by,
             f"{'-' if each.cost < 0 else '+'}{short_duration(round(abs(each.cost)))}",
             bar_of(abs(each.cost) / greatest, width, style, is_worse=each.cost > 0),
             "" if each.p is None else f"{each.p:.2g}",
         )
         for each in differences
     ]
-    print_table(["name", "change", ">calls", ">then", ">mean", ">then", ">ratio", ">per run", "", ">p"], rows)
+    print_table(["name", "change", ">calls", ">then", ">time", ">then", ">ratio", "of", ">per run", "", ">p"], rows)
 
 
 def _number(calls: float) -> str:
@@ -123,18 +124,14 @@ def _number(calls: float) -> str:
 def difference_json(each: Difference) -> dict[str, Any]:
     """Return a difference as JSON; pairs have the side before first, times are nanoseconds."""
     return {
-        "name": json_text(each.name),
+        "name": each.name,
         "change": str(each.change),
+        "by": each.by,
         "calls": each.calls,
         "total": each.total,
         "mean": each.mean,
-        "median": each.median,
+        "fastest": each.fastest,
         "ratio": each.ratio,
         "cost": each.cost,
         "p": each.p,
     }
-
-
-def json_of(value: Any) -> str:
-    """Return a report as JSON text."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"

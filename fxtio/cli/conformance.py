@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import FINE, FOUND, Progress, UsageError, add_examples, count, print_table
 from fxtio.cli.help_format import HelpFormatter
+from fxtio.errors import shown
 from fxtio.report import counted
+from fxtio.shared_folders import opener
 
 if TYPE_CHECKING:
     from fxtio.conformance.kit import Kit
@@ -73,7 +75,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e6:
-        raise ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+        raise ArgumentTypeError(f"{shown(text)} is not a positive number of seconds")
     return value
 
 
@@ -201,7 +203,8 @@ def _write(text: str, target: str) -> None:
     if target == "-":
         print(text, end="")
     else:
-        Path(target).write_text(text, "utf-8")
+        with open(target, "w", encoding="utf-8", opener=opener) as file:
+            file.write(text)
 
 
 def _list(options: Namespace) -> int:
@@ -210,7 +213,7 @@ def _list(options: Namespace) -> int:
 
     cases = read_kit(options.kit).select(options.format, options.case, options.operation)
     if options.json:
-        print(cases_as_json(cases))
+        print(cases_as_json(cases), end="")
     else:
         print_table(["operation", "case", "content"], [(case.operation, case.id, case.title) for case in cases])
     return FINE

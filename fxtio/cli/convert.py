@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import duration, nothing_of, selection_in
 from fxtio.cli.common import (
     FINE,
+    Progress,
     UsageError,
     add_examples,
+    add_format,
     add_selection,
     count,
     opened_timeline,
     print_findings,
     print_table,
 )
-from fxtio.report import printable
+from fxtio.report import json_document, printable
+
+if TYPE_CHECKING:
+    from fxtio.exchange.simplification import Simplification
+    from fxtio.timeline import Timeline
 
 NAME = "convert"
 HELP = "Convert a trace to another format"
@@ -30,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     output_help = "the new file or directory; .gz, .zst and .xz compress a file; - for standard output"
     parser.add_argument("output", metavar="OUT", nargs="?", help=output_help)
     parser.add_argument("--to", metavar="FORMAT", help="the format of OUT (default: by its ending)")
-    parser.add_argument("--format", metavar="FORMAT", help="the format of IN (default: by its content)")
+    add_format(parser, "IN")
     parser.add_argument("--table", metavar="NAME", help="write only this table, to a file (parquet, arrow and csv)")
     parser.add_argument("--strict", action="store_true", help="write nothing if something would be lost")
     parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
@@ -59,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Convert the trace or list the formats, and return the exit code."""
-    from fxtio.exchange.convert import convert, format_of
+    from fxtio.exchange.convert import format_of
     from fxtio.exchange.simplification import Simplification
 
     if options.list:
@@ -75,27 +80,57 @@ def run(options: Namespace) -> int:
     if options.output == "-" and options.json:
         raise UsageError("--json and the trace cannot both go to standard output")
     to = options.to or format_of(options.output)
+    simplification = Simplification(options.min_duration, options.max_depth, options.drop_args)
     with opened_timeline(options.file, format=options.format) as (timeline, progress):
-        selection = selection_in(options, timeline)
-        simplification = Simplification(options.min_duration, options.max_depth, options.drop_args)
-        empty: list[str] = []
-        losses = convert(
-            timeline, options.output, to=to, strict=options.strict, selection=selection, table=options.table,
-            simplification=simplification, when_empty=lambda: empty.append(nothing_of(timeline, "events", selection)),
+        return convert_selected(
+            timeline, progress, options, to, simplification=simplification, as_json=options.json,
+            strict=options.strict, table=options.table,
         )  # fmt: skip
-        progress.clear()
-        if options.json:
-            result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}
-            print(json.dumps(result, indent=2))
-        elif losses:
-            reason = f"{to} cannot express everything in" if simplification.is_nothing else "not written of"
-            print(f"fxtio: {reason} {printable(timeline.name)}:", file=sys.stderr)
-            for phrase, number in losses.most_common():
-                print(f"  {number:,}: {printable(phrase)}", file=sys.stderr)
-        code = FINE if timeline.trace is None else print_findings(timeline.trace)
-        for sentence in empty:
-            print(printable(f"fxtio: {sentence}"), file=sys.stderr)
-        return code
+
+
+def convert_selected(
+    timeline: Timeline,
+    progress: Progress,
+    options: Namespace,
+    to: str,
+    *,
+    simplification: Simplification | None = None,
+    as_json: bool = False,
+    **others: Any,
+) -> int:
+    """Write what the options of `add_selection` select to the argument OUT, print what was lost, return the exit code.
+
+    Args:
+        timeline: the timeline.
+        progress: the line that shows the progress.
+        options: the parsed arguments.
+        to: the name of the format to write.
+        simplification: what is left out.
+        as_json: print the losses as JSON.
+        others: further arguments of `fxtio.exchange.convert.convert`.
+    """
+    from fxtio.exchange.convert import convert
+
+    selection = selection_in(options, timeline)
+    empty: list[str] = []
+    losses = convert(
+        timeline, options.output, to=to, selection=selection, simplification=simplification,
+        when_empty=lambda: empty.append(nothing_of(timeline, "events", selection)), **others,
+    )  # fmt: skip
+    progress.clear()
+    if as_json:
+        result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}
+        print(json_document(result), end="")
+    elif losses:
+        is_whole = simplification is None or simplification.is_nothing
+        reason = f"{to} cannot express everything in" if is_whole else "not written of"
+        print(f"fxtio: {reason} {printable(timeline.name)}:", file=sys.stderr)
+        for phrase, number in losses.most_common():
+            print(f"  {number:,}: {printable(phrase)}", file=sys.stderr)
+    code = print_findings(timeline)
+    for sentence in empty:
+        print(printable(f"fxtio: {sentence}"), file=sys.stderr)
+    return code
 
 
 def _print_formats(*, as_json: bool) -> int:
@@ -109,7 +144,7 @@ def _print_formats(*, as_json: bool) -> int:
     rows += [(name, each.title, each.suffixes, each.imports, each.exports) for name, each in exchanges().items()]
     if as_json:
         keys = ("name", "title", "suffixes", "read", "written")
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
+        print(json_document([dict(zip(keys, row, strict=True)) for row in rows]), end="")
         return FINE
     yes = ("", "yes")
     table = [(name, title, " ".join(suffixes), yes[read], yes[write]) for name, title, suffixes, read, write in rows]

@@ -7,19 +7,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fxtio.cli.common import FINE, FOUND, SEPARATOR, UsageError, add_examples
+from fxtio.cli.common import FINE, FOUND, SEPARATOR, UsageError, add_examples, add_format
 from fxtio.cli.compared import (
     DEFAULT_FLOOR,
     add_column,
     check_inputs,
     difference_json,
     floor,
-    json_of,
     print_differences,
     side_of,
 )
 from fxtio.cli.seeing import suggest_open
-from fxtio.report import short_duration
+from fxtio.report import json_document, short_duration
 
 if TYPE_CHECKING:
     from fxtio.timeline.comparison import Difference, Floor
@@ -32,11 +31,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     files_help = "the two traces; or several of a side, then --, then several of the other side"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
+    add_format(parser, "all FILEs")
     default = DEFAULT_FLOOR.replace("%", "%%")
     floor_help = f"the smallest difference that matters, in percent and in time per run (default: {default})"
     parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
     add_column(parser)
-    parser.add_argument("--all", action="store_true", help="print all names, also those that did not change")
+    parser.add_argument("--all", action="store_true", help="print all names, also those that are the same")
     parser.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
     add_examples(
         parser,
@@ -53,19 +53,22 @@ def run(options: Namespace) -> int:
     sides = _sides(options.files)
     check_inputs([*sides[0], *sides[1]])
     before, after = (side_of(files, options) for files in sides)
-    differences = compare(before.runs, after.runs, options.floor)
-    changed = [each for each in differences if each.change is not Change.SAME]
+    comparison = compare(before.runs, after.runs, options.floor)
+    differences = comparison.differences
+    changed = [each for each in differences if each.change.is_sure]
+    shown = [each for each in differences if options.all or each.change is not Change.SAME]
     if options.json:
-        rows = [difference_json(each) for each in (differences if options.all else changed)]
-        facts = {"runs": [len(before.runs), len(after.runs)], "before": before.traces, "after": after.traces}
-        facts["too_short"] = sum(each.is_too_short(options.floor) for each in differences)
-        print(json_of({**facts, "differences": rows}), end="")
+        facts = {"runs": comparison.runs, "advice": comparison.advice, "before": before.traces, "after": after.traces}
+        short = sum(each.is_too_short(options.floor) for each in differences)
+        rows = [difference_json(each) for each in shown]
+        print(json_document({**facts, "too_short": short, "differences": rows}), end="")
     else:
-        shown = differences if options.all else changed
         if shown:
             print_differences(shown)
             print()
         print(_summary(differences, options.floor))
+        if comparison.advice:
+            print(f"{comparison.advice} (fxtio diff before*.fxt -- after*.fxt)")
         for each in changed[:1]:
             suggest_open(sides[0 if each.change is Change.GONE else 1][0], each.name)
     return max(before.code, after.code, FOUND if changed else FINE)

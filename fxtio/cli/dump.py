@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
-from typing import Any
 
 from fxtio.cli.common import add_examples, add_input, count, format_of, open_trace, print_findings
-from fxtio.report import json_text, printable
+from fxtio.report import json_lines, printable
 
 NAME = "dump"
 HELP = "Print the records of a trace, one line each"
@@ -32,26 +31,7 @@ def run(options: Namespace) -> int:
         entries = islice(trace.entries(resolve=not options.raw), options.limit)
         while chunk := list(islice(entries, _ENTRIES_AT_ONCE)):
             if options.json:
-                sys.stdout.buffer.write(_json_lines(report.json_objects(chunk)))
+                sys.stdout.write(json_lines(report.json_objects(chunk)))
             else:
                 print("\n".join(map(printable, report.text_lines(chunk))))
     return print_findings(trace)
-
-
-def _json_lines(objects: list[dict[str, Any]]) -> bytes:
-    """Encode objects as lines of JSON."""
-    from msgspec.json import Encoder
-
-    try:
-        return Encoder().encode_lines(objects)
-    except UnicodeEncodeError:
-        return Encoder().encode_lines([_without_surrogates(item) for item in objects])
-
-
-def _without_surrogates(value: Any) -> Any:
-    """Return a JSON value in which `json_text` has replaced every text that is not UTF-8."""
-    if isinstance(value, dict):
-        return {key: _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_surrogates(item) for item in value]
-    return json_text(value) if isinstance(value, str) else value

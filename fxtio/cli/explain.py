@@ -6,10 +6,21 @@ follow below it.  A fault is marked with an exclamation mark and makes the exit 
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from itertools import islice
 
-from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_input, count, format_of, has_color, open_trace
+from fxtio.cli.common import (
+    FINE,
+    FOUND,
+    UsageError,
+    add_examples,
+    add_input,
+    count,
+    format_of,
+    has_color,
+    natural,
+    open_trace,
+)
 
 NAME = "explain"
 HELP = "Show the bytes of records with every field named, bit by bit"
@@ -21,8 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add_input(parser)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--offset", type=_position, metavar="BYTE", help="begin at the record with this byte (as 0x78)")
-    place.add_argument("--record", type=_position, metavar="N", help="begin with record N, counted from 0")
+    place.add_argument("--offset", type=natural, metavar="BYTE", help="begin at the record with this byte (as 0x78)")
+    place.add_argument("--record", type=natural, metavar="N", help="begin with record N, counted from 0")
     parser.add_argument(
         "--type", metavar="NAME", help="show only this type, such as String in FXT; a wrong name lists the types"
     )
@@ -69,17 +80,6 @@ def run(options: Namespace) -> int:
         if not shown:
             raise UsageError(f"{trace.name}: {_nothing_to_show(options)}")
     return code
-
-
-def _position(text: str) -> int:
-    """Parse a byte offset or a record number: hexadecimal, or decimal, which may have commas as in findings."""
-    try:
-        value = int(text.replace(",", ""), 0)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise ArgumentTypeError(f"{text!r} is not a number of 0 or more")
-    return value
 
 
 def _nothing_to_show(options: Namespace) -> str:

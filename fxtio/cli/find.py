@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from fxtio.cli.answers import (
     add_output,
     duration,
-    json_value,
     nothing_of,
     print_csv,
     print_end,
@@ -18,7 +17,7 @@ from fxtio.cli.answers import (
 )
 from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
 from fxtio.cli.seeing import suggest_open
-from fxtio.report import counted, printable, seconds, short_duration
+from fxtio.report import counted, json_lines, json_value, printable, seconds, short_duration
 
 if TYPE_CHECKING:
     from fxtio.timeline.answers import Condition, Hit, Hits
@@ -67,7 +66,7 @@ def run(options: Namespace) -> int:
     """Print what was found and return the exit code."""
     from fxtio.timeline.answers import find, summary
 
-    with opened_timeline(options.file) as (timeline, _):
+    with opened_timeline(options.file, format=options.format) as (timeline, _):
         origin = summary(timeline).start or 0
         selection = selection_in(options, timeline)
         hits = find(
@@ -100,17 +99,18 @@ def _json(hit: Hit) -> dict[str, Any]:
         "kind": hit.kind,
         "time": hit.time,
         "duration": hit.duration,
-        "thread": json_value(hit.place),
-        "category": json_value(hit.category),
-        "name": json_value(hit.name),
-        "arguments": {printable(name): json_value(value) for name, value in hit.arguments.items()},
-        "ancestors": [json_value(name) for name in hit.ancestors],
-        "defined_in": json_value(hit.defined_in),
+        "thread": hit.place,
+        "category": hit.category,
+        "name": hit.name,
+        "arguments": hit.arguments,
+        "ancestors": hit.ancestors,
+        "defined_in": hit.defined_in,
     }
 
 
 def _csv_cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else value
+    value = json_value(value)
+    return json_lines([value]).rstrip("\n") if isinstance(value, dict | list) else value
 
 
 def _print(name: str, hits: Hits, origin: int, *, with_ancestors: bool) -> None:

@@ -6,10 +6,11 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.answers import answer_json
-from fxtio.cli.common import add_examples, add_input, format_of, open_trace, print_report
-from fxtio.report import ReportTable, human_value, json_text, seconds, short_duration
+from fxtio.cli.common import add_examples, add_input, format_of, open_any, print_report, report_of
+from fxtio.report import ReportTable, human_value, seconds, short_duration
 
 if TYPE_CHECKING:
+    from fxtio.exchange.opening import Imported
     from fxtio.formats import Trace
     from fxtio.report import Report
     from fxtio.timeline.answers import Answer, Overview
@@ -27,22 +28,23 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the summary and return the exit code."""
-    with open_trace(options) as trace:
+    with open_any(options) as (trace, _):
         # The findings that are printed are those of the last reading, which the summary needs.
         overview = _overview(trace)
-        report = format_of(trace).report.info(trace)
+        report = report_of(trace).info(trace)
         if overview is not None:
-            _add(report, overview, trace.info.start or 0)
+            _add(report, overview, report.json.get("start") or 0)
     return print_report(report, trace, as_json=options.json)
 
 
-def _overview(trace: Trace) -> Overview | None:
+def _overview(trace: Trace | Imported) -> Overview | None:
     """Return the longest and busiest of a trace; None if it has no slices, or its format no timeline."""
+    from fxtio.timeline import Timeline
     from fxtio.timeline.answers import overview
 
-    if not format_of(trace).has_timeline:
+    if not isinstance(trace, Timeline) and not format_of(trace).has_timeline:
         return None
-    result = overview(trace.timeline())
+    result = overview(trace if isinstance(trace, Timeline) else trace.timeline())
     return result if result.slices or result.functions else None
 
 
@@ -79,16 +81,14 @@ def _json(overview: Overview) -> dict[str, Any]:
         "slices": overview.slices,
         "longest": [
             {
-                "name": json_text(each.name),
+                "name": each.name,
                 "time": each.time,
                 "duration": each.duration,
-                "thread": json_text(each.place),
+                "thread": each.place,
             }
             for each in overview.longest
         ],
-        "busiest": [
-            {"thread": json_text(each.place), "busy": each.busy, "slices": each.slices} for each in overview.busiest
-        ],
+        "busiest": [{"thread": each.place, "busy": each.busy, "slices": each.slices} for each in overview.busiest],
         "gaps": [{"time": begin, "duration": duration} for begin, duration in overview.gaps],
         "functions": None if overview.functions is None else answer_json(overview.functions),
     }

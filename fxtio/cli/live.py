@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from fxtio.cli.common import UsageError, print_table
 from fxtio.errors import FormatError, add_file_name
 from fxtio.report import counted, printable, short_duration
+from fxtio.shared_folders import open_regular
 
 if TYPE_CHECKING:
     from fxtio.table import Table
     from fxtio.timeline.answers.answer import Answer
     from fxtio.timeline.answers.top import Slices
-    from fxtio.timeline.parts import Registry
+    from fxtio.timeline.parts import Part, Registry
 
 SHARE = 0.01
 """The part of the time of a processor that is used at most, unless there is too much to read."""
@@ -58,8 +59,8 @@ def open_recording(target: str) -> tuple[str, int]:
         recordings = Process(int(target)).recordings()
         if not recordings:
             raise UsageError(f"process {target} records nothing; `fxtio attach {target}` records it")
-        return str(recordings[0].path), os.open(recordings[0].descriptor, os.O_RDONLY | os.O_CLOEXEC)
-    return target, os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        return str(recordings[0].path), open_regular(recordings[0].descriptor)
+    return target, open_regular(target)
 
 
 def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
@@ -71,11 +72,12 @@ def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
     """
     from fxtio.fxt import timeline as room
     from fxtio.fxt.following import LiveTrace
+    from fxtio.fxt.unfinished import HEAD_BYTES
     from fxtio.tracer.archive import Front, is_alive
 
     name, fd = open_recording(options.file)
     try:
-        front = Front.read(Path(f"/dev/fd/{fd}"))
+        front = Front.parse(os.pread(fd, HEAD_BYTES, 0))
         view = _View(options, name, lambda: front is None or not is_alive(front.pid))
         try:
             view.follow(partial(room.parts, LiveTrace(name, fd, view.wait)), done)
@@ -109,6 +111,7 @@ class _View:
         self._before: dict[str, tuple[int, int]] = {}
         self._shown_until: int | None = None  # the first time, what was there before has been read as well
         self._read_at = time.time_ns()  # what had happened by then has been read when it is shown
+        self._earliest = 0  # the earliest time of what was read since
         self._used = 0.0
         self._readings = 0
 
@@ -116,11 +119,22 @@ class _View:
         """Read a recording to its end, and show what it has meanwhile."""
         from fxtio.timeline import Timeline
 
-        timeline = Timeline(self._name, "fxt", parts)
+        timeline = Timeline(self._name, "fxt", partial(self._noted, parts))
         timeline.fold(self._begin, "slices", *(["args"] if self._options.by.startswith("arg:") else []))
         if self._is_terminal:
             print(_CLEAR, end="")
         done(self._slices.answer(self._registry).first(self._options.sort, self._options.limit))
+
+    def _noted(self, parts: Callable[[Registry, Set[str]], Iterator[Part]], *args: Any) -> Iterator[Part]:
+        """Yield the parts of the recording, and note the earliest time of what is new.
+
+        Where the clock of this process is ahead of that of the recording, open slices were shown with time that belongs
+        to what came behind them.
+        """
+        for part in parts(*args):
+            if part.steps is not None and len(part.steps.time):
+                self._earliest = min(self._earliest, int(part.steps.time.min()))
+            yield part
 
     def _begin(self, registry: Registry) -> Slices:
         from fxtio.selection import Selection
@@ -128,7 +142,8 @@ class _View:
 
         self._readings += 1
         self._registry = registry
-        self._slices = Slices(registry, by=self._options.by, unit=None, selection=Selection(), subset=None)
+        by, waiting = self._options.by, self._options.waiting
+        self._slices = Slices(registry, by=by, unit=None, selection=Selection(), subset=None, waiting=waiting)
         return self._slices
 
     def wait(self) -> bool:
@@ -159,13 +174,15 @@ class _View:
         self._before = totals
         calls = sum(count for count, _ in totals.values())
         rate = sum(count for count, _ in changes.values()) / seconds if seconds else 0.0
+        whole = 0.0 if before is None else (until - min(before, self._earliest)) / _NS
+        self._earliest = until
         spans = self._open_spans()
         summary = f"{time.strftime('%H:%M:%S')}  {counted(calls, 'call')}, {rate:,.0f}/s, {len(spans)} open"
         if self._is_terminal:
-            self._print_screen(summary, table, changes, seconds, spans)
+            self._print_screen(summary, table, changes, (seconds, whole), spans)
         else:
-            busy = sorted(((change[1], name) for name, change in changes.items() if change[1]), reverse=True)
-            parts = [f"{printable(name)} {_share(own, seconds)}" for own, name in busy[:_IN_LINE] if seconds]
+            busy = sorted(((change[1], name) for name, change in changes.items() if change[1] > 0), reverse=True)
+            parts = [f"{printable(name)} {_share(own, whole)}" for own, name in busy[:_IN_LINE] if seconds]
             oldest = f" (longest {printable(spans[0][1])} {short_duration(spans[0][0])})" if spans else ""
             print(f"{summary}{oldest}{'; self: ' if parts else ''}{', '.join(parts)}", flush=True)
 
@@ -174,12 +191,21 @@ class _View:
         summary: str,
         table: Table,
         changes: dict[str, tuple[int, int]],
-        seconds: float,
+        passed: tuple[float, float],
         spans: list[tuple[int, str, str]],
     ) -> None:
-        """Show the ranking and the open spans on a terminal."""
+        """Show the ranking and the open spans on a terminal.
+
+        Args:
+            summary: the first line.
+            table: the groups.
+            changes: by name the calls and the self time since the last refresh.
+            passed: the seconds since then, and those of which self times are shares; 0 at first.
+            spans: the open spans.
+        """
         import numpy as np
 
+        seconds, whole = passed
         rows = max(shutil.get_terminal_size().lines - _SHOWN_OPEN - 8, 5)
         by = self._options.sort if self._options.sort in table else "self"
         shown = table.take(np.argsort(-table[by], kind="stable")[: min(rows, self._options.limit or rows)])
@@ -189,7 +215,7 @@ class _View:
                 f"{changes[row['name']][0] / seconds:,.0f}" if seconds else "",
                 short_duration(row["total"]),
                 short_duration(row["self"]),
-                _share(changes[row["name"]][1], seconds),
+                _share(max(changes[row["name"]][1], 0), whole),
                 short_duration(row["max"]),
                 row["name"],
             ]

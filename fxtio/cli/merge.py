@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from fxtio.cli.common import (
     UsageError,
     add_examples,
+    add_format,
     add_output,
     check_output,
     format_of,
@@ -25,6 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     help_ = "the traces, all of one format; may be compressed; - for standard input"
     parser.add_argument("files", nargs="+", metavar="FILE", help=help_)
+    add_format(parser, "all FILEs")
     add_output(parser)
     add_examples(
         parser,
@@ -38,7 +40,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Write the new trace and return the exit code."""
     with ExitStack() as stack:
-        traces = [stack.enter_context(open_trace(Namespace(file=file))) for file in options.files]
+        traces = [
+            stack.enter_context(open_trace(Namespace(file=file, format=options.format))) for file in options.files
+        ]
         first = traces[0]
         for trace in traces:
             if trace.format != first.format:

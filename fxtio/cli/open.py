@@ -27,6 +27,7 @@ from fxtio.cli.common import (
     print_findings,
     selects,
 )
+from fxtio.errors import shown
 from fxtio.report import human_size, printable
 
 if TYPE_CHECKING:
@@ -37,6 +38,19 @@ NAME = "open"
 HELP = "Show a trace in the Perfetto UI, in a browser and without the internet"
 
 _MAX_PORT = 65535
+
+_REDIRECTION = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0; url={address}">
+<meta name="referrer" content="no-referrer">
+<title>fxtio open</title>
+</head>
+<body><a href="{address}">The trace</a></body>
+</html>
+"""
+"""The page that leads to an address, which needs no escapes."""
 
 ENDING = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
 """The signals besides that of Ctrl-C that end a process; Windows does not have both."""
@@ -63,8 +77,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MAX_PORT):
-        raise ArgumentTypeError(f"{text!r} is not a port; write a number from 1 to {_MAX_PORT}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(_MAX_PORT)) and 0 < int(text) <= _MAX_PORT):
+        raise ArgumentTypeError(f"{shown(text)} is not a port; write a number from 1 to {_MAX_PORT}")
     return int(text)
 
 
@@ -83,7 +97,7 @@ def run(options: Namespace) -> int:
         try:
             with Viewer(content, parameters, port=options.port, on_error=_say) as viewer:
                 print(viewer.address, flush=True)
-                _invite(viewer, starts_browser=not options.no_browser)
+                _invite(viewer, Path(folder), starts_browser=not options.no_browser)
                 viewer.wait()
         except KeyboardInterrupt:
             print(file=sys.stderr)  # behind the ^C of the terminal
@@ -114,10 +128,10 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
     from fxtio.view import focus
 
     file = contents.readable(options.file, folder)
-    content = contents.of_file(file)
+    content = contents.of_file(file) if options.format is None else None
     parameters, code = focus.everything(), FINE
     if content is None or options.select is not None or selects(options):
-        with opened_timeline(file) as (timeline, progress):
+        with opened_timeline(file, format=options.format) as (timeline, progress):
             selection = selection_in(options, timeline)
             if content is None or not selection.is_everything:
                 content = contents.of_timeline(timeline, file, selection, folder)
@@ -128,8 +142,8 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
                 parameters = focus.find(timeline, options.select, at, selection).parameters()
             progress.clear()
             for phrase, number in content.losses.most_common():
-                _say(f"not shown: {number:,}: {phrase}")
-            code = FINE if timeline.trace is None else print_findings(timeline.trace)
+                _say(f"not shown: {phrase} ({number:,})")
+            code = print_findings(timeline)
     if content.size is not None and content.size > contents.LARGE:
         about = human_size(content.size) if content.length is not None else f"about {human_size(content.size)}"
         _say(
@@ -139,18 +153,40 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
     return content, parameters, code
 
 
-def _invite(viewer: Viewer, *, starts_browser: bool) -> None:
-    """Start the browser, or say how to open the page on another machine."""
+def _invite(viewer: Viewer, folder: Path, *, starts_browser: bool) -> None:
+    """Start the browser, or say how to open the page.
+
+    Args:
+        viewer: the server.
+        folder: a folder that only this user can read, and that is removed in the end.
+        starts_browser: whether a browser may be started.
+    """
     _say("this ends when the page is closed, or with Ctrl-C")
     is_remote = bool(os.environ.get("SSH_CONNECTION"))
     has_screen = sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    if starts_browser and (os.environ.get("BROWSER") or (has_screen and not is_remote)):
-        threading.Thread(target=webbrowser.open, args=(viewer.address,), daemon=True).start()
+    if starts_browser and not is_remote and (os.environ.get("BROWSER") or has_screen):
+        page = _redirection(viewer.address, folder)
+        threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
+        _say("if no page appears, open the printed address in a browser")
     elif is_remote:
         host = socket.gethostname()
         _say(f"first, on the machine with the browser: ssh -L {viewer.port}:127.0.0.1:{viewer.port} {host}")
     else:
         _say("open this address in a browser")
+
+
+def _redirection(address: str, folder: Path) -> Path:
+    """Write a page that only this user can read and that leads to an address; return its path.
+
+    A browser gets this page, and not the address: all users see the arguments of a program in the list of processes.
+
+    Raises:
+        OSError: the page cannot be written.
+    """
+    handle, name = tempfile.mkstemp(".html", dir=folder)  # a new file, of mode 0600
+    with open(handle, "w", encoding="ascii") as file:
+        file.write(_REDIRECTION.format(address=address))
+    return Path(name)
 
 
 def _say(message: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -12,15 +11,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import json_value, limit, print_csv
+from fxtio.cli.answers import limit, print_csv
 from fxtio.cli.common import (
     FINE,
     UsageError,
     add_examples,
+    add_format,
     opened_timeline,
     print_table,
     print_timeline_findings,
 )
+from fxtio.report import json_lines, json_value
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -34,6 +35,7 @@ HELP = "Run SQL over the slices, threads, counters and arguments of a trace"
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="the trace, may be compressed; - for standard input")
+    add_format(parser)
     parser.add_argument("sql", nargs="?", metavar="SQL", help="the query; - reads it from standard input")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON array with an object for each row")
@@ -65,7 +67,7 @@ def run(options: Namespace) -> int:
         *first, last = _WRITERS
         raise UsageError(f"{options.output}: the ending must be {', '.join(first)} or {last}")
     sql = _query(options)
-    with opened_timeline(options.file) as (timeline, _):
+    with opened_timeline(options.file, format=options.format) as (timeline, _):
         relation = timeline.sql(sql)  # the error if duckdb or pyarrow is missing
 
         import pyarrow as pa
@@ -154,7 +156,7 @@ def _print_json(batches: RecordBatchReader, write: Callable[[str], object]) -> N
     names = _distinct(batches.schema.names)
     for row in _rows(batches):
         values = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
-        write(separator + json.dumps(values, allow_nan=False))
+        write(separator + json_lines([values]).rstrip("\n"))
         separator = ",\n"
     write("[]\n" if separator == "[\n" else "\n]\n")
 

@@ -57,7 +57,7 @@ def run(options: Namespace) -> int:
     inputs = [options.file] if options.diff is None else [options.file, options.diff]
     output = _output_of(options, inputs)
     with ExitStack() as stack:
-        opened = [stack.enter_context(opened_timeline(file)) for file in inputs]
+        opened = [stack.enter_context(opened_timeline(file, format=options.format)) for file in inputs]
         timelines = [timeline for timeline, _ in opened]
         selection = selection_in(options, timelines[0])
         page = _page(timelines, selection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from fxtio.cli.common import add_examples, add_input, count, format_of, open_trace, print_report
+from fxtio.cli.common import add_examples, add_input, count, open_any, print_report, report_of
 
 NAME = "stats"
 HELP = "Count what fills a trace: records and bytes by type, provider, category and name"
@@ -21,6 +21,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the counts and return the exit code."""
-    with open_trace(options) as trace:
-        report = format_of(trace).report.stats(trace, options.top)
+    with open_any(options) as (trace, _):
+        report = report_of(trace).stats(trace, options.top)
     return print_report(report, trace, as_json=options.json)

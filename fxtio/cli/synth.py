@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, print_table, size
+from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, natural, print_table, size
 from fxtio.report import counted, human_size, printable
+from fxtio.shared_folders import opener
 
 NAME = "synth"
 HELP = "Write a synthetic trace of any size"
@@ -30,7 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     amount.add_argument("--size", type=size, metavar="SIZE", help="the number of bytes instead, as 500MB or 1GiB")
     threads_help = "the number of threads (default: 8; 1000 for the shape threads)"
     parser.add_argument("--threads", type=count, metavar="T", help=threads_help)
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of the random numbers (default: 0)")
+    seed_help = "the seed of the random numbers (default: 0)"
+    parser.add_argument("--seed", type=natural, default=0, metavar="S", help=seed_help)
     format_help = "the format of the trace (default: by the ending of FILE, else fxt)"
     parser.add_argument("--format", metavar="NAME", help=format_help)
     parser.add_argument("--list", action="store_true", help="print the shapes of all formats, and write nothing")
@@ -67,8 +70,6 @@ def run(options: Namespace) -> int:
         raise UsageError(f"a trace in the format {chosen.name} is a directory; it cannot be written to standard output")
     if options.output == "-" and sys.stdout.isatty():
         raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
-    if options.seed < 0:
-        raise UsageError("the seed cannot be negative")
     show = human_size if options.size else (lambda done: counted(done, "event"))
     whole = whole_directory if chosen.directory else whole_file
     with Progress(show) as progress, whole(options.output) as target:
@@ -127,21 +128,23 @@ def _write_broken(write: Callable[[Path], None], output: str, *, is_directory: b
     Raises:
         UsageError: a directory would be written over another one, or to standard output.
     """
-    if is_directory:
-        if output == "-" or Path(output).exists():
-            raise UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
-        write(Path(output))
-        return
+    from fxtio.io.sink import whole_directory
+
+    if is_directory and (output == "-" or Path(output).exists()):
+        raise UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
     if output == "-" and sys.stdout.isatty():
         raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "broken")
         write(path)
-        raw = path.read_bytes()
-    if output == "-":
-        sys.stdout.buffer.write(raw)
-    else:
-        Path(output).write_bytes(raw)
+        if is_directory:
+            with whole_directory(output) as target:
+                shutil.copytree(path, target, dirs_exist_ok=True)
+        elif output == "-":
+            sys.stdout.buffer.write(path.read_bytes())
+        else:
+            with open(output, "wb", opener=opener) as file:
+                file.write(path.read_bytes())
 
 
 def _print_shapes() -> int:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from fxtio.cli.answers import add_output, nothing_of, print_csv, print_end, print_json, selection_in
 from fxtio.cli.bars import axis, bars
-from fxtio.cli.common import add_examples, add_input, count, opened_timeline, output_style, output_width
-from fxtio.report import json_text, printable, short_duration
+from fxtio.cli.common import add_examples, add_input, count, opened_timeline, output_height, output_style, output_width
+from fxtio.report import printable, short_duration
 from fxtio.text_width import fitted, shortened, width_of
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ _MAX_LABEL = 24
 _LABEL_SHARE = 5  # of the columns, the part that labels may take where it is more than `_MAX_LABEL`
 _MIN_LABEL = 6
 _MIN_CELLS = 10
+_FRAME_LINES = 5  # the title, an empty line, the two of the axis, and that of the prompt after it
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add_input(parser)
-    parser.add_argument("--depth", type=count, default=1, metavar="N", help="draw N levels of slices (default: 1)")
+    depth_help = "draw N levels of slices (default: as many as fit; with --json and --csv 1)"
+    parser.add_argument("--depth", type=count, metavar="N", help=depth_help)
     add_output(parser, "of the busiest threads")
     add_examples(
         parser,
@@ -43,7 +45,7 @@ def run(options: Namespace) -> int:
     """Draw the range and return the exit code."""
     from fxtio.timeline.answers import Lanes, lanes, summary
 
-    with opened_timeline(options.file) as (timeline, _):
+    with opened_timeline(options.file, format=options.format) as (timeline, _):
         selection = selection_in(options, timeline)
         info = summary(timeline)
         origin = info.start or 0
@@ -52,10 +54,14 @@ def run(options: Namespace) -> int:
         width = output_width() - 1
         label_width = max(min(max(_MAX_LABEL, width // _LABEL_SHARE), width // 3), _MIN_LABEL)
         cells = max(width - label_width - 1, _MIN_CELLS)
+        is_fitted = options.depth is None and not options.json and not options.csv
+        depth = options.depth or (output_height() if is_fitted else 1)
         if info.start is None:
             drawn = Lanes([start, end], [], [])
         else:
-            drawn = lanes(timeline, start, end, cells, depth=options.depth, limit=options.limit, selection=selection)
+            drawn = lanes(timeline, start, end, cells, depth=depth, limit=options.limit, selection=selection)
+        if is_fitted:
+            _leave_out_levels(drawn, output_height())
         is_empty = not drawn.rows and not drawn.samples
         sentence = nothing_of(timeline, "slices and samples", selection) if is_empty else ""
     if options.json:
@@ -67,6 +73,15 @@ def run(options: Namespace) -> int:
     else:
         _print(timeline.name, drawn, origin, cells, label_width)
     return print_end(timeline, sentence)
+
+
+def _leave_out_levels(drawn: Lanes, height: int) -> None:
+    """Leave out the innermost levels of slices, so that what is printed has at most as many lines, or one level."""
+    others = _FRAME_LINES + (len(drawn.samples) + 1 if drawn.samples else 0) + (1 if drawn.more else 0)
+    levels = sorted(lane.depth for lane in drawn.rows)
+    if len(levels) > height - others:
+        most = max(levels[max(height - others, 0)], 1)
+        drawn.rows = [lane for lane in drawn.rows if lane.depth < most]
 
 
 def _cells(drawn: Lanes) -> Iterator[tuple[object, ...]]:
@@ -81,7 +96,7 @@ def _cells(drawn: Lanes) -> Iterator[tuple[object, ...]]:
 def _json(drawn: Lanes) -> dict[str, object]:
     slices = [
         {
-            "thread": json_text(lane.label),
+            "thread": lane.label,
             "depth": lane.depth,
             "slices": lane.calls,
             "busy": lane.busy,
@@ -90,16 +105,16 @@ def _json(drawn: Lanes) -> dict[str, object]:
         for lane in drawn.rows
     ]
     samples = [
-        {"thread": json_text(lane.label), "samples": lane.calls, "weight": lane.busy, **_cells_json(drawn, lane)}
+        {"thread": lane.label, "samples": lane.calls, "weight": lane.busy, **_cells_json(drawn, lane)}
         for lane in drawn.samples
     ]
     facts = {"start": drawn.start, "end": drawn.end, "lanes": slices, "samples": samples}
-    return {**facts, "unit": json_text(drawn.unit) if samples else None, "more": drawn.more}
+    return {**facts, "unit": drawn.unit if samples else None, "more": drawn.more}
 
 
 def _cells_json(drawn: Lanes, lane: Lane) -> dict[str, object]:
     cells = [
-        {"start": begin, "end": end, "name": json_text(name), "fill": round(fill, 6)}
+        {"start": begin, "end": end, "name": name, "fill": round(fill, 6)}
         for (begin, end), name, fill in zip(pairwise(drawn.bounds), lane.names, lane.fill, strict=True)
         if name is not None
     ]

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 NAME = "top"
 HELP = "Show what took the time: calls, self and total time, percentiles by function, thread or argument"
 
-_SORTS = ("self", "total", "calls", "median", "p99", "max")
+_SORTS = ("self", "total", "calls", "waiting", "median", "p99", "max")
 _CONTENTS = ("slices", "samples", "allocations", "sched")
 _NOUNS = {"slices": "slices", "samples": "samples", "allocations": "allocations", "sched": "times on a processor"}
-_VALUES = ("total", "self", "min", "median", "p99", "max")
+_VALUES = ("total", "self", "waiting", "min", "median", "p99", "max")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -57,6 +57,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--what", choices=_CONTENTS, metavar="CONTENT", help=what_help)
     parser.add_argument("--unit", metavar="UNIT", help="the unit of samples, if there are several (default: the most)")
+    waiting_help = "rank what only waits as well, such as time.sleep, and count waiting as self time"
+    parser.add_argument("--waiting", action="store_true", help=waiting_help)
     parser.add_argument(
         "--live",
         action="store_true",
@@ -93,7 +95,7 @@ def run(options: Namespace) -> int:
         return _run_live(options)
     from fxtio.timeline.answers import top
 
-    with opened_timeline(options.file) as (timeline, _):
+    with opened_timeline(options.file, format=options.format) as (timeline, _):
         selection = selection_in(options, timeline)
         answer = top(
             timeline,
@@ -103,6 +105,7 @@ def run(options: Namespace) -> int:
             what=options.what,
             unit=options.unit,
             selection=selection,
+            waiting=options.waiting,
         )
         noun = _NOUNS[answer.what]
         if options.by.startswith("arg:"):
@@ -128,7 +131,7 @@ def _run_live(options: Namespace) -> int:
     from fxtio.selection import Selection
 
     refused = {"--json": options.json, "--csv": options.csv, "--unit": options.unit, "--what": options.what}
-    refused |= {"--from": options.begin, "--until": options.end}
+    refused |= {"--from": options.begin, "--until": options.end, "--format": options.format}
     refused |= {"--thread": options.threads, "--process": options.processes}
     refused |= {"--category": options.categories, "--name": options.names}
     for option, value in refused.items():
@@ -146,8 +149,10 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
     notes = list(answer.notes)
     if shown.num_rows:
         print()
-        values = [column for column in _VALUES if column in shown]
-        headers = [">calls", *(f">{column}" for column in values), ">share", "", printable(options.by)]
+        telling = answer.telling
+        values = [column for column in _VALUES if column in telling]
+        counts = ["calls", "open"] if "open" in telling else ["calls"]
+        headers = [*(f">{column}" for column in (*counts, *values)), ">share", "", printable(options.by)]
         if "place" in shown:
             headers.append("defined in")
         greatest = max(int(shown[options.sort].max()), 1)
@@ -155,7 +160,7 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
         rows = []
         for row in shown.rows():
             bar = bar_of(row[options.sort] / greatest, width, style, name=row["name"])
-            rows.append([*_numbers(row, values, answer.unit), bar, *_words(row)])
+            rows.append([*(row[column] for column in counts), *_numbers(row, values, answer.unit), bar, *_words(row)])
         print_table(headers, rows)
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
@@ -168,7 +173,7 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
 
 
 def _numbers(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
-    return [row["calls"], *(human_value(row[column], unit) for column in values), f"{row['share']:.1%}"]
+    return [*(human_value(row[column], unit) for column in values), f"{row['share']:.1%}"]
 
 
 def _words(row: dict[str, Any]) -> list[str]:

@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
 
     from fxtio.timeline.answers import tree
 
-    with opened_timeline(options.file) as (timeline, _):
+    with opened_timeline(options.file, format=options.format) as (timeline, _):
         selection = selection_in(options, timeline)
         answer = tree(timeline, share=options.share, depth=options.depth, what=options.what, selection=selection)
         sentence = "" if answer.table.num_rows else nothing_of(timeline, answer.what, selection)
@@ -82,11 +82,17 @@ def _print(name: str, answer: Answer, selection: Selection) -> None:
     if answer.table.num_rows:
         print()
         width, style = bar_width(output_width()), output_style()
+        counts = ["calls", "open"] if "open" in answer.telling else ["calls"]
         rows = [
-            (*_numbers(row, answer), bar_of(row["share"], width, style, name=row["name"]), _name(row))
+            (
+                *(row[column] for column in counts),
+                *_numbers(row, answer),
+                bar_of(row["share"], width, style, name=row["name"]),
+                _name(row),
+            )
             for row in answer.table.rows()
         ]
-        print_table([">calls", ">total", ">self", ">share", "", "name"], rows)
+        print_table([*(f">{column}" for column in counts), ">total", ">self", ">share", "", "name"], rows)
     else:
         notes.append(absence(answer.what, selection))
     if answer.more:
@@ -94,9 +100,9 @@ def _print(name: str, answer: Answer, selection: Selection) -> None:
     print_notes(notes)
 
 
-def _numbers(row: dict[str, Any], answer: Answer) -> tuple[int, str, str, str]:
+def _numbers(row: dict[str, Any], answer: Answer) -> tuple[str, str, str]:
     total, own = (human_value(row[column], answer.unit) for column in ("total", "self"))
-    return row["calls"], total, own, f"{row['share']:.1%}"
+    return total, own, f"{row['share']:.1%}"
 
 
 def _name(row: dict[str, Any]) -> str:

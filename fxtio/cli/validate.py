@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -11,10 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxtio.cli.common import FINE, FOUND, REFUSED, Progress, UsageError, add_examples, has_color, print_table
+from fxtio.cli.common import (
+    FINE,
+    FOUND,
+    REFUSED,
+    Progress,
+    UsageError,
+    add_examples,
+    add_format,
+    has_color,
+    natural,
+    print_table,
+)
 from fxtio.errors import FxtioError, add_file_name, described
-from fxtio.report import human_size, printable
+from fxtio.report import human_size, json_document, printable
 from fxtio.rules import LEVELS, Rule
+from fxtio.shared_folders import opener
 
 if TYPE_CHECKING:
     from fxtio.validate import Selection, Validation
@@ -38,20 +49,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     rules.add_argument("--rule", action="append", default=[], metavar="GLOB", help=rule_help)
     ignore_help = "no rules with an id like this; may be repeated"
     rules.add_argument("--ignore", action="append", default=[], metavar="GLOB", help=ignore_help)
-    fail_help = "exit with 1 only if a broken rule is of this level or above: required, recommended, interop, "
+    fail_help = (
+        "exit with 1 only if a broken rule is of this level or above: required, recommended, interop, robustness; "
+        "error: only if it is required, or something cannot be read; never (default: error, or all rules that "
+        "--profile or --rule chooses)"
+    )
     rules.add_argument(
         "--fail-on",
-        choices=(*LEVELS, "never"),
-        default=LEVELS[-1],
+        choices=("error", *LEVELS, "never"),
         metavar="LEVEL",
-        help=f"{fail_help}robustness (default), never",
+        help=fail_help,
     )
     output = parser.add_argument_group("output")
     output.add_argument("--report", choices=_OUTPUTS, default="text", help="the form of the report (default: text)")
     output.add_argument("-o", "--output", default="-", metavar="FILE", help="write the report to a file")
     show_help = "show the bytes of the first N findings of each rule, in text (default: 1)"
-    output.add_argument("--show", type=int, default=1, metavar="N", help=show_help)
-    parser.add_argument("--format", metavar="NAME", help="the format of the traces (default: by content, then by name)")
+    output.add_argument("--show", type=natural, default=1, metavar="N", help=show_help)
+    add_format(parser, "all FILEs")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--explain", metavar="RULE", help="describe a rule, and read nothing")
     instead.add_argument("--list-rules", action="store_true", help="list the selected rules, and read nothing")
@@ -77,13 +91,12 @@ def run(options: Namespace) -> int:
         return _list(selection, options)
     if not options.files:
         options.refuse("FILE is missing")
-    if options.show < 0:
-        options.refuse("argument --show: the number cannot be negative")
+    options.fail_on = options.fail_on or selection.threshold
     files = _files(options)
     if options.output == "-":
         return _validate(files, options, sys.stdout.write, color=options.report == "text" and has_color())
     _refuse_to_overwrite(files, Path(options.output))
-    with open(options.output, "w", encoding="utf-8", errors="backslashreplace") as file:
+    with open(options.output, "w", encoding="utf-8", errors="backslashreplace", opener=opener) as file:
         return _validate(files, options, file.write, color=False)
 
 
@@ -220,7 +233,7 @@ def _list(selection: Selection, options: Namespace) -> int:
     only = by_name(options.format).name if options.format else None
     rules: list[Rule] = [rule for rule in all_rules() if selection.has(rule) and only in (None, rule.format)]
     if options.report == "json":
-        print(json.dumps({rule.id: rule_json(rule) for rule in rules}, indent=2))
+        print(json_document({rule.id: rule_json(rule) for rule in rules}), end="")
     elif options.report == "text":
         print_table(["rule", "level", "what is wrong"], [(rule.id, rule.level, rule.found) for rule in rules])
     else:

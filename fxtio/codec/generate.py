@@ -17,6 +17,7 @@ from fxtio.codec.integers import checked_integer
 from fxtio.codec.parts import Many, Part
 from fxtio.codec.record import SIZE, Layout, Opaque, Record, TaggedUnion, layout_of, once
 from fxtio.errors import DecodeError, EncodeError, shown
+from fxtio.report import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -153,7 +154,7 @@ def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[by
     """Return a padded byte stream, and the cursor behind its padding."""
     words = length + 7 >> 3
     if c + words > end:
-        raise DecodeError("framing.stream-over-record", f"{where}: {length:,} bytes do not fit in the record")
+        raise DecodeError("framing.stream-over-record", f"{where}: no room in the record for {counted(length, 'byte')}")
     return bytes(data[c * 8 : c * 8 + length]), c + words
 
 
@@ -230,7 +231,7 @@ def _opaque(record: Opaque, where: str) -> bytes:
     if type(raw) is not bytes:
         raise EncodeError(f"{shown(raw)} is not bytes", where)
     if not raw or len(raw) % 8:
-        raise EncodeError(f"raw bytes must be whole words, not {len(raw)} bytes", where)
+        raise EncodeError(f"raw bytes must be whole words, not {counted(len(raw), 'byte')}", where)
     return raw
 
 
@@ -282,7 +283,7 @@ def put_rest(value: Any, where: str) -> tuple[bytes, int]:
         return b"", 0
     raw = bytes(view_of(value, where))
     if len(raw) % 8:
-        raise EncodeError(f"{len(raw)} bytes are no whole words", where)
+        raise EncodeError(f"not whole words, but {counted(len(raw), 'byte')}", where)
     return raw, 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -19,6 +20,14 @@ def limits_of(size: int, *, signed: bool) -> tuple[int, int]:
     """Return the least and the greatest integer of so many bytes."""
     half = 1 << 8 * size - 1
     return (-half, half - 1) if signed else (0, 2 * half - 1)
+
+
+def as_double(value: float) -> float:
+    """Return a number as a double; an integer that is too large for one as infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def checked_integer(value: Any, field: str, least: int = 0, most: int | None = MAX_UINT64) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
-from fxtio.report import printable
+from fxtio.report import counted, printable
 
 _LONGEST_VALUE = 80
 _MAX_WORDS = 8
@@ -23,7 +23,7 @@ def lines_of(record: AnnotatedRecord, *, color: bool = False) -> Iterator[str]:
     bold, red, plain = (BOLD, RED, PLAIN) if color else ("", "", "")
     subject = f"record {record.number:,}: " if record.number is not None else ""
     spec = f" (spec: {record.spec})" if record.spec else ""
-    yield f"{bold}{subject}{printable(record.name)}, {record.size:,} bytes at {record.offset:,}{plain}{spec}"
+    yield f"{bold}{subject}{printable(record.name)}, {counted(record.size, 'byte')} at {record.offset:,}{plain}{spec}"
     for finding in record.findings:
         yield f"  {red}! {printable(str(finding))}{plain}"
     labels = [byte_range.label for byte_range in record.ranges]
@@ -51,7 +51,7 @@ def _words(byte_range: ByteRange, base: int) -> Iterator[Row]:
     for place in places:
         if place in left_out:
             if place == left_out[0]:
-                yield "", f"... {len(left_out):,} more words", "", "", ""
+                yield "", f"... {counted(len(left_out), 'more word')}", "", "", ""
             continue
         first = (byte_range.label, value, byte_range.fault) if place == 0 else ("", "", "")
         yield f"{base + byte_range.offset + place:08x}", byte_range.raw[place : place + 8].hex(" "), *first

@@ -17,6 +17,9 @@ from fxtio.codec.integers import MAX_INT64
 
 Array = np.ndarray[Any, Any]
 
+MAX_VARINT = 10
+"""The most bytes of a number."""
+
 _MODULUS = 1 << 64
 
 
@@ -140,7 +143,7 @@ def _varint(data: bytes | bytearray, begin: int, end: int, first: int) -> tuple[
     if byte < 0x80:
         return byte, begin + 1
     value = byte & 0x7F
-    for position in range(begin + 1, min(begin + 10, end)):
+    for position in range(begin + 1, min(begin + MAX_VARINT, end)):
         byte = data[position]
         value |= (byte & 0x7F) << 7 * (position - begin)
         if byte < 0x80:

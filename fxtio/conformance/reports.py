@@ -18,7 +18,7 @@ from fxtio.conformance.kit import Case
 from fxtio.conformance.runner import MODES, Run
 from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
-from fxtio.report import counted, printable
+from fxtio.report import counted, json_document, printable
 
 _MAX_DETAILS = 30
 
@@ -117,7 +117,7 @@ def to_json(run: Run) -> str:
             for result in run.results
         ],
     }
-    return json.dumps(content, indent=1) + "\n"
+    return json_document(content)
 
 
 def from_json(text: str | bytes, name: str) -> Run:
@@ -324,4 +324,4 @@ def cases_as_json(cases: Iterable[Case]) -> str:
         }
         for case in cases
     ]
-    return json.dumps(content, indent=1)
+    return json_document(content)

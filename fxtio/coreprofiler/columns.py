@@ -43,7 +43,7 @@ class PointerColumn:
     def __getitem__(self, rows: Array) -> PointerColumn:
         return PointerColumn(self.values[rows], self.state[rows])
 
-    def to_list(self) -> list[int | None]:
+    def tolist(self) -> list[int | None]:
         """Return the values as records have them."""
         values: list[int | None] = self.values.tolist()
         for row in np.flatnonzero(self.state != PRESENT).tolist():
@@ -66,7 +66,7 @@ class ThreadColumn:
     def __getitem__(self, rows: Array) -> ThreadColumn:
         return ThreadColumn(self.values[rows], self.os[rows])
 
-    def to_list(self) -> list[int | OsThread | None]:
+    def tolist(self) -> list[int | OsThread | None]:
         """Return the values as records have them."""
         values: list[Any] = none_if_negative(self.values)
         for row in np.flatnonzero(self.os).tolist():
@@ -94,7 +94,7 @@ class ListColumn:
         items = np.arange(int(counts.sum())) + np.repeat(begins[rows] - (np.cumsum(counts) - counts), counts)
         return ListColumn(self.cls, counts, {name: column[items] for name, column in self.columns.items()})
 
-    def to_list(self) -> list[tuple[Any, ...]]:
+    def tolist(self) -> list[tuple[Any, ...]]:
         """Return the lists as records have them."""
         items = list(map(self.cls, *lists_of(self.cls, self.columns)))
         ends = np.cumsum(self.counts)
@@ -104,14 +104,14 @@ class ListColumn:
 def lists_of(cls: type[Any], columns: dict[str, Any]) -> list[list[Any]]:
     """Convert the columns of a class to lists of values, in the order of its fields."""
     items = {field.name: field.item for field in layout_of(cls).fields}
-    return [_to_list(columns[name], items.get(name)) for name in cls.__struct_fields__]
+    return [_values(columns[name], items.get(name)) for name in cls.__struct_fields__]
 
 
-def _to_list(column: Any, item: FixedItem | None) -> list[Any]:
-    if not isinstance(column, np.ndarray):
-        values: list[Any] = column.to_list()
-        return values
-    return none_if_negative(column) if may_be_unknown(item) else column.tolist()
+def _values(column: Any, item: FixedItem | None) -> list[Any]:
+    if isinstance(column, np.ndarray) and may_be_unknown(item):
+        return none_if_negative(column)
+    values: list[Any] = column.tolist()
+    return values
 
 
 def may_be_unknown(item: FixedItem | None) -> bool:

@@ -29,6 +29,7 @@ from fxtio.coreprofiler.lines import ItemField, encode, layout_of
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.tables import RECORD_TABLES, WRITABLE_ITEMS, os_column
 from fxtio.errors import EncodeError
+from fxtio.report import counted
 from fxtio.table import Lists, checked_columns
 
 
@@ -61,23 +62,18 @@ def _records(cls: type[Any], columns: dict[str, Any], rows: int) -> list[Any]:
         if name in layout.members:
             values[name] = _item_lists(layout.members[name], columns[name], f"{cls.__name__}.{name}")
         elif isinstance(layout.tail, Flags):
-            values[name] = [_flags(text, f"{cls.__name__}.{name}") for text in _to_list(columns[name])]
+            values[name] = [_flags(text, f"{cls.__name__}.{name}") for text in columns[name].tolist()]
         else:
-            values[name] = _to_list(columns[name])
+            values[name] = columns[name].tolist()
     defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
     fields = [values[name] if name in values else [defaults[name]] * rows for name in cls.__struct_fields__]
     return [cls(*row) for row in zip(*fields, strict=True)]
 
 
-def _to_list(column: Any) -> list[Any]:
-    values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_list()
-    return values
-
-
 def _field_values(field: ItemField, columns: dict[str, Any], rows: int) -> list[Any]:
     """Return the values of a field, as records have them."""
     name, item = field.name, field.item
-    values = _to_list(columns[name]) if name in columns else [None] * rows
+    values = columns[name].tolist() if name in columns else [None] * rows
     if isinstance(item, ThreadNumber):
         is_os = _marks(os_column(name), columns, rows)
         return [OsThread(value) if os else _known(value) for value, os in zip(values, is_os, strict=True)]
@@ -91,7 +87,7 @@ def _field_values(field: ItemField, columns: dict[str, Any], rows: int) -> list[
 
 def _marks(name: str, columns: dict[str, Any], rows: int) -> list[bool]:
     """Return a column of True and False; False if there is none."""
-    values = _to_list(columns[name]) if name in columns else [False] * rows
+    values = columns[name].tolist() if name in columns else [False] * rows
     for value in values:
         if type(value) is not bool:
             raise EncodeError(f"{value!r} is neither True nor False", name)
@@ -117,7 +113,7 @@ def _known(value: Any) -> Any:
 def _times(column: Any) -> list[int]:
     """Convert nanoseconds to milliseconds."""
     times = []
-    for time in _to_list(column):
+    for time in column.tolist():
         milliseconds, rest = divmod(checked_integer(time, "time", MIN_63 * NS_PER_MS, MAX_63 * NS_PER_MS), NS_PER_MS)
         if rest:
             raise EncodeError(f"{time:,} ns is not a whole number of milliseconds", "time")
@@ -145,7 +141,8 @@ def _item_lists(member: type[Any], column: Any, where: str) -> list[tuple[Any, .
     if column.counts.dtype.kind not in "iu":
         raise EncodeError(f"counts of type {column.counts.dtype} are not integers", where)
     if (column.counts < 0).any() or int(column.counts.sum()) != column.items.num_rows:
-        message = f"the counts add up to {int(column.counts.sum()):,}, but there are {column.items.num_rows:,} items"
+        items_there = counted(column.items.num_rows, "item")
+        message = f"the counts add up to {int(column.counts.sum()):,}, but the column has {items_there}"
         raise EncodeError(message, where)
     items: list[Any] = []
     if column.items.num_rows:

@@ -155,10 +155,12 @@ class CoreProfilerTrace(FileReader[Info]):
     def entries(self, *, resolve: bool = True) -> Iterator[Entry]:
         """Yield the records as `records` does, each with its place and its time.
 
+        Records that are resolved are checked by the rules of `info` besides, after those of each block.
+
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for offsets, records in self._record_blocks(resolve):
+        for offsets, records in self._checked_blocks() if resolve else self._record_blocks(resolve):
             for offset, record in zip(offsets, records, strict=True):
                 timestamp = getattr(record, TIME_FIELD, None)
                 yield Entry(offset, None if timestamp is None else nanoseconds(timestamp), record)
@@ -241,6 +243,22 @@ class CoreProfilerTrace(FileReader[Info]):
                 yield _records_of(block)
             else:
                 yield block.offsets().tolist(), block.exact(self.style)
+
+    def _checked_blocks(self) -> Iterator[tuple[list[int], Any]]:
+        """Yield byte offsets and records, block by block, and apply the rules of `consistency`."""
+        rules: Rules | None = None
+        timeline = Timeline()
+        for block in self._blocks(detect=True, within=_STYLE_BYTES):
+            offsets, records = _records_of(block)
+            yield offsets, records
+            assert self._findings is not None
+            rules = rules or Rules(self._findings)
+            if isinstance(block, Block):
+                rules.add_block(block, timeline)
+            else:
+                rules.add(offsets, records, timeline)
+        if rules is not None:
+            rules.finish(self.position, self.style, timeline)
 
     def watch(self, watcher: Watcher | None, checks: Callable[[Findings], BlockRules] | None = None) -> Info:
         """Read the whole trace, apply the rules of `consistency`, and pass all records and samples to a watcher.

@@ -20,7 +20,7 @@ from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import ThreadStack, Timeline
-from fxtio.report import Report, ReportTable, counted, human_duration, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_duration, human_size, quoted, seconds
 
 MAX_NAMES = 1 << 18
 """The most names, functions and classes that are counted one by one."""
@@ -41,7 +41,7 @@ def _info_json(summary: Info) -> dict[str, Any]:
     style = summary.style
     return summary.as_json() | {
         "style": {"formats": style.formats, "newline": style.newline, "mark": style.mark},
-        "config": {name: json_text(value) for name, value in summary.config.items()},
+        "config": dict(summary.config),
         "threads": [{"thread": thread, "os_thread": os_thread} for thread, os_thread in summary.threads.items()],
         "intervals": _intervals_json(summary.timeline),
         "process_cpu_us": summary.timeline.process_cpu,
@@ -221,7 +221,7 @@ def _stats_json(totals: _Totals, summary: Info, top: int) -> dict[str, Any]:
         "functions": [
             {
                 "function_iid": iid,
-                "name": json_text(totals.function_name(iid)),
+                "name": totals.function_name(iid),
                 "ticks": totals.own_ticks[iid],
                 "with_callees": ticks,
             }
@@ -230,7 +230,7 @@ def _stats_json(totals: _Totals, summary: Info, top: int) -> dict[str, Any]:
         "classes": [
             {
                 "class_iid": iid,
-                "name": json_text(totals.class_name(iid)),
+                "name": totals.class_name(iid),
                 "bytes": size,
                 "objects": totals.objects_by_class[iid],
             }

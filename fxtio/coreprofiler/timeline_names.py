@@ -61,7 +61,7 @@ class WholeNames:
         self._os_thread = dict(zip(assignments["thread"].tolist(), assignments["os_thread"].tolist(), strict=True))
         processes = [pid for pid in tables["app_domains"]["process_id"].tolist() if 0 < pid < _MAX_PID]
         self.pid = processes[0] if processes else 0
-        self.wall_clock = _wall_clock(tables["starts"]["started_at"].to_list())
+        self.wall_clock = _wall_clock(tables["starts"]["started_at"].tolist())
         self.tick = _tick(dict(zip(tables["config"]["name"], tables["config"]["value"], strict=True)))
 
     def function(self, iid: int) -> str:

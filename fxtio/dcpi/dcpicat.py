@@ -22,6 +22,7 @@ from fxtio.dcpi.records import Line, Terminator, decode_line
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.io.source import Source, open_source
+from fxtio.report import counted
 from fxtio.table import Array, Table
 
 FULL_DUTY = 10_000
@@ -179,7 +180,7 @@ def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, int, list[int
             continue
         address, counts = int(match[1], 16), [int(count) for count in match[2].split()]
         if len(counts) != len(listing.events):
-            message = f"the row has {len(counts)} counts for {len(listing.events)} events"
+            message = f"the row has {counted(len(counts), 'count')} for {counted(len(listing.events), 'event')}"
             listing.findings.add("listing.row", offset, message)
         elif address <= last:
             listing.findings.add("listing.order", offset, f"address {address:#x} is not above the one before it")

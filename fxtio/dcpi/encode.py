@@ -106,7 +106,8 @@ def integers(values: Any, where: str) -> Array:
         EncodeError: it does not hold integers from 0 to `MAX_COUNT`.
     """
     try:
-        array = np.asarray(values.to_list() if hasattr(values, "to_list") else values)
+        is_column = hasattr(values, "tolist") and not isinstance(values, np.ndarray)
+        array = np.asarray(values.tolist() if is_column else values)
     except (ValueError, OverflowError):  # lists of different lengths
         raise EncodeError("the values are not a sequence of integers", where) from None
     if array.shape == (0,):

@@ -19,6 +19,7 @@ from fxtio.dcpi.layout import FOOTER_TYPE, HEAD_TYPE, HEAD_WORDS, KEYWORDS, NUMB
 from fxtio.dcpi.records import Footer, Line, Terminator, decode_footer, decode_line
 from fxtio.finding import Findings
 from fxtio.io.source import Source
+from fxtio.report import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -244,13 +245,15 @@ class Framer:
     def _end(self) -> Iterator[PlacedRecord]:
         """Yield the footer, and bytes after it that are not a whole number."""
         if len(self._data) < FOOTER_TYPE.itemsize:
-            message = f"{len(self._data)} bytes are left for the footer, which has {FOOTER_TYPE.itemsize}"
+            message = f"the end has {counted(len(self._data), 'byte')}, a footer {FOOTER_TYPE.itemsize}"
             self._findings.add("footer.missing", self._at, message)
         else:
             begin = self._at
             yield PlacedRecord(begin, decode_footer(self._take(FOOTER_TYPE.itemsize)), FOOTER_TYPE.itemsize)
             if self._data:
-                self._findings.add("footer.trailing", self._at, f"{len(self._data)} bytes follow the footer")
+                self._findings.add(
+                    "footer.trailing", self._at, f"the footer is followed by {counted(len(self._data), 'byte')}"
+                )
         yield from self._rest()
 
     def _rest(self) -> Iterator[PlacedRecord]:

@@ -14,7 +14,7 @@ from fxtio.codec.record import Opaque
 from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.reader import DcpiTrace, Entry, Info
 from fxtio.dcpi.records import Chunk, Line, MoreCounts, Record, Terminator
-from fxtio.report import Report, ReportTable, counted, human_size, json_text, quoted
+from fxtio.report import Report, ReportTable, counted, human_size, quoted
 
 _SHOWN_COUNTS = 16
 _SHOWN_BYTES = 32
@@ -28,10 +28,7 @@ def info(trace: DcpiTrace) -> Report:
 def _info_json(summary: Info) -> dict[str, Any]:
     sums = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
     return summary.as_json() | {
-        "header": [
-            {"word": json_text(line.word), "value": json_text(summary.header.value_of(line))}
-            for line in summary.header.lines
-        ],
+        "header": [{"word": line.word, "value": summary.header.value_of(line)} for line in summary.header.lines],
         "is_opaque": summary.is_opaque,
         **{name: getattr(summary, name) for name in sums},
     }

@@ -40,6 +40,7 @@ class Exchange:
         imports: whether there is an importer.
         extra: the extra of fxtio that its exporter or importer needs, None for none.
         directory: whether it is written as a directory of files.
+        binary: whether its files are told by their endings as well, since their first bytes may say little.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Exchange:
     imports: bool = False
     extra: str | None = None
     directory: bool = False
+    binary: bool = False
 
     @property
     def _module(self) -> Any:
@@ -76,7 +78,7 @@ EXCHANGES = (
     Exchange("speedscope", "speedscope JSON", (".speedscope.json", ".speedscope"), imports=True),
     Exchange("chrome", "Chrome trace event JSON", (".json",), imports=True),
     Exchange("collapsed", "collapsed stacks", (".collapsed", ".folded"), imports=True),
-    Exchange("pprof", "pprof profile", (".pprof", ".pb"), imports=True),
+    Exchange("pprof", "pprof profile", (".pprof", ".pb"), imports=True, binary=True),
     Exchange("otlp", "OTLP JSON lines", (".otlp.jsonl", ".otlp.json", ".otlp"), imports=True),
     Exchange("perfetto", "Perfetto protobuf trace", (".pftrace", ".perfetto-trace", ".perfetto")),
     Exchange("parquet", "Parquet tables", (".parquet",), extra="arrow", directory=True),
@@ -95,6 +97,12 @@ def exchanges() -> dict[str, Exchange]:
 def by_content(head: bytes) -> Exchange | None:
     """Return the exchange format whose files begin like this, and that can be imported."""
     return next((each for each in exchanges().values() if each.sniff(head)), None)
+
+
+def by_ending(name: str) -> Exchange | None:
+    """Return the exchange format that a file is of by its ending, where its content says nothing."""
+    exchange = by_suffix(name)
+    return exchange if exchange is not None and exchange.imports and exchange.binary else None
 
 
 def by_suffix(name: str) -> Exchange | None:

@@ -5,9 +5,8 @@ Times and ids are numbers or texts; processes and threads, too.  What cannot be 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Set
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fxtio._native.constants import SpanStep
-from fxtio.codec.integers import MAX_INT64
+from fxtio.codec.integers import MAX_INT64, as_double
 from fxtio.exchange.json_events import JsonEvents
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind, TrackKind
@@ -73,30 +72,44 @@ class Event(msgspec.Struct, gc=False):
     stack: Any = None
 
 
-_FIELDS = frozenset(Event.__struct_fields__)
+class Sample(msgspec.Struct, gc=False):
+    """A sample as it is in the file."""
+
+    ts: msgspec.Raw = msgspec.Raw(b"")  # or a value of Python, as that of an event
+    name: Any = "samples"
+    pid: Any = None
+    tid: Any = None
+    cpu: Any = None
+    sf: Any = None
+    weight: Any = None
 
 
-def _event(members: Mapping[str, Any]) -> Event:
-    return Event(**{name: value for name, value in members.items() if name in _FIELDS})
+ARRAYS: dict[str, type[msgspec.Struct]] = {"traceEvents": Event, "samples": Sample}
+"""The arrays of a file, and the types of their items."""
+
+_BASE, _VIZTRACER, _FRAMES = "baseTimeNanoseconds", "viztracer_metadata", "stackFrames"
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
-    events = JsonEvents(source, "traceEvents", Event, _event, registry.losses)
+    events = JsonEvents(source, ARRAYS, (_BASE, _VIZTRACER, _FRAMES), registry.losses)
     reading = _Reading(registry, tables)
-    for items in events:
+    for name, items in events:
         _note_wall_clock(registry, events.members)
-        yield reading.part(items)
+        if name == "samples":
+            reading.take_samples(items)
+        else:
+            yield reading.part(items)
     _note_wall_clock(registry, events.members)
-    yield reading.samples(events.members)
+    yield from reading.samples(events.members.get(_FRAMES))
 
 
 def _note_wall_clock(registry: Registry, members: Mapping[str, Any]) -> None:
     """Note the time at which all other times count from 0, as torch.profiler and VizTracer write it."""
-    metadata = members.get("viztracer_metadata")
+    metadata = members.get(_VIZTRACER)
     for owner in (members, metadata if isinstance(metadata, dict) else {}):
-        if type(owner.get("baseTimeNanoseconds")) is int:
-            registry.note_wall_clock(owner["baseTimeNanoseconds"])
+        if type(owner.get(_BASE)) is int:
+            registry.note_wall_clock(owner[_BASE])
 
 
 class _Reading:
@@ -114,6 +127,8 @@ class _Reading:
         self._events: list[tuple[int, ...]] = []
         self._args: list[tuple[int, int, int, int, int]] = []
         self._counters: list[tuple[int, int, float, int]] = []
+        self._samples: list[np.ndarray[Any, Any]] = []  # a row for each sample
+        self._stacks: dict[str, int] = {}  # the stacks of samples by the numbers of their innermost frames
 
     def part(self, items: list[Event]) -> Part:
         """Convert a batch."""
@@ -286,7 +301,7 @@ class _Reading:
                 track = self._registry.track(TrackKind.COUNTER, key, name=name, process=pid, id=counter_id)
                 if len(self._tracks) < _MAX_KNOWN:
                     self._tracks[key] = track
-            self._counters.append((time, track, _as_double(value), number))
+            self._counters.append((time, track, as_double(value), number))
 
     def _add_args(self, args: Any, number: int) -> None:
         """Add the arguments of an event; those of nested objects have names with dots."""
@@ -321,32 +336,40 @@ class _Reading:
             self._losses[_LONG_NUMBERS] += 1
         return ArgumentKind.TEXT, 0, self._code(str(value)[:1024] if value else "{}" if value == {} else "[]")
 
-    def samples(self, members: Mapping[str, Any]) -> Part:
-        """Return the samples that stand beside the events."""
-        frames, samples = members.get("stackFrames"), members.get("samples")
-        if not isinstance(samples, list) or not isinstance(frames, dict) or self._tables.isdisjoint(_SAMPLE_TABLES):
-            return Part()
-        stacks = _Stacks(frames, self._registry)
+    def take_samples(self, items: list[Sample]) -> None:
+        """Take samples that stand beside the events; what their stacks are is known at the end of the file."""
+        if self._tables.isdisjoint(_SAMPLE_TABLES):
+            return
         rows = []
-        for sample in samples:
-            time = nanoseconds(sample.get("ts")) if isinstance(sample, dict) else None
+        for sample in items:
+            time = nanoseconds(sample.ts)
             if time is None or not 0 <= time <= MAX_INT64:
                 self._losses[_NO_TIME] += 1
                 continue
-            thread = self._registry.thread(
-                self._number("process", sample.get("pid")), self._number("thread", sample.get("tid"))
-            )
-            cpu, weight = sample.get("cpu"), sample.get("weight")
+            thread = self._registry.thread(self._number("process", sample.pid), self._number("thread", sample.tid))
+            cpu, weight = sample.cpu, sample.weight
+            stack, count = str(sample.sf)[:1024], len(self._stacks)
             rows.append((
-                time, thread, cpu if type(cpu) is int and 0 <= cpu < 1 << 31 else -1, stacks.row(sample.get("sf")),
+                time, thread, cpu if type(cpu) is int and 0 <= cpu < 1 << 31 else -1,
+                self._stacks.setdefault(stack, count) if count < _MAX_KNOWN else self._stacks.get(stack, -1),
                 weight if type(weight) is int and 0 < weight <= MAX_INT64 else 1,
-                self._code(str(sample.get("name", "samples"))[:1024]),
+                self._code(str(sample.name)[:1024]),
             ))  # fmt: skip
-        if not rows:
-            return Part()
-        names = ("time", "thread", "cpu", "stack", "count", "unit")
-        table = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-        return Part(None, {**stacks.tables(), "samples": self._registry.columns("samples", table)})
+        if rows:
+            self._samples.append(np.array(rows, np.int64))
+
+    def samples(self, frames: Any) -> Iterator[Part]:
+        """Yield the samples with their stacks."""
+        if not self._samples or not isinstance(frames, dict):
+            return
+        stacks = _Stacks(frames, self._registry)
+        rows = np.array([*map(stacks.row, self._stacks), -1], np.int64)
+        tables = stacks.tables()
+        for batch in self._samples:
+            time, thread, cpu, stack, count, unit = batch.T
+            columns = {"time": time, "thread": thread, "cpu": cpu, "stack": rows[stack], "count": count, "unit": unit}
+            yield Part(None, {**tables, "samples": self._registry.columns("samples", columns)})
+            tables = {}
 
 
 _SAMPLE_TABLES = ("samples", "stacks", "frames")
@@ -364,10 +387,9 @@ class _Stacks:
         self._stacks: list[tuple[int, int, int]] = []
         self._names: list[tuple[int, int]] = []
 
-    def row(self, number: Any) -> int:
+    def row(self, key: str) -> int:
         """Return the row of the stack whose innermost frame has this number, -1 if there is none."""
         missing: dict[str, None] = {}  # in the order in which they are found, the innermost first
-        key = str(number)
         while key not in self._rows and key in self._frames and key not in missing and len(missing) < _MAX_DEPTH:
             missing[key] = None
             frame = self._frames[key]
@@ -411,7 +433,7 @@ def nanoseconds(value: Any) -> int | None:
     try:
         number = Decimal(str(text)) * 1000
         return round(number) if number.is_finite() and abs(number) < 1 << 80 else None
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):  # `decimal` has errors of its own for each kind of number
         return None
 
 
@@ -420,13 +442,6 @@ def _float(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _as_double(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 def _steps(events: list[tuple[int, ...]]) -> Steps:

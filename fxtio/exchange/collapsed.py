@@ -182,7 +182,7 @@ class Exporter:
 
     def _write(self, stacks: Table, frames: Iterable[dict[str, Any]], stack: Any, weight: Any) -> None:
         """Write a line for each stack; those with equal names are one."""
-        texts = StackTexts(stacks, [self._label(row) for row in frames])
+        texts = StackTexts(stacks, [self._label(row) for row in frames], self.losses)
         sums: Counter[str] = Counter()
         for number, value in zip(stack.tolist(), weight.tolist(), strict=True):
             if value > 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -19,13 +19,16 @@ from typing import Any
 from fxtio.errors import FormatError, FxtioError, require_type
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
+from fxtio.exchange.gathered import STACKED
 from fxtio.exchange.opening import open_timeline
 from fxtio.exchange.simplification import Simplification, Simplified
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, temporary_file, whole_directory, whole_file
 from fxtio.selection import Selection
+from fxtio.table import Table
 from fxtio.timeline.accepted import check_types
+from fxtio.timeline.answers.span import Times
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 
@@ -48,6 +51,26 @@ class LossError(FxtioError):
         listed = "; ".join(f"{phrase}: {count:,}" for phrase, count in islice(losses.most_common(), _SHOWN))
         more = f"; and {len(losses) - _SHOWN} more" if len(losses) > _SHOWN else ""
         super().__init__(f"{target} is not written, because it would lose something: {listed}{more}")
+
+
+class UntimedError(FxtioError):
+    """An error: a trace is a profile without times, so no timeline of it can be shown or written.
+
+    Args:
+        name: the name of the trace.
+    """
+
+    def __init__(self, name: str) -> None:
+        others = [name for name, exporter in exporters().items() if _has_sums(exporter)]
+        super().__init__(
+            f"{name} has no times, so no timeline of it can be shown; `fxtio top` and `fxtio tree` show it, "
+            f"and it can be converted to {', '.join(others)}"
+        )
+
+
+def _has_sums(exporter: type[Exporter]) -> bool:
+    """Return whether a format has the weights of stacks, whenever they were taken."""
+    return exporter.TABLES is STACKED or issubclass(exporter, TableExporter)
 
 
 def exporters() -> dict[str, type[Exporter]]:
@@ -101,6 +124,7 @@ def convert(
 
     Raises:
         LossError: something would be lost, and `strict` is set.
+        UntimedError: nothing has a time, and the format has only what has one.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
         SelectionError: the format of the trace has nothing of the kind that is selected.
         DecodeError: the trace was opened with `strict`, and has a fault.
@@ -118,8 +142,7 @@ def convert(
                 raise LossError(str(target), part.losses)
             lost = convert(part.timeline, target, to=name, strict=strict, table=table, simplification=what)
             return part.losses + lost
-    chosen = formats().get(name) or exchanges().get(name)
-    is_directory = chosen is not None and chosen.directory
+    is_directory = bool(getattr(formats().get(name) or exchanges().get(name), "directory", False))
     if timeline.trace is not None and timeline.format == name and what.is_nothing:
         with (whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
             writer.copy(timeline.trace)
@@ -137,13 +160,17 @@ def _export(timeline: Timeline, attempt: _Attempt, what: Simplification, *, stri
 
     Raises:
         LossError: something would be lost, and `strict` is set.
+        UntimedError: nothing has a time, and the format has nothing but what happened at a time.
     """
     with attempt:
         short = what.short_opened(timeline)
-        written, registry = timeline.fold(
-            lambda registry: Simplified(attempt.begin(registry), registry, what, short),
+        watched, registry = timeline.fold(
+            lambda registry: _Watched(Simplified(attempt.begin(registry), registry, what, short), registry),
             *what.tables(attempt.exporter.TABLES),
         )
+        written = watched.written
+        if watched.times.start is not None and not watched.times.are_known and not _has_sums(attempt.exporter):
+            raise UntimedError(timeline.name)
         written.finish()
         losses: Losses = +(registry.losses + written.exporter.losses)
         if strict and losses:
@@ -196,6 +223,19 @@ def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]
     if not issubclass(exporter, TableExporter):
         raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
     return exporter.of_table(table)
+
+
+class _Watched:
+    """Passes rows on to an exporter, and looks at their times; a consumer of `Timeline.fold`."""
+
+    def __init__(self, written: Simplified, registry: Registry) -> None:
+        self.written = written
+        self.times = Times(registry)
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        self.times.enter(tables)
+        self.written.enter(tables)
 
 
 class _Attempt:

@@ -1,8 +1,9 @@
-"""Splits a JSON file into the items of one long array and the other members of its object, in bounded memory.
+"""Splits a JSON file into the items of long arrays and the other members of its object, in bounded memory.
 
 Many items at once are decoded by msgspec: the bytes up to a place where one item seems to end and the next to begin.
 If that was a place within an item, they do not form an array, and an earlier place is tried.  What msgspec refuses,
 such as the number NaN, is decoded item by item with `json`.  Items that are not valid JSON are left out and counted.
+Members that nobody asks for are passed over, of whatever size they are.
 """
 
 from __future__ import annotations
@@ -10,48 +11,49 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
+from fxtio.exchange.json_arrays import MAX_ITEM, UNREADABLE, next_bracket
 from fxtio.io.source import Source
-
-ItemT = TypeVar("ItemT")
 
 BLOCK = 1 << 20
 """The number of bytes that are decoded at once."""
 
-MAX_ITEM = 1 << 24
-"""The greatest number of bytes of an item."""
-
-MAX_MEMBER = 1 << 26
-"""The greatest number of bytes of another member of the object."""
+MAX_MEMBER = 1 << 24
+"""The greatest number of bytes of another member of the object, of which some twenty times as much is made."""
 
 INVALID = "events that are not valid JSON"
 CUT = "objects that the end of the file cuts off"
+INVALID_MEMBER = f"members of the file's object that are not valid, or larger than {MAX_MEMBER:,} bytes"
+REST = "members of the file's object that are not valid, and all that follows them"
 
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
+_UP_TO_LAST = re.compile(rb".*\}(?=\s*,\s*\{)", re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 _FOLLOWED = re.compile(rb"\s*,\s*\{|\s*\]")
 _KEPT = re.compile(rb"[^ \t\r\n,]")
+_IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _TRIES = 8
+_LONG = 4096  # items
+_LEAST_BLOCK = 1 << 10
 _SCANNED = 1 << 20
 _SCANNED_PER_BYTE = 8  # on average, so that no file takes more than linear time
 _FIRST_SLICE = 1 << 8
 _NEAR_END = 16  # an error so close to the end of a slice may be due to the end
 
 
-class JsonEvents(Generic[ItemT]):
-    """The items of an array, which is the whole file or a member of the object that is the file.
+class JsonEvents:
+    """The items of arrays, which are members of the object that is the file; or the file is the first of them.
 
-    The array may lack its end, and may have a comma behind its last item.
+    An array may lack its end, and may have a comma behind its last item.
 
     Args:
         source: the file.
-        member: the name of the array in the object.
-        item: the type of the items for msgspec, which must take any object.
-        make: makes an item of an object that Python's `json` decoded.
+        arrays: the types of the items by the names of their arrays, which must take any object.
+        members: the names of the other members that are kept.
         losses: counts what is not valid.
 
     Attributes:
@@ -59,35 +61,42 @@ class JsonEvents(Generic[ItemT]):
     """
 
     def __init__(
-        self,
-        source: Source,
-        member: str,
-        item: type[ItemT],
-        make: Callable[[dict[str, Any]], ItemT],
-        losses: Counter[str],
+        self, source: Source, arrays: Mapping[str, type[msgspec.Struct]], members: Collection[str], losses: Counter[str]
     ) -> None:
         self.members: dict[str, Any] = {}
         self._source = source
-        self._member = member
+        self._arrays = {name: _Items(item) for name, item in arrays.items()}
+        self._kept = members
         self._losses = losses
-        self._decoder = msgspec.json.Decoder(list[item])  # type: ignore[valid-type]
-        self._one = msgspec.json.Decoder(item)
-        self._make = make
         self._latest = ""
         self._text = json.JSONDecoder()
         self._data = bytearray()
         self._ended = False
-        self._left_to_scan = 0  # bytes, see `_resume`
+        self._left_to_scan = 0  # bytes that may be looked at in vain
+        self._block_size = 2 * BLOCK  # as many bytes are tried at once
 
-    def __iter__(self) -> Iterator[list[ItemT]]:
-        """Yield lists of items, in the order of the file."""
+    def __iter__(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield names of arrays and lists of their items, which are in the order of the file.
+
+        Lists are long, however short the arrays are, since each costs those who take them something.
+        """
+        waiting: dict[str, list[Any]] = {name: [] for name in self._arrays}
+        for name, items in self._lists():
+            waiting[name] += items
+            if len(waiting[name]) >= _LONG:
+                yield name, waiting[name]
+                waiting[name] = []
+        yield from waiting.items()
+
+    def _lists(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield names of arrays and lists of items."""
         start = self._next_byte()
         if start == b"\xef":  # a byte order mark
             del self._data[:3]
             start = self._next_byte()
         if start == b"[":
             del self._data[:1]
-            yield from self._array()
+            yield from self._array(next(iter(self._arrays)))
         elif start == b"{":
             del self._data[:1]
             yield from self._object()
@@ -121,7 +130,7 @@ class JsonEvents(Generic[ItemT]):
         first = _KEPT.search(self._data)
         del self._data[: first.start() if first else len(self._data)]
 
-    def _object(self) -> Iterator[list[ItemT]]:
+    def _object(self) -> Iterator[tuple[str, list[Any]]]:
         while True:
             start = self._next_byte()
             if start in (b"}", b""):
@@ -129,79 +138,128 @@ class JsonEvents(Generic[ItemT]):
                 return
             found, name = self._value(MAX_MEMBER)
             if not found or not isinstance(name, str) or self._next_byte() != b":":
-                self._losses["members of the file's object that are not valid, and all that follows them"] += 1
+                self._losses[REST] += 1
                 return
             del self._data[:1]
             start = self._next_byte()
-            if name == self._member and start == b"[":
+            if name in self._arrays and start == b"[":
                 del self._data[:1]
-                yield from self._array()
+                yield from self._array(name)
                 continue
-            found, value = self._value(MAX_MEMBER)
-            if not found:
-                self._losses["members of the file's object that are not valid, and all that follows them"] += 1
+            is_long = start in (b"{", b"[", b'"')
+            if name in self._kept or not is_long:
+                found, value = self._value(MAX_MEMBER)
+                if found:
+                    self.members[name] = value
+                    continue
+                self._losses[INVALID_MEMBER] += is_long
+            if not (is_long and self._pass_over(start)):
+                self._losses[REST] += 1
                 return
-            self.members[name] = value
 
-    def _array(self) -> Iterator[list[ItemT]]:
+    def _pass_over(self, start: bytes) -> bool:
+        """Remove the next value, which begins with this byte; return whether its end was found."""
+        data, depth, position = self._data, 1, 0
+        del data[:1]
+        if start == b'"':
+            return self._pass_over_string()
+        while True:
+            position, depth, mark = next_bracket(data, position, depth)
+            if not depth:
+                del data[:position]
+                return True
+            if mark in (b"", b'"'):  # all that is in memory ends here, perhaps within a string
+                del data[:position]
+                position = 0
+                if not (self._pass_over_string() if mark else self._read()):
+                    return False
+
+    def _pass_over_string(self) -> bool:
+        """Remove the rest of a string; return whether its end was found."""
+        while True:
+            match = _IN_STRING.match(self._data)
+            del self._data[: match.end() if match else 0]
+            if self._data[:1] == b'"':
+                del self._data[:1]
+                return True
+            if not self._read():
+                return False
+
+    def _array(self, name: str) -> Iterator[tuple[str, list[Any]]]:
+        kind = self._arrays[name]
         while True:
             start = self._next_byte()
             if start in (b"]", b""):
                 del self._data[:1]
                 return
-            items = self._block()
+            items = self._block(kind)
             if items is None:
-                items = self._one_by_one()
+                items = self._one_by_one(kind)
             if items:
-                yield items
+                yield name, items
 
-    def _block(self) -> list[ItemT] | None:
-        """Return the items of the next block, which are removed from it; None if they cannot be decoded together."""
+    def _block(self, kind: _Items) -> list[Any] | None:
+        """Return the items of the next block, which are removed from it; None if they cannot be decoded together.
+
+        Half of a block that cannot be decoded is tried next.  A block is at most twice as long as what was decoded
+        before it, so all attempts together take linear time, also where arrays are short.
+        """
         while len(self._data) < BLOCK and self._read():
             pass
-        data, end = self._data, min(len(self._data), 2 * BLOCK)
-        for _ in range(_TRIES):
-            cut = data.rfind(b"}", 0, end)
-            while cut >= 0 and not _BETWEEN.match(data, cut):
-                cut = data.rfind(b"}", 0, cut)
-            if cut < 0:
+        data, size = self._data, min(self._block_size, len(self._data))
+        while True:
+            end = size
+            for _ in range(_TRIES):
+                last = _UP_TO_LAST.match(data, 0, end)
+                if last is None:
+                    break
+                end = last.end()
+                try:
+                    items = kind.many.decode(b"[" + memoryview(data)[:end] + b"]")
+                except UNREADABLE:
+                    continue
+                del data[:end]
+                self._block_size = min(2 * size, 2 * BLOCK)
+                return items
+            if size <= _LEAST_BLOCK:
                 return None
-            try:
-                items = self._decoder.decode(b"[" + memoryview(data)[: cut + 1] + b"]")
-            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-                end = cut
-                continue
-            del data[: cut + 1]
-            return items
-        return None
+            size //= 2
 
-    def _one_by_one(self) -> list[ItemT]:
+    def _one_by_one(self, kind: _Items) -> list[Any]:
         """Return items that were decoded one by one, as many as are in memory; at least one is removed from there."""
-        items: list[ItemT] = []
-        for _ in range(4096):
+        items: list[Any] = []
+        before = self._source.position - len(self._data)
+        for _ in range(_LONG):
             if items:  # these are given away before more is read
                 self._skip()
             start = bytes(self._data[:1]) if items else self._next_byte()
             if start in (b"]", b""):
                 break
-            found, value = self._value(MAX_ITEM)
+            found, value = self._value(MAX_ITEM, is_item=True)
             if found and isinstance(value, dict):
-                items.append(self._item(value))
+                items.append(self._item(kind, value))
             elif found:
                 self._losses[INVALID] += 1
             elif not self._resume():
                 break
+        done = self._source.position - len(self._data) - before
+        self._block_size = min(max(2 * done, _LEAST_BLOCK), 2 * BLOCK)
         return items
 
-    def _item(self, value: dict[str, Any]) -> ItemT:
+    def _item(self, kind: _Items, value: dict[str, Any]) -> Any:
         """Return the item that `_value` returned last, decoded by msgspec if possible, which keeps numbers exact."""
         try:
-            return self._one.decode(self._latest.encode())
-        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-            return self._make(value)
+            return kind.one.decode(self._latest.encode())
+        except UNREADABLE:
+            return kind.made(value)
 
-    def _value(self, limit: int) -> tuple[bool, Any]:
-        """Return whether the next value is valid, and the value, which is removed from the data."""
+    def _value(self, limit: int, *, is_item: bool = False) -> tuple[bool, Any]:
+        """Return whether the next value is valid, and the value, which is removed from the data.
+
+        Args:
+            limit: the most bytes of a value.
+            is_item: it may be one of very many, so that there is a limit for all that are looked at in vain as well.
+        """
         size = _FIRST_SLICE
         while True:
             while len(self._data) < size and self._read():
@@ -212,9 +270,12 @@ class JsonEvents(Generic[ItemT]):
                 value, end = self._text.raw_decode(text)
             except json.JSONDecodeError as error:
                 is_cut = error.msg.startswith("Unterminated string") or error.pos >= len(text) - _NEAR_END
-                if whole or not is_cut or size >= limit:
+                most = max(min(limit, self._left_to_scan), _FIRST_SLICE) if is_item else limit
+                if whole or not is_cut or size >= most:
+                    self._left_to_scan -= size
                     return False, None
             except (RecursionError, ValueError):
+                self._left_to_scan -= size
                 return False, None
             else:
                 if end < len(text) or whole:  # a number may go on behind the slice
@@ -225,7 +286,7 @@ class JsonEvents(Generic[ItemT]):
 
     def _resume(self) -> bool:
         """Go behind an item that is not valid, to the next one; return whether there is one."""
-        limit = min(len(self._data), _SCANNED, self._left_to_scan)
+        limit = max(min(len(self._data), _SCANNED, self._left_to_scan), 0)
         end, scanned = _balanced_end(self._data, limit)
         self._left_to_scan -= scanned
         if end:
@@ -243,6 +304,23 @@ class JsonEvents(Generic[ItemT]):
                 self._losses[CUT] += 1
                 self._data.clear()
                 return False
+
+
+class _Items:
+    """The items of an array: the decoders of `many` and of `one`.
+
+    Args:
+        item: their type.
+    """
+
+    def __init__(self, item: type[msgspec.Struct]) -> None:
+        self._item = item
+        self.many: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[item])  # type: ignore[valid-type]
+        self.one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(item)
+
+    def made(self, members: Mapping[str, Any]) -> msgspec.Struct:
+        """Return an item of an object that Python's `json` decoded."""
+        return self._item(**{name: members[name] for name in self._item.__struct_fields__ if name in members})
 
 
 def _balanced_end(data: bytearray, limit: int) -> tuple[int, int]:

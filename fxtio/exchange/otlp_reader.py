@@ -6,6 +6,7 @@ Spans of a thread or trace that overlap without one being within the other are p
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Set
 from typing import Any, TypeGuard
 
@@ -13,7 +14,9 @@ import msgspec
 import numpy as np
 
 from fxtio._native.constants import SliceState, SpanStep
+from fxtio.codec.integers import as_double
 from fxtio.errors import FormatError
+from fxtio.exchange.json_arrays import UNREADABLE
 from fxtio.exchange.whole import MAX_BYTES
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME
@@ -31,15 +34,18 @@ ERROR = 2
 STATE = "fxtio.state"
 """The attribute that has the state of a slice that is not closed."""
 
-MAX_SPANS = 10_000_000
+MAX_SPANS = 4_000_000
 """The most spans, and the most events of them, that are read."""
+
+MAX_VALUES = 4_000_000
+"""The most values of a line, counted as commas and opening brackets; some 130,000 spans have so many."""
 
 MAX_NESTING = 16
 """The most levels of an attribute that are read."""
 
 _CHUNK = 1 << 20
 _ROWS = 100_000
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_SPAN, _POINT = 9, 4
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
@@ -55,8 +61,8 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
         if not line.strip():
             continue
         try:
-            request = msgspec.json.decode(line)
-        except _UNREADABLE as error:
+            request = _decoded(line)
+        except UNREADABLE as error:
             if is_first:
                 raise FormatError(f"{source.name} is not OTLP in JSON: {error}") from None
             registry.losses["lines that cannot be read"] += 1
@@ -67,6 +73,18 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
     yield from reader.spans()
     if source.fault:
         registry.losses[source.fault] += 1
+
+
+def _decoded(line: bytes) -> Any:
+    """Return the value of a line.
+
+    Raises:
+        msgspec.MsgspecError: it is not JSON, or has too many values.
+        RecursionError, UnicodeError: it is not JSON.
+    """
+    if sum(map(line.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise msgspec.ValidationError(f"a line has more than {MAX_VALUES:,} values")
+    return msgspec.json.decode(line)
 
 
 def _lines(source: Source) -> Iterator[bytes]:
@@ -94,10 +112,8 @@ class _Reader:
         self._groups: dict[tuple[Any, ...], int] = {}
         self._group_rows: list[tuple[int, int, int | None]] = []  # process row, pid, tid of each group
         self._pids: dict[str | None, int] = {}  # of processes that have none
-        self._spans: list[tuple[int, int, int, int, int, int, int]] = []
-        self._points: list[tuple[int, int, int, int]] = []
-        self._row_of: dict[tuple[Any, Any], int] = {}
-        self._parents: list[tuple[Any, Any]] = []
+        self._spans = array("q")  # `_SPAN` numbers for each
+        self._points = array("q")  # `_POINT` numbers for each
         self._arguments: list[tuple[int, int, int, int, int]] = []
         self._event = 0
 
@@ -123,7 +139,8 @@ class _Reader:
         return number, self._registry.process(number, name)
 
     def _span(self, span: dict[str, Any], pid: int, process: int, category: int) -> None:
-        if len(self._spans) >= MAX_SPANS:
+        number = len(self._spans) // _SPAN
+        if number >= MAX_SPANS:
             self._lose(f"spans beyond {MAX_SPANS:,}")
             return
         start, end = _time(span.get("startTimeUnixNano")), _time(span.get("endTimeUnixNano"))
@@ -141,14 +158,12 @@ class _Reader:
         else:
             group = self._group((pid, None, trace), process, pid, None)
         event = self._next_event(attributes)
-        identity = _text(span.get("spanId"))
-        if identity is not None:
-            self._row_of.setdefault((trace, identity), len(self._spans))
-        self._parents.append((trace, _text(span.get("parentSpanId"))))
+        identity, parent = (_identity(trace, span.get(name)) for name in ("spanId", "parentSpanId"))
         code = self._registry.names.code(_text(span.get("name")) or "")
-        self._spans.append((group, start, max(start, end), code, category, event, _state(span, attributes)))
+        state = _state(span, attributes)
+        self._spans.extend((group, start, max(start, end), code, category, event, state, identity, parent))
         for point in _items(span, "events"):
-            self._point(point, len(self._spans) - 1)
+            self._point(point, number)
         links = len(_items(span, "links"))
         if links:
             self._lose("links between spans", links)
@@ -158,11 +173,11 @@ class _Reader:
         if time is None:
             self._lose("events without a time")
             return
-        if len(self._points) >= MAX_SPANS:
+        if len(self._points) // _POINT >= MAX_SPANS:
             self._lose(f"events beyond {MAX_SPANS:,}")
             return
         event = self._next_event(_flat(point))
-        self._points.append((span, time, self._registry.names.code(_text(point.get("name")) or ""), event))
+        self._points.extend((span, time, self._registry.names.code(_text(point.get("name")) or ""), event))
 
     def _group(self, key: tuple[Any, ...], process: int, pid: int, tid: int | None) -> int:
         number = self._groups.setdefault(key, len(self._group_rows))
@@ -195,24 +210,21 @@ class _Reader:
         """Yield all spans and their events in the order of time."""
         if not self._spans:
             return
-        group, start, end, name, category, event, state = np.array(self._spans, np.int64).T
-        parent = np.array([self._row_of.get(key, -1) for key in self._parents], np.int64)
+        spans = np.array(self._spans, np.int64).reshape(-1, _SPAN)
+        points = np.array(self._points, np.int64).reshape(-1, _POINT)
+        self._spans, self._points = array("q"), array("q")
+        group, start, end, name, *_, identity, parent = spans.T
+        parent = _rows_of(identity, parent)
         depth = self._depth(parent)
         lanes = self._lanes(group, start, end, depth, parent)
         track = self._tracks(group, lanes, name, np.lexsort((depth, -end, start)))
-        points = np.array(self._points, np.int64).reshape(-1, 4)
-        steps = Steps.blank(len(start) + len(points))
-        spans, rest = slice(0, len(start)), slice(len(start), None)
-        steps.step[spans], steps.step[rest] = SpanStep.COMPLETE, SpanStep.INSTANT
-        steps.time[spans], steps.end[spans], steps.category[spans] = start, end, category
-        steps.name[spans], steps.event[spans], steps.detail[spans], steps.track[spans] = name, event, state, track
-        steps.track[rest], steps.time[rest] = track[points[:, 0]], points[:, 1]
-        steps.name[rest], steps.event[rest] = points[:, 2], points[:, 3]
-        steps.ticks = steps.time.view(np.uint64)
+        is_point = np.repeat([False, True], [len(spans), len(points)])
+        until = np.concatenate([-end, np.zeros(len(points), np.int64)])
         depth = np.concatenate([depth, np.zeros(len(points), np.int64)])
-        order = np.lexsort((depth, -steps.end, steps.step, steps.time))
+        order = np.lexsort((depth, until, is_point, np.concatenate([start, points[:, 1]])))
         for first in range(0, len(order), _ROWS):
-            yield Part(steps.take(order[first : first + _ROWS]))
+            rows = order[first : first + _ROWS]
+            yield Part(_steps(rows, is_point[rows], spans, points, track))
 
     def _depth(self, parent: Array) -> Array:
         """Return the number of spans around each span, up to a limit, for the order of those with equal times."""
@@ -234,8 +246,8 @@ class _Reader:
         is_thread = [tid is not None for *_, tid in self._group_rows]
         stacks: list[list[tuple[int, int]]] = []  # for each track the ends and rows of its open spans
         latest = -1
-        columns = (order, group[order], start[order], end[order], parent[order])
-        for row, number, begin, until, outer in zip(*(column.tolist() for column in columns), strict=True):
+        columns = (np.arange(len(group)), group, start, end, parent)
+        for row, number, begin, until, outer in _in_pieces(order, columns):
             if number != latest:
                 stacks, latest = [], number
             for lane, stack in enumerate(stacks):
@@ -271,6 +283,40 @@ class _Reader:
 
     def _lose(self, what: str, count: int = 1) -> None:
         self._registry.losses[what] += count
+
+
+def _in_pieces(order: Array, columns: tuple[Array, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the rows of columns in an order, as integers of Python, of which there are few at a time."""
+    for first in range(0, len(order), _ROWS):
+        rows = order[first : first + _ROWS]
+        yield from zip(*(column[rows].tolist() for column in columns), strict=True)
+
+
+def _rows_of(identities: Array, wanted: Array) -> Array:
+    """Return for each identity the first row that has it, -1 if there is none; 0 is no identity."""
+    known, first = np.unique(identities, return_index=True)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where((known[place] == wanted) & (wanted != 0), first[place], -1)
+
+
+def _steps(rows: Array, is_point: Array, spans: Array, points: Array, track: Array) -> Steps:
+    """Return the steps of some rows: those of spans, and behind them those of points; the tracks are those of spans."""
+    steps = Steps.blank(len(rows))
+    own, at = spans[rows[~is_point]], points[rows[is_point] - len(spans)]
+    steps.step[:] = np.where(is_point, np.int8(SpanStep.INSTANT), np.int8(SpanStep.COMPLETE))
+    for column, of_span, of_point in (
+        (steps.track, track[rows[~is_point]], track[at[:, 0]]), (steps.time, own[:, 1], at[:, 1]),
+        (steps.name, own[:, 3], at[:, 2]), (steps.event, own[:, 5], at[:, 3]),
+    ):  # fmt: skip
+        column[~is_point], column[is_point] = of_span, of_point
+    steps.end[~is_point], steps.category[~is_point], steps.detail[~is_point] = own[:, 2], own[:, 4], own[:, 6]
+    steps.ticks = steps.time.view(np.uint64)
+    return steps
+
+
+def _identity(trace: str | None, number: Any) -> int:
+    """Return what tells a span from others, in 64 bits; 0 for none."""
+    return hash((trace, number)) if isinstance(number, str) else 0
 
 
 def _is_int64(value: Any) -> TypeGuard[int]:
@@ -341,7 +387,7 @@ def _scalar(value: dict[str, Any]) -> Any:
                 return None
         if kind == "doubleValue":
             try:
-                return float(number)
+                return as_double(number)
             except (TypeError, ValueError):
                 return None
         if kind in ("stringValue", "bytesValue") and isinstance(number, str):

@@ -8,12 +8,14 @@ https://github.com/google/pprof/blob/main/proto/profile.proto
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, ClassVar
 
 from fxtio.codec.protobuf import (
+    MAX_VARINT,
     Wire,
     WireError,
     bytes_field,
@@ -25,13 +27,14 @@ from fxtio.codec.protobuf import (
     varint,
 )
 from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
+from fxtio.exchange.texts import shallow
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
-from fxtio.timeline.stacks import SliceStacks, Stacks, Sums
+from fxtio.timeline.stacks import MAX_STACK_DEPTH, SliceStacks, Stacks, Sums
 
 NOT_CARRIED = (
     "times, and the order of samples and allocations; processors of samples",
@@ -40,8 +43,8 @@ NOT_CARRIED = (
 )
 """The content of a timeline that a file does not have."""
 
-_PROFILE = {"sample_type": 1, "sample": 2, "mapping": 3, "location": 4, "function": 5, "string": 6, "default": 14}
-_TIMES = {"begin": 9}
+_MESSAGES = {"sample_type": 1, "sample": 2, "mapping": 3, "location": 4, "function": 5, "string": 6}
+_PROFILE = _MESSAGES | {"begin": 9, "default": 14}
 _TYPE = {"type": 1, "unit": 2}
 _SAMPLE = {"location": 1, "value": 2, "label": 3}
 _LABEL = {"key": 1, "text": 2, "number": 3}
@@ -49,6 +52,16 @@ _MAPPING = {"id": 1, "file": 5, "has_functions": 7, "has_files": 8, "has_lines":
 _LOCATION = {"id": 1, "mapping": 2, "address": 3, "line": 4}
 _LINE = {"function": 1, "line": 2}
 _FUNCTION = {"id": 1, "name": 2, "system_name": 3, "file": 4, "start_line": 5}
+
+_CONTENTS = {1: ({1, 2}, ()), 2: ({1, 2}, {1, 2, 3}), 3: ({*range(1, 11)}, ()), 4: ({1, 2, 3, 5}, {4})}
+_CONTENTS |= {5: ({*range(1, 6)}, ()), 11: ({1, 2}, ())}
+"""The fields of a profile that are messages: which of their fields are numbers, and which are packed or messages."""
+
+_SINGLE = {7, 8, 9, 10, 12, 13, 14, 15}
+"""The fields of a profile that are numbers."""
+
+_NO_STRING = b"\x32\x00\x32"
+"""The begin of a profile that begins with its strings, of which the first is empty."""
 
 _SAMPLES, _TIME, _CALLS, _OWN = (
     ("samples", "count"),
@@ -60,22 +73,42 @@ _OBJECTS, _SPACE, _BYTES = ("alloc_objects", "count"), ("alloc_space", "bytes"),
 _NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _UNITS = {"samples": _SAMPLES, "ns": _TIME, "bytes": _BYTES}
 
-MAX_MESSAGES = 10_000_000
+MAX_MESSAGES = 4_000_000
 """The most samples, locations, functions, strings and so on, all together."""
+
+MAX_INLINED = 64
+"""The most functions of one location that are shown; each is inlined in the next, and the innermost are cut off."""
 
 _ROWS = 10_000
 """So many samples are written, or make a part of a timeline."""
 
+_KNOWN = 1_000_000
+"""The most locations on stacks that are remembered."""
+
+_GOES_ON = bytes(range(1 << 7, 1 << 8))
+"""The bytes of a number that is packed, except its last one."""
+
 
 def sniff(head: bytes) -> bool:
-    """Return whether the first field is a small message with two numbers, a type of samples."""
+    """Return whether this is a profile, whose fields may be in any order: all are known, and one is not empty."""
+    says, has_string = False, False
     try:
-        number, kind, begin, end = next(fields(head))
-        if (number, kind) != (_PROFILE["sample_type"], Wire.BYTES) or not 0 < end - begin <= 12:
-            return False
-        return all(field in (1, 2) and kind == Wire.VARINT for field, kind, _, _ in fields(head, begin, end))
-    except (WireError, StopIteration):
-        return False
+        for number, kind, begin, end in fields(head):
+            if number == _PROFILE["string"] and kind == Wire.BYTES:
+                if not has_string and end > begin:  # the first string is empty
+                    return False
+                has_string = True
+            elif number in _CONTENTS and kind == Wire.BYTES:
+                numbers, messages = _CONTENTS[number]
+                for field, wire, _, _ in fields(head, begin, end):
+                    if not ((wire == Wire.VARINT and field in numbers) or (wire == Wire.BYTES and field in messages)):
+                        return False
+                    says = True
+            elif kind != Wire.VARINT or number not in _SINGLE:
+                return False
+    except WireError:  # the head ends within a field
+        pass
+    return says or head.startswith(_NO_STRING)
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
@@ -94,19 +127,44 @@ class _Importer:
         self._data = data
         self._registry = registry
         self._stacks = Stacks(registry)
-        self._found: dict[int, list[tuple[int, int]]] = {number: [] for number in _PROFILE.values()}
-        messages = (field for field in self._fields(0, len(data)) if field[1] == Wire.BYTES and field[0] in self._found)
-        for number, _, begin, end in islice(messages, MAX_MESSAGES):
-            self._found[number].append((begin, end))
-        if next(messages, None) is not None:
-            self._lose(f"what comes after the first {MAX_MESSAGES:,} messages")
-        registry.note_wall_clock(self._message(0, len(data), _TIMES)["begin"] or None)
-        self._strings = [bytes(data[begin:end]) for begin, end in self._found[_PROFILE["string"]]]
+        self._found = {name: array("Q") for name in _MESSAGES}  # where the messages of each kind begin and end
+        found = {_PROFILE[name]: places for name, places in self._found.items()}
+        single: dict[int, int] = {}
+        left = MAX_MESSAGES
+        for number, kind, begin, end in self._fields(0, len(data)):
+            if kind == Wire.VARINT and number in _SINGLE:
+                single[number] = begin
+            elif kind == Wire.BYTES and number in found:
+                if not left:
+                    self._lose(f"what comes after the first {MAX_MESSAGES:,} messages")
+                    break
+                left -= 1
+                found[number].extend((begin, end))
+        registry.note_wall_clock(single.get(_PROFILE["begin"]) or None)
+        self._default = single.get(_PROFILE["default"], 0)
         self._modules = {each["id"]: each["file"] for each in self._messages("mapping", _MAPPING)}
-        self._functions = {each["id"]: each for each in self._messages("function", _FUNCTION)}
-        self._frames_of = {each["id"]: each for each in self._locations()}
-        self._known: dict[bytes, int] = {}
+        self._functions = self._places_of("function", _FUNCTION["id"])
+        self._locations = self._places_of("location", _LOCATION["id"])
+        self._frames_of: dict[int, list[int]] = {}  # of each location that was used
+        self._on: dict[tuple[int, int], int] = {}  # the stack of a location on a stack
         self._threads: dict[tuple[Any, ...], int] = {}
+
+    def _places_of(self, kind: str, field: int) -> dict[int, int]:
+        """Return the numbers of the messages of a kind by their ids."""
+        places: dict[int, int] = {}
+        for place, (begin, end) in enumerate(self._pairs(kind)):
+            places[self._message(begin, end, {"id": field})["id"]] = place
+        return places
+
+    def _pairs(self, kind: str) -> Iterator[tuple[int, int]]:
+        """Yield where the messages of a kind begin and end."""
+        each = iter(self._found[kind])
+        return zip(each, each, strict=True)
+
+    def _place(self, kind: str, place: int) -> tuple[int, int]:
+        """Return where the message of a kind with a number begins and ends."""
+        begin, end = self._found[kind][2 * place : 2 * place + 2]
+        return begin, end
 
     def parts(self) -> Iterator[Part]:
         """Yield the samples and allocations."""
@@ -114,10 +172,11 @@ class _Importer:
             (self._text(each["type"]) or "", self._text(each["unit"]) or "")
             for each in self._messages("sample_type", _TYPE)
         ]
-        plan = _Plan(types)
-        found = self._found[_PROFILE["sample"]]
-        for first in range(0, len(found), _ROWS):
-            rows = [self._sample(begin, end, len(types)) for begin, end in found[first : first + _ROWS]]
+        plan = _Plan(types, self._text(self._default))
+        self._registry.shown_unit = plan.shown_unit
+        found = self._pairs("sample")
+        while places := [*islice(found, _ROWS)]:
+            rows = [self._sample(begin, end, len(types)) for begin, end in places]
             yield Part(tables=self._tables(plan, [row for row in rows if row is not None]))
 
     def _tables(self, plan: _Plan, rows: list[tuple[int, int, int, list[int]]]) -> dict[str, Any]:
@@ -147,36 +206,37 @@ class _Importer:
 
     def _sample(self, begin: int, end: int, count: int) -> tuple[int, int, int, list[int]] | None:
         """Return thread, stack, class and values of a sample, None if it has another number of values."""
-        locations, values, labels = b"", [], []
+        locations, values = bytearray(), list[int]()
+        known: dict[str, Any] = {}
         for number, kind, at, to in self._fields(begin, end):
             if number == _SAMPLE["location"]:
-                locations += bytes(self._data[at:to]) if kind == Wire.BYTES else varint(at)
+                locations += self._data[at:to] if kind == Wire.BYTES else varint(at)
             elif number == _SAMPLE["value"]:
+                if len(values) > count or (kind == Wire.BYTES and to - at > MAX_VARINT * count):
+                    break  # there are more values than types
                 values += self._numbers(self._data, at, to) if kind == Wire.BYTES else [at]
             elif number == _SAMPLE["label"] and kind == Wire.BYTES:
-                labels.append(self._message(at, to, _LABEL))
+                self._label(known, self._message(at, to, _LABEL))
         if len(values) != count:
             self._lose("samples without a value for each type")
             return None
-        thread, cls = self._labels(labels)
-        return thread, self._stack(locations), cls, list(map(signed, values))
-
-    def _labels(self, labels: list[dict[str, int]]) -> tuple[int, int]:
-        """Return the row of the thread, and the code of the class of objects, each -1 for none."""
-        known: dict[str, Any] = {}
-        for label in labels:
-            key = self._text(label["key"])
-            if key in ("thread", "process", "type"):
-                known[key] = self._text(label["text"])
-            elif key == "track":  # what has no thread
-                known["thread"] = self._text(label["text"])
-            elif key in ("tid", "pid"):
-                known[key] = signed(label["number"])
-            else:
-                self._lose("labels of samples")
         cls = self._registry.names.code(known.pop("type", None))
-        if not known:
-            return -1, cls
+        return self._thread(known) if known else -1, self._stack(bytes(locations)), cls, list(map(signed, values))
+
+    def _label(self, known: dict[str, Any], label: Mapping[str, int]) -> None:
+        """Add what a label says of a sample."""
+        key = self._text(label["key"])
+        if key in ("thread", "process", "type"):
+            known[key] = self._text(label["text"])
+        elif key == "track":  # what has no thread
+            known["thread"] = self._text(label["text"])
+        elif key in ("tid", "pid"):
+            known[key] = signed(label["number"])
+        else:
+            self._lose("labels of samples")
+
+    def _thread(self, known: Mapping[str, Any]) -> int:
+        """Return the row of the thread that labels name."""
         values = tuple(known.get(each) for each in ("pid", "tid", "process", "thread"))
         thread = self._threads.get(values)
         if thread is None:
@@ -184,55 +244,71 @@ class _Importer:
             self._registry.process(pid or 0, process)
             tid = len(self._threads) + 1 if tid is None else tid
             thread = self._threads[values] = self._registry.thread(pid or 0, tid, name)
-        return thread, cls
+        return thread
 
     def _stack(self, locations: bytes) -> int:
         """Return the number of the stack of packed locations, the innermost first."""
-        stack = self._known.get(locations)
-        if stack is None:
-            frames: list[int] = []
-            for number in reversed(self._numbers(locations, 0, len(locations))):
-                location = self._frames_of.get(number)
-                if location is None:
-                    self._lose("frames of samples that are not defined")
-                else:
-                    frames += location["frames"]
-            stack = self._known[locations] = self._stacks.stack(frames)
+        packed = locations[-MAX_VARINT * MAX_STACK_DEPTH :]
+        if len(packed) < len(locations):
+            self._lose("stacks beyond the limits, which are cut")
+            packed = packed.lstrip(_GOES_ON)[1:]
+        stack = -1
+        for location in reversed(self._numbers(packed, 0, len(packed))):
+            key = (stack, location)
+            inner = self._on.get(key)
+            if inner is None:
+                inner = stack
+                for frame in self._frames(location):
+                    inner = self._stacks.on(inner, frame)
+                if len(self._on) < _KNOWN and location in self._frames_of:
+                    self._on[key] = inner
+            stack = inner
         return stack
 
-    def _locations(self) -> Iterator[dict[str, Any]]:
-        for begin, end in self._found[_PROFILE["location"]]:
-            location: dict[str, Any] = self._message(begin, end, _LOCATION)
-            module = self._text(self._modules.get(location["mapping"], 0))
-            address = location["address"]
+    def _frames(self, location: int) -> list[int]:
+        """Return the frames of a location, the outermost first."""
+        frames = self._frames_of.get(location)
+        if frames is None:
+            if location not in self._locations:
+                self._lose("frames of samples that are not defined")
+                return []
+            begin, end = self._place("location", self._locations[location])
+            values = self._message(begin, end, _LOCATION)
+            module = self._text(self._modules.get(values["mapping"], 0))
             lines = [
-                self._message(at, to, _LINE)
+                (at, to)
                 for number, kind, at, to in self._fields(begin, end)
                 if number == _LOCATION["line"] and kind == Wire.BYTES
             ]
-            location["frames"] = [self._frame(line, module, address) for line in reversed(lines or [{}])]
-            yield location
+            if len(lines) > MAX_INLINED:
+                self._lose(f"locations of more than {MAX_INLINED} functions, which are cut")
+            messages = [self._message(at, to, _LINE) for at, to in reversed(lines[-MAX_INLINED:])] or [{}]
+            frames = [self._frame(line, module, values["address"]) for line in messages]
+            self._frames_of[location] = frames
+        return frames
 
     def _frame(self, line: Mapping[str, int], module: str | None, address: int) -> int:
         identity = line.get("function", 0)
-        function = self._functions.get(identity)
         name = file = None
-        if function is None:
-            if identity:
-                self._lose("functions of frames that are not defined")
-        else:
+        if identity in self._functions:
+            function = self._message(*self._place("function", self._functions[identity]), _FUNCTION)
             name = self._text(function["name"]) or self._text(function["system_name"])
             file = self._text(function["file"])
+        elif identity:
+            self._lose("functions of frames that are not defined")
         number = signed(line.get("line", 0))
         return self._stacks.frame(name, module, file, number if number > 0 else -1, address)
 
     def _messages(self, kind: str, layout: Mapping[str, int]) -> Iterator[dict[str, int]]:
-        return (self._message(begin, end, layout) for begin, end in self._found[_PROFILE[kind]])
+        return (self._message(begin, end, layout) for begin, end in self._pairs(kind))
 
     def _message(self, begin: int, end: int, layout: Mapping[str, int]) -> dict[str, int]:
         """Return the numbers of a message by their names; 0 for those that it does not have."""
-        values = {number: value for number, kind, value, _ in self._fields(begin, end) if kind == Wire.VARINT}
-        return {name: values.get(number, 0) for name, number in layout.items()}
+        values = dict.fromkeys(layout.values(), 0)
+        for number, kind, value, _ in self._fields(begin, end):
+            if kind == Wire.VARINT and number in values:
+                values[number] = value
+        return {name: values[number] for name, number in layout.items()}
 
     def _fields(self, begin: int, end: int) -> Iterator[tuple[int, Wire, int, int]]:
         try:
@@ -249,10 +325,11 @@ class _Importer:
 
     def _text(self, index: int) -> str | None:
         """Return a string; None if it is empty or not defined."""
-        if index >= len(self._strings):
+        if index >= len(self._found["string"]) // 2:
             self._lose("strings that are not defined")
             return None
-        return self._strings[index].decode("utf-8", "surrogateescape") or None
+        begin, end = self._place("string", index)
+        return self._data[begin:end].decode("utf-8", "surrogateescape") or None
 
     def _lose(self, what: str) -> None:
         self._registry.losses[what] += 1
@@ -261,13 +338,20 @@ class _Importer:
 class _Plan:
     """The table that each value of a sample goes to.
 
+    Args:
+        types: the types of values.
+        default: the type that is to be shown, None for the last one.
+
     Attributes:
         samples: for each value that becomes a row of `samples`: its place, its factor, and the unit.
         allocations: the places of the number and of the bytes of allocated objects, or None.
+        shown_unit: the unit of the samples that are to be shown, None if there are none.
     """
 
-    def __init__(self, types: Sequence[tuple[str, str]]) -> None:
-        self.allocations = (types.index(_OBJECTS), types.index(_SPACE)) if {_OBJECTS, _SPACE} <= {*types} else None
+    def __init__(self, types: Sequence[tuple[str, str]], default: str | None) -> None:
+        is_split = {_OBJECTS, _SPACE} <= {*types} and default not in (_OBJECTS[0], _SPACE[0])
+        self.allocations = (types.index(_OBJECTS), types.index(_SPACE)) if is_split else None
+        self.shown_unit: str | None = None
         self.samples: list[tuple[int, int, str]] = []
         units: set[str] = set()
         for column, (kind, unit) in enumerate(types):
@@ -283,6 +367,8 @@ class _Plan:
                 name = "bytes"
             units.add(name)
             self.samples.append((column, factor, name))
+            if default not in [each for each, _ in types[:column]]:  # the first of this type, or else the last one
+                self.shown_unit = name
 
 
 def _bounded(value: int) -> int:
@@ -400,6 +486,7 @@ class _Locations:
 
     def __init__(self, out: _Out, stacks: Table, frames: Sequence[Mapping[str, Any]], first: int = 0) -> None:
         self._parents, self._inner = stacks["parent"].tolist(), stacks["frame"].tolist()
+        self._shallow = shallow(stacks, out.losses).tolist()
         self.count = first + len(frames)
         self._ids = [varint(first + number + 1) for number in range(len(frames))]
         for number, row in enumerate(frames, first + 1):
@@ -407,7 +494,7 @@ class _Locations:
 
     def of(self, stack: int) -> bytes:
         """Return the packed ids of the locations of a stack, the innermost first."""
-        ids = []
+        ids, stack = [], self._shallow[stack]
         while stack >= 0:
             ids.append(self._ids[self._inner[stack]])
             stack = self._parents[stack]
@@ -415,11 +502,16 @@ class _Locations:
 
 
 class _Out:
-    """A profile that is being written: compresses messages and numbers strings, functions and modules."""
+    """A profile that is being written: compresses messages and numbers strings, functions and modules.
+
+    Args:
+        sink: where to write.
+        losses: those of the exporter, an attribute as well.
+    """
 
     def __init__(self, sink: Sink, losses: Counter[str]) -> None:
         self._sink = sink
-        self._losses = losses
+        self.losses = losses
         self._deflate = None if sink.compression else zlib.compressobj(6, wbits=31)  # with the header of gzip
         self._pending: list[bytes] = []
         self._strings: dict[str, int] = {"": 0}
@@ -428,7 +520,7 @@ class _Out:
 
     def string(self, text: str) -> int:
         """Return the index of a string."""
-        return self._strings.setdefault(plain(text, self._losses), len(self._strings))
+        return self._strings.setdefault(plain(text, self.losses), len(self._strings))
 
     def message(self, kind: str, data: bytes) -> None:
         """Write a message of the profile."""

@@ -1,16 +1,17 @@
 """Speedscope JSON: spans as profiles of begins and ends, samples and allocations as profiles of weighted stacks.
 
 A file has one list of frames, and a profile for each thread or other track, and for each unit of samples.  A profile is
-`evented` or `sampled`.  Both directions need memory for the whole file.
+`evented` or `sampled`.  Both directions need memory for the whole file; what is read of it is decoded piece by piece.
 
 https://www.speedscope.app/file-format-schema.json
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise, zip_longest
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,6 +20,7 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.errors import FormatError
 from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
+from fxtio.exchange.json_arrays import UNREADABLE, items, objects
 from fxtio.exchange.texts import StackTexts, label, thread_titles, track_titles
 from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
@@ -29,7 +31,7 @@ from fxtio.timeline.losses import plain
 from fxtio.timeline.nested import nested_events
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind
-from fxtio.timeline.stacks import Stacks
+from fxtio.timeline.stacks import MAX_FRAMES, Stacks
 
 Array = np.ndarray[Any, Any]
 
@@ -57,10 +59,14 @@ _MAX_EXACT = 1 << 53
 _TOO_LARGE = 2.0**64
 """Larger numbers are read as this one, which is too large in every unit."""
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 _ROWS = 50_000
-"""So many events or samples are formatted at once."""
+"""So many events or samples are read or formatted at once."""
+
+MAX_PROFILES = 50_000
+"""The most profiles that are read."""
+
+_KNOWN = 4_000_000
+"""The stacks that are remembered have this many frames at most, all together."""
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -70,7 +76,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Evented(msgspec.Struct, tag_field="type", tag="evented"):
-    events: list[_Event]
+    events: msgspec.Raw
     name: str = ""
     unit: str = "none"
     startValue: int | float = 0  # noqa: N815
@@ -78,41 +84,48 @@ class _Evented(msgspec.Struct, tag_field="type", tag="evented"):
 
 
 class _Sampled(msgspec.Struct, tag_field="type", tag="sampled"):
-    samples: list[list[int]]
-    weights: list[int | float]
+    samples: msgspec.Raw
+    weights: msgspec.Raw
     name: str = ""
     unit: str = "none"
     startValue: int | float = 0  # noqa: N815
 
 
+class _Frame(msgspec.Struct, gc=False):
+    name: Any = None
+    file: Any = None
+    line: Any = None
+
+
 class _Shared(msgspec.Struct):
-    frames: list[dict[str, Any]]
+    frames: msgspec.Raw
 
 
 class _File(msgspec.Struct):
     shared: _Shared
-    profiles: list[msgspec.Raw]
+    profiles: msgspec.Raw
     name: str | None = None
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
-    """Read a file, and yield a part for each of its profiles, see `fxtio.formats.TimelineRoom.parts`.
+    """Read a file, and yield the parts of each of its profiles, see `fxtio.formats.TimelineRoom.parts`.
 
     Raises:
         FormatError: the file is not speedscope JSON.
     """
     try:
         file = msgspec.json.decode(read_whole(source), type=_File)
-    except _UNREADABLE as error:
+        importer, profiles = _Importer(registry, file, tables), objects(file.profiles)
+    except UNREADABLE as error:
         raise FormatError(f"{source.name} is not a whole file of speedscope JSON: {error}") from None
-    importer = _Importer(registry, file, tables)
-    for number, raw in enumerate(file.profiles):
+    for number, text in enumerate(islice(profiles, MAX_PROFILES)):
         try:
-            profile: _Evented | _Sampled = msgspec.json.decode(raw, type=_Evented | _Sampled)
-        except _UNREADABLE:
+            profile: _Evented | _Sampled = msgspec.json.decode(text or b"", type=_Evented | _Sampled)
+            yield from importer.parts(number, profile)
+        except UNREADABLE:
             registry.losses["profiles that cannot be read"] += 1
-            continue
-        yield importer.part(number, profile)
+    if next(profiles, None) is not None:
+        registry.losses[f"what comes after the first {MAX_PROFILES:,} profiles"] += 1
 
 
 class _Importer:
@@ -120,55 +133,71 @@ class _Importer:
         self._registry = registry
         self._says_places = "args" in tables
         self._stacks = Stacks(registry)
-        self._frames = file.shared.frames
-        self._names = np.array([*(registry.names.code(_text(frame, "name")) for frame in self._frames), -1], np.int32)
+        self._frames = self._read_frames(file.shared.frames)
         self._numbers: list[int] | None = None
         self._known: dict[tuple[int, ...], int] = {}
+        self._known_frames = 0
         self._placed: set[int] = set()  # the frames of which a slice says where they are
         self._events = 0
         registry.process(0, file.name)
 
-    def part(self, number: int, profile: _Evented | _Sampled) -> Part:
+    def _read_frames(self, frames: msgspec.Raw) -> Array:
+        """Return the codes of the name and the file of each frame, and its line; a last row is that of no frame."""
+        code, known = self._registry.names.code, array("i")
+        each = items(frames, _Frame)
+        for frame in islice(each, MAX_FRAMES):
+            known.extend((code(_text(frame.name)), code(_text(frame.file) or None), _line(frame.line)))
+        self._lose(f"frames beyond the first {MAX_FRAMES:,}", sum(1 for _ in each))
+        known.extend((-1, -1, -1))
+        return np.array(known, np.int32).reshape(-1, 3)
+
+    def parts(self, number: int, profile: _Evented | _Sampled) -> Iterator[Part]:
         """Convert a profile, whose number is that of its thread."""
         thread = self._registry.thread(0, number + 1, profile.name or None)
         if isinstance(profile, _Sampled):
-            return self._sampled(profile, thread)
-        return self._evented(profile, self._registry.thread_track(0, number + 1))
+            yield from self._sampled(profile, thread)
+            return
+        if profile.unit not in _NS:
+            self._lose(f"the unit {profile.unit!r} of events, which is shown as ns", 1)
+        track, latest, events = self._registry.thread_track(0, number + 1), 0, items(profile.events, _Event)
+        while rows := [*islice(events, _ROWS)]:
+            steps = self._steps(rows, _NS.get(profile.unit, 1), latest)
+            steps.track[:], latest = track, int(steps.time[-1])
+            yield Part(steps, self._places(steps) if self._says_places else {})
 
-    def _evented(self, profile: _Evented, track: int) -> Part:
-        events = profile.events
+    def _steps(self, events: list[_Event], factor: int, latest: int) -> Steps:
+        """Convert events, whose times are in a unit of so many ns, and are not before the latest time so far."""
         steps = Steps.blank(len(events), self._events)
         self._events += len(events)
         types = [event.type for event in events]
         is_begin = np.array([each == "O" for each in types], bool)
         frame = np.array([min(event.frame, MAX_TIME) if event.frame >= 0 else MAX_TIME for event in events], np.int64)
-        is_right = (frame < len(self._frames)) & (is_begin | np.array([each == "C" for each in types], bool))
+        none = len(self._frames) - 1
+        is_right = (frame < none) & (is_begin | np.array([each == "C" for each in types], bool))
         self._lose("events with an unknown type or frame", int((~is_right).sum()))
-        time = self._times([event.at for event in events], _NS.get(profile.unit, 1))
-        in_order = np.maximum.accumulate(time)
+        time = self._times([event.at for event in events], factor)
+        in_order = np.maximum(np.maximum.accumulate(time), latest)
         self._lose("events that are earlier than the one before, which are moved", int((in_order != time).sum()))
-        steps.track[:], steps.time = track, in_order
+        steps.time = in_order
         steps.step = np.where(is_begin, np.int8(SpanStep.BEGIN), np.int8(SpanStep.END))
         steps.step[~is_right] = SpanStep.NONE
-        steps.name = self._names[np.where(is_right, frame, len(self._frames))]
+        steps.name = self._frames[np.where(is_right, frame, none), 0]
         steps.key = (frame + 1).view(np.uint64)
         steps.ticks = in_order.view(np.uint64)
-        if profile.unit not in _NS:
-            self._lose(f"the unit {profile.unit!r} of events, which is shown as ns", 1)
-        return Part(steps, self._places(steps, frame) if self._says_places else {})
+        return steps
 
-    def _places(self, steps: Steps, frame: Array) -> dict[str, dict[str, Any]]:
+    def _places(self, steps: Steps) -> dict[str, dict[str, Any]]:
         """Return the table of arguments: the first slice of each frame has its file and its line."""
         begins = np.flatnonzero(steps.step == SpanStep.BEGIN)
-        used, first = np.unique(frame[begins], return_index=True)
+        used, first = np.unique(steps.key[begins].view(np.int64) - 1, return_index=True)
         code, rows = self._registry.names.code, []
         for number, event in zip(used.tolist(), steps.event[begins[first]].tolist(), strict=True):
             if number in self._placed:
                 continue
             self._placed.add(number)
-            file, line = _place(self._frames[number])
-            if file is not None:
-                rows.append((event, code(FILE), ArgumentKind.TEXT, 0, code(file)))
+            _, file, line = self._frames[number].tolist()
+            if file >= 0:
+                rows.append((event, code(FILE), ArgumentKind.TEXT, 0, file))
             if line >= 0:
                 rows.append((event, code(LINE), ArgumentKind.INTEGER, line, -1))
         if not rows:
@@ -176,29 +205,23 @@ class _Importer:
         columns = dict(zip(("event", "name", "type", "bits", "text"), zip(*rows, strict=True), strict=True))
         return {"args": self._registry.columns("args", columns)}
 
-    def _sampled(self, profile: _Sampled, thread: int) -> Part:
-        count = min(len(profile.samples), len(profile.weights))
-        self._lose("samples without a weight, or weights without a sample", len(profile.samples) - count)
-        self._lose("samples without a weight, or weights without a sample", len(profile.weights) - count)
-        weights = self._times(profile.weights[:count], _NS.get(profile.unit, 1))
-        time: Any = 0
-        if profile.unit in _NS:
-            begin = int(self._times([profile.startValue], _NS[profile.unit])[0])
-            total = np.minimum(np.cumsum(weights.astype(np.float64)), MAX_TIME / 2)
-            exact = np.cumsum(weights) if total.max(initial=0) < MAX_TIME / 4 else total.astype(np.int64)
-            time = np.minimum(begin, MAX_TIME // 2) + np.concatenate([[0], exact[:-1]])[:count]
-        columns = self._registry.columns(
-            "samples",
-            {
-                "time": time,
-                "thread": thread,
-                "cpu": -1,
-                "stack": np.array([self._stack(frames) for frames in profile.samples[:count]], np.int32),
-                "count": weights,
-                "unit": self._registry.names.code(_unit(profile.unit)),
-            },
-        )
-        return Part(tables={**self._stacks.new_tables(), "samples": columns})
+    def _sampled(self, profile: _Sampled, thread: int) -> Iterator[Part]:
+        samples, weights = items(profile.samples, list[int]), items(profile.weights, float | int)  # type: ignore[arg-type]
+        factor = _NS.get(profile.unit, 0)
+        begin = int(self._times([profile.startValue], factor)[0]) if factor else 0
+        pairs = zip_longest(samples, weights)
+        while pairs_of_part := [*islice(pairs, _ROWS)]:
+            whole = [(frames, weight) for frames, weight in pairs_of_part if frames is not None and weight is not None]
+            self._lose("samples without a weight, or weights without a sample", len(pairs_of_part) - len(whole))
+            count = self._times([weight for _, weight in whole], factor or 1)
+            time: Any = 0
+            if factor:
+                *time, begin = accumulate(count.tolist(), lambda *each: min(sum(each), MAX_TIME // 2), initial=begin)
+            stack = np.array([self._stack(frames) for frames, _ in whole], np.int32)
+            columns = {"time": time, "thread": thread, "cpu": -1, "stack": stack, "count": count}
+            unit = self._registry.names.code(_unit(profile.unit))
+            rows = self._registry.columns("samples", {**columns, "unit": unit})
+            yield Part(tables={**self._stacks.new_tables(), "samples": rows})
 
     def _stack(self, frames: list[int]) -> int:
         """Return the number of a stack."""
@@ -206,16 +229,20 @@ class _Importer:
         number = self._known.get(key)
         if number is None:
             if self._numbers is None:
-                self._numbers = [self._frame(frame) for frame in self._frames]
+                self._numbers = [*map(self._frame, self._frames[:-1].tolist())]
             numbers = self._numbers
             right = [numbers[frame] for frame in frames if 0 <= frame < len(numbers)]
             self._lose("frames of samples that are not defined", len(frames) - len(right))
-            number = self._known[key] = self._stacks.stack(right)
+            number = self._stacks.stack(right)
+            self._known_frames += len(frames) + 1
+            if self._known_frames <= _KNOWN:
+                self._known[key] = number
         return number
 
-    def _frame(self, frame: dict[str, Any]) -> int:
-        file, line = _place(frame)
-        return self._stacks.frame(_text(frame, "name"), file=file, line=line)
+    def _frame(self, frame: list[int]) -> int:
+        values = self._registry.names.values
+        name, file = (values[code] if code >= 0 else None for code in frame[:2])
+        return self._stacks.frame(name, file=file, line=frame[2])
 
     def _times(self, values: Sequence[float], factor: int) -> Array:
         """Return numbers in a unit of so many ns as ns, or as they are (int64)."""
@@ -243,16 +270,13 @@ class _Importer:
             self._registry.losses[what] += count
 
 
-def _text(frame: dict[str, Any], name: str) -> str | None:
-    value = frame.get(name)
+def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _place(frame: dict[str, Any]) -> tuple[str | None, int]:
-    """Return the file and the line of a frame, None and -1 where it has none: py-spy writes "" and 0 for that."""
-    line = frame.get("line")
-    is_line = isinstance(line, int | float) and 0 < line < 1 << 31
-    return _text(frame, "file") or None, int(line) if is_line else -1  # type: ignore[arg-type]
+def _line(value: Any) -> int:
+    """Return the line of a frame, -1 where it has none: py-spy writes 0 for that."""
+    return int(value) if isinstance(value, int | float) and 0 < value < 1 << 31 else -1
 
 
 def _unit(unit: str) -> str:
@@ -312,7 +336,7 @@ class Exporter:
         self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables, self.losses))
         samples, allocations = self._gathered.table("samples"), self._gathered.table("allocations")
         if samples.num_rows or allocations.num_rows:
-            stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows)
+            stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows, self.losses)
             titles = [
                 *thread_titles(tables, self.losses),
                 self._unnamed,
@@ -403,8 +427,8 @@ _UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 class _StackLists:
     """The frames of stacks as lists in JSON."""
 
-    def __init__(self, stacks: Table, frames: int) -> None:
-        self._texts = StackTexts(stacks, [*map(str, range(frames))])
+    def __init__(self, stacks: Table, frames: int, losses: Counter[str]) -> None:
+        self._texts = StackTexts(stacks, [*map(str, range(frames))], losses)
         self._lists: dict[int, str] = {}
 
     def text(self, stack: int) -> str:

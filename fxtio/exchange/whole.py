@@ -6,7 +6,7 @@ from fxtio.errors import FormatError
 from fxtio.io.source import Source
 
 MAX_BYTES = 1 << 29
-"""The most (decompressed) bytes of such a file; what is made of them takes about twenty times as much at worst."""
+"""The most (decompressed) bytes of such a file; each reader bounds what it makes of them."""
 
 _CHUNK = 1 << 20
 

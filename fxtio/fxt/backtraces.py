@@ -147,9 +147,7 @@ def _rows(
 ) -> list[tuple[int, type[Record], tuple[Any, ...]]]:
     """Return the row in the batch and some columns of each record of a class."""
     columns = TABLES[table][0](tables)
-    values = [
-        columns[name].to_list() if hasattr(columns[name], "to_list") else columns[name].tolist() for name in names
-    ]
+    values = [columns[name].tolist() for name in names]
     rows = tables.batch.columns(cls)[0].tolist()
     return [(row, cls, each) for row, each in zip(rows, zip(*values, strict=True), strict=True)]
 

@@ -439,9 +439,7 @@ def table_records(
     Raises:
         EncodeError: the format cannot represent something.
     """
-    lists = {
-        key: value.tolist() if isinstance(value, np.ndarray) else value.to_list() for key, value in columns.items()
-    }
+    lists = {key: value.tolist() for key, value in columns.items()}
     lists |= {key: [None] * rows for key in WRITABLE_TABLES[name].optional if key not in lists}
     runs = []
     for provider, run in providers_of(columns, rows):

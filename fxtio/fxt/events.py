@@ -32,6 +32,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_THREAD_SLOT
 from fxtio.fxt.listed import ListedArguments
 from fxtio.fxt.records import EVENT_CLASSES, String, StringReference, Thread, ThreadRecord
+from fxtio.report import counted
 from fxtio.table import Categories
 
 Args = Mapping[str, Any] | None
@@ -654,12 +655,12 @@ def texts(value: Any, rows: int, where: str, *, noun: str = "events") -> Indexed
         raise EncodeError("is neither a string, nor a Categories, nor a pair of values and indices", where)
     values, codes = _items(value[0], where), _array(value[1], where)
     if codes.shape != (rows,):
-        raise EncodeError(f"{codes.size:,} rows, but there are {rows:,} {noun}", where)
+        raise EncodeError(f"{counted(codes.size, 'row')}, but there are {rows:,} {noun}", where)
     if rows and codes.dtype.kind not in "iu":
         raise EncodeError(f"a column of {codes.dtype} is not a column of indices", where)
     codes = codes.astype(np.int64)
     if rows and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
-        raise EncodeError(f"an index is outside of the {len(values):,} values", where)
+        raise EncodeError(f"an index is outside of {counted(len(values), 'value')}", where)
     return _used_only(values, codes)
 
 
@@ -712,7 +713,7 @@ def _numbers(value: Any, rows: int, where: str) -> Array:
     """Return numbers, or one number for all rows, as an array."""
     array = _array(value, where)
     if array.shape not in ((), (rows,)):
-        raise EncodeError(f"{array.size:,} values, but there are {rows:,} events", where)
+        raise EncodeError(f"{counted(array.size, 'value')} for {counted(rows, 'event')}", where)
     return np.broadcast_to(array, rows)
 
 

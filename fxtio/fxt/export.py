@@ -328,7 +328,7 @@ class Exporter(EventExporter):
             table = tables["scheduling"]
             names = ("cpu", "start", "duration", "thread", "priority")
             columns = [table[name].tolist() for name in names]
-            for cpu, start, duration, thread, priority, state in zip(*columns, table["state"].to_list(), strict=True):
+            for cpu, start, duration, thread, priority, state in zip(*columns, table["state"].tolist(), strict=True):
                 rows += self._switches(cpu, start, start + duration, thread, priority, state)
         if "wakeups" in tables:
             table = tables["wakeups"]

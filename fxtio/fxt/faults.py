@@ -20,6 +20,7 @@ from fxtio.fxt import layout as w
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, RecordType
 from fxtio.fxt.records import ARGUMENTS
+from fxtio.report import counted
 
 if TYPE_CHECKING:
     from fxtio.fxt.frames import Frame
@@ -158,12 +159,12 @@ def _fault_of_size(cls: type[Record], rule: str, words: Array, is_right: IsRight
             return "arg.counter-id-first", "the counter's id stands before its arguments, as ftr writes it"
         fewer = next((few for few in range(count - 1, -1, -1) if is_right(_with(words, field, few))), None)
         if fewer is not None:
-            return "arg.count-high", f"the header says {count} arguments, the record has {fewer}"
+            return "arg.count-high", f"the header says {counted(count, 'argument')}, the record has {fewer}"
         return _size_fault(cls, words, field, count, is_right)
     counts = range(count + 1, field.mask + 1)
     more = next((much for much in counts if is_right(_with(words, field, much))), None)
     if more is not None:
-        return "arg.count-low", f"the header says {count} arguments, the record has {more}"
+        return "arg.count-low", f"the header says {counted(count, 'argument')}, the record has {more}"
     return _BY_RULE[rule]
 
 

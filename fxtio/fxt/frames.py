@@ -24,6 +24,7 @@ from fxtio.finding import Findings
 from fxtio.fxt.layout import MAGIC, MAX_ARGUMENTS, MAX_RECORD_WORDS
 from fxtio.fxt.records import ARGUMENTS, RECORDS, LargeBlob, LargeBlobNoMetadata
 from fxtio.io.source import Source
+from fxtio.report import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -294,7 +295,7 @@ class FrameReader:
             rule, subject = (
                 ("framing.truncated", "the last record") if self._truncated else ("framing.size-beyond-end", "a record")
             )
-            message = f"{subject} should have {bad.size:,} words, {bad.left:,} are left"
+            message = f"{subject} should have {counted(bad.size, 'word')}, {bad.left:,} left"
             self.findings.add(rule, bad.offset, message)
 
     def _read_further(self, block: Block, used: int) -> int:
@@ -403,7 +404,7 @@ class FrameReader:
         if self._zeros:
             self._report_zeros(self._base)
         if self.tail and not self._truncated:
-            message = f"{len(self.tail)} bytes at the end are not a whole word"
+            message = f"the end is not a whole word, but {counted(len(self.tail), 'byte')}"
             self.findings.add("framing.odd-length", self._base, message)
 
 

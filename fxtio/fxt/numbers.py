@@ -80,7 +80,7 @@ def _of_objects_and_events() -> dict[str, int]:
         "OBJECT_NAME_UNIT": unit("name", w.KernelObjectWord),
         "OBJECT_ARGUMENTS_UNIT": unit("arg_count", w.KernelObjectWord),
         "MAX_ARGUMENTS": w.MAX_ARGUMENTS,
-        "COMPLETE_HEADER": header_word(w.EventWord.of(event_type=EventType.DURATION_COMPLETE)),
+        "INSTANT_HEADER": header_word(w.EventWord.of(event_type=EventType.INSTANT)),
         "EVENT_ARGUMENTS_UNIT": unit("arg_count", w.EventWord),
         "EVENT_CATEGORY_UNIT": unit("category", w.EventWord),
         "EVENT_NAME_UNIT": unit("name", w.EventWord),

@@ -42,7 +42,7 @@ from fxtio.fxt.records import (
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
-from fxtio.report import Report, ReportTable, counted, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds
 
 MAX_TEXTS = 200_000
 """The most different texts that are counted one by one."""
@@ -75,7 +75,7 @@ def _info_json(info: Info) -> dict[str, Any]:
     providers = [
         {
             "id": provider.id,
-            "name": json_text(provider.name),
+            "name": provider.name,
             "records": provider.records,
             "ticks_per_second": provider.clock.ticks_per_second,
             "base_ticks": provider.clock.base_ticks,
@@ -86,8 +86,8 @@ def _info_json(info: Info) -> dict[str, Any]:
     return info.as_json() | {
         "byte_order": info.byte_order,
         "providers": providers,
-        "processes": [{"koid": koid, "name": json_text(name)} for koid, name in info.processes.items()],
-        "threads": [{"koid": koid, "name": json_text(name)} for koid, name in info.threads.items()],
+        "processes": [{"koid": koid, "name": name} for koid, name in info.processes.items()],
+        "threads": [{"koid": koid, "name": name} for koid, name in info.threads.items()],
     }
 
 
@@ -376,7 +376,7 @@ def _stats_json(counts: Statistics, top: int) -> dict[str, Any]:
         "bytes_outside_records": counts.outside,
         "types": [{"type": name, **_share_json(share)} for name, share in _largest(counts.types, len(counts.types))],
         "providers": [
-            {"id": number, "name": json_text(name), **_share_json(share)}
+            {"id": number, "name": name, **_share_json(share)}
             for (number, name), share in _largest(counts.providers, top)
         ],
         "categories": _texts_json(counts.categories, top),
@@ -397,10 +397,7 @@ def _share_json(share: Share) -> dict[str, int]:
 
 
 def _texts_json(texts: TextShares, top: int) -> list[dict[str, Any]]:
-    return [
-        {"name": None if text is None else json_text(text), **_share_json(share)}
-        for text, share in _largest(texts.shares, top)
-    ]
+    return [{"name": text, **_share_json(share)} for text, share in _largest(texts.shares, top)]
 
 
 def _slot_use_json(use: SlotUse) -> dict[str, int]:

@@ -239,8 +239,8 @@ class _Mapping:
         """Name processes and threads; a thread without the argument `process` belongs to process 0, as in Perfetto."""
         rows, columns = batch.columns(r.KernelObject)
         codes = self._codes(batch, columns["name"], rows)
-        names = self._names.column(codes).to_list()
-        process = BatchTables(batch).argument(r.KernelObject, "process", ArgumentType.KOID, np.uint64).to_list()
+        names = self._names.column(codes).tolist()
+        process = BatchTables(batch).argument(r.KernelObject, "process", ArgumentType.KOID, np.uint64).tolist()
         for kind, koid, name, owner in zip(
             columns["object_type"].tolist(), columns["koid"].tolist(), names, process, strict=True
         ):

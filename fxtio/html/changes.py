@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid, Section
 from fxtio.report import short_duration
-from fxtio.timeline.comparison import Blocks, Change, Difference, compare
+from fxtio.timeline.comparison import Change, Difference, Times, compare
 
 MAX_ROWS = 500
 """The most rows of each grid."""
 
 _HEADERS = (
-    "Name", "Change", "Time before", "Time after", "Difference", "Calls before", "Calls after", "Mean before",
-    "Mean after", "Ratio",
+    "Name", "Change", "Calls before", "Calls after", "Time before", "Time after", "Ratio", "of", "Per run",
 )  # fmt: skip
 _SIZE = 200_000
 
 
-def changes_section(before: Blocks, after: Blocks) -> Section | None:
+def changes_section(before: Mapping[str, Times], after: Mapping[str, Times]) -> Section | None:
     """Return the section about what changed between two runs, None if none of them has slices that ended."""
-    differences = compare([before], [after])
+    comparison = compare([before], [after])
+    differences = comparison.differences
     if not differences:
         return None
-    changed = [each for each in differences if each.change is not Change.SAME]
+    changed = [each for each in differences if each.change.is_sure]
     groups = {
         "What takes more time": [each for each in changed if each.cost >= 0],
         "What takes less time": [each for each in changed if each.cost < 0],
+        "What may be by chance": [each for each in differences if each.change is Change.UNCLEAR],
         "Without a change that matters": [each for each in differences if each.change is Change.SAME],
     }
     counts = Counter(str(each.change) for each in differences)
     notes = [f"Names: {', '.join(f'{number:,} {change}' for change, number in counts.items())}."]
-    notes.append(
-        "A name counts as slower or faster if the difference is at least 5 % and 1 ms in all, and unlikely by chance."
-    )
+    notes.append("A name counts as changed if the difference is at least 5 % and 1 ms in all, and none by chance.")
+    if comparison.advice:
+        notes.append(f"{comparison.advice} (fxtio diff before*.fxt -- after*.fxt).")
     return Section("What changed", [_grid(title, each) for title, each in groups.items() if each], notes)
 
 
@@ -51,9 +52,9 @@ def _row(each: Difference) -> list[str | Cell]:
     return [
         each.name,
         str(each.change),
-        *(cells.duration(round(total)) for total in each.total),
-        Cell(f"{sign}{short_duration(abs(cost))}", cost),
         *(cells.count(round(calls)) for calls in each.calls),
-        *(cells.duration(round(mean)) if calls else "" for mean, calls in zip(each.mean, each.calls, strict=True)),
+        *(cells.duration(round(time)) if calls else "" for time, calls in zip(each.time, each.calls, strict=True)),
         ratio,
+        each.by,
+        Cell(f"{sign}{short_duration(abs(cost))}", cost),
     ]

@@ -14,7 +14,7 @@ import numpy as np
 from fxtio.html.cells import short
 from fxtio.html.contents import Flame
 from fxtio.html.profiles import EVENT_SIZE, FRAME_SIZE, HEAD_SIZE, PROFILE_SIZE, Reduced, exported, json_size
-from fxtio.report import short_duration
+from fxtio.report import counted, short_duration
 from fxtio.table import Table, numbers_of
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
@@ -106,7 +106,7 @@ class LongestSlices:
             tracks = tracks[:MAX_TRACKS]
             rows = np.flatnonzero(np.isin(columns["track"], tracks))
             slices = len(columns["id"]) - len(rows)
-            notes.append(f"The tracks on which the least runs are left out: {rest:,} with {slices:,} slices.")
+            notes.append(f"The tracks on which the least runs are left out: {rest:,} with {counted(slices, 'slice')}.")
             columns = {name: column[rows] for name, column in columns.items()}
         names = self._registry.names.values
         texts = {code: short(names[code]) if code >= 0 else "" for code in np.unique(columns["name"]).tolist()}

@@ -21,7 +21,9 @@ _TIMES = {"self": "Self", "total": "Total", "median": "Median", "p99": "p99", "m
 def ranking_sections(reading: Reading) -> list[Section]:
     """Return the sections about slices, samples and allocations, as far as the trace has them."""
     answer = replace(reading.ranking).first("self", MAX_ROWS)
-    notes = [f"Median and p99 are rounded: they may be off by {answer.error:.1%}."] if answer.error else []
+    notes = [*_sentences(answer)]
+    if answer.error:
+        notes.append(f"Median and p99 are rounded: they may be off by {answer.error:.1%}.")
     sections = [Section("What took the time", [_grid(answer, "Name")], notes)]
     answer = reading.rankings["samples", "name"].answer(reading.registry).first("self", MAX_ROWS)
     unit = "" if answer.unit in ("samples", "ns") else f", in {cells.short(answer.unit)}"

@@ -86,7 +86,7 @@ def compared_page(before: Timeline, after: Timeline, selection: Selection) -> Pa
     """
     sides = [_read_side(timeline, selection) for timeline in (before, after)]
     sections = []
-    runs = [reading.run.blocks() for reading, _ in sides if reading.run is not None]
+    runs = [reading.run.times() for reading, _ in sides if reading.run is not None]
     changes = changes_section(*runs)
     sections += [changes] if changes is not None else []
     sections += [summary for _, summary in sides]

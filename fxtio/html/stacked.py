@@ -14,6 +14,7 @@ import numpy as np
 from fxtio.html.cells import short
 from fxtio.html.contents import Flame
 from fxtio.html.profiles import FRAME_SIZE, HEAD_SIZE, PROFILE_SIZE, Reduced, exported, json_size
+from fxtio.report import counted
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.answers.labels import text_of
@@ -236,7 +237,7 @@ class MergedCalls:
         unit = self._registry.names.code("ns")
         columns = np.stack([np.full(len(rows), unit), np.full(len(rows), -1), rows, own[rows]])
         written = _Stacked(self._registry, self._tree_of(parent, nodes.code[kept]), columns, size)
-        notes = [f"The time of {missing:,} calls is shown only as time of their callers."] if missing else []
+        notes = [f"The time of {counted(missing, 'call')} is shown only as time of their callers."] if missing else []
         data = written.json(title, "samples", unnamed=unnamed)
         return Reduced(Flame(title, data), notes, int(nodes.calls[kept].sum()), written.total)
 

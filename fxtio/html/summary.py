@@ -69,8 +69,8 @@ def summary_section(
     lost = reading.notices.losses()
     facts += [("Lost, as the trace says", lost)] if lost else []
     parts: list[Facts | Grid] = [Facts([(cells.short(label), cells.short(text)) for label, text in facts])]
-    if timeline.trace is not None and timeline.trace.findings:
-        parts.append(_findings_grid(timeline.trace.findings))
+    if timeline.findings:
+        parts.append(_findings_grid(timeline.findings))
     notes = [f"Not shown: {cells.short(phrase)} ({number:,})." for phrase, number in timeline.losses.most_common()]
     return Section(title, parts, notes)
 

@@ -22,7 +22,11 @@ MAX_ROWS = 300
 """The most threads that are shown, those that are busy longest, and the most tasks, those that last longest."""
 
 COROUTINE = "coroutine"
-"""The argument of the instant at the begin of the track of an asyncio task: the function that the task runs."""
+"""The argument of the event at the begin of the track of an asyncio task, an operation or an instant: the function that
+the task runs."""
+
+_CATEGORY = "asyncio"
+"""The category of this event."""
 
 _SUMS: dict[str, int | float] = {"calls": 0, "busy": 0.0, "start": MAX_TIME, "end": 0}
 """The sums of a track, and the values of one without slices.  The sum of times is a float, which cannot overflow."""
@@ -42,10 +46,11 @@ class Tracks:
         self._coroutines: dict[int, int] = {}  # the code of the name, by track
 
     def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the slices of a batch, and the instants with their arguments."""
+        """Take the slices of a batch, and the arguments of what stands at the begins of tracks."""
         self._arguments.enter(tables)
-        if "instants" in tables:
-            self._note_coroutines(tables["instants"])
+        for name in ("instants", "slices"):
+            if name in tables:
+                self._note_coroutines(tables[name])
         self._arguments.leave(tables)
         if "slices" in tables:
             self._enter(tables["slices"])
@@ -55,9 +60,10 @@ class Tracks:
         is_coroutine &= args["type"].codes == ArgumentKind.TEXT
         return is_coroutine
 
-    def _note_coroutines(self, instants: Table) -> None:
-        found = self._arguments.of(instants["event"])
-        for track, code in zip(instants["track"][found.row].tolist(), found.text.tolist(), strict=True):
+    def _note_coroutines(self, events: Table) -> None:
+        events = events.take(events["category"].codes == self._registry.names.code(_CATEGORY))
+        found = self._arguments.of(events["event"])
+        for track, code in zip(events["track"][found.row].tolist(), found.text.tolist(), strict=True):
             self._coroutines.setdefault(track, code)
 
     def _enter(self, slices: Table) -> None:

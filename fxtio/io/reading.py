@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fxtio.display import as_html, as_text
-from fxtio.report import Report, ReportTable, human_duration, human_size, json_text, seconds
+from fxtio.report import Report, ReportTable, human_duration, human_size, seconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -100,9 +100,9 @@ class TraceInfo:
                 self.started_at = _EPOCH + timedelta(microseconds=(wall_clock + self.start) // 1000)
 
     def as_json(self) -> dict[str, Any]:
-        """Return these attributes as JSON has them; formats add theirs behind."""
+        """Return these attributes for `fxtio.report.json_document`; formats add theirs behind."""
         return {
-            "name": json_text(self.name),
+            "name": self.name,
             "format": self.format,
             "compression": self.compression,
             "size": self.size,

@@ -11,15 +11,18 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from fxtio.errors import FormatError, add_file_name
+from fxtio.report import printable
+from fxtio.shared_folders import opener, replacing, resolved, temporary_name
 
 STDOUT = "standard output"
 """What messages call standard output."""
 
+_DESCRIPTORS = Path("/proc/self/fd")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -109,17 +112,16 @@ class Sink:
                 self._beneath.close()
 
 
-def open_sink(target: Any, *, name: str | None = None) -> Sink:
+def open_sink(target: Any) -> Sink:
     """Open a stream of bytes for writing.
 
     Args:
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object, which stays
             open.
-        name: what errors call the file, by default as it is called.
 
     Raises:
         FormatError: the target is a text stream, or of a type that bytes cannot be written to.
-        OSError: the target cannot be created.
+        OSError: the target cannot be created, or is a link of another user.
     """
     if hasattr(target, "write"):
         if isinstance(target, io.TextIOBase):
@@ -127,16 +129,40 @@ def open_sink(target: Any, *, name: str | None = None) -> Sink:
         return Sink(target, owned=False)
     if not isinstance(target, str | os.PathLike):
         raise FormatError(f"cannot write a trace to {type(target).__name__}")
-    path = os.fspath(target)
+    path = os.fsdecode(target)
+    refuse_url(path)
     if path == "-":
         return Sink(sys.stdout.buffer, owned=False, name=STDOUT)
-    stream = cast("BinaryIO", open(path, "wb", buffering=0))  # noqa: SIM115  # the sink closes it
+    return sink_of(cast("BinaryIO", open(path, "wb", buffering=0, opener=opener)), path)
+
+
+def sink_of(stream: BinaryIO, path: str, name: str | None = None) -> Sink:
+    """Return the sink of a file that is open, which it closes.
+
+    Args:
+        stream: the file, without a buffer.
+        path: its name; `.gz`, `.zst` and `.xz` compress.
+        name: what errors call the file, by default so.
+
+    Raises:
+        OSError: a compressor cannot write its header; then the file is closed.
+    """
     file = Sink(stream, owned=True, name=name or path)
     try:
-        return _compressing(file, str(path))
-    except OSError:  # a compressor has written its header
+        return _compressing(file, path)
+    except OSError:
         stream.close()
         raise
+
+
+def refuse_url(target: Any) -> None:
+    """Make sure that a target is not a URL: these can only be read.
+
+    Raises:
+        FormatError: it is.
+    """
+    if isinstance(target, str) and "://" in target:
+        raise FormatError(f"{printable(target)}: a trace cannot be written to a URL; write a file, and copy it there")
 
 
 def _compressing(file: Sink, path: str) -> Sink:
@@ -198,8 +224,9 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
         target: a path, or `-` for standard output.  Anything but a regular file, such as a pipe, is written directly.
 
     Raises:
-        OSError: the target cannot be written.
+        OSError: the target cannot be written, or is a link of another user.
     """
+    refuse_url(target)
     path = Path(target)
     if str(target) == "-" or (path.exists() and not path.is_file()):
         with closing(open_sink(target)) as sink:
@@ -207,20 +234,11 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
         return
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    path = Path(os.path.realpath(path))  # replace the file that a link points to, not the link
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        sink = open_sink(temporary, name=str(target))
-    except OSError as error:
-        error.filename = str(target)
-        raise
-    try:
-        with closing(sink):
+    path = resolved(path)  # replace the file that a link points to, not the link
+    with replacing(path, target) as fd:
+        file = cast("BinaryIO", open(fd, "wb", buffering=0))  # noqa: SIM115  # the sink closes it
+        with closing(sink_of(file, str(path), str(target))) as sink:
             yield sink
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager
@@ -233,27 +251,55 @@ def whole_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
     Raises:
         FormatError: the target is standard output.
         FileExistsError: something is at the path.
-        OSError: the directory cannot be made or written.
+        OSError: the directory cannot be made or written, or is a link of another user.
     """
+    refuse_url(target)
     path = Path(target)
     if str(target) == "-":
         raise FormatError("such a trace is a directory; it cannot be written to standard output")
     if path.exists() and (not path.is_dir() or next(path.iterdir(), None) is not None):
         raise FileExistsError(errno.EEXIST, "it exists, and is not an empty directory", str(path))
-    real = Path(os.path.realpath(path))
-    temporary = real.with_name(f".{real.name}.{os.getpid()}")
+    real = resolved(path)
+    temporary = temporary_name(real)
+    place = temporary
     try:
-        temporary.mkdir()
-        with names_if_full(path):
-            yield temporary
-        if real.exists():
-            real.rmdir()
-        temporary.rename(real)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError) and str(error.filename).startswith(str(temporary)):
-            error.filename = str(path) + str(error.filename).removeprefix(str(temporary))
+        with _new_directory(temporary) as place, names_if_full(path):
+            yield place
+            if real.exists():
+                real.rmdir()
+            temporary.rename(real)
+    except OSError as error:
+        for prefix in (str(temporary), str(place)):
+            if str(error.filename).startswith(prefix):
+                error.filename = str(path) + str(error.filename).removeprefix(prefix)
         raise
+
+
+@contextmanager
+def _new_directory(path: Path) -> Iterator[Path]:
+    """Make a directory for a `with` block, and remove it if the block ends with an error.
+
+    Yields:
+        A name by which the directory is reached even if somebody exchanges it, where the system has such names.
+    """
+    path.mkdir()
+    if not shutil.rmtree.avoids_symlink_attacks or not _DESCRIPTORS.exists():
+        try:
+            yield path
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield _DESCRIPTORS / str(fd)
+    except BaseException:
+        shutil.rmtree(os.curdir, ignore_errors=True, dir_fd=fd)
+        with suppress(OSError):
+            path.rmdir()
+        raise
+    finally:
+        os.close(fd)
 
 
 @contextmanager

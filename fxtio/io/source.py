@@ -6,6 +6,7 @@ the data ends, and the attribute `fault` tells the reader why.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import lzma
@@ -13,10 +14,12 @@ import os
 import sys
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from fxtio.errors import FormatError, add_file_name
+from fxtio.errors import FormatError, add_file_name, described
+from fxtio.report import printable
 
 STDIN = "<stdin>"
 """The name of standard input in messages."""
@@ -303,9 +306,48 @@ def open_source(target: Any, *, limit: int | None = None) -> Source:
 
 
 def _open_url(url: str) -> BinaryIO:
-    """Open a URL with fsspec."""
+    """Open a URL with fsspec.
+
+    Raises:
+        FormatError: fsspec, or what it needs for such a URL, is not installed, or it refuses the URL.
+        OSError: the file cannot be opened.
+    """
     try:
         import fsspec
     except ImportError:
-        raise FormatError(f"{url}: reading from a URL needs the extra 'fsspec' (pip install 'fxtio[fsspec]')") from None
-    return cast("BinaryIO", fsspec.open(url, "rb").open())
+        reason = "reading from a URL needs the extra 'fsspec' (pip install 'fxtio[fsspec]')"
+        raise FormatError(f"{printable(url)}: {reason}") from None
+    return cast("BinaryIO", _Remote(_called(url, lambda: fsspec.open(url, "rb").open()), url))
+
+
+class _Remote:
+    """A file of fsspec; what reads it raises nothing but `OSError` and `FormatError`."""
+
+    def __init__(self, file: Any, url: str) -> None:
+        self._file = file
+        self._url = url
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._file, name)
+        return partial(_called, self._url, value) if name in ("read", "readinto") else value
+
+
+def _called(url: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of fsspec.
+
+    Raises:
+        FormatError: a package is not installed, or there is an error that says nothing of the system.
+        OSError: the system refuses it; the error has its reason and the URL.
+    """
+    try:
+        return function(*arguments)
+    except OSError as error:
+        if error.strerror is None:  # file systems that are not of this machine raise them without a number
+            number = errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EIO
+            raise OSError(number, os.strerror(number), printable(url)) from error
+        add_file_name(error, printable(url))
+        raise
+    except Exception as error:  # file systems of other packages raise what they like
+        missing = "a package is not installed that fsspec needs for it" if isinstance(error, ImportError) else ""
+        reason = described(error).partition("\n")[0]
+        raise FormatError(f"{printable(url)}: {missing or 'fsspec refuses it'}: {printable(reason)}") from error

@@ -22,6 +22,7 @@ from fxtio.mono.headers import buffer_dtype
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.steps import steps_of
+from fxtio.report import counted
 from fxtio.table import MAX_TIME
 
 Array = np.ndarray[Any, Any]
@@ -122,7 +123,9 @@ class Batch:
                 continue  # the frame has reported the cut
             stop, end = int(self.stop[number]), int(self.frame.end[number])
             first = int(self.frame.data[stop])
-            message = f"an event {first:#04x} cannot be read; the last {end - stop:,} bytes of its buffer are left out"
+            message = (
+                f"an event {first:#04x} cannot be read; left out of its buffer: the last {counted(end - stop, 'byte')}"
+            )
             findings.add(RULES[fault[number]], self.frame.base + stop, message)
 
     def _report_late(self, number: int, findings: Findings) -> None:

@@ -159,7 +159,7 @@ def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categorie
 
     A stack is null if the texts of the different stacks before it leave no room for its text.
     """
-    names, addresses = frames["method_name"].to_list(), frames["method"].tolist()
+    names, addresses = frames["method_name"].tolist(), frames["method"].tolist()
     labels = [f"{address:#x}" if name is None else name for name, address in zip(names, addresses, strict=True)]
     left = _STACK_TEXT + _STACK_TEXT_PER_FRAME * len(labels)
     code_of: dict[str, int] = {}

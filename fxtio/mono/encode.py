@@ -174,7 +174,7 @@ class _EventRows:
             return [None] * self.rows
         if not isinstance(column, Categories):
             raise EncodeError("texts are needed", f"{self.cls.__name__}.{name}")
-        return column.to_list()
+        return column.tolist()
 
     def _list(
         self, name: str, part: Repeated, column: Column | None, given: tuple[Array, Array] | None

@@ -36,6 +36,7 @@ from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, HYBRID, POINTER_SIZES
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.declare import Dialect
 from fxtio.mono.transfer import WINDOW, text_mode_fault
+from fxtio.report import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -312,7 +313,7 @@ class Framer:
             if header.data_version not in VERSIONS:
                 raise DecodeError("header.unknown-version", f"data version {header.data_version} is not known")
             if header.pointer_size not in POINTER_SIZES:
-                raise DecodeError("header.pointer-size", f"pointers of {header.pointer_size} bytes")
+                raise DecodeError("header.pointer-size", f"pointers of {counted(header.pointer_size, 'byte')}")
             header, size = decode_header(head, any_mark=any_mark)
         except DecodeError as error:
             return error.rule, error.message
@@ -340,7 +341,9 @@ class Framer:
             return
         yield from self._frame()  # makes room for the search
         inner = self._find_header(BUFFER_HEADER_SIZE, BUFFER_HEADER_SIZE + size)
-        message = f"a buffer of {size:,} bytes, but the next one begins after {(inner or 0) - BUFFER_HEADER_SIZE:,}"
+        message = (
+            f"a buffer of {counted(size, 'byte')}, but the next one begins after {(inner or 0) - BUFFER_HEADER_SIZE:,}"
+        )
         if self._is_text_mode():
             yield from self._skip("buffer.overlap", message)
         elif inner is not None:
@@ -350,7 +353,7 @@ class Framer:
             self._take(size)
         else:
             present = self._filled - self._cursor - BUFFER_HEADER_SIZE
-            self._add_cut(f"a buffer of {size:,} bytes has only {present:,}")
+            self._add_cut(f"a buffer of {counted(size, 'byte')} has only {present:,}")
             self._take(present)
             yield from self._frame(cut=True)
 
@@ -429,4 +432,4 @@ class Framer:
             start = 0
         skipped = self._base + self._cursor - offset
         if not silent:
-            self._findings.add(rule, offset, f"{message}; {skipped:,} bytes are skipped")
+            self._findings.add(rule, offset, f"{message}; {counted(skipped, 'byte')} skipped")

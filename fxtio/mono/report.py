@@ -16,7 +16,7 @@ from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
 from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
 from fxtio.mono.tables import ENUMERATIONS
-from fxtio.report import Report, ReportTable, counted, human_size, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds
 from fxtio.table import Categories
 
 _SHOWN_ITEMS = 8
@@ -31,9 +31,9 @@ def _info_json(summary: Info) -> dict[str, Any]:
     header = None if summary.header is None else msgspec.structs.asdict(summary.header)
     return summary.as_json() | {
         "recordings": summary.recordings,
-        "header": header and {name: json_text(v) if isinstance(v, str) else v for name, v in header.items()},
+        "header": header,
         "buffers": summary.buffers,
-        "threads": [{"id": thread, "name": json_text(name)} for thread, name in summary.threads.items()],
+        "threads": [{"id": thread, "name": name} for thread, name in summary.threads.items()],
     }
 
 
@@ -58,10 +58,9 @@ def stats(trace: MonoTrace, top: int) -> Report:
         "records": dict(summary.records),
         "buffers": summary.buffers,
         "bytes": summary.size,
-        "methods": [{"name": json_text(name), "calls": count} for name, count in calls.most_common(top)],
+        "methods": [{"name": name, "calls": count} for name, count in calls.most_common(top)],
         "classes": [
-            {"name": json_text(name), "objects": allocated[name], "bytes": count}
-            for name, count in sizes.most_common(top)
+            {"name": name, "objects": allocated[name], "bytes": count} for name, count in sizes.most_common(top)
         ],
     }
     events = counted(summary.events, "event")

@@ -24,6 +24,7 @@ from fxtio.mono.derived import DERIVED_TABLES
 from fxtio.mono.outline import OUTLINE_TABLES, Outline
 from fxtio.mono.state import AddressNames, Lookup
 from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
+from fxtio.report import counted
 from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table
 
 Array = np.ndarray[Any, Any]
@@ -414,7 +415,7 @@ def _derived(name: str, stored: dict[str, Table], names: Names, findings: Findin
     """Return a table that follows from others."""
     table = DERIVED_TABLES[name][1](stored)
     if "stack" in table.column_names and (left_out := int((table["stack"].codes < 0).sum())):
-        message = f"the texts of the stacks are too long; {left_out:,} rows of {name} have none"
+        message = f"the texts of the stacks are too long, and missing in {counted(left_out, 'row')} of {name}"
         findings.add("stack.text", 0, message)
     if name != "slices":
         return table

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.distinct import number_distinct
-from fxtio.codec.integers import MAX_UINT64
 from fxtio.mono.state import AddressNames
 from fxtio.table import Categories, Column, Optional, Table
 from fxtio.timeline.parts import Registry
@@ -15,11 +14,14 @@ from fxtio.timeline.stacks import Stacks
 
 Array = np.ndarray[Any, Any]
 
+REACH = 4096
+"""How many bytes a native symbol without a size has at most, as `mprof-report` takes it."""
+
 
 class CodePlaces:
     """The names of code by its address: of methods that were compiled, and of native functions.
 
-    The profiler writes native symbols without a size; each reaches up to the next one, as `mprof-report` takes it.
+    The profiler writes native symbols without a size; each reaches up to the next one, but not further than `REACH`.
 
     Args:
         registry: has the names.
@@ -29,8 +31,8 @@ class CodePlaces:
 
     def __init__(self, registry: Registry, methods: Table, symbols: Table) -> None:
         self._method = _Ranges(methods["code"], methods["size"], registry.names.codes(methods["name"]))
-        last = np.where(symbols["size"] == 0, np.uint64(MAX_UINT64), symbols["size"])
-        self._symbol = _Ranges(symbols["address"], last, registry.names.codes(symbols["name"]))
+        size = np.where(symbols["size"] == 0, np.uint64(REACH), symbols["size"])
+        self._symbol = _Ranges(symbols["address"], size, registry.names.codes(symbols["name"]))
 
     def codes(self, addresses: Array) -> tuple[Array, Array]:
         """Return the codes of names (int32), -1 for none, and whether the code is that of a method (bool)."""

@@ -48,6 +48,7 @@ from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
 from fxtio.mono.stream.declare import Byte, Dialect, Item
 from fxtio.mono.stream.values import signed
+from fxtio.report import counted
 from fxtio.table import MAX_TIME, Column, WritableTable
 
 _ADDRESS_STEP = 0x100
@@ -232,7 +233,9 @@ class MonoWriter(FileWriter):
             except DecodeError as error:
                 raise EncodeError(error.message, "OpaqueHeader") from None
             if size != len(raw):
-                raise EncodeError(f"{len(raw) - size:,} bytes follow the header", "OpaqueHeader")
+                raise EncodeError(
+                    f"followed by {counted(len(raw) - size, 'byte')} more than the header has", "OpaqueHeader"
+                )
         else:
             raw = encode_header(header)
         dialect = self._dialect_for(header)
@@ -759,7 +762,7 @@ def check_header(header: StreamHeader) -> None:
     if header.data_version not in r.VERSIONS:
         raise EncodeError(f"there is no data version {header.data_version}", "StreamHeader.data_version")
     if header.pointer_size not in POINTER_SIZES:
-        raise EncodeError(f"pointers of {header.pointer_size} bytes", "StreamHeader.pointer_size")
+        raise EncodeError(f"pointers of {header.pointer_size!r} bytes", "StreamHeader.pointer_size")
 
 
 def header_for(data_version: float, pointer_size: int = 8) -> StreamHeader:

@@ -52,6 +52,7 @@ _ACCEPTED = {
     "sort": _Accepted("the column to sort by is a string or None", _TEXT),
     "what": _Accepted("the content is a string or None", _TEXT),
     "unit": _Accepted("a unit is a string or None", _TEXT),
+    "waiting": _Accepted("whether waiting counts is True or False", (bool,)),
     "target": _Accepted("a target is a path", (str, PathLike)),
     "to": _Accepted("the name of a format is a string or None", _TEXT),
     "table": _Accepted("the name of a table is a string or None", _TEXT),

@@ -1,48 +1,46 @@
 """Compares runs of a program: which slices got slower, faster, more or fewer, new or gone.
 
-Durations of one run are no independent values: a disturbance lasts longer than one call.  So consecutive durations are
-joined to blocks, and a permutation test compares the means of the blocks of both sides.  Before this, blocks that are
-slower than nine tenths of each side count as if they were no slower than that.  A difference counts if it is larger
-than a floor in percent and in time, also in the median of the blocks, so that a disturbance or a few slow calls do not
-alarm, and if it is unlikely by chance among all names that are compared (Holm's correction).  With several runs on a
-side, the ranks of their means must differ as well: by its rank, a run that was disturbed hides no difference.
+Durations of one run are no independent values: whole runs of the same work differ, on a busy machine by a factor of
+two and more.  So the unit of everything is the run.  Each run has two times for each name: of its mean call, which
+tells the time of all calls, and of its fastest call, which other programs disturb the least.  A test of the runs' ranks
+compares both sides, for all names together, so that it rarely alarms about any of them.  Quick runs count most, and
+slow ones count as equal, because anything may have disturbed them.  Where the runs are too few for a test, a difference
+counts only if it is larger than the spread that runs are assumed to have.  A difference that counts is also larger than
+a floor, in percent and in time.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fxtio.report import counted
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.permutation import MOST_RESAMPLES, RESAMPLES, permutation_test
+from fxtio.timeline.permutation import permutation_test
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
 
 Array = np.ndarray[Any, Any]
 
-MAX_BLOCKS = 100
-"""The most blocks of a name in a run."""
+CHANCE = 0.005
+"""The probability that any name is called slower or faster if nothing has changed."""
 
-MAX_ROWS = 4_000_000
-"""The most durations that wait to be joined to blocks."""
+SPREAD = 3.0
+"""How many times as long as another a run of the same work may take on a busy machine."""
 
-CUT = 0.9
-"""Blocks whose mean duration is beyond this quantile of each side count with the larger of the two quantiles."""
+LEAST_CALLS = 5
+"""With fewer calls in a run, a single disturbance may be larger than `SPREAD`."""
 
-LEAST_BLOCKS = 5
-"""With fewer values on a side, nothing is said about durations."""
-
-CHANCE = 0.002
-"""The probability of an alarm about any name if nothing has changed but the noise within runs."""
-
-CHANCE_OF_RUNS = 0.05
-"""The largest p-value of the ranks of several runs, unless their number allows only larger ones."""
+QUICK = 0.25
+"""The quantile of the runs of a side that stands for them: slow runs may have been disturbed."""
 
 
 class Change(StrEnum):
@@ -54,11 +52,13 @@ class Change(StrEnum):
     FEWER = "fewer"
     NEW = "new"
     GONE = "gone"
+    UNCLEAR = "unclear"
     SAME = "same"
 
-
-_BY_CHANCE = (Change.SLOWER, Change.FASTER)
-"""The changes that may be by chance."""
+    @property
+    def is_sure(self) -> bool:
+        """Whether there is a difference, and it is none by chance."""
+        return self not in (Change.UNCLEAR, Change.SAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Floor:
     """The smallest difference that matters: both must be reached.
 
     Attributes:
-        share: of the mean duration or the number of calls, for example 0.05.
+        share: of the duration or the number of calls, for example 0.05.
         time: of the time of a whole run (ns).
     """
 
@@ -76,43 +76,100 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A name on both sides; numbers of calls and times are those of a run, on average.
+    """A name on both sides.  Of a side's runs, times are those of which a quarter of the runs has smaller ones.
 
     Attributes:
         name: the name.
         change: how it differs.
-        calls: the number of calls on each side.
-        total: the time of all calls on each side (ns).
+        by: what tells the change: "calls", or the "mean" or the "fastest" call.
+        calls: the number of calls of a run on each side, on average.
         mean: the mean duration on each side (ns).
-        median: the median of the blocks' mean durations on each side (ns).
-        p: the probability of such a difference of the durations by chance, None where they cannot be compared.
+        fastest: the duration of the fastest call on each side (ns).
+        p: the probability that any name differs as much by chance, None where no test told the change.
     """
 
     name: str
     change: Change
+    by: str
     calls: tuple[float, float]
-    total: tuple[float, float]
     mean: tuple[float, float]
-    median: tuple[float, float]
-    p: float | None
+    fastest: tuple[float, float]
+    p: float | None = None
+
+    @property
+    def time(self) -> tuple[float, float]:
+        """The duration of a call on each side that belongs to `ratio`."""
+        return self.fastest if self.by == "fastest" else self.mean
+
+    @property
+    def total(self) -> tuple[float, float]:
+        """The time of all calls of a run on each side (ns)."""
+        return self.calls[0] * self.mean[0], self.calls[1] * self.mean[1]
 
     @property
     def ratio(self) -> float:
-        """The change of the mean duration: 0.1 is 10 % slower; 0 where a side has no calls."""
-        return self.mean[1] / self.mean[0] - 1 if min(self.calls) and self.mean[0] else 0.0
+        """The change of what tells it: 0.1 is 10 % slower, or more; 0 where a side has no calls."""
+        before, after = self.calls if self.by == "calls" else self.time
+        return after / before - 1 if before and after else 0.0
 
     @property
     def cost(self) -> float:
-        """The change of the time of a run (ns)."""
-        return self.total[1] - self.total[0]
+        """What the change adds to the time of a run (ns)."""
+        if self.by == "calls":
+            return (self.calls[1] - self.calls[0]) * (self.mean[0] or self.mean[1])
+        return (self.time[1] - self.time[0]) * self.calls[1]
+
+    def reaches(self, floor: Floor) -> bool:
+        """Return whether the difference is as large as one that matters."""
+        return abs(self.cost) >= floor.time and (abs(self.ratio) >= floor.share or not min(self.calls))
 
     def is_too_short(self, floor: Floor) -> bool:
         """Return whether nothing changed, and both sides take less than the time that a change must have."""
         return self.change is Change.SAME and max(self.total) < floor.time
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of a comparison.
+
+    Attributes:
+        differences: all names, those with the largest change of the time of a run first.
+        runs: the number of runs on each side.
+        needed: how many runs of each side it takes at least to tell changes from the spread between runs.
+        is_told: whether the runs are enough for that.
+    """
+
+    differences: list[Difference]
+    runs: tuple[int, int]
+    needed: int
+    is_told: bool
+
+    @property
+    def advice(self) -> str:
+        """What the runs cannot tell, and how many to take: a sentence, empty if they are enough."""
+        if self.is_told:
+            return ""
+        before, after = self.runs
+        return (
+            f"{counted(before, 'run')} against {after:,} cannot tell a change below a factor of {SPREAD:g} from the "
+            f"spread between runs: compare at least {self.needed} runs of each side, recorded in turn"
+        )
+
+
+class Times(NamedTuple):
+    """The calls of a name in a run: their number, the time of all, and of the fastest (ns)."""
+
+    calls: int
+    total: float
+    fastest: float
+
+
+Runs = Sequence[Mapping[str, Times]]
+"""For each run the names with their times, as `run_of` returns them."""
+
+
 class Run:
-    """The durations of the slices of a run by name, joined to blocks; a consumer of `Timeline.fold`.
+    """The times of the slices of a run by name; a consumer of `Timeline.fold`.
 
     Args:
         registry: the registry of the reading.
@@ -124,218 +181,148 @@ class Run:
     def __init__(self, registry: Registry, column: str = "duration") -> None:
         self._registry = registry
         self._column = column
-        self._waiting: list[tuple[Array, Array, Array]] = []  # names, sums, counts
-        self._rows = 0
+        self._calls, self._total, self._fastest = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch that have ended."""
         slices = tables["slices"]
         finished = slices["state"].is_in("closed", "overlapping", "thrown")
-        names, times = slices["name"].codes[finished], slices[self._column][finished]
-        self._waiting.append((names, times.astype(np.float64), np.ones(len(names))))
-        self._rows += len(names)
-        if self._rows > MAX_ROWS:
-            self._join()
-
-    def _join(self) -> None:
-        """Join consecutive values of each name, so that none has more than `MAX_BLOCKS`."""
-        names, sums, counts = (np.concatenate(columns) for columns in zip(*self._waiting, strict=True))
+        names = slices["name"].codes[finished] + 1  # no name is -1
+        if not len(names):
+            return
         order = np.argsort(names, kind="stable")
-        names = names[order]
-        if len(names):
-            begins = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
-            sizes = np.diff([*begins, len(names)])
-            place = np.arange(len(names)) - np.repeat(begins, sizes)
-            block = place // np.repeat(-(-sizes // MAX_BLOCKS), sizes)
-            first = np.flatnonzero(np.concatenate([[True], (np.diff(names) != 0) | (np.diff(block) != 0)]))
-            names = names[first]
-            sums, counts = np.add.reduceat(sums[order], first), np.add.reduceat(counts[order], first)
-        self._waiting, self._rows = [(names, sums, counts)], len(names)
+        names, times = names[order], slices[self._column][finished][order].astype(np.float64)
+        first = np.flatnonzero(np.diff(names, prepend=-1))
+        places = names[first]
+        if (more := int(places[-1]) + 1 - len(self._calls)) > 0:
+            more = max(more, len(self._calls))
+            self._calls, self._total = np.pad(self._calls, (0, more)), np.pad(self._total, (0, more))
+            self._fastest = np.pad(self._fastest, (0, more), constant_values=np.inf)
+        self._calls[places] += np.diff(first, append=len(names))
+        self._total[places] += np.add.reduceat(times, first)
+        self._fastest[places] = np.minimum(self._fastest[places], np.minimum.reduceat(times, first))
 
-    def blocks(self) -> dict[str, tuple[Array, Array]]:
-        """Return for each name the sums and the numbers of calls of its blocks, in the order of time."""
-        self._waiting.append((np.empty(0, np.int32), np.empty(0), np.empty(0)))
-        self._join()
-        ((names, sums, counts),) = self._waiting
-        codes, begins = np.unique(names, return_index=True)
-        ends = [*begins[1:].tolist(), len(names)][: len(codes)]
+    def times(self) -> dict[str, Times]:
+        """Return the times of all names that have calls."""
         texts = self._registry.names.values
-        return {
-            texts[code] if code >= 0 else "": (sums[a:b], counts[a:b])
-            for code, a, b in zip(codes.tolist(), begins.tolist(), ends, strict=True)
-        }
+        places = np.flatnonzero(self._calls)
+        columns = (column[places].tolist() for column in (self._calls, self._total, self._fastest))
+        rows = zip(places.tolist(), *columns, strict=True)
+        return {texts[place - 1] if place else "": Times(*row) for place, *row in rows}
 
 
-Blocks = Mapping[str, tuple[Array, Array]]
-"""The sums and numbers of calls of the blocks of each name, as `Run.blocks` returns them."""
-
-
-def run_of(timeline: Timeline, column: str = "duration") -> Blocks:
-    """Return the blocks of durations of a timeline, in one reading of bounded memory."""
+def run_of(timeline: Timeline, column: str = "duration") -> dict[str, Times]:
+    """Return the times of a timeline by name, in one reading of bounded memory."""
     run, _ = timeline.fold(lambda registry: Run(registry, column), *Run.TABLES)
-    return run.blocks()
+    return run.times()
 
 
-def compare(before: Sequence[Blocks], after: Sequence[Blocks], floor: Floor | None = None) -> list[Difference]:
+def compare(before: Runs, after: Runs, floor: Floor | None = None) -> Comparison:
     """Compare runs.
 
     Args:
         before: the runs of one side, at least one.
-        after: the runs of the other side.
+        after: the runs of the other side, at least one.
         floor: the smallest difference that matters.
-
-    Returns:
-        All names, those with the largest change of the time of a run first.
     """
-    floor = floor or Floor()
-    names = {name: None for run in (*before, *after) for name in run}
-    sides = {name: _cut(_Side(before, name), _Side(after, name)) for name in names}
-    differences = [_difference(name, *pair, floor) for name, pair in sides.items()]
-    # All names whose durations can be compared count, also those whose difference is below the floor.
-    tested = sum(each.p is not None for each in differences)
-    differences = [
-        replace(each, p=_chance(*sides[each.name], tested)) if each.change in _BY_CHANCE else each
-        for each in differences
-    ]
-    unlikely = _holm({each.name: each.p or 0.0 for each in differences if each.change in _BY_CHANCE}, tested)
-    differences = [
-        replace(each, change=Change.SAME) if each.change in _BY_CHANCE and each.name not in unlikely else each
-        for each in differences
-    ]
-    return sorted(differences, key=lambda each: -abs(each.cost))
+    floor, runs, sides = floor or Floor(), (*before, *after), (len(before), len(after))
+    names = {name: None for run in runs for name in run}
+    all_times = {name: np.array([run.get(name, Times(0, 0, 0)) for run in runs], np.float64).T for name in names}
+    chances = _chances(all_times, sides[0], floor)
+    differences = [_difference(name, times, sides[0], chances, floor) for name, times in all_times.items()]
+    needed = next(count for count in itertools.count(1) if _can_tell(len(chances), count, count))
+    is_told = _can_tell(len(chances), *sides)
+    return Comparison(sorted(differences, key=lambda each: -abs(each.cost)), sides, needed, is_told)
 
 
-class _Side:
-    """A name in the runs of a side.
+def _can_tell(tests: int, before: int, after: int) -> bool:
+    """Return whether so many runs of each side can show a difference that is unlikely by chance among all tests."""
+    return 2 * tests <= CHANCE * math.comb(before + after, before)
 
-    Attributes:
-        means: the mean durations of all blocks.
-        of_runs: the mean duration in each run that has the name.
-        calls: the number of calls in each run.
-        total: the time of a run on average.
+
+def _chances(all_times: Mapping[str, Array], size: int, floor: Floor) -> dict[tuple[str, str], float]:
+    """Return the p-values of the mean and the fastest calls of the names whose durations can be compared.
+
+    Names are left out that a run does not have, and those that take too little time for a difference that matters.
     """
-
-    def __init__(self, runs: Sequence[Blocks], name: str) -> None:
-        empty = (np.empty(0), np.empty(0))
-        pairs = [run.get(name, empty) for run in runs]
-        most = max(MAX_BLOCKS // len(runs), LEAST_BLOCKS)
-        self.means = np.concatenate([_joined(sums, most) / _joined(counts, most) for sums, counts in pairs])
-        self.of_runs = np.array([sums.sum() / counts.sum() for sums, counts in pairs if len(counts)])
-        self.calls = np.array([counts.sum() for _, counts in pairs])
-        self.total = float(sum(sums.sum() for sums, _ in pairs)) / len(runs)
-
-    @property
-    def mean(self) -> float:
-        calls = float(self.calls.mean())
-        return self.total / calls if calls else 0.0
-
-    @property
-    def median(self) -> float:
-        return float(np.median(self.means)) if len(self.means) else 0.0
+    rows = {}
+    for name, (calls, total, fastest) in all_times.items():
+        if calls.min() and total.max() >= floor.time:
+            rows[name, "mean"] = total / calls
+            if calls.max() > 1:
+                rows[name, "fastest"] = fastest
+    if not rows:
+        return {}
+    scores = np.array([quickness(row, size) for row in rows.values()])
+    return dict(zip(rows, permutation_test(scores, size).tolist(), strict=True))
 
 
-def _cut(before: _Side, after: _Side) -> tuple[_Side, _Side]:
-    """Cut the means of the slowest blocks of both sides to the same value, and return the sides."""
-    sides = (before, after)
-    slowest = max((float(np.quantile(side.means, CUT)) for side in sides if len(side.means)), default=0.0)
-    for side in sides:
-        side.means = np.minimum(side.means, slowest)
-    return sides
+def quickness(values: Array, size: int) -> Array:
+    """Return how quick runs are: the squares of how many ranks they are quicker than the slow ones, which have 0.
 
+    The slow ones are the slowest of both sides, as many as the smaller side has.  Squares, since the quickest runs,
+    which nothing has disturbed, tell most.
 
-def _joined(values: Array, most: int) -> Array:
-    """Return the sums of consecutive values, at most so many of them."""
-    if len(values) <= most:
-        return values
-    result: Array = np.add.reduceat(values, np.arange(0, len(values), -(-len(values) // most)))
+    Args:
+        values: the times of the runs of both sides.
+        size: how many of them are of the first side.
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Array = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    result: Array = np.maximum(max(size, len(values) - size) + 1 - ranks, 0) ** 2
     return result
 
 
-def _chance(before: _Side, after: _Side, tested: int) -> float:
-    """Return the p-value of the difference of the durations: of blocks and, with several runs, of runs.
-
-    Args:
-        before: a side.
-        after: the other side.
-        tested: how many names are tested, on which depends how small a p-value must be.
-    """
-    resamples = min(max(RESAMPLES, int(4 * tested / CHANCE)), MOST_RESAMPLES)
-    p = permutation_test(before.means, after.means, resamples)
-    if min(len(before.of_runs), len(after.of_runs)) < 2:
-        return p
-    runs = permutation_test(*_ranks(before.of_runs, after.of_runs))
-    least = permutation_test(np.zeros(len(before.of_runs)), np.ones(len(after.of_runs)))
-    return max(p, runs) if runs > max(CHANCE_OF_RUNS, least) else p
-
-
-def _ranks(before: Array, after: Array) -> tuple[Array, Array]:
-    """Return the ranks of values among those of both sides; equal values have the mean of their ranks."""
-    values = np.concatenate([before, after])
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    return ranks[: len(before)], ranks[len(before) :]
-
-
-def _holm(chances: Mapping[str, float], tested: int) -> set[str]:
-    """Return the names whose p-values are too small for chance, corrected for the number of names by Holm's method.
-
-    Args:
-        chances: the p-values of the names that matter.
-        tested: how many names were tested; the p-values of the others are taken for larger ones.
-    """
-    unlikely = set()
-    for rank, (name, p) in enumerate(sorted(chances.items(), key=lambda item: item[1])):
-        if p > CHANCE / (tested - rank):
-            break
-        unlikely.add(name)
-    return unlikely
+def _difference(
+    name: str, times: Array, size: int, chances: Mapping[tuple[str, str], float], floor: Floor
+) -> Difference:
+    """Return how a name differs, by its times in all runs (calls, total, fastest x runs)."""
+    calls = float(times[0, :size].mean()), float(times[0, size:].mean())
+    mean, fastest = zip(*(_quick(side) for side in (times[:, :size], times[:, size:])), strict=True)
+    same = Difference(name, Change.SAME, "mean", calls, mean, fastest, chances.get((name, "mean")))
+    sure: list[Difference] = []
+    unclear: list[Difference] = []
+    for by in ("calls", "mean", "fastest"):
+        p = chances.get((name, by))
+        if by != "calls" and (p is None or (by == "fastest" and abs(calls[1] / calls[0] - 1) > floor.share)):
+            continue  # of more calls, the fastest one is faster
+        is_apart = _apart(times[0], size) != 0 if by == "calls" else by == "mean" and _is_beyond_spread(times, size)
+        is_sure = is_apart or (p is not None and p <= CHANCE)
+        each = replace(same, by=by, p=None if is_apart else p)
+        if each.reaches(floor):
+            (sure if is_sure else unclear).append(each)
+    if not sure and not unclear:
+        return same
+    each = max(sure or unclear, key=lambda each: abs(each.cost))
+    return replace(each, change=_change(each) if sure else Change.UNCLEAR)
 
 
-def _difference(name: str, before: _Side, after: _Side, floor: Floor) -> Difference:
-    difference = Difference(
-        name=name,
-        change=Change.SAME,
-        calls=(float(before.calls.mean()), float(after.calls.mean())),
-        total=(before.total, after.total),
-        mean=(before.mean, after.mean),
-        median=(before.median, after.median),
-        p=None,
-    )
-    if not min(difference.calls):
-        return replace(difference, change=_presence(difference, floor))
-    change, p = Change.SAME, None
-    if min(len(before.means), len(after.means)) >= LEAST_BLOCKS:
-        change = _of_durations(difference, before, after, floor)
-        p = permutation_test(before.means, after.means, 0)
-    if change is Change.SAME:
-        change = _of_calls(difference, before, after, floor)
-    return replace(difference, change=change, p=p)
+def _quick(side: Array) -> tuple[float, float]:
+    """Return the durations of the mean and the fastest call in the quick runs of a side; 0 where it has no calls."""
+    calls, total, fastest = side[:, side[0] > 0]
+    if not calls.size:
+        return 0.0, 0.0
+    return float(np.quantile(total / calls, QUICK)), float(np.quantile(fastest, QUICK))
 
 
-def _presence(difference: Difference, floor: Floor) -> Change:
-    if max(difference.total) < floor.time:
-        return Change.SAME
-    return Change.NEW if difference.calls[1] else Change.GONE
+def _apart(values: Array, size: int, factor: float = 1.0) -> int:
+    """Return 1 if all values after the first ones are more than a factor above these, -1 if below, 0 otherwise."""
+    before, after = values[:size], values[size:]
+    return int(after.min() > factor * before.max()) - int(before.min() > factor * after.max())
 
 
-def _of_durations(difference: Difference, before: _Side, after: _Side, floor: Floor) -> Change:
-    """Return the change of the durations as far as it reaches the floor."""
-    means = float(before.means.mean()), float(after.means.mean())
-    if not means[0] or not before.median:
-        return Change.SAME
-    ratio, shift = means[1] / means[0] - 1, after.median / before.median - 1
-    if abs(means[1] - means[0]) * difference.calls[1] < floor.time or ratio * shift <= 0:
-        return Change.SAME
-    if min(abs(ratio), abs(shift)) < floor.share:
-        return Change.SAME
-    return Change.SLOWER if shift > 0 else Change.FASTER
+def _is_beyond_spread(times: Array, size: int) -> bool:
+    """Return whether the calls of a name differ by more than runs of the same work may."""
+    calls, total, fastest = times
+    if calls.min() < LEAST_CALLS:
+        return False
+    direction = _apart(total / calls, size, SPREAD)
+    return direction != 0 and direction == _apart(fastest, size, SPREAD)
 
 
-def _of_calls(difference: Difference, before: _Side, after: _Side, floor: Floor) -> Change:
-    """Return the change of the number of calls, if it is beyond those of all runs of the other side."""
-    change = abs(difference.calls[1] - difference.calls[0])
-    if change < floor.share * difference.calls[0] or change * difference.mean[0] < floor.time:
-        return Change.SAME
-    if after.calls.min() > before.calls.max():
-        return Change.MORE
-    return Change.FEWER if after.calls.max() < before.calls.min() else Change.SAME
+def _change(each: Difference) -> Change:
+    if each.by != "calls":
+        return Change.SLOWER if each.ratio > 0 else Change.FASTER
+    if not min(each.calls):
+        return Change.NEW if each.calls[1] else Change.GONE
+    return Change.MORE if each.ratio > 0 else Change.FEWER

@@ -158,12 +158,14 @@ class Registry:
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
         wall_clock: the nanoseconds since the Unix epoch at the time 0 of the timeline, None where the trace does not
             have them.  If they are at the beginning of a trace, they are known before its first rows are passed on.
+        shown_unit: the unit of the samples that are shown where none is asked for, None for that of most samples.
         in_order: events come in the order of their numbers: not where they are sorted by time.
     """
 
     def __init__(self) -> None:
         self.share = 0.0
         self.wall_clock: int | None = None
+        self.shown_unit: str | None = None
         self.in_order = True
         self.names = Names()
         self.losses: Counter[str] = Counter()

@@ -1,9 +1,10 @@
-"""Permutation tests: how likely a difference of two means is if it does not matter which values are in which group."""
+"""Permutation tests of many rows of values at once: how likely is a difference if it does not matter which is where?"""
 
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from collections.abc import Iterator
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -11,61 +12,57 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 MOST_EXACT = 20_000
-"""If there are at most so many ways to divide the values into two groups, all of them are looked at."""
+"""If there are no more ways than this to divide the values into two groups, all of them are looked at."""
 
-RESAMPLES, MOST_RESAMPLES = 9_999, 99_999
-"""So many random divisions are looked at otherwise: by default, and if small p-values are to be told apart."""
+DIVISIONS = 9_999
+"""The number of random divisions that are looked at otherwise."""
 
-CLEARLY_EQUAL = 2.0
-"""A difference of fewer standard deviations is judged by the normal distribution, without divisions."""
-
-_BLOCK = 1 << 20  # random numbers at once
+_BLOCK = 1 << 20  # numbers at once
 
 
-def permutation_test(first: Array, second: Array, resamples: int = RESAMPLES, *, seed: int = 0) -> float:
-    """Return the two-sided p-value of the difference of two means, as `scipy.stats.permutation_test` does.
+def permutation_test(rows: Array, size: int) -> Array:
+    """Return for each row the two-sided p-value of the difference of the means of two groups, corrected for all rows.
+
+    The same divisions of the columns are looked at for all rows.  A p-value is twice the share of divisions in which
+    *any* row differs as much, in this direction (Westfall and Young), so that the smallest of all p-values is below a
+    limit by chance no more often than the limit says, however the rows depend on each other.
 
     Args:
-        first: the values of a group (float64, at least one).
-        second: the values of the other group.
-        resamples: the number of random divisions; with 0 the normal distribution judges.
-        seed: of the random divisions, so that the result is the same each time.
+        rows: the values (rows x columns).
+        size: how many of the columns are the first group.
+
+    Returns:
+        The p-values (float64, one for each row); they are the same each time.
     """
-    values = np.concatenate([first, second]).astype(np.float64)
-    values -= values.mean()
-    count, size = len(values), len(first)
-    if size in (0, count) or not values.any():
-        return 1.0
-    observed = float(values[:size].sum())
-    tolerance = 1e-12 * float(np.abs(values).sum())
-    if math.comb(count, size) <= MOST_EXACT:
-        sums = values[np.array([*combinations(range(count), size)])].sum(axis=1)
-        return _two_sided(
-            int((sums <= observed + tolerance).sum()), int((sums >= observed - tolerance).sum()), len(sums)
-        )
-    variance = size * (count - size) / (count * (count - 1)) * float(values @ values)
-    distance = abs(observed) / math.sqrt(variance)
-    if not resamples or (distance < CLEARLY_EQUAL and min(size, count - size) >= 10):
-        return math.erfc(distance / math.sqrt(2))
-    random = np.random.default_rng(seed)
-    low, high = _extremes(values, size, observed, tolerance, resamples, random)
-    return _two_sided(low + 1, high + 1, resamples + 1)
+    columns = rows.shape[1]
+    centered = rows - rows.mean(axis=1, keepdims=True)
+    lengths = np.sqrt((centered**2).sum(axis=1, keepdims=True))
+    scaled = np.divide(centered, lengths, out=np.zeros_like(centered), where=lengths > 1e-9)
+    observed = scaled[:, :size].sum(axis=1)
+    exact = math.comb(columns, size) <= MOST_EXACT
+    least, greatest = [], []
+    for chosen in (_all_divisions if exact else _random_divisions)(columns, size, _BLOCK // max(rows.shape)):
+        inside = np.zeros((len(chosen), columns))
+        np.put_along_axis(inside, chosen, 1, axis=1)
+        sums = inside @ scaled.T
+        least.append(sums.min(axis=1))
+        greatest.append(sums.max(axis=1))
+    low, high = np.sort(np.concatenate(least)), np.sort(np.concatenate(greatest))
+    below = np.searchsorted(low, observed + 1e-9, side="right")
+    above = len(high) - np.searchsorted(high, observed - 1e-9, side="left")
+    more = 0 if exact else 1  # the division that was observed
+    result: Array = np.minimum(2 * (np.minimum(below, above) + more) / (len(low) + more), 1.0)
+    return result
 
 
-def _extremes(
-    values: Array, size: int, observed: float, tolerance: float, resamples: int, random: np.random.Generator
-) -> tuple[int, int]:
-    """Return how many random divisions have a sum that is not above the observed one, and not below."""
-    low = high = 0
-    rows = max(_BLOCK // len(values), 1)
-    for done in range(0, resamples, rows):
-        keys = random.random((min(rows, resamples - done), len(values)), np.float32)
-        chosen = keys.argpartition(size - 1, axis=1)[:, :size]
-        sums = values[chosen].sum(axis=1)
-        low += int((sums <= observed + tolerance).sum())
-        high += int((sums >= observed - tolerance).sum())
-    return low, high
+def _all_divisions(columns: int, size: int, most: int) -> Iterator[Array]:
+    """Yield all choices of columns, as many at once as may be."""
+    every = np.fromiter(chain.from_iterable(combinations(range(columns), size)), np.int64).reshape(-1, size)
+    yield from np.array_split(every, -(-len(every) // max(most, 1)))
 
 
-def _two_sided(low: int, high: int, count: int) -> float:
-    return min(2 * min(low, high) / count, 1.0)
+def _random_divisions(columns: int, size: int, most: int) -> Iterator[Array]:
+    random = np.random.default_rng(0)
+    for count in (len(each) for each in np.array_split(np.empty(DIVISIONS), -(-DIVISIONS // max(most, 1)))):
+        keys = random.random((count, columns), np.float32)
+        yield keys.argpartition(size - 1, axis=1)[:, :size]

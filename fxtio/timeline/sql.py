@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,25 @@ def query_errors() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise QueryError(str(error)) from None
+        raise QueryError(_ABSENT.sub(_absence, str(error))) from None
+
+
+_ABSENT = re.compile(r'(Table|Function) with name (.+) does not exist!\nDid you mean "([^"]*)".*')
+"""What DuckDB says about a name that is not there; it proposes the nearest of its own names, however far that is."""
+
+_SIMILAR = 0.76
+"""How similar a name must be to be proposed: `foo` is less similar to `floor`, and `functions` to `collections`."""
+
+
+def _absence(found: re.Match[str]) -> str:
+    """Return the sentence that a name is not there, with a similar one, or with the names of the tables."""
+    kind, name, proposed = found.groups()
+    tables = sorted({RAW.get(table, table) for table in TABLES} | {*VIEWS})
+    similar = get_close_matches(name.lower(), [*tables, *MACROS, proposed], n=1, cutoff=_SIMILAR)
+    hint = f"\nThe tables are {', '.join(tables)}." if kind == "Table" else ""
+    if similar:
+        hint = f'\nDid you mean "{similar[0]}"?'
+    return f"{kind} with name {name} does not exist!{hint}"
 
 
 class View(NamedTuple):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 import numpy as np
 
 from fxtio.display import as_html, as_text
+from fxtio.finding import Findings
 from fxtio.report import Report, ReportTable
 from fxtio.table import Column, Derived, GrowingTable, Table, numbers_of
 from fxtio.timeline.nesting import DisorderedError, Nesting
@@ -144,6 +145,18 @@ class Timeline:
     def losses(self) -> Counter[str]:
         """Phrases for the content of the trace that the latest reading cannot show, and how often each occurs."""
         return +self._losses
+
+    @property
+    def findings(self) -> Findings:
+        """The faults that the last reading of the trace found; none in a file of an exchange format.
+
+        If nothing was read yet, the trace is read.
+
+        Raises:
+            DecodeError: the trace was opened with `strict`, and has a fault.
+        """
+        found: Findings = Findings(self.format) if self.trace is None else self.trace.findings
+        return found
 
     @property
     def wall_clock(self) -> int | None:

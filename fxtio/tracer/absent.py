@@ -1,7 +1,4 @@
-"""Stand-ins for the recorder where the C extension is missing: marks do nothing, and `squeeze` and `merge` are slower.
-
-The marks take the same arguments as the recorder's and allocate nothing.
-"""
+"""Stand-ins for the recorder where the C extension is missing: marks do nothing, `squeeze` and `merge` are slower."""
 
 from __future__ import annotations
 
@@ -10,6 +7,9 @@ from typing import Any
 
 from fxtio.fxt.enums import RecordType
 from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
+from fxtio.unrecorded import Span, counter, instant, span
+
+__all__ = ["Site", "Span", "counter", "instant", "merge", "message", "record", "span", "squeeze"]
 
 _SIZE, _TYPE = RecordWord.fields["size"], RecordWord.fields["type"]
 _SIZE_BITS = _SIZE.mask << _SIZE.lo
@@ -23,36 +23,6 @@ class Site:
     __slots__ = ()
 
     def __init__(self, category: str, name: str, keys: tuple[str, ...] = (), /) -> None: ...
-
-
-class Span:
-    """A context manager that does nothing; all `with` blocks share one."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Span:
-        return self
-
-    def __exit__(self, *exception: object) -> None: ...
-
-    def set(self, **args: object) -> None:
-        """Ignore the arguments."""
-
-
-_SPAN = Span()
-
-
-def span(name: str, category: str = "", /, **args: object) -> Span:
-    """Return a span that is not recorded."""
-    return _SPAN
-
-
-def instant(name: str, category: str = "", /, **args: object) -> None:
-    """Do nothing."""
-
-
-def counter(name: str, value: Any = None, category: str = "", /, **series: object) -> None:
-    """Do nothing."""
 
 
 def record(kind: int, site: Site, values: tuple[Any, ...], id: int | None, /) -> bool:

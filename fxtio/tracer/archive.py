@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import re
+import stat
 import sys
 from array import array
 from collections.abc import Iterator
@@ -15,10 +16,11 @@ from typing import NamedTuple
 
 from fxtio.fxt.constants import MAX_RECORD_WORDS
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunk, Chunks, in_order, size_of
+from fxtio.shared_folders import open_regular
 from fxtio.tracer import encode
 from fxtio.tracer.backend import recorder
 
-RUNNING = "its process still runs"
+RUNNING, FOREIGN = "its process still runs", "it belongs to another user"
 _SUFFIX = ".part"
 _BLOCK_BYTES = 4 * 1024 * 1024
 _CHUNKS_AT_ONCE = 8
@@ -26,7 +28,6 @@ _MAX_LOADED_BYTES = 256 * 1024 * 1024
 _LATEST_TICK = 2**64 - 1
 _PAGES_IN_SAMPLE = 512
 _LABEL = re.compile(r"(?P<pid>[0-9]+)(-[0-9]+)?")
-_numbers = itertools.count(1)
 
 
 class Front(NamedTuple):
@@ -45,9 +46,9 @@ class Front(NamedTuple):
     wall_ns: int
 
     @classmethod
-    def read(cls, path: Path) -> Front | None:
-        """Return the front of a file, or None if the file is not a recording or cannot be read."""
-        with contextlib.suppress(OSError), open(path, "rb") as file:
+    def read(cls, path: Path, owner: int) -> Front | None:
+        """Return the front of a file, or None if the file is not a recording of this user, or cannot be read."""
+        with contextlib.suppress(OSError), open(open_regular(path, owner), "rb") as file:
             return cls.parse(file.read(HEAD_BYTES))
         return None
 
@@ -75,7 +76,8 @@ class Front(NamedTuple):
 def part_of(path: Path, pid: int, wall_ns: int) -> Path:
     """Return where a child process records its part of a trace.
 
-    A process that becomes another program (`exec`) keeps its id and its earlier part: then the name gets a number.
+    A process that becomes another program (`exec`) keeps its id and its earlier part: then the name gets a number.  So
+    it does if somebody else has put something there.
 
     Args:
         path: the trace.
@@ -84,8 +86,10 @@ def part_of(path: Path, pid: int, wall_ns: int) -> Path:
     """
     for ending in itertools.chain([""], (f"-{number}" for number in itertools.count(1))):
         part = path.with_name(f"{path.name}.{pid}{ending}{_SUFFIX}")
-        front = Front.read(part)
-        if front is None or front.wall_ns != wall_ns:
+        if not os.path.lexists(part):
+            return part
+        front = Front.read(part, os.geteuid())
+        if front is not None and front.wall_ns != wall_ns:
             return part
     raise AssertionError
 
@@ -100,12 +104,13 @@ def pid_of(label: str) -> int | None:
     return int(match["pid"]) if match else None
 
 
-def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
+def parts_and_faults(path: Path, wall_ns: int, owner: int) -> Iterator[tuple[Path, str]]:
     """Find all files that look like parts of a trace.
 
     Args:
         path: the trace.
         wall_ns: the time of tick 0; parts of an earlier recording with the same name have another.
+        owner: the user of the trace; others may have put files there.
 
     Yields:
         Each file, and the reason why it is not a part of the trace, or an empty text.
@@ -115,9 +120,9 @@ def parts_and_faults(path: Path, wall_ns: int) -> Iterator[tuple[Path, str]]:
             continue
         pid = pid_of(part.name[len(path.name) + 1 : -len(_SUFFIX)])
         if pid is not None:
-            front = Front.read(part)
+            front = Front.read(part, owner)
             if front is None or front.wall_ns != wall_ns:
-                yield part, "it is not a part of this recording"
+                yield part, "it is not a part of this recording" if _owner(part) in (owner, None) else FOREIGN
             else:
                 yield part, RUNNING if is_alive(pid) else ""
 
@@ -277,12 +282,15 @@ def _damaged(name: str, offset: int) -> DamagedError:
     return DamagedError(errno.EILSEQ, f"damaged at byte {offset:,}", name)
 
 
-def part_records(path: Path, rate: int, *, checked: bool = False, tally: Tally | None = None) -> Iterator[memoryview]:
+def part_records(
+    path: Path, rate: int, owner: int, *, checked: bool = False, tally: Tally | None = None
+) -> Iterator[memoryview]:
     """Read the records of a child process, which shares the clock of its parent, with the rate measured since.
 
     Args:
         path: the part.
         rate: ticks per second.
+        owner: the user of the trace.
         checked: refuse a part that is damaged.
         tally: counts what is read.
 
@@ -291,9 +299,9 @@ def part_records(path: Path, rate: int, *, checked: bool = False, tally: Tally |
 
     Raises:
         DamagedError: the part is damaged.
-        OSError: the part cannot be read.
+        OSError: the part cannot be read, or belongs to another user.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_regular(path, owner)
     try:
         for number, block in enumerate(squeezed(fd, name=str(path) if checked else "", tally=tally)):
             if number == 0 and (front := Front.parse(bytes(block[:HEAD_BYTES]))) is not None:
@@ -304,20 +312,24 @@ def part_records(path: Path, rate: int, *, checked: bool = False, tally: Tally |
         os.close(fd)
 
 
-def unfinished_name(path: Path) -> Path:
-    """Return another name for a file while it is written, new each time; `abandoned` finds such files after a kill."""
-    return path.with_name(f".{path.stem}.{os.getpid()}-{next(_numbers)}{path.suffix}")
+def abandoned(trace: Path, owner: int) -> list[Path]:
+    """Return the files that killed processes of a user had begun to write for a trace, its parts or its dumps.
 
-
-def abandoned(trace: Path) -> list[Path]:
-    """Return the files that killed processes had begun to write for a trace, its parts or its dumps.
-
-    Everything in them is in the recording as well.
+    Everything in them is in the recording as well.  Their names are those of `fxtio.shared_folders`.
     """
     stem = trace.name.partition(".")[0]
-    pattern = re.compile(rf"\.{re.escape(stem)}(-\d+)*(\.[^.]+)*\.(?P<pid>\d+)-\d+(\.\w+)?")
+    pattern = re.compile(rf"\.{re.escape(stem)}(-\d+)*(\.[^.]+)*\.(?P<pid>\d+)-[\da-f]+(\.\w+)?")
     candidates = [(path, pattern.fullmatch(path.name)) for path in _files_beside(trace, f".{stem}")]
-    return sorted(path for path, match in candidates if match and path.is_file() and not is_alive(int(match["pid"])))
+    own = [(path, match) for path, match in candidates if match and _owner(path) == owner]
+    return sorted(path for path, match in own if not is_alive(int(match["pid"])))
+
+
+def _owner(path: Path) -> int | None:
+    """Return the user to whom a regular file belongs; None if it is none, or is not there."""
+    with contextlib.suppress(OSError):
+        status = os.lstat(path)
+        return status.st_uid if stat.S_ISREG(status.st_mode) else None
+    return None
 
 
 def remove(paths: list[Path]) -> None:

@@ -21,6 +21,9 @@ from fxtio.tracer.backend import MISSING, recorder
 from fxtio.tracer.mailbox import SIGNAL, START, STOP, Mailbox
 from fxtio.tracer.options import Options
 
+_REPORTED = ("duration_ns", "unrecorded_ns", "lost", "cut", "dropped", "inlined", "unmatched")
+"""What the other process is told of the summary."""
+
 _recordings: list[Any] = []
 """The recording that was started by a request, while it runs."""
 
@@ -74,7 +77,7 @@ def _stop(_request: dict[str, Any]) -> dict[str, Any]:
     summary = session.stop()
     if summary is None:
         raise RuntimeError("nothing is recorded")
-    return {name: getattr(summary, name) for name in ("duration_ns", "lost", "cut", "dropped", "inlined", "unmatched")}
+    return {name: getattr(summary, name) for name in _REPORTED}
 
 
 _ACTIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {START: _start, STOP: _stop}

@@ -13,34 +13,53 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from fxtio.errors import FxtioError
-from fxtio.tracer.mailbox import SIGNAL, START, STOP, Mailbox, unfinished_name
+from fxtio.tracer.file import live_path
+from fxtio.tracer.mailbox import SIGNAL, START, STOP, UNFINISHED, AttachError, Mailbox
 from fxtio.tracer.options import Options
 from fxtio.tracer.processes import Process
 
 REMOTE_VERSION = (3, 14)
 """The first version of Python with `sys.remote_exec`."""
 
+_COUNTS = ("duration_ns", "lost", "cut", "dropped", "inlined")
+_MAX_COUNT = 1 << 64
 _PATIENCE = 3.0
 _INTERVAL = 0.01
+
+_LONGEST = 30.0
+"""Seconds for handing a script to a process, which takes milliseconds unless a hostile one delays it."""
 
 _SCRIPT = """\
 try:
     from fxtio.tracer.attached import obey
-except ImportError as error:
-    with open({unfinished!r}, "w") as file:
-        file.write('{{"error": "fxtio cannot be imported there: install it for the Python of the program"}}')
+except ImportError:
     import os
+    with open({unfinished!r}, "x") as file:
+        file.write('{{"error": "fxtio cannot be imported there: install it for the Python of the program"}}')
     os.rename({unfinished!r}, {reply!r})
     os.unlink({request!r})
 else:
     obey()
 """
-_REMOTE = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
 
+_REMOTE = """\
+import os, sys
+pid, script, *ids = sys.argv[1:]
+if ids:
+    import ctypes
+    user, group, *groups = map(int, ids)
+    os.setgroups(groups)
+    libc = ctypes.CDLL(None)
+    libc.setfsgid(group), libc.setfsuid(user)
+    if (libc.setfsgid(-1) & 0xFFFFFFFF, libc.setfsuid(-1) & 0xFFFFFFFF) != (group, user):
+        raise PermissionError(f"files cannot be read as user {user} does")
+sys.remote_exec(int(pid), script)
+"""
+"""Has a process execute a script, in a process of its own.
 
-class AttachError(FxtioError):
-    """A program cannot be recorded; the message says why."""
+`sys.remote_exec` opens and parses files that the other process names, whose user may have crafted them.  So it takes on
+the rights of that user for files.  The right to trace processes stays, since that user may not have it.
+"""
 
 
 def _patiently() -> None:
@@ -57,7 +76,8 @@ class Attachment:
         process: the other process.
 
     Raises:
-        AttachError: the process has no way to be asked, or another one is attached to it.
+        AttachError: the process has no way to be asked, or another one is attached to it, or the folder for requests
+            cannot be trusted.
         ProcessError: there is no such process, or it cannot be looked at.
         OSError: the folder for requests cannot be created.
     """
@@ -67,23 +87,25 @@ class Attachment:
         version = self.process.python_version()
         if version is None:
             raise AttachError(f"process {pid} does not run Python")
-        self._version = version
         self._is_listening = self.process.catches(SIGNAL) and self.process.has_recorder()
         if not self._is_listening and version < REMOTE_VERSION:
             raise AttachError(
                 f"process {pid} does not listen: before Python 3.14, start it with FXTIO=wait in its environment, "
                 "or use fxtio.span or the like in its main thread"
             )
+        if not self._is_listening and version != sys.version_info[:2]:
+            name = "python{}.{}".format(*version)
+            raise AttachError(
+                f"process {pid} does not listen, and only the fxtio of its Python can ask it otherwise: "
+                f"run `{name} -m fxtio attach {pid}`, or start the program with FXTIO=wait in its environment"
+            )
         self._mailbox = Mailbox(pid)
+        with self.process.acting_as_user():
+            folder = self._mailbox.create()
         try:
-            with self.process.acting_as_user():
-                self._lock = self._mailbox.create()
-        except FileExistsError:
-            raise AttachError(f"{self._mailbox.folder} is not ours; nothing may be there") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._lock)
+            os.close(folder)
             raise AttachError(f"another `fxtio attach` is attached to process {pid}") from None
 
     def __enter__(self) -> Self:
@@ -92,7 +114,6 @@ class Attachment:
     def __exit__(self, *exception: object) -> None:
         with self.process.acting_as_user():
             self._mailbox.remove()
-        os.close(self._lock)
 
     def start(self, options: Options, waiting: Callable[[], None] = _patiently) -> Path:
         """Start a recording.
@@ -112,8 +133,8 @@ class Attachment:
             raise AttachError(f"process {self.process.pid} is recorded already, to {recordings[0].path}")
         values = options.normalized()._asdict()
         output = os.path.realpath(values.pop("output"))
-        request = {"action": START, "output": output, "options": values}
-        return Path(self._ask(request, waiting)["live"])
+        self._ask({"action": START, "output": output, "options": values}, waiting)
+        return live_path(Path(output))
 
     def stop(self, waiting: Callable[[], None] = _patiently) -> dict[str, Any]:
         """End the recording that `start` began, in this process or in an earlier one.
@@ -128,32 +149,41 @@ class Attachment:
             AttachError: there is none, or the process has ended.
             KeyboardInterrupt: it has not reacted until this interrupted the wait; then it is still recorded.
         """
-        return self._ask({"action": STOP}, waiting)
+        reply = self._ask({"action": STOP}, waiting)
+        counts, pairs = [reply.get(name) for name in _COUNTS], reply.get("unmatched")
+        if not all(map(_is_count, counts)) or not isinstance(pairs, list) or not all(map(_is_pair, pairs)):
+            raise AttachError(f"process {self.process.pid}: its answer makes no sense")
+        return dict(zip(_COUNTS, counts, strict=True), unmatched=tuple(map(tuple, pairs)))
 
     def _ask(self, request: dict[str, Any], waiting: Callable[[], None]) -> dict[str, Any]:
         with self.process.acting_as_user():
             self._mailbox.put(request)
         try:
             self._call()
-            reply = self._wait(waiting)
+            reply = self._wait(waiting, float("inf"))
         except BaseException:
             with self.process.acting_as_user():
                 is_withdrawn = self._mailbox.withdraw()
             if is_withdrawn:
                 raise
-            reply = self._wait(waiting)  # the process has taken it
-        if "error" in reply:
-            raise AttachError(f"process {self.process.pid}: {reply['error']}")
+            reply = self._wait(waiting, _PATIENCE)  # the process has taken it
+            if reply is None:
+                raise
+        assert reply is not None
+        if (error := reply.get("error")) is not None:
+            raise AttachError(f"process {self.process.pid}: {error}")
         return reply
 
-    def _wait(self, waiting: Callable[[], None]) -> dict[str, Any]:
-        """Wait for the reply."""
-        impatient = time.monotonic() + _PATIENCE
+    def _wait(self, waiting: Callable[[], None], seconds: float) -> dict[str, Any] | None:
+        """Wait for the reply; return None if there is none after some seconds."""
+        end, impatient = time.monotonic() + seconds, time.monotonic() + _PATIENCE
         while (reply := self._reply()) is None:
             if not self.process.is_alive:
                 if reply := self._reply():
                     break
                 raise AttachError(f"process {self.process.pid} has ended")
+            if time.monotonic() > end:
+                break
             if time.monotonic() > impatient:
                 impatient = float("inf")
                 waiting()
@@ -180,33 +210,40 @@ class Attachment:
                 raise AttachError(f"process {pid} has ended") from None
             return
         mailbox = self._mailbox
-        unfinished = str(unfinished_name(mailbox.reply))
-        text = _SCRIPT.format(unfinished=unfinished, reply=str(mailbox.reply), request=str(mailbox.request))
+        names = {name: str(getattr(mailbox, name)) for name in ("request", "reply", "script")}
+        text = _SCRIPT.format(unfinished=str(mailbox.folder / UNFINISHED), **names)
         with self.process.acting_as_user():
-            mailbox.script.write_text(text, "utf-8")
-        self._execute(str(mailbox.script))
+            mailbox.put_script(text)
+        self._execute(names["script"])
 
     def _execute(self, script: str) -> None:
-        """Have the process execute a script, by a Python of its version."""
-        pid = self.process.pid
-        if self._version == sys.version_info[:2]:
-            try:
-                sys.remote_exec(pid, script)  # type: ignore[attr-defined,unused-ignore]
-                return
-            except PermissionError:
-                reason = "not permitted"
-            except (RuntimeError, OSError, ValueError) as error:
-                reason = str(error)
+        """Have the process execute a script, by our own Python: never by a program that its user has chosen."""
+        process = self.process
+        command = [sys.executable, "-I", "-S", "-c", _REMOTE, str(process.pid), script]
+        if process.starter[0] != os.geteuid():
+            command += map(str, (*process.starter, *process.groups))
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", check=False, timeout=_LONGEST
+            )
+        except subprocess.TimeoutExpired:
+            reason = f"it takes longer than {_LONGEST:.0f} s"
         else:
-            command = [f"/proc/{pid}/exe", "-I", "-c", _REMOTE, str(pid), script]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
             if not done.returncode:
                 return
             reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise AttachError(
-            f"executing code in process {pid}: {reason}; "
+            f"executing code in process {process.pid}: {reason}; "
             "run fxtio as root, or start the program with FXTIO=wait, which needs no permission"
         )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MAX_COUNT
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value)
 
 
 def interrupt_on(*signals: int) -> None:

@@ -50,21 +50,20 @@ def thread_name(thread: int, name: int, process: int, key: int) -> bytes:
     return _record(header, thread, extra=_argument(c.KOID_HEADER, key, process))
 
 
-def loss(begin: int, end: int, process: int, texts: tuple[int, int, int], count: int) -> bytes:
-    """Return the records that say how many events were lost, and between which ticks.
+def loss(tick: int, process: int, texts: tuple[int, int, int], count: int) -> bytes:
+    """Return the records that say how many events were lost, and since when.
 
     Args:
-        begin: the first tick.
-        end: the last tick.
+        tick: that of the first one.
         process: the process, and the thread on whose track this is shown.
         texts: the slots of the category, the name and the name of the argument.
         count: the number of events.
     """
     category, name, key = texts
     references = category * c.EVENT_CATEGORY_UNIT + name * c.EVENT_NAME_UNIT
-    argument = _argument(c.UINT64_HEADER, key, count) + struct.pack("<Q", end)
-    gap = _record(c.COMPLETE_HEADER + c.EVENT_ARGUMENTS_UNIT + references, begin, process, process, extra=argument)
-    return gap + _record(c.LOSS_HEADER + process * c.PROVIDER_ID_UNIT)
+    argument = _argument(c.UINT64_HEADER, key, count)
+    event = _record(c.INSTANT_HEADER + c.EVENT_ARGUMENTS_UNIT + references, tick, process, process, extra=argument)
+    return event + _record(c.LOSS_HEADER + process * c.PROVIDER_ID_UNIT)
 
 
 def front_of(data: bytes) -> tuple[int, str, int, int] | None:

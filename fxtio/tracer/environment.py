@@ -40,6 +40,11 @@ def is_fork_server() -> bool:
     return any(_FORK_SERVER in argument for argument in sys.orig_argv)
 
 
+def is_foreign() -> bool:
+    """Return whether somebody with less rights than this process may have set its variables, as in a setuid program."""
+    return hasattr(os, "geteuid") and (os.getuid() != os.geteuid() or os.getgid() != os.getegid())
+
+
 def waits() -> bool:
     """Return whether the environment asks to wait for `fxtio attach`."""
     return os.environ.get(OUTPUT) == WAIT

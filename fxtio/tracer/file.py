@@ -7,14 +7,15 @@ import errno
 import fcntl
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fxtio.fxt.constants import MAX_RECORD_WORDS
 from fxtio.fxt.unfinished import Chunks, filler
-from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed, unfinished_name
+from fxtio.shared_folders import naming, replacing, resolved
+from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
 from fxtio.tracer.notices import NOT_FINISHED
@@ -54,6 +55,7 @@ class RecordingFile:
         definitions: the offset in bytes where the definitions begin.
         end: the offset in bytes where they end and the events begin.
         chunks: where the events lie.
+        owner: the user to whom it belongs.
 
     Raises:
         OSError: it cannot be written.
@@ -69,7 +71,7 @@ class RecordingFile:
         keep: bool = False,
     ) -> None:
         self._keep = keep
-        self.path = Path(os.path.realpath(path))  # the program may change its directory
+        self.path = resolved(path)  # the program may change its directory
         refuse_unwritable(self.path)
         self.live = live_path(self.path)
         self._open = opener(self.path)  # imports what it needs: when the interpreter ends, imports may fail
@@ -80,22 +82,21 @@ class RecordingFile:
         self.chunks = Chunks(self.end, recorder.PAGE_BYTES)
         mark = self.chunks.mark()
         self.definitions = len(front) + len(mark)
-        unfinished = unfinished_name(self.live)
-        with _naming(self.path):
-            self.fd = high_descriptor(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
-        status = os.fstat(self.fd)
-        self._identity = status.st_dev, status.st_ino
+        self.fd = -1
         try:
-            with _naming(self.path):
+            with replacing(self.live, self.path) as fd, naming(self.path):
+                self.fd = high_descriptor(fd)
                 os.ftruncate(self.fd, self.end)
                 os.pwrite(self.fd, front + mark, 0)
                 for offset in range(self.definitions, self.end, _MAX_FILLER_BYTES):
                     os.pwrite(self.fd, filler(min(_MAX_FILLER_BYTES, self.end - offset) // 8), offset)
-                unfinished.replace(self.live)
         except BaseException:
-            os.close(self.fd)
-            unfinished.unlink(missing_ok=True)
+            if self.fd >= 0:
+                os.close(self.fd)
             raise
+        status = os.fstat(self.fd)
+        self._identity = status.st_dev, status.st_ino
+        self.owner = status.st_uid
 
     def set_rate(self, rate: int, copy_fd: int | None = None) -> None:
         """Correct the clock's rate in the file, or in a copy of it.
@@ -148,7 +149,9 @@ class RecordingFile:
         tally = Tally()
         try:
             if not self._keep:
-                part_blocks = itertools.chain.from_iterable(part_records(part, rate, tally=tally) for part in parts)
+                part_blocks = itertools.chain.from_iterable(
+                    part_records(part, rate, self.owner, tally=tally) for part in parts
+                )
                 if in_order:
                     self._append(part_blocks, tally)
                 else:
@@ -177,44 +180,32 @@ class RecordingFile:
             file.writelines(part_blocks)
 
 
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let errors of the system name a file in place of the temporary one, whose name nobody knows."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
 def live_path(path: Path) -> Path:
     """Return where a trace is recorded to: the file itself, or another one beside it if it will be compressed."""
     return path.with_name(f"{path.name}.part") if path.suffix in COMPRESSED else path
 
 
-def opener(path: Path) -> Callable[[Path], Any]:
-    """Return the function that opens a file for a trace with this name, compressed if the suffix asks for it."""
+def opener(path: Path) -> Callable[[int], Any]:
+    """Return what writes a trace with this name to a descriptor, compressed if the suffix asks for it."""
     if path.suffix not in COMPRESSED:
         return partial(open, mode="wb")
-    from fxtio.io.sink import open_sink
+    from fxtio.io.sink import sink_of
 
-    return open_sink
+    if path.suffix == ".zst":
+        import zstandard  # noqa: F401  # now: at the end nothing may be importable
+
+    return lambda fd: sink_of(open(fd, "wb", buffering=0), str(path))
 
 
-def replace(path: Path, blocks: Iterable[memoryview], open_file: Callable[[Path], Any]) -> None:
+def replace(path: Path, blocks: Iterable[memoryview], open_file: Callable[[int], Any]) -> None:
     """Write a file that appears under its name when it is complete.
 
     Raises:
         OSError: it cannot be written; then nothing has changed.
     """
-    unfinished = unfinished_name(path)
-    try:
-        with contextlib.closing(open_file(unfinished)) as sink:
-            for block in blocks:
-                sink.write(block)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with replacing(path) as fd, contextlib.closing(open_file(fd)) as sink:
+        for block in blocks:
+            sink.write(block)
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fxtio.errors import described
+from fxtio.shared_folders import resolved, unnamed_file
 from fxtio.tracer.archive import squeezed
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND
@@ -110,7 +111,7 @@ class _Copy(NamedTuple):
 
     fd: int
     path: Path
-    open_file: Callable[[Path], Any]
+    open_file: Callable[[int], Any]
 
     def write(self) -> None:
         try:
@@ -154,11 +155,11 @@ class Dumps:
             OSError: it cannot be copied, or the dump cannot be written.
             ValueError: the path is the recording's own.
         """
-        target = self._next_path() if path is None else Path(os.path.realpath(path))
+        target = self._next_path() if path is None else resolved(path)
         if target in self._reserved:
             raise ValueError(f"{target} is the file of the recording itself")
         refuse_unwritable(target)
-        copy = _Copy(_unnamed_file(target.parent), target, opener(target))
+        copy = _Copy(high_descriptor(unnamed_file(target.parent)), target, opener(target))
         try:
             self._copy(copy.fd)
         except BaseException:
@@ -171,7 +172,7 @@ class Dumps:
         name = Path(self._trace.name.removesuffix(compression))
         for number in self._numbers:
             path = self._trace.with_name(f"{name.stem}{self._label}-{number}{name.suffix}{compression}")
-            if not path.exists():
+            if not os.path.lexists(path):
                 break
         return path
 
@@ -207,17 +208,6 @@ class Dumps:
         """
         if not wait_for(self._writing, seconds, self._writer) and seconds != NO_LIMIT:
             atexit.register(self.wait)
-
-
-_file_numbers = itertools.count()
-
-
-def _unnamed_file(folder: Path) -> int:
-    """Create a file in a folder that has no name and vanishes when it is closed; return its descriptor."""
-    path = folder / f".fxtio-dump.{os.getpid()}-{next(_file_numbers)}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    path.unlink()
-    return high_descriptor(fd)
 
 
 # ---- Triggers.

@@ -69,6 +69,7 @@ class Filter:
         self._exclude = tuple(map(_Pattern, exclude))
         self._args = tuple(map(_Pattern, args))
         self._results = tuple(map(_Pattern, results))
+        self._places: dict[str, dict[str, Any]] = {}  # the first place that a name had
 
     def unmatched(self) -> list[tuple[str, str]]:
         """Return what was not found in the program so far, as pairs of an option and what it names."""
@@ -85,11 +86,26 @@ class Filter:
         if not self.accepts(code):
             return None
         if not (self._args or self._results):
-            return site_of(code)
+            return self._site(code)
         path = plain.text(code.co_filename)
         name = f"{module_of(path)}.{code.co_qualname}"
         keys = _arguments_of(code) if _matches(self._args, name, path) else ()
-        return site_of(code, keys), keys or None, _matches(self._results, name, path)
+        return self._site(code, keys), keys or None, _matches(self._results, name, path)
+
+    def _site(self, code: CodeType, keys: tuple[str, ...] = ()) -> Any:
+        """Return the call site of a function, named by module and qualified name.
+
+        If a function at another place has this name, as lambdas have and the parts of a property, the place is added.
+
+        Args:
+            code: the code of the function.
+            keys: the names of the arguments that are recorded.
+        """
+        place = place_of(code)
+        name = f"{module_of(plain.text(code.co_filename))}.{code.co_qualname}"
+        if self._places.setdefault(name, place) != place:
+            name = f"{name} ({place['file'].rpartition(_SEPARATOR)[2]}:{place['line']})"
+        return recorder.Site(CATEGORY, name, keys, **place)
 
     def accepts(self, code: CodeType) -> bool:
         """Return whether the function with this code is recorded."""
@@ -169,17 +185,6 @@ def module_of(path: str) -> str:
     folder, dot, _ = inside.rpartition(".")
     name = folder if dot and folder and _SEPARATOR not in inside[len(folder) :] else inside
     return name.replace(_SEPARATOR, ".").removesuffix(".__init__")
-
-
-def site_of(code: CodeType, keys: tuple[str, ...] = ()) -> Any:
-    """Return the call site of a function, named by module and qualified name.
-
-    Args:
-        code: the code of the function.
-        keys: the names of the arguments that are recorded.
-    """
-    path = plain.text(code.co_filename)
-    return recorder.Site(CATEGORY, f"{module_of(path)}.{code.co_qualname}", keys, **place_of(code))
 
 
 def _arguments_of(code: CodeType) -> tuple[str, ...]:

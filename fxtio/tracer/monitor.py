@@ -67,7 +67,12 @@ def acquire() -> bool:
 
 
 def release() -> None:
-    """End all monitoring and return the tool id."""
+    """End all monitoring and return the tool id.
+
+    A recording whose file is full has disabled the events of what is called; another recording may want them.
+    """
+    if _tools and (loss := recorder.lost()) and loss[2]:
+        _monitoring().restart_events()
     while _tools:
         tool = _tools.pop()
         _monitoring().set_events(tool, 0)

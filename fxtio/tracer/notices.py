@@ -14,6 +14,9 @@ class RecordingWarning(RuntimeWarning):
 
 
 def report(message: str) -> None:
-    """Write a line to standard error, if it is open."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"fxtio: {message}\n")
+    """Write a line to standard error, if it is open and this is not a signal handler that interrupts a write to it.
+
+    Names are escaped, which others may have chosen.
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+        sys.stderr.write(f"fxtio: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in message)}\n")

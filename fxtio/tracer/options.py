@@ -6,15 +6,26 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from fxtio.errors import FxtioError
+from fxtio.errors import FxtioError, require_type, shown
 from fxtio.tracer.functions import absolute_pattern
 
 COMPRESSED = (".zst", ".gz", ".xz")
 """The suffixes of traces that are compressed at the end."""
 
 DEFAULT_OUTPUT = "trace.fxt"
+_DEEPEST = 2**32 - 1
+"""The recorder counts calls that are nested in 32 bits."""
+
 _PATTERNS = ("include", "exclude", "args", "results")
 _LISTS = ("categories", *_PATTERNS, "sources", "dump_on")
+_TYPES: tuple[tuple[tuple[str, ...], tuple[type, ...], str], ...] = (
+    (("output",), (str, os.PathLike), "a path"),
+    (("functions", "c_functions", "children"), (bool,), "True or False"),
+    (("max_depth",), (int,), "an integer"),
+    (("min_duration", "max_size", "ring"), (str, int), "a text with a unit, or an integer"),
+    (_LISTS, (Iterable,), "a text or several texts"),
+)
+"""Names of options, their types, and what an error says of these."""
 
 
 class Options(NamedTuple):
@@ -31,7 +42,7 @@ class Options(NamedTuple):
         results: functions, files, folders and modules whose functions are recorded with their results.
         max_depth: calls nested deeper are left out; 0 for no limit.
         min_duration: calls shorter than this, such as "10us", are left out if nothing was recorded within them.
-        max_size: the file does not grow beyond this, such as "1GiB"; later events are lost and counted.
+        max_size: the file does not grow beyond this, such as "1GiB"; then nothing more is recorded.
         ring: keep only about this many bytes of the latest events, such as "64MiB"; None keeps everything.
         children: whether to record the processes that this one starts, as parts of the same trace.
         sources: what to record besides, such as "gc" and "logging"; "all" for all of `fxtio.tracer.sources`.
@@ -56,15 +67,34 @@ class Options(NamedTuple):
     dump_on: Iterable[str] = ()
 
     def normalized(self) -> Options:
-        """Return the options with tuples in place of other collections, and with absolute paths in patterns."""
+        """Return the options with tuples for other collections, and with absolute paths in patterns.
+
+        Raises:
+            TypeError: an option is of a wrong type.
+            ValueError: the greatest depth is negative.
+        """
+        for names, types, expected in _TYPES:
+            for name in names:
+                self._check(name, types, expected)
         lists: dict[str, Any] = {}
         for name in _LISTS:
             value = getattr(self, name)
             values = (value,) if isinstance(value, str) else tuple(value)
+            for each in values:
+                require_type(each, (str,), f"each of {name} is a text")
             lists[name] = tuple(map(absolute_pattern, values)) if name in _PATTERNS else values
-        if self.max_depth < 0:
-            raise ValueError(f"the greatest depth is {self.max_depth}; it is a positive number, or 0 for no limit")
+        if not 0 <= self.max_depth <= _DEEPEST:
+            depth = shown(self.max_depth)
+            raise ValueError(f"the greatest depth is {depth}; it is from 1 to {_DEEPEST:,}, or 0 for no limit")
         return self._replace(**lists)
+
+    def _check(self, name: str, types: tuple[type, ...], expected: str) -> None:
+        """Raise TypeError if an option is of another type; True is no number here, and only a ring may be None."""
+        value = getattr(self, name)
+        if isinstance(value, bool) and bool not in types:
+            types = ()
+        if value is not None or name != "ring":
+            require_type(value, types, f"{name} is {expected}")
 
 
 def refuse_other_formats(output: str | os.PathLike[str]) -> None:

@@ -16,9 +16,18 @@ _MAX_NAME = 60
 _STARTED_BY_MULTIPROCESSING = "--multiprocessing-fork"
 
 
+_given: list[str] = []
+"""The name that was given to this process, if any."""
+
+
+def give_name(name: str) -> None:
+    """Name this process, whatever program it runs."""
+    _given[:] = [name]
+
+
 def program_name() -> str:
-    """Return the name of the program: of the module behind `-m`, of the script, or `python -c`."""
-    name = _module_run() or _script() or "python"
+    """Return the name of the program: the given one, that of the module behind `-m`, of the script, or `python -c`."""
+    name = (_given and _given[0]) or _module_run() or _script() or "python"
     return name[:_MAX_NAME]
 
 

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from fxtio.errors import FxtioError
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.shared_folders import open_regular
 from fxtio.tracer.archive import is_alive
 
 _PROC = Path("/proc")
-_PYTHON = re.compile(r"/(?:lib)?python(?P<major>\d)\.?(?P<minor>\d+)?[^/]*$|/cpython-(?P<m>\d)\.(?P<n>\d+)")
+_PYTHON = re.compile(r"/(?:lib)?python(?P<major>\d)\.?(?P<minor>\d{1,3})?[^/]*$|/cpython-(?P<m>\d)\.(?P<n>\d{1,3})")
 _RECORDER = re.compile(r"/_recorder\.[^/]*$")
 
 
@@ -46,6 +47,8 @@ class Process:
         pid: its id.
         user: its effective user.
         group: its effective group.
+        groups: its other groups.
+        starter: its real user and group, who chose what it runs.
 
     Raises:
         ProcessError: there is no such process, or it runs in another container.
@@ -62,25 +65,30 @@ class Process:
             raise ProcessError(f"process {pid} runs in a container; run fxtio in there")
         self.user = int(self._status["Uid"].split()[1])
         self.group = int(self._status["Gid"].split()[1])
+        self.starter = int(self._status["Uid"].split()[0]), int(self._status["Gid"].split()[0])
+        self.groups = [int(group) for group in self._status.get("Groups", "").split()]
 
     @contextmanager
     def acting_as_user(self) -> Iterator[None]:
-        """Have the rights of the user of the process, for files to which that user could place links.
+        """Have the rights of the user of the process, and no others, for files to which that user could place links.
+
+        All threads have them meanwhile.  That user cannot send signals to this process, nor trace it: its real user
+        stays root.
 
         Raises:
             PermissionError: this is another user, and not root.
         """
-        user, group = os.geteuid(), os.getegid()
-        if user == self.user:
+        if os.geteuid() == self.user:
             yield
             return
-        os.setegid(self.group)
-        os.seteuid(self.user)
-        try:
+        with contextlib.ExitStack() as restoring:  # even if an interrupt comes in between; what was root can do so
+            restoring.callback(os.setgroups, os.getgroups())
+            os.setgroups(self.groups)
+            restoring.callback(os.setegid, os.getegid())
+            os.setegid(self.group)
+            restoring.callback(os.seteuid, os.geteuid())
+            os.seteuid(self.user)
             yield
-        finally:
-            os.seteuid(user)
-            os.setegid(group)
 
     @property
     def is_alive(self) -> bool:
@@ -95,20 +103,22 @@ class Process:
         """Return whether a signal was sent to it that it has not taken yet."""
         return signal in _signals(_status_of(self.pid).get("ShdPnd", "0"))
 
-    def mapped_files(self) -> list[str]:
-        """Return the names of the files in its memory.
+    def mapped_files(self) -> Iterator[str]:
+        """Yield the names of the files in its memory, which its user may have chosen.
 
         Raises:
             ProcessError: this is not permitted, or it has ended.
         """
         try:
-            lines = _PROC.joinpath(str(self.pid), "maps").read_text("utf-8", "surrogateescape").splitlines()
+            with open(_PROC / str(self.pid) / "maps", encoding="utf-8", errors="surrogateescape") as lines:
+                for line in lines:
+                    words = line.rstrip("\n").split(maxsplit=5)
+                    if len(words) > 5:
+                        yield words[5]
         except PermissionError:
             raise ProcessError(f"looking at process {self.pid} is not permitted: {self._owner()}") from None
         except (FileNotFoundError, ProcessLookupError):
             raise ProcessError(f"process {self.pid} has ended") from None
-        fields = (line.split(maxsplit=5) for line in lines)
-        return list(dict.fromkeys(words[5] for words in fields if len(words) > 5))
 
     def python_version(self) -> tuple[int, int] | None:
         """Return the version of Python that it runs, by the names of the files in its memory.
@@ -176,6 +186,6 @@ def _recordings_among(descriptors: list[Path]) -> Iterator[OpenRecording]:
             is_writable = bool(descriptor.lstat().st_mode & stat.S_IWUSR)
             if not is_writable or not stat.S_ISREG(descriptor.stat().st_mode):
                 continue
-            with open(descriptor, "rb") as file:
+            with open(open_regular(descriptor), "rb") as file:
                 if Chunks.of(file.read(HEAD_BYTES)) is not None:
                     yield OpenRecording(descriptor.readlink(), descriptor)

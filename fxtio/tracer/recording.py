@@ -27,12 +27,14 @@ from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
+from fxtio.tracer.notices import report
 from fxtio.tracer.options import Options
 from fxtio.tracer.tasks import look_around
 from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.waiting import PATIENCE_S, acquire
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
+_MAX_REPORTED = 3  # other users may put any number of files there
 
 
 class Summary(NamedTuple):
@@ -43,7 +45,8 @@ class Summary(NamedTuple):
         events: the number of events; of a large recording an estimate.
         is_estimate: whether it is one.
         duration_ns: how long was recorded, in nanoseconds.
-        lost: the number of events that were lost because there was no room.
+        unrecorded_ns: how long the program went on after the file was full, in nanoseconds: then nothing is recorded.
+        lost: the number of events that were lost because there was no room; what came after that is not counted.
         cut: the number of texts that were shortened because they were too long.
         dropped: the number of arguments that were left out because they were too many or too large.
         inlined: how often a name that did not fit into the tables is in its event instead.
@@ -57,6 +60,7 @@ class Summary(NamedTuple):
     events: int
     is_estimate: bool
     duration_ns: int
+    unrecorded_ns: int
     lost: int
     cut: int
     dropped: int
@@ -163,8 +167,8 @@ class Recording:
 
     def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
-        self._name_process()
-        process_names.when_named(self, Recording._name_process)
+        self.name_process()
+        process_names.when_named(self, Recording.name_process)
         command = process_names.command_line()
         if self.options.children:
             self._variables = self._set_variables()
@@ -175,10 +179,10 @@ class Recording:
         engine = functions.start(self._accepted, self.options.c_functions, self.options.max_depth, min_ticks)
         recorder.instant("recording", "fxtio", engine=engine, python=sys.version.split()[0], command=command)
 
-    def _name_process(self) -> None:
+    def name_process(self) -> None:
         """Record the name of the process if it has changed."""
         name = process_names.process_name()
-        if name != self._process_name and not self._has_stopped and self._pid == os.getpid():
+        if name != self._process_name and not self._has_stopped and self.is_of_this_process:
             self._process_name = name
             recorder.define(self, encode.process_name(self._pid, recorder.reference(name)))
 
@@ -241,12 +245,17 @@ class Recording:
 
     def _name_threads(self) -> None:
         """Record the names of threads and of the process that have changed."""
-        self._name_process()
+        self.name_process()
         # Without the lock of `threading`: a thread that holds it may wait for this one, as when a destructor stops.
         for thread in threading._enumerate():  # type: ignore[attr-defined]
             native_id, name = plain.thread_facts(thread)
             if native_id in self._thread_names:
                 self._name_thread(native_id, name)
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process began it, and not the one from which it was forked."""
+        return self._pid == os.getpid()
 
     @property
     def live(self) -> Path:
@@ -276,6 +285,14 @@ class Recording:
         """The number of events that there was no room for, once it has ended."""
         return self._counts.get("lost", 0)
 
+    @property
+    def unrecorded_ns(self) -> int:
+        """How long the program went on after the file was full, in nanoseconds, once the recording has ended."""
+        return self._ns(self._counts.get("unrecorded", 0))
+
+    def _ns(self, ticks: int) -> int:
+        return ticks * NS_PER_SECOND // self.clock.rate
+
     def finish(self, patience: float) -> Summary:
         """Make the file a finished trace, after `end`.
 
@@ -293,7 +310,8 @@ class Recording:
             self._file.path,
             tally.events,
             tally.is_estimate,
-            counts["ticks"] * NS_PER_SECOND // self.clock.rate,
+            self._ns(counts["recorded"]),
+            self.unrecorded_ns,
             counts["lost"],
             counts["cut"],
             counts["dropped"],
@@ -305,16 +323,18 @@ class Recording:
 
     def _parts(self) -> tuple[list[Path], tuple[Path, ...]]:
         """Return the parts of child processes that have ended, and of those that still run."""
-        candidates = list(archive.parts_and_faults(self.trace, self.clock.wall_ns))
+        candidates = list(archive.parts_and_faults(self.trace, self.clock.wall_ns, self._file.owner))
         running = tuple(part for part, fault in candidates if fault == archive.RUNNING)
+        for part in [part for part, fault in candidates if fault == archive.FOREIGN][:_MAX_REPORTED]:
+            report(f"{part} is left out: {archive.FOREIGN}")
         return [part for part, fault in candidates if not fault], running
 
     def _end(self) -> tuple[dict[str, int], bool, tuple[tuple[str, str], ...]]:
         """Stop everything that records, and write what is known only at the end.
 
         Returns:
-            The recorder's counts and the last tick, whether each thread's events are in order in the file, and
-            `unmatched` of the summary.
+            The recorder's counts, the ticks that are recorded and those that followed when the file was full; whether
+            each thread's events are in order in the file; and `unmatched` of the summary.
         """
         recorder.unrecorded(self.triggers.remove)
         self._stop_sources()
@@ -324,13 +344,14 @@ class Recording:
         self._name_threads()
         self.clock.measure()
         self._file.set_rate(self.clock.rate)
-        ticks = recorder.now()
+        ticks = recorded = recorder.now()
         if lost := recorder.lost():
-            recorder.define(self, self._loss(ticks, *lost))
+            recorder.define(self, self._loss(*lost))
+            recorded = lost[2] or ticks
         is_in_order = self._file.is_large and recorder.settle()
         unmatched = self._unmatched()
         self._has_stopped = True
-        return {**recorder.stop(), "ticks": ticks}, is_in_order, unmatched
+        return {**recorder.stop(), "recorded": recorded, "unrecorded": ticks - recorded}, is_in_order, unmatched
 
     def _unmatched(self) -> tuple[tuple[str, str], ...]:
         """Return the options that name something which the program does not have."""
@@ -342,10 +363,10 @@ class Recording:
         for source in reversed(self._sources):
             source.stop()
 
-    def _loss(self, now: int, count: int, since: int) -> bytes:
-        """Return the records that say how many events were lost, and between which ticks."""
+    def _loss(self, count: int, since: int, _full: int) -> bytes:
+        """Return the records that say how many events were lost, and since which tick."""
         texts = recorder.reference("fxtio"), recorder.reference("drop_stats"), recorder.reference("records")
-        return encode.loss(since, max(now, since), self._pid, texts, count)
+        return encode.loss(since, self._pid, texts, count)
 
     def dump(self, path: str | os.PathLike[str] | None = None, *, later: bool = False) -> Path | None:
         """Write what the recording holds as a trace of its own.
@@ -389,7 +410,7 @@ class Recording:
         if self._has_ended:  # by a destructor, or by a thread that would not wait any longer
             raise OSError(errno.EBADF, "the recording has ended")
         lost = recorder.lost()
-        loss = self._file.chunks.chunk_of(self._loss(recorder.now(), *lost)) if lost else b""
+        loss = self._file.chunks.chunk_of(self._loss(*lost)) if lost else b""
         end = recorder.copy(fd)
         self._file.set_rate(self.clock.rate, fd)
         os.pwrite(fd, loss, end)

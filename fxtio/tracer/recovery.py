@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fxtio.errors import FxtioError
+from fxtio.fxt.unfinished import HEAD_BYTES
+from fxtio.shared_folders import open_regular, resolved
 from fxtio.tracer import archive
 from fxtio.tracer.file import live_path, opener, refuse_unwritable, replace
 from fxtio.tracer.options import COMPRESSED
@@ -52,14 +54,14 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
         RecoveryError: the file is not a recording, is still recorded to, or would replace another trace.
         OSError: something cannot be read or written; then nothing has changed.
     """
-    trace = _trace_of(Path(os.path.realpath(path)))
+    trace = _trace_of(resolved(path))
     live = live_path(trace)
-    target = trace if output is None else Path(os.path.realpath(output))
+    target = trace if output is None else resolved(output)
     if live.exists() and not live.is_file():
         raise RecoveryError(f"{live} is not a regular file")
-    with open(live, "rb") as file:
-        front = _checked_front(file.fileno(), live)
-        candidates = list(archive.parts_and_faults(trace, front.wall_ns))
+    with open(open_regular(resolved(live)), "rb") as file:
+        front, owner = _checked_front(file.fileno(), live), os.fstat(file.fileno()).st_uid
+        candidates = list(archive.parts_and_faults(trace, front.wall_ns, owner))
         parts = [part for part, fault in candidates if not fault]
         if output is None and target != live and target.exists():
             raise RecoveryError(f"{target} exists already; use -o with another name, or with this one to replace it")
@@ -68,7 +70,7 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
         rate, tally = front.rate, archive.Tally()
         blocks = itertools.chain(
             archive.squeezed(file.fileno(), name=str(live), tally=tally),
-            *(archive.part_records(part, rate, checked=True, tally=tally) for part in parts),
+            *(archive.part_records(part, rate, owner, checked=True, tally=tally) for part in parts),
         )
         try:
             replace(target, blocks, opener(target))
@@ -76,7 +78,7 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
             advice = "`fxtio merge` reads on behind the damage"
             raise RecoveryError(f"{error.filename} is {error.strerror}; {advice}") from None
     if target == trace:
-        archive.remove([*parts, *([live] if live != target else []), *archive.abandoned(trace)])
+        archive.remove([*parts, *([live] if live != target else []), *archive.abandoned(trace, owner)])
     left_out = [(part, fault) for part, fault in candidates if fault]
     return Recovered(target, input_size, target.stat().st_size, parts, left_out, tally.events)
 
@@ -104,7 +106,7 @@ def _checked_front(fd: int, live: Path) -> archive.Front:
     Raises:
         RecoveryError: the file is not a recording, or is still recorded to.
     """
-    front = archive.Front.read(live)
+    front = archive.Front.parse(os.pread(fd, HEAD_BYTES, 0))
     if front is None:
         raise RecoveryError(f"{live} is not a recording of fxtio")
     pid = front.pid

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import described
-from fxtio.tracer.backend import recorder, require_recorder
+from fxtio.tracer import process_names
+from fxtio.tracer.backend import MISSING, recorder, require_recorder
 from fxtio.tracer.notices import NOT_FINISHED, RecordingWarning, report
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_formats
 from fxtio.tracer.units import time_as_text
@@ -87,10 +88,10 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
         RuntimeError: a recording runs already, another thread begins one, one with this name is being finished, or the
             interpreter shuts down.
         OSError: the file cannot be written.
-        TypeError: there is no such option.
+        TypeError: there is no such option, or its value is of a wrong type.
         ValueError: an option makes no sense, or the trace is named like one in another format, such as `app.json`.
     """
-    return begin(Options(output, **options))
+    return begin(Options(output, **options).normalized())
 
 
 def begin(options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False) -> Recording:
@@ -150,14 +151,17 @@ def stop() -> Summary | None:
     Raises:
         OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
     """
-    return _stop(PATIENCE_S)
+    return _stop(PATIENCE_S, warns=True)
 
 
-def _stop(patience: float) -> Summary | None:
+def _stop(patience: float, *, warns: bool) -> Summary | None:
     recording = _process.recording
+    if recording is not None and not recording.is_of_this_process:  # a fork that Python did not see
+        return None
     if recording is None or not recording.may_end.acquire(blocking=False):
         _process.wait(patience)
         return None
+    summary = None
     try:
         _process.ending[recording] = _thread.get_ident()
         try:
@@ -168,9 +172,14 @@ def _stop(patience: float) -> Summary | None:
         summary = recording.finish(patience)
     finally:
         _process.release(recording)
-        if recording.lost and not recording.is_finished_elsewhere:  # also if there is no room to finish the file
-            message = f"{recording.trace}: {recording.lost:,} events were lost, because there was no room for them"
-            warnings.warn(message, RecordingWarning, stacklevel=3)
+        is_told = summary is not None and not warns  # there may be no room to finish the file
+        if recording.lost and not recording.is_finished_elsewhere and not is_told:
+            missing = f"{recording.lost:,} events were lost, because there was no room for them"
+            if recording.unrecorded_ns:
+                missing = (
+                    f"the last {time_as_text(recording.unrecorded_ns)} were not recorded, because the file was full"
+                )
+            warnings.warn(f"{recording.trace}: {missing}", RecordingWarning, stacklevel=3)
     return summary
 
 
@@ -203,10 +212,14 @@ class tracing:  # noqa: N801  # used like a function
     Args:
         output: the trace; `.zst`, `.gz` and `.xz` compress it at the end.
         options: see `Options`.
+
+    Raises:
+        TypeError: there is no such option, or its value is of a wrong type.
+        ValueError: an option makes no sense.
     """
 
     def __init__(self, output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> None:
-        self._options = Options(output, **options)
+        self._options = Options(output, **options).normalized()
         self._recording: Recording | None = None
 
     def __enter__(self) -> tracing:
@@ -237,6 +250,14 @@ def _report_ignored(output: str, recording: Recording) -> None:
         report(f"tracing({output!r}): a recording runs already; events go to {path}, and {output} is not written")
 
 
+def name_process(name: str) -> None:
+    """Name this process in traces, from now on."""
+    process_names.give_name(name)
+    recording = _process.recording
+    if recording is not None:
+        recording.name_process()
+
+
 def report_at_exit(*, quiet: bool = False) -> None:
     """Say on standard error at the end of the program what was recorded, where it is, and how to look at it.
 
@@ -246,13 +267,13 @@ def report_at_exit(*, quiet: bool = False) -> None:
     _process.reports_at_exit, _process.is_quiet = True, quiet
 
 
-def _at_exit() -> None:
+def _at_exit(patience: float = NO_LIMIT) -> None:
     recording = _process.recording
     try:
         if recording is not None:
             recording.triggers.at_exit()
         wait_for(_process.starting, PATIENCE_S)
-        summary = _stop(NO_LIMIT)
+        summary = _stop(patience, warns=not _process.reports_at_exit or _process.is_quiet)
         if summary is not None and _process.reports_at_exit:
             report_summary(summary, quiet=_process.is_quiet)
     except KeyboardInterrupt:  # while the file is rewritten
@@ -280,6 +301,8 @@ def report_summary(summary: Summary, *, quiet: bool = False) -> None:
     noun = "event" if summary.events == 1 else "events"
     events = f"{'about ' if summary.is_estimate else ''}{summary.events:,} {noun}"
     lost = f"{summary.lost:,} lost" if summary.lost else "none lost"
+    if summary.unrecorded_ns:
+        lost = f"then the file was full: the last {time_as_text(summary.unrecorded_ns)} were not recorded"
     size = summary.path.stat().st_size
     path = _as_seen_here(summary.path)
     name = shlex.quote(str(path))
@@ -308,3 +331,5 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)
+if not MISSING:
+    recorder.before_hard_exit(partial(_at_exit, PATIENCE_S))  # in any thread, while others may wait for each other

@@ -15,8 +15,11 @@ from fxtio.tracer.notices import report
 def start_from_environment() -> None:
     """Begin to record if the environment variables ask for it; `fxtio.pth` calls this when Python starts.
 
-    A program that cannot be recorded runs all the same; the reason is written to standard error.
+    A program that cannot be recorded runs all the same; the reason is written to standard error.  A program with more
+    rights than its user, such as a setuid one, does not listen to the variables that the user has set.
     """
+    if environment.is_foreign():
+        return
     if not environment.is_fork_server():
         _start_as_requested()
     elif os.environ.get(environment.OUTPUT):

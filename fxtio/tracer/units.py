@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from fxtio.errors import shown
+
 _SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 _SIZES |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _TIMES = {"ns": 1, "us": 1000, "µs": 1000, "ms": 10**6, "s": 10**9}
@@ -43,18 +45,18 @@ def time_as_text(ns: int) -> str:
 def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
     if isinstance(text, int):
         if not 0 <= text < _TOO_LARGE:
-            raise ValueError(f"{text} is {'not' if text < 0 else 'too large for'} {expected}")
+            raise ValueError(f"{shown(text)} is {'not' if text < 0 else 'too large for'} {expected}")
         return text
     if not isinstance(text, str):
-        raise TypeError(f"{text!r} is not {expected}")
+        raise TypeError(f"{shown(text)} is not {expected}")
     match = re.fullmatch(_NUMBER_AND_UNIT, text, re.IGNORECASE)
     if match is not None and not match[2] and not float(match[1]):
         return 0
     unit = units.get(match[2].lower()) if match else None
     if match is None or unit is None:
         reason = f": its unit is missing, one of {', '.join(units)}" if match and not match[2] else ""
-        raise ValueError(f"{text!r} is not {expected}{reason}")
+        raise ValueError(f"{shown(text)} is not {expected}{reason}")
     number = float(match[1]) * unit
     if number >= _TOO_LARGE:
-        raise ValueError(f"{text!r} is too large for {expected}")
+        raise ValueError(f"{shown(text)} is too large for {expected}")
     return round(number)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.uftrace.demangle import available, is_mangled, simple_name
+from fxtio.uftrace.demangle import HINT, available, is_mangled, simple_name, would_help
 from fxtio.uftrace.directory import byte_size
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.regex import BadPatternError, NameTest, is_exact, matcher
@@ -425,6 +425,11 @@ class ArgumentSpecs:
             values = [parse_value(item, self._pointer_size) for item in items]
             return [value for value in values if value is not None]
         return self._prototypes.get(name, self._prototypes.get(symbol.name, ()))
+
+    def look_at(self, name: str) -> None:
+        """Give a hint if a function's name is one that could be shown better."""
+        if would_help(name):
+            self._findings.hints[HINT] = None
 
     def _name(self, symbol: Symbol, debug: DebugFile | None) -> str:
         name = simple_name(symbol.name)

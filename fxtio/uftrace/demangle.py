@@ -36,6 +36,15 @@ def available() -> bool:
     return _library() is not None
 
 
+HINT = "names of C++ functions are mangled; pip install 'fxtio[demangle]' makes them readable"
+"""What is said where the library would help."""
+
+
+def would_help(name: str) -> bool:
+    """Return whether a name is mangled because the library is not installed."""
+    return name.startswith(_CPP) and not available()
+
+
 def full_name(name: str) -> str:
     """Return the demangled C++ name with parameters, or the name itself if it is not one or cannot be demangled.
 

@@ -11,6 +11,7 @@ from fxtio.codec.record import Opaque
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError, FxtioError
 from fxtio.finding import Finding, Findings
+from fxtio.report import counted
 from fxtio.uftrace import enums, layout, payloads
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import data_of
@@ -86,7 +87,7 @@ def _annotated(
 ) -> Iterator[tuple[AnnotatedRecord, type[Any]]]:
     """Yield the annotated records of a chunk and their classes."""
     if chunk.gap is not None:
-        ranges = [ByteRange(0, chunk.gap, "bytes", f"{len(chunk.gap):,} bytes that are not a record")]
+        ranges = [ByteRange(0, chunk.gap, "bytes", f"{counted(len(chunk.gap), 'byte')}, not a record")]
         faults = _findings_in(findings, chunk, chunk.base, 1)
         yield AnnotatedRecord(None, begin + chunk.base, len(chunk.gap), "Opaque", "", ranges, faults), Opaque
         return
@@ -134,7 +135,7 @@ def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[By
     begin = 2 * _WORD
     if cls is Event:
         data = data_of(raw, chunk.order)
-        yield ByteRange(begin, raw, "payload", f"{len(data):,} bytes of data: {data.hex(' ')}")
+        yield ByteRange(begin, raw, "payload", f"{counted(len(data), 'byte')} of data: {data.hex(' ')}")
         return
     specs = chunk.functions.specs_at(_FIELDS["address"].get(word), is_exit=cls is FunctionExit)
     if not chunk.has_specs or not specs:

@@ -84,7 +84,7 @@ class Exporter:
         if "logs" in tables:
             table = tables["logs"]
             self.losses[_LEVELS] += table.num_rows
-            self._messages += zip(table["time"].tolist(), map(str, table["message"].to_list()), strict=True)
+            self._messages += zip(table["time"].tolist(), map(str, table["message"].tolist()), strict=True)
 
     def finish(self) -> None:
         """Write the messages and the small files."""

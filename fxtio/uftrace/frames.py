@@ -19,6 +19,7 @@ from fxtio import _native
 from fxtio._native.constants import PayloadWalkEnd
 from fxtio.codec.columns import Block
 from fxtio.finding import Findings
+from fxtio.report import counted
 from fxtio.table import MAX_TIME, saturated
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord, TimeWord
@@ -71,6 +72,7 @@ class Chunk:
         functions: the functions by address.
         order: the byte order.
         forked: the time in nanoseconds at which the task began as a copy of another process, or None.
+        program: the number of programs that the task ran before, each up to an exec.
         gap: bytes that are not a record, instead of records; else None.
         has_specs: whether the payloads can be decoded by the argument specifications.
         has_late_times: whether there may be times over `MAX_TIME`.
@@ -85,6 +87,7 @@ class Chunk:
     functions: AddressSpace
     order: Order
     forked: int | None = None
+    program: int = 0
     gap: bytes | None = None
     has_specs: bool = True
     has_late_times: bool = False
@@ -185,6 +188,8 @@ class TaskReader:
         self._left = max_bytes
         self._epochs = sessions.epochs(tid)
         self._forked = sessions.forked(tid)
+        self._program = 0
+        self._changes = sessions.session_changes(tid)
         self._epoch = 0
         self._functions = sessions.address_space(self._epochs[0])
         self._latest = self._latest_time()
@@ -231,7 +236,7 @@ class TaskReader:
         """Report the bytes at the end of the file that are not a whole record."""
         if not len(rest):
             return
-        message = f"the file ends in the middle of a record: {len(rest)} bytes are left"
+        message = f"the file ends in the middle of a record, with {counted(len(rest), 'byte')} of it"
         self._findings.add("record.truncated", base, message, file=self.name)
         yield self._gap(buffer[used * 8 : end].tobytes(), base, words)
 
@@ -277,6 +282,7 @@ class TaskReader:
     def _next_epoch(self, time: int) -> None:
         later = bisect_right(self._epochs, time, lo=self._epoch + 1, key=_begin)
         self._epoch = later - 1
+        self._program = bisect_right(self._changes, self._epochs[self._epoch].begin)
         self._functions = self._sessions.address_space(self._epochs[self._epoch])
         self._latest = self._latest_time()
 
@@ -394,9 +400,13 @@ class TaskReader:
         self._last = int(times[-1])
 
     def _chunk(self, block: Block, base: int, at: Array, size: Array) -> Chunk:
-        return Chunk(self.tid, self.name, base, block, at, size, self._functions, self._order, self._forked)
+        return Chunk(
+            self.tid, self.name, base, block, at, size, self._functions, self._order, self._forked, self._program
+        )
 
     def _gap(self, raw: bytes, offset: int, words: Array) -> Chunk:
         empty = np.empty(0, np.int64)
         block = Block(words[:0], words[:0])
-        return Chunk(self.tid, self.name, offset, block, empty, empty, self._functions, self._order, self._forked, raw)
+        chunk = self._chunk(block, offset, empty, empty)
+        chunk.gap = raw
+        return chunk

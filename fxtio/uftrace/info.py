@@ -11,6 +11,7 @@ from construct import Bytes, ConstructError, Int16ub, Int16ul, Int32ub, Int32ul,
 
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
+from fxtio.report import counted
 from fxtio.uftrace.directory import (
     byte_size,
     has_carriage_returns,
@@ -136,7 +137,7 @@ class InfoFile:
             order: Literal["little", "big"] = "big" if _ENDIAN.parse(raw).endian == ByteOrder.BIG else "little"
             header = HEADERS[order].parse(raw)
         except ConstructError:
-            fault = f"ends after {len(raw)} bytes of its header" if raw else "is missing or empty"
+            fault = f"ends after {counted(len(raw), 'byte')} of its header" if raw else "is missing or empty"
             raise DecodeError("info.header", f"the file info {fault}", 0) from None
         if header.magic != INFO_MAGIC:
             fault = f"begins with the bytes {header.magic.hex(' ')} instead of {INFO_MAGIC.hex(' ')} (Ftrace!)"

@@ -11,6 +11,7 @@ import numpy as np
 from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.io.sink import names_if_full
+from fxtio.shared_folders import opener
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.declarations import Declarations
 from fxtio.uftrace.directory import text_bytes
@@ -139,7 +140,7 @@ class NewTrace:
     def _flush(self, tid: int) -> None:
         """Append a block to the file of a task; there may be more tasks than files that a process may keep open."""
         path = self._path / f"{tid}.dat"
-        with names_if_full(path), open(path, "ab") as file:
+        with names_if_full(path), open(path, "ab", opener=opener) as file:
             file.write(self.buffers[tid])
         self.buffers[tid].clear()
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import DecodeError, EncodeError
+from fxtio.report import counted
 from fxtio.uftrace.argspec import MAX_PAYLOAD, ValueSpec, ValueSpecs
 from fxtio.uftrace.directory import text_bytes
 
@@ -61,7 +62,7 @@ def decode(specs: ValueSpecs, payload: bytes, order: Order = "little") -> list[A
         raw = payload[at : at + size]
         if len(raw) < size or (spec.is_text and at > len(payload)):
             raise DecodeError(
-                "record.payload-unknown", f"{spec.label} goes beyond the {len(payload)} bytes of the payload"
+                "record.payload-unknown", f"{spec.label} goes beyond the payload of {counted(len(payload), 'byte')}"
             )
         values.append(_decode_value(spec, raw, order))
         at += size
@@ -112,7 +113,7 @@ def encode(specs: ValueSpecs, values: Sequence[Any], order: Order = "little") ->
         EncodeError: a value does not fit its specification.
     """
     if len(specs) != len(values):
-        raise EncodeError(f"{len(values)} values are given, {len(specs)} are specified")
+        raise EncodeError(f"{counted(len(values), 'value')} given, {len(specs)} specified")
     raw = b""
     for spec, value in zip(specs, values, strict=True):
         raw += _encode_value(spec, value, order)
@@ -142,7 +143,7 @@ def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
     except (AttributeError, TypeError, ValueError, OverflowError, struct.error):
         raise EncodeError(f"{value!r} does not fit {spec}", spec.label) from None
     if len(raw) != spec.size:
-        raise EncodeError(f"{value!r} takes {len(raw)} bytes, not {spec.size}", spec.label)
+        raise EncodeError(f"{value!r} takes {counted(len(raw), 'byte')}, not {spec.size}", spec.label)
     return raw
 
 

@@ -295,7 +295,8 @@ class UftraceTrace(TraceReader[Info]):
             yield builder.of_chunk(empty) | builder.finish(tid)
 
     def _builder(self, names: list[str], reading: Reading) -> TableBuilder:
-        return TableBuilder(names, reading.events, self.info_file.pointer_size, reading.findings)
+        pointer_size = self.info_file.pointer_size
+        return TableBuilder(names, reading.events, pointer_size, reading.findings, reading.end_after)
 
     def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
         """Yield the scheduler events with the number of their CPU, file by file."""

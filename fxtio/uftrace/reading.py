@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TypeVar
@@ -9,9 +11,11 @@ from typing import TypeVar
 import numpy as np
 
 from fxtio.finding import Findings
+from fxtio.table import MAX_TIME
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message
+from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.state import Sessions
 from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
@@ -133,6 +137,36 @@ class Reading:
             return {}
         [name] = self.kernel_functions.of(np.array([event.function], np.uint64))
         return {kernel.FUNCTION: name} if name else {}
+
+    def end_after(self, tid: int, time: int) -> int:
+        """Return when the calls of a task end that are open after its records up to a time; both are nanoseconds.
+
+        They end at the first exec after it, or else with the last event of the task, of whatever kind.
+        """
+        execs, last = self._other_times
+        after = bisect_right(execs[tid], time)
+        return execs[tid][after] if after < len(execs[tid]) else max(time, last[tid])
+
+    @cached_property
+    def _other_times(self) -> tuple[Mapping[int, list[int]], Mapping[int, int]]:
+        """Return for each task the times of exec, rising, and that of its last event which is not in its own file.
+
+        A message belongs to no task, except where there is one task only.
+        """
+        execs: defaultdict[int, list[int]] = defaultdict(list)
+        execs |= {tid: self.sessions.session_changes(tid) for tid in self._tids}
+        last: defaultdict[int, int] = defaultdict(int)
+        quiet = Reading(self.directory, self._info, self._tids, Findings("uftrace"))  # others report the faults
+        for _, block in quiet.perf_blocks():
+            times = np.minimum(block.time, np.uint64(MAX_TIME)).astype(np.int64)
+            for tid, rows in rows_by_value(np.where(block.kind == perf.OTHER, -1, block.tid)):
+                last[tid] = max(last[tid], int(times[rows].max()))
+                execs[tid] += times[rows][block.kind[rows] == perf.EXEC].tolist()
+        for _, event in quiet.kernel_events():
+            last[event.tid] = max(last[event.tid], min(event.time, MAX_TIME))
+        if len(self._tids) == 1:
+            last[self._tids[0]] = max([last[self._tids[0]], *(min(each.time, MAX_TIME) for each in quiet.messages())])
+        return {tid: sorted(times) for tid, times in execs.items()}, last
 
     @cached_property
     def extern(self) -> ExternFile:

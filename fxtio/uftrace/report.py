@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.record import Opaque
-from fxtio.report import Report, ReportTable, counted, human_duration, json_text, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_duration, quoted, seconds
 from fxtio.table import Categories, Table
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
@@ -33,10 +33,10 @@ def _json(info: Info) -> dict[str, Any]:
     return info.as_json() | {
         "byte_order": info.byte_order,
         "version": info.version,
-        "recorded_by": info.recorded_by and json_text(info.recorded_by),
-        "command": info.command and json_text(info.command),
-        "recorded_at": json_text(info.recorded_at),
-        "tasks": [{"tid": tid, "program": json_text(name)} for tid, name in info.tasks.items()],
+        "recorded_by": info.recorded_by,
+        "command": info.command,
+        "recorded_at": info.recorded_at,
+        "tasks": [{"tid": tid, "program": name} for tid, name in info.tasks.items()],
     }
 
 
@@ -69,7 +69,7 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         "calls": dict(program.states),
         "functions": program.json(top),
         "kernel_functions": kernel.json(top),
-        "events": [{"name": json_text(name), "count": number} for name, number in events.most_common()],
+        "events": [{"name": name, "count": number} for name, number in events.most_common()],
         "lost": lost,
         "messages": messages,
     }
@@ -120,7 +120,7 @@ class _Functions:
 
     def json(self, top: int) -> list[dict[str, Any]]:
         """Return the same for programs."""
-        return [{"name": json_text(name), "calls": n, "total": time} for name, (n, time) in self._largest(top)]
+        return [{"name": name, "calls": n, "total": time} for name, (n, time) in self._largest(top)]
 
 
 def _sum(values: Any) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
+from fxtio.report import counted
 from fxtio.uftrace.argspec import MAX_PAYLOAD
 from fxtio.uftrace.cpu_rules import check_cpus
 from fxtio.uftrace.enums import RecordType
@@ -71,7 +72,6 @@ class _TaskRules:
         self._findings: Findings = reading.findings
         self._events: EventsFile = reading.events
         self._begin = reading.sessions.begin_of(tid)
-        self._execs = np.array(reading.sessions.session_changes(tid), np.int64)
         self._forked = reading.sessions.forked(tid) is not None
         self._deepest = deepest
         self._pointer_size = pointer_size
@@ -134,11 +134,8 @@ class _TaskRules:
         if not self._forked:
             message = "the exit of a call whose entry is not in the file"
             self._report("record.exit-without-entry", chunk, ended[whole & (calls.state == NO_ENTRY)], message)
-        begin, end = (np.searchsorted(self._execs, times, "right") for times in (calls.start, calls.end))
         message = "a call ended without an exit: this record shows that it is over"
-        self._report(
-            "record.entry-without-exit", chunk, ended[whole & (calls.state == NO_EXIT) & (begin == end)], message
-        )
+        self._report("record.entry-without-exit", chunk, ended[whole & (calls.state == NO_EXIT)], message)
         self._check_depths(chunk, kinds, lost)
         self._is_whole &= not len(lost)
 
@@ -189,7 +186,7 @@ class _TaskRules:
         """Report lost records."""
         rows = np.flatnonzero(kinds == RecordType.LOST)
         count = int(_FIELDS["address"].get(chunk.words[rows]).sum())
-        self._report("record.lost", chunk, rows, f"{count:,} records were lost here, or here and later")
+        self._report("record.lost", chunk, rows, f"{counted(count, 'record')} lost here, or here and later")
         timed = rows[chunk.times[rows] != 0]
         self._report("record.lost-time", chunk, timed, "a lost record has a time, which should be 0")
 

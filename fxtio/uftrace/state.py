@@ -182,6 +182,7 @@ class AddressSpace:
             debug = part.debug.functions.get(symbol.address) if part.debug is not None else None
             source, line = (debug.source, debug.line) if debug is not None else ("", None)
             name = simple_name(symbol.name)
+            self._specs.look_at(name)
             function = Function(name, symbol, part.module.path, int(self.begin[index]), source, line)
             self._functions[index] = function
         return function

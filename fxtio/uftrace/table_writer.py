@@ -343,4 +343,4 @@ def _texts(name: str, column: Any) -> list[str | None]:
         return [None] * len(column)
     if not isinstance(column, Categories):
         raise EncodeError("the values are not texts", name)
-    return column.to_list()
+    return column.tolist()

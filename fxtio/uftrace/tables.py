@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,22 @@ class EndedCalls:
     exit: Array
     ended_by: Array
 
+    @classmethod
+    def joined(cls, parts: list[EndedCalls]) -> EndedCalls:
+        """Concatenate calls."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
+
+
+EndAfter = Callable[[int, int], int]
+"""Returns when the calls of a task end that are open after its records up to a time, see `Reading.end_after`."""
+
+
+def _at_once(tid: int, time: int) -> int:
+    """Return the time of the last record."""
+    return time
+
 
 def _no_codes(addresses: Array) -> Array:
     """Return a code for each address, for calls whose names are not used."""
@@ -112,8 +128,9 @@ class CallPairing:
     """Pairs the entries and exits of one task.
 
     The depth of a record decides: it ends every open call that is deeper.  So a call whose exit is missing (after
-    `longjmp`, `exec` or lost records) ends at the first record that shows that it has ended, and an exit without an
-    entry (in a child after `fork`) is a call that began before the file: at the fork, or with the first record.
+    `longjmp` or lost records) ends at the first record that shows that it has ended, and an exit without an entry (in a
+    child after `fork`) is a call that began before the file: at the fork, or with the first record.  After `exec`, the
+    next program of the task begins without calls.
 
     If the call at the depth of an exit is that of another function, the exit ends the innermost call of its function.
     Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  This is assumed of a
@@ -142,7 +159,28 @@ class CallPairing:
         self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
         self._exits_lower: bool | None = None  # whether exits have lower depths than entries, None if not known yet
         self._has_calls = False  # whether there was an entry or exit
-        self._last = 0
+        self._last = 0  # the time of the last record
+        self._program = 0
+
+    def leave_program(self, chunk: Chunk, end_after: EndAfter = _at_once) -> EndedCalls | None:
+        """Return the calls that the exec before a chunk ended, None if there was no exec.
+
+        If this is not called before the other methods, these calls are forgotten.
+
+        Args:
+            chunk: the next records.
+            end_after: returns when calls end that are open after the last record; the default is for times that are not
+                used.
+        """
+        if chunk.program == self._program:
+            return None
+        step = _STEPS[_FIELDS["type"].get(chunk.words).view(np.int64)]
+        rows = np.flatnonzero(step)[:1]
+        if not len(rows) or step[rows[0]] < 0 or _FIELDS["depth"].get(chunk.words[rows])[0]:
+            return None  # only an outermost entry begins a program; an exit is that of a call before
+        ended = self._ended_at_last(chunk.tid, NO_EXIT, end_after)
+        self._program, self._laps, self._previous, self._before = chunk.program, 0, (0, 0), (0, 0, 0)
+        return ended
 
     def ended_in(self, chunk: Chunk, record: int, codes_of: Callable[[Array], Array] = _no_codes) -> EndedCalls:
         """Return the calls that end in a chunk.
@@ -165,17 +203,21 @@ class CallPairing:
             The rows of their entries, -1, -2, ... for calls that were open before (int64); the rows of the records that
             end them, rising (int64); their states, codes in `STATES` (int8).
         """
+        self.leave_program(chunk)
         words = chunk.words
-        step = _STEPS[_FIELDS["type"].get(words).view(np.int64)]
+        kinds = _FIELDS["type"].get(words).view(np.int64)
+        step = _STEPS[kinds]
         depth = _FIELDS["depth"].get(words).view(np.int64)
         address = _FIELDS["address"].get(words)
         times = chunk.nanoseconds
         previous = self._previous
         rows = np.flatnonzero(step) if not step.all() else None
+        timed = np.flatnonzero(kinds != RecordType.LOST)[-1:] if rows is not None else np.array([-1])
+        if len(step) and len(timed):
+            self._last = int(times[timed[0]])
         if len(step) and (rows is None or len(rows)):
             last = -1 if rows is None else int(rows[-1])
             self._previous = int(step[last]), int(depth[last])
-            self._last = int(times[last])
             if self.first is None:
                 self.first = int(times[0 if rows is None else int(rows[0])])
                 if chunk.forked is not None:
@@ -217,13 +259,18 @@ class CallPairing:
             end + record,
         )  # fmt: skip
 
-    def finish(self) -> EndedCalls:
-        """Return the calls that are open at the end of the file; their end is the time of the last record."""
+    def finish(self, tid: int, end_after: EndAfter) -> EndedCalls:
+        """Return the calls of the task that are open at the end of the file; `end_after` returns when they end."""
+        return self._ended_at_last(tid, OPEN, end_after)
+
+    def _ended_at_last(self, tid: int, state: int, end_after: EndAfter) -> EndedCalls:
+        """Return the open calls as ended after the last record, the innermost first, and forget them."""
         rest, self.open = self.open, OpenCalls.empty()
         order = np.arange(len(rest.depth) - 1, -1, -1)
+        end = end_after(tid, self._last) if len(order) else 0
         return EndedCalls(
-            rest.name[order], rest.start[order], np.full(len(order), self._last, np.int64), rest.depth[order],
-            rest.address[order], np.full(len(order), OPEN, np.int8), rest.entry[order],
+            rest.name[order], rest.start[order], np.full(len(order), end), rest.depth[order],
+            rest.address[order], np.full(len(order), state, np.int8), rest.entry[order],
             np.full(len(order), -1, np.int64), np.full(len(order), -1, np.int64),
         )  # fmt: skip
 
@@ -318,19 +365,23 @@ class TableBuilder:
         events: the names of events.
         pointer_size: the size in bytes of an address of the traced program.
         findings: receives faults.
+        end_after: returns when open calls end.
 
     Attributes:
         names: the distinct texts.
         record: the number of the next record.
     """
 
-    def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int, findings: Findings) -> None:
+    def __init__(
+        self, names: Sequence[str], events: EventsFile, pointer_size: int, findings: Findings, end_after: EndAfter
+    ) -> None:
         self.names = DistinctStrings()
         self.record = 0
         self._tables = tuple(name for name in names if name in RECORD_TABLES)
         self._events = events
         self._pointer_size = pointer_size
         self._combined = CombinedNames(findings)
+        self._end_after = end_after
         self._pairing = CallPairing()
         self._functions: AddressSpace | None = None
         self._name_codes: dict[int, int] = {}
@@ -356,7 +407,7 @@ class TableBuilder:
         """Return the calls of a task that are open after its last chunk."""
         if "slices" not in self._tables:
             return {}
-        rest = self._pairing.finish()
+        rest = self._pairing.finish(tid, self._end_after)
         self._pairing = CallPairing()
         return {"slices": self._slice_columns(tid, rest)}
 
@@ -396,8 +447,9 @@ class TableBuilder:
 
     def slices(self, chunk: Chunk) -> Columns:
         """Return the calls that end in the chunk."""
-        calls = self._pairing.ended_in(chunk, self.record, lambda addresses: self.function_names(chunk, addresses))
-        return self._slice_columns(chunk.tid, calls)
+        parts = [self._pairing.leave_program(chunk, self._end_after)]
+        parts.append(self._pairing.ended_in(chunk, self.record, lambda address: self.function_names(chunk, address)))
+        return self._slice_columns(chunk.tid, EndedCalls.joined([part for part in parts if part is not None]))
 
     def _slice_columns(self, tid: int, calls: EndedCalls) -> Columns:
         return {

@@ -27,6 +27,7 @@ from construct import (
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
+from fxtio.report import counted
 from fxtio.uftrace.directory import join_lines, placed_lines, text_bytes
 
 TEXT, BINARY = "task.txt", "task"
@@ -251,7 +252,7 @@ class BinaryTaskFile:
             at = end
         parsed.rest = raw[at:]
         if parsed.rest:
-            findings.add("task.message", at, f"{len(parsed.rest):,} bytes are not a whole message", file=BINARY)
+            findings.add("task.message", at, f"not a whole message: {counted(len(parsed.rest), 'byte')}", file=BINARY)
         return parsed
 
     @classmethod

@@ -22,7 +22,7 @@ from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.missing_entries import MAX_MISSING, MissingEntry, missing_entries
-from fxtio.uftrace.tables import MAX_ADDRESSES, NO_ENTRY, WHOLE, CallPairing, TableBuilder
+from fxtio.uftrace.tables import MAX_ADDRESSES, NO_ENTRY, WHOLE, CallPairing, EndedCalls, TableBuilder
 from fxtio.uftrace.timeline_system import SystemFiles
 from fxtio.uftrace.values import FORMATS
 
@@ -159,7 +159,8 @@ class _Mapping:
         self._reading = trace.begin()
         self._reading.quiet = True
         pointer_size = trace.info_file.pointer_size
-        self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
+        findings, end_after = self._reading.findings, self._reading.end_after
+        self._builder = TableBuilder((), self._reading.events, pointer_size, findings, end_after)
         self._functions = _Functions(registry)
         self._lost = self._names.code("lost records")
         self._system = SystemFiles(self._reading, registry, tables)
@@ -179,6 +180,8 @@ class _Mapping:
             if chunk.gap is not None:
                 task.pairing.skip()
             elif len(chunk):
+                if (left := task.pairing.leave_program(chunk, reading.end_after)) is not None:
+                    yield Part(self._end_of_program(task, left))
                 yield self._part(task, chunk)
         if task is not None:
             yield self._end_of(task)
@@ -206,13 +209,19 @@ class _Mapping:
 
     def _end_of(self, task: _Task) -> Part:
         """Return what follows the last record of a task: its open calls end."""
-        if not self._has_steps:
-            return Part()
+        end = self._end_of_program(task, task.pairing.finish(task.tid, self._reading.end_after))
         _, rest = self._system.rows_until(task.tid, None)
+        return Part(Steps.joined([end, rest]))
+
+    def _end_of_program(self, task: _Task, left: EndedCalls) -> Steps:
+        """Return what follows the last record of a program: its open calls end."""
+        if not len(left.end):
+            return Steps.blank(0)
+        task.height = 0
+        _, before = self._system.rows_until(task.tid, left.end[:1])
         end = Steps.blank(1)
-        last = max(task.time, int(rest.time.max(initial=0)), int(rest.end.max(initial=0)))
-        end.step[:], end.track[:], end.time[:], end.level[:] = SpanStep.RESET, task.track, last, 0
-        return Part(Steps.joined([rest, end]))
+        end.step[:], end.track[:], end.time[:], end.level[:] = SpanStep.RESET, task.track, left.end[:1], 0
+        return Steps.joined([before, end])
 
     # ---- calls and events
 

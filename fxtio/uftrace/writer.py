@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fxtio.errors import EncodeError
-from fxtio.io.sink import names_if_full
+from fxtio.io.sink import names_if_full, refuse_url
 from fxtio.io.writing import TraceWriter
+from fxtio.shared_folders import opener
 from fxtio.table import WritableTable
 from fxtio.uftrace import perf
 from fxtio.uftrace.declarations import Declarations, NewFunction, NewVariable
@@ -80,6 +81,7 @@ class UftraceWriter(TraceWriter):
             raise EncodeError(f"{word_class!r} is neither 32 nor 64", "word_class")
         if version not in VERSIONS or isinstance(version, bool):
             raise EncodeError(f"{version!r} is neither 3 nor 4", "version")
+        refuse_url(target)
         self.path = Path(target)
         self._word_class = WordClass.BITS32 if word_class == 32 else WordClass.BITS64
         declarations = Declarations(program, word_class // 8)
@@ -175,7 +177,7 @@ class UftraceWriter(TraceWriter):
         tids = {f"{tid}.dat": tid for tid in trace.tids}
         for name in trace.directory.names:
             if name not in tids:
-                with names_if_full(self.path / name), open(self.path / name, "wb") as file:
+                with names_if_full(self.path / name), open(self.path / name, "wb", opener=opener) as file:
                     file.writelines(trace.directory.blocks(name))
         new.buffers.update({tid: bytearray() for tid in tids.values()})
         for chunk in trace.chunks():
@@ -407,7 +409,7 @@ class UftraceWriter(TraceWriter):
     def _close(self) -> None:
         self._trace.flush()
         for name, content in (self._small_files() | self._files).items():
-            with names_if_full(self.path / name), open(self.path / name, "wb") as file:
+            with names_if_full(self.path / name), open(self.path / name, "wb", opener=opener) as file:
                 if isinstance(content, StoredFile):
                     file.writelines(content.blocks())
                 else:

@@ -69,8 +69,9 @@ class Validation:
         """Return whether the trace breaks no selected rule that is as binding as a level, or more.
 
         Args:
-            threshold: one of `fxtio.rules.LEVELS`, from `required` to `robustness`, which stands for all rules; or
-                `never`, for which every trace is valid.
+            threshold: one of `fxtio.rules.LEVELS`, from `required` to `robustness`, which stands for all rules;
+                `error` for what the specification forbids and what cannot be read; or `never`, for which every trace is
+                valid.
         """
         return not any(is_at_least(each, threshold) for each in self.broken)
 

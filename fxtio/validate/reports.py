@@ -6,7 +6,6 @@ not printable is escaped.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -21,7 +20,7 @@ from fxtio.errors import FxtioError
 from fxtio.finding import Finding
 from fxtio.formats import by_name
 from fxtio.io.source import open_source
-from fxtio.report import counted, json_text, printable
+from fxtio.report import counted, json_document, printable
 from fxtio.rules import Rule, rules_of
 from fxtio.validate import Validation
 from fxtio.validate.selection import INTEROP, RECOMMENDED, REQUIRED, ROBUSTNESS, is_at_least
@@ -71,14 +70,14 @@ def json_of(results: Results, threshold: str = ROBUSTNESS) -> str:
     """Return the report as JSON; `threshold` decides which traces are valid, see `Validation.is_valid`."""
     rules = {rule.id: rule_json(rule) for rule in _broken_rules(results)}
     traces = [_trace_json(result, threshold) for result in results]
-    return json.dumps({"fxtio": fxtio.__version__, "traces": traces, "rules": rules}, indent=2) + "\n"
+    return json_document({"fxtio": fxtio.__version__, "traces": traces, "rules": rules})
 
 
 def _trace_json(result: Validation | Unreadable, threshold: str) -> dict[str, Any]:
     if isinstance(result, Unreadable):
-        return {"name": json_text(result.name), "error": printable(result.reason)}
+        return {"name": result.name, "error": printable(result.reason)}
     return {
-        "name": json_text(result.name),
+        "name": result.name,
         "format": result.format,
         "compression": result.compression,
         "size": result.size,
@@ -90,8 +89,8 @@ def _trace_json(result: Validation | Unreadable, threshold: str) -> dict[str, An
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:
-    place = {"file": json_text(finding.file)} if finding.file else {}
-    return {"rule": finding.rule, **place, "offset": finding.offset, "message": json_text(finding.message)}
+    place = {"file": finding.file} if finding.file else {}
+    return {"rule": finding.rule, **place, "offset": finding.offset, "message": finding.message}
 
 
 def _broken_rules(results: Results) -> list[Rule]:
@@ -132,7 +131,7 @@ def sarif_of(results: Results) -> str:
             for finding, line in zip(result.findings, _lines(result), strict=True)
         ],
     }
-    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return json_document({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _sarif_rule(rule: Rule) -> dict[str, Any]:

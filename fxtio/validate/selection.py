@@ -8,18 +8,21 @@ from typing import Final
 
 from fxtio.errors import FxtioError
 from fxtio.formats import formats
-from fxtio.rules import LEVELS, Rule, rules_of
+from fxtio.rules import LEVELS, Rule, Severity, rules_of
 
 ALL: Final = "all"
 """The profile that has all rules."""
 
 REQUIRED, RECOMMENDED, INTEROP, ROBUSTNESS = LEVELS
 
+ERROR: Final = "error"
+"""The threshold of what no trace may have: what the specification forbids, or what cannot be read."""
+
 NEVER: Final = "never"
 """The threshold that no rule reaches."""
 
-THRESHOLDS: Final = (*LEVELS, NEVER)
-"""What a threshold may be: a level, or `never`."""
+THRESHOLDS: Final = (ERROR, *LEVELS, NEVER)
+"""What a threshold may be: a level, `error` or `never`."""
 
 
 class SelectionError(FxtioError):
@@ -43,9 +46,11 @@ def profiles() -> dict[str, str]:
 
 
 def is_at_least(rule: Rule, threshold: str) -> bool:
-    """Return whether a rule is as binding as a level, or more; `required` is the most binding one."""
+    """Return whether a rule is as binding as a threshold, or more; `required` is the most binding level."""
     if threshold == NEVER:
         return False
+    if threshold == ERROR:
+        return rule.level == REQUIRED or rule.severity is Severity.ERROR
     return LEVELS.index(rule.level.partition(":")[0]) <= LEVELS.index(threshold)
 
 
@@ -76,6 +81,11 @@ class Selection:
                 raise SelectionError(
                     f"no rule has an id like {pattern!r}; `fxtio validate --list-rules` prints the ids"
                 )
+
+    @property
+    def threshold(self) -> str:
+        """The threshold from which on findings are errors: all rules that were chosen, else no advice."""
+        return ERROR if self.profile == ALL and not self.rules else ROBUSTNESS
 
     def has(self, rule: Rule) -> bool:
         """Return whether a rule is selected."""

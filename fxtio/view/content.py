@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxtio.errors import FxtioError
+import fxtio
 from fxtio.exchange import by_content as exchange_by_content
-from fxtio.exchange.convert import convert, cut_out
+from fxtio.exchange.convert import UntimedError, convert, cut_out
+from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
 from fxtio.io.reading import can_reopen
@@ -40,10 +41,6 @@ _SMALL = 4096
 
 _NATIVE = ("chrome",)
 """The names of exchange formats that the UI reads as well as fxtio."""
-
-
-class UntimedError(FxtioError):
-    """An error: a trace is a profile without times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +117,19 @@ def is_native(source: Source) -> bool:
     return source.head.startswith(MAGIC) and Chunks.of(source.head[:HEAD_BYTES]) is None
 
 
+def has_operations(file: str) -> bool:
+    """Return whether an FXT trace has async operations, such as tasks of asyncio.
+
+    FXT cannot say to which process the track of an operation belongs: the UI would show all below the processes.
+    """
+    with fxtio.open(file, format="fxt") as trace:
+        return any(r.AsyncBegin in batch.classes() for batch in trace.record_batches(forget=True))
+
+
 def of_file(file: str) -> Content | None:
     """Return the content of a file that the UI reads as it is, or after decompression; None for any other file.
+
+    None also for FXT of which the UI shows more in its own format, unless it is large.
 
     Args:
         file: a path or URL that `readable` returned.
@@ -135,10 +143,13 @@ def of_file(file: str) -> Content | None:
     try:
         if not is_native(source):
             return None
-        is_local = "://" not in file
-        if is_local and source.compression in (None, "gzip"):
-            return Content(_safe(Path(file).name), file, is_whole=True, size=Path(file).stat().st_size)
+        is_sent = "://" not in file and source.compression in (None, "gzip")  # as it is
         size = source.size if source.compression is None else (source.total or 0) * SHRINKS
+        is_fxt = source.head.startswith(MAGIC)
+        if is_fxt and (size or 0) <= LARGE and has_operations(file):
+            return None
+        if is_sent:
+            return Content(_safe(Path(file).name), file, is_whole=True, size=Path(file).stat().st_size)
         return Content(_safe(Path(without_compression(file)).name), file, is_whole=False, size=size)
     finally:
         source.close()
@@ -147,7 +158,8 @@ def of_file(file: str) -> Content | None:
 def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Path) -> Content:
     """Convert a trace, or a part of it, for the UI.
 
-    FXT stays FXT if the UI can read it; other traces get the format of Perfetto, which expresses more of them.
+    FXT stays FXT if the UI can read it and shows all of it; other traces get the format of Perfetto, which expresses
+    more of them.
 
     Args:
         timeline: the trace.
@@ -160,7 +172,8 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
         SelectionError: the format of the trace has nothing of the kind that is selected.
         OSError: the file cannot be written.
     """
-    to, suffix = ("fxt", ".fxt") if _is_little_endian_fxt(file) else ("perfetto", ".pftrace")
+    stays = _is_little_endian_fxt(file) and not has_operations(file)
+    to, suffix = ("fxt", ".fxt") if stays else ("perfetto", ".pftrace")
     name = _safe(without_compression(Path(timeline.name).name))
     target = folder / f"shown{suffix}"
     if selection.is_everything:
@@ -170,9 +183,7 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
             losses, is_empty = part.losses + convert(part.timeline, target, to=to), part.is_empty
     may_be_empty = losses or target.stat().st_size < _SMALL
     if may_be_empty and summary(timeline).start is None:
-        raise UntimedError(
-            f"{timeline.name} has no times, so no timeline of it can be shown; `fxtio top` and `fxtio tree` show it"
-        )
+        raise UntimedError(timeline.name)
     shown = name if name.endswith(suffix) else name + suffix
     return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses, is_empty=is_empty)
 

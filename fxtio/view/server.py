@@ -12,7 +12,7 @@ import hmac
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,6 +35,8 @@ _SOURCES = {
     "connect-src": "'self' blob: data:",
     "worker-src": "'self' blob:",
     "object-src": "'none'",
+    "base-uri": "'none'",
+    "form-action": "'none'",
     "frame-ancestors": "'none'",
 }
 POLICY = "; ".join(f"{directive} {sources}" for directive, sources in _SOURCES.items())
@@ -188,6 +190,26 @@ def _of_file(path: Path) -> Resource:
     return Resource(media_type, path.stat().st_size, lambda: [path.read_bytes()])
 
 
+def _bounded(resource: Resource) -> Iterator[bytes]:
+    """Yield the bytes of a resource, and not more than the length that was declared: its file may have grown.
+
+    Raises:
+        OSError: they cannot be read, or the file has become shorter.
+    """
+    if resource.length is None:
+        yield from resource.blocks()
+        return
+    missing = resource.length
+    for block in resource.blocks():
+        yield block[:missing]
+        missing -= len(block)
+        if missing <= 0:
+            return
+    if missing:
+        of_all = f"{missing:,} of {resource.length:,} bytes are gone"
+        raise OSError(f"a file has become shorter while it was shown: {of_all}")
+
+
 class _Server(ThreadingHTTPServer):
     """The server, with what its handlers need."""
 
@@ -296,7 +318,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         frames = resource.length is None and self._has_chunks()
         try:
-            for block in resource.blocks():
+            for block in _bounded(resource):
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(block), block) if frames else block)
         except ConnectionError:
             self.close_connection = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from support.limits import PATIENCE
@@ -11,6 +12,15 @@ from support.limits import PATIENCE
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "fxtio"
 CORPUS = CHECKOUT / "tests" / "corpus"
+
+
+def hidden_package(folders: list[str]) -> Path | None:
+    """Return the installed package that the checkout hides, as its folder is before it; None if it hides none."""
+    absolute = [str(Path(folder).resolve()) for folder in folders]
+    behind = absolute[absolute.index(str(CHECKOUT)) + 1 :] if str(CHECKOUT) in absolute else []
+    found = PathFinder.find_spec(PACKAGE.name, behind)
+    origin = None if found is None or found.origin is None else Path(found.origin).resolve().parent
+    return None if origin == PACKAGE else origin
 
 
 def run_python(*arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from fxtio.finding import Findings
 from fxtio.formats import Format
 from fxtio.io.sink import open_sink
 from fxtio.io.source import Source, open_source
-from fxtio.report import Report, ReportTable, json_text
+from fxtio.report import Report, ReportTable
 
 HEADER = b"toy 1\n"
 SHAPES = {"greeting": "the same word in every record"}
@@ -77,7 +77,7 @@ def info(trace: ToyTrace) -> Report:
 def stats(trace: ToyTrace, top: int) -> Report:
     rows = sorted(((len(line.text), line.text) for line in trace.lines), reverse=True)
     table = ReportTable([">characters", "text"], rows[:top], len(rows) - len(rows[:top]))
-    return Report(trace.name, tables=[table], notes=["every record is text"], json={"longest": json_text(rows[0][1])})
+    return Report(trace.name, tables=[table], notes=["every record is text"], json={"longest": rows[0][1]})
 
 
 def text_lines(entries: Iterable[Line]) -> Iterator[str]:

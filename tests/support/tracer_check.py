@@ -43,12 +43,12 @@ class Seen:
     @cached_property
     def kinds(self) -> list[str]:
         """The types of the events in the order of the file."""
-        return [str(kind) for kind in self.tables["events"]["type"].to_list()]
+        return [str(kind) for kind in self.tables["events"]["type"].tolist()]
 
     @cached_property
     def names(self) -> list[str]:
         """Return the names of the events in the order of the file."""
-        return [str(name) for name in self.tables["events"]["name"].to_list()]
+        return [str(name) for name in self.tables["events"]["name"].tolist()]
 
     def rows(self, *, kind: str | None = None, name: str | None = None, category: str | None = None) -> Array:
         """Return rows of the events table, by track and time; those of a type, name and category if given."""
@@ -109,7 +109,7 @@ class Seen:
     def names_of(self, kind: str) -> dict[int, str]:
         """Return the names of processes or threads by koid; the last name of each."""
         table = self.tables["objects"]
-        rows = zip(table["type"].to_list(), table["id"].tolist(), table["name"].to_list(), strict=True)
+        rows = zip(table["type"].tolist(), table["id"].tolist(), table["name"].tolist(), strict=True)
         return {koid: name for type_, koid, name in rows if type_ == kind}
 
 

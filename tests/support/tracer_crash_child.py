@@ -114,12 +114,12 @@ def end_again_and_again(output: str, counts: Any) -> None:
 
 
 def end(mode: str, counts: Any) -> None:
-    """Exit at once, abort, or read from an invalid address, after something was recorded."""
+    """Exit unseen by Python, abort, or read from an invalid address, after something was recorded."""
     while not counts[0]:
         time.sleep(0.01)
     time.sleep(0.01)
     if mode == "exit":
-        os._exit(7)
+        ctypes.CDLL(None)._exit(7)
     if mode == "abort":
         os.abort()
     ctypes.string_at(0)

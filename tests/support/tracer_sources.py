@@ -22,7 +22,7 @@ def instants(seen: Seen, category: str) -> list[tuple[str, dict[str, Any]]]:
 
 def logs(seen: Seen) -> list[str]:
     """Return the messages of the log records."""
-    return [str(message) for message in seen.tables["logs"]["message"].to_list()]
+    return [str(message) for message in seen.tables["logs"]["message"].tolist()]
 
 
 def exceptions(seen: Seen, how: str) -> list[tuple[str, str]]:

@@ -114,10 +114,12 @@ static void note_ready(PyObject *callable, const Site *site) {
         entry->refs = site->refs;
 }
 
-/* Record that this code, in a frame, calls a C function.  Returns 0 if the code is not recorded at all. */
+/* Record that this code, in a frame, calls a C function.  Returns 0 if the code is not recorded at all, or any more. */
 int c_call_begin(PyObject *code, PyObject *callable, const void *frame) {
     if (c_call_record_fast(current, session.has_counter, code, callable, EVENT_BEGIN, frame))
         return 1;
+    if (session_is_full())
+        return 0;
     enum Answer answer = is_recorded(code);
     Site *site = answer == YES ? site_of_callable(callable) : NULL;
     if (site) {

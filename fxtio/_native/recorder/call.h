@@ -73,6 +73,11 @@ static inline int call_is_within_depth(const State *state) {
     return !call_limits.max_depth || state->open.depth < call_limits.max_depth;
 }
 
+/* Return whether the innermost open call is recorded. */
+static inline int call_is_shallow(const State *state) {
+    return !call_limits.max_depth || state->open.depth <= call_limits.max_depth;
+}
+
 /* Write the begin or end of a call, two words, by the names in its header, if no limit and no open span matters, an end
  * is that of the innermost open call, and the record is not the last one of its page.  Returns whether it was
  * recorded.

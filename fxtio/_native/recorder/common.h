@@ -36,6 +36,7 @@
  *   span         span objects
  *   mark         instants, counters, and other events that a program or the tracer asks for
  *   order        records of finished files: without fillers, in the order of time
+ *   hard_exit    the end of the process by os._exit()
  *   module       the module object, begin and end of a recording
  *
  * All functions need a thread that is attached to the interpreter; guard.h says what keeps threads apart. */

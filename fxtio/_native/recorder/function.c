@@ -74,7 +74,7 @@ static void record_begin(const CodeInfo *info, Site *site, int is_first, const v
     if (info->is_coroutine) {
         uint64_t track = task_track_at(is_first ? frame : NULL);
         Site *operation = track && is_first ? site_of_operation(site) : NULL;
-        if (operation && !operation_begin(frame, track) &&
+        if (operation && !operation_begin(frame, track, operation) &&
             !(info->names ? record_with_locals(operation, EVENT_ASYNC_BEGIN, info->names, &track)
                           : record_bare_with_id(operation, EVENT_ASYNC_BEGIN, &track)))
             operation_end(frame);
@@ -94,6 +94,8 @@ static void record_begin(const CodeInfo *info, Site *site, int is_first, const v
 /* Python code of the tracer, and other threads meanwhile, may run in this and in end_slow(): the info keeps the site
  * alive. */
 static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first, const void *frame) {
+    if (session_is_full())
+        return 0;
     CodeInfo *info = code_info_or_ask(code);
     if (!info)
         return 1;
@@ -113,7 +115,8 @@ static inline int record_cached(PyObject *code, enum EventKind kind, const void 
     return LIKELY(entry->code == code) && call_record_fast(current, session.has_counter, entry->refs, kind, frame);
 }
 
-/* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded. */
+/* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded, or nothing is any
+ * more. */
 static inline int begin(PyObject *code, int is_first, const void *frame) {
     return LIKELY(record_cached(code, EVENT_BEGIN, frame)) || begin_slow(code, is_first, frame);
 }
@@ -137,18 +140,26 @@ static void record_end(Site *site, enum EventKind kind, PyObject *result, PyObje
         record_bare_with_id(site, kind, track);
 }
 
-/* Record the end of the operation of a coroutine on the track of its task, if it is open. */
+/* Record the end of the operation of a coroutine on the track of its task, if it is open, and of the task if it is its. */
 static void record_operation_end(Site *site, const Ending *ending, PyObject *result) {
-    uint64_t track = operation_end(ending->frame);
-    if (track)
-        record_end(site_of_operation(site), EVENT_ASYNC_END, result, ending->exception, &track);
+    uint64_t track = operation_track(ending->frame);
+    if (!track)
+        return;
+    const size_t suspended = task_suspend(track, ending->frame);
+    const uint64_t generation = session.generation;
+    record_end(site_of_operation(site), EVENT_ASYNC_END, result, ending->exception, &track);
+    if (session.generation != generation)
+        return;
+    operation_end(ending->frame);
+    task_resume(track, suspended);
+    task_end_life(track, ending->frame);
 }
 
 /* Record the end of a call or slice, within the limits, and the flows that begin there. */
 static void record_slice_end(const CodeInfo *info, Site *site, const Ending *ending) {
     State *state = current;
     if (UNLIKELY(info->is_coroutine && !ending->is_last && ending->result) && session.active &&
-        state->generation == session.generation && call_is_open(state, ending->frame))
+        state->generation == session.generation && call_is_open(state, ending->frame) && call_is_shallow(state))
         task_begin_flows(ending->result);
     if (UNLIKELY(!session.active || state->generation != session.generation)) {
         if (ending->is_last)
@@ -170,8 +181,11 @@ static void record_slice_end(const CodeInfo *info, Site *site, const Ending *end
     Py_XDECREF(result);
 }
 
-/* Record the end of a call or slice of code that is not cached.  Returns 0 if the code is not recorded. */
+/* Record the end of a call or slice of code that is not cached.  Returns 0 if the code is not recorded, or nothing is any
+ * more. */
 static __attribute__((noinline)) int end_slow(PyObject *code, const Ending *ending) {
+    if (session_is_full())
+        return 0;
     CodeInfo *info = code_info(code);
     if (UNLIKELY(!info || !session.active || current->paused) && ending->is_last)
         operation_end(ending->frame); /* the frame may soon be that of another call */
@@ -296,6 +310,11 @@ static inline int is_last_slice(PyFrameObject *frame, PyCodeObject *code, const 
 /* Record what the interpreter reports to a profile function. */
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
     (void)self;
+    if (session_is_full()) {
+        if (_PyEval_SetProfile(PyThreadState_Get(), NULL, NULL))
+            PyErr_Clear();
+        return 0;
+    }
     int is_python = what == PyTrace_CALL || what == PyTrace_RETURN;
     if (!is_python && !has_c_hook)
         return 0;
@@ -404,7 +423,7 @@ PyMethodDef function_methods[] = {
 void function_clear(Trash *trash) {
     code_cache_clear(trash);
     c_call_clear(trash);
-    task_forget();
+    task_forget(trash);
 }
 
 /* Have the places of all functions recorded again, in a stopped world: half of the ring is full since the last time. */

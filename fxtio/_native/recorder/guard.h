@@ -19,7 +19,7 @@
  *                 threads, operations of coroutines and on tracks, tracks of greenlets, the list of retired CodeInfos.
  *                 Who holds it or waits for it stays attached, calls nothing that might not, and neither makes nor
  *                 frees a Python object that has a finalizer.  So nobody holds it in a stopped world.
- *   atomics       counters of `session`; `threads.is_full`; of a Site what is prepared for a session, which is written
+ *   atomics       counters of `session`, and since when the file is full; of a Site what is prepared for a session, which is written
  *                 once per session under the lock, before its generation; `is_fast`, `has_place`, which several threads
  *                 may set; its `operation`; the CodeInfo of a code object, which never changes: it is replaced, and
  *                 the old one is kept until the world is stopped; who runs a stepper.

@@ -3,6 +3,7 @@
 #include "event.h"
 #include "file.h"
 #include "function.h"
+#include "hard_exit.h"
 #include "mark.h"
 #include "order.h"
 #include "session.h"
@@ -80,7 +81,7 @@ static enum Outcome begin(const Settings *settings, SessionObjects objects, uint
     session.base = settings->base;
     session.min_step = settings->step;
     session.slow_ticks = settings->slow ? settings->slow : UINT64_MAX;
-    session.lost = session.lost_since = 0;
+    session.lost = session.lost_since = session.full_since = 0;
     session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
     session.generation++;
     session.place_kind = EVENT_BEGIN;
@@ -179,9 +180,10 @@ static PyObject *stop(PyObject *module, PyObject *unused) {
     return counters;
 }
 
-/* seal(): record no more events; definitions can still be written. */
+/* seal(): end the operations that are open, and record no more events; definitions can still be written. */
 static PyObject *seal(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
+    task_end_all();
     world_stop();
     threads_seal();
     world_start();
@@ -206,13 +208,14 @@ static PyObject *active(PyObject *module, PyObject *unused) {
     return PyBool_FromLong(session.active);
 }
 
-/* lost(): return how many events found no room and the tick of the first of them, or None. */
+/* lost(): return how many events found no room, the tick of the first of them, and the tick at which the file was full, 0 if
+ * it is not; None if all found room.  Those that come after a file is full are not counted. */
 static PyObject *lost(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     world_stop();
-    uint64_t count = threads_lost(), since = session.lost_since;
+    uint64_t count = threads_lost(), since = session.lost_since, full = session.full_since;
     world_start();
-    return count ? Py_BuildValue("KK", count, since) : Py_NewRef(Py_None);
+    return count ? Py_BuildValue("KKK", count, since, full) : Py_NewRef(Py_None);
 }
 
 /* unseen_categories(): return those of the categories to record that no event had so far, a list. */
@@ -282,7 +285,7 @@ static PyMethodDef methods[] = {
      "After seal(), put the records of each thread in order; return False if there is no room for that."},
     {"stop", stop, METH_NOARGS, "End the recording; return a dict of counters."},
     {"active", active, METH_NOARGS, "Return whether the recorder runs."},
-    {"lost", lost, METH_NOARGS, "Return how many events found no room and the tick of the first, or None."},
+    {"lost", lost, METH_NOARGS, "Return how many events found no room, the tick of the first, and that at which the file was full; or None."},
     {"unseen_categories", unseen_categories, METH_NOARGS,
      "Return those of the categories to record that no event had so far."},
     {"define", define, METH_VARARGS,
@@ -318,7 +321,8 @@ static int init(PyObject *module) {
            mark_init() || PyModule_AddFunctions(module, function_methods) ||
            PyModule_AddFunctions(module, snapshot_methods) || PyModule_AddFunctions(module, strand_methods) ||
            PyModule_AddFunctions(module, span_methods) || PyModule_AddFunctions(module, mark_methods) ||
-           PyModule_AddFunctions(module, order_methods) || add_constants(module);
+           PyModule_AddFunctions(module, order_methods) || PyModule_AddFunctions(module, hard_exit_methods) ||
+           add_constants(module);
 }
 
 #ifdef Py_GIL_DISABLED

@@ -69,8 +69,8 @@ static Operation *entry_for(const void *frame) {
     return table_add(&table, (uintptr_t)frame);
 }
 
-/* Note that the operation of the coroutine in a frame has begun on a track.  Returns -1 without memory. */
-int operation_begin(const void *frame, uint64_t track) {
+/* Note that the operation of the coroutine in a frame, of a site, has begun on a track.  Returns -1 without memory. */
+int operation_begin(const void *frame, uint64_t track, Site *site) {
     guard_lock();
     Operation *entry = entry_for(frame);
     uint64_t former = entry ? entry->track : 0; /* its end was not seen */
@@ -78,10 +78,10 @@ int operation_begin(const void *frame, uint64_t track) {
         entry->track = track;
     guard_unlock();
     if (former)
-        open_track_end(former);
+        open_track_end(former, frame);
     if (!entry)
         return -1;
-    open_track_begin(track);
+    open_track_begin(track, frame, site, NULL);
     return 0;
 }
 
@@ -94,7 +94,7 @@ uint64_t operation_end(const void *frame) {
         forget(entry);
     guard_unlock();
     if (track)
-        open_track_end(track);
+        open_track_end(track, frame);
     return track;
 }
 

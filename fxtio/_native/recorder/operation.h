@@ -2,7 +2,7 @@
 #ifndef FXTIO_OPERATION_H
 #define FXTIO_OPERATION_H
 
-#include "guard.h"
+#include "site.h"
 
 /* A flow, and the track on which it began, unless that has forgotten it. */
 typedef struct {
@@ -17,7 +17,7 @@ typedef struct Flows {
     Flow flows[];
 } Flows;
 
-HIDDEN int operation_begin(const void *frame, uint64_t track);
+HIDDEN int operation_begin(const void *frame, uint64_t track, Site *site);
 HIDDEN uint64_t operation_end(const void *frame);
 HIDDEN uint64_t operation_track(const void *frame);
 HIDDEN int operation_add_flow(const void *frame, const Flows *waiter, Flow flow);

@@ -29,6 +29,7 @@ typedef struct {
     uint64_t slow_ticks; /* spans that take more ticks are reported to `slow_hook` */
     uint64_t lost;       /* events for which there was no room, apart from those that threads count themselves */
     uint64_t lost_since; /* the tick of the first of them, 0 for none */
+    uint64_t full_since; /* the tick at which the file was full: nothing is recorded any more; 0 if it is not */
     uint64_t cut_texts, dropped_arguments, inline_names, flushed_chunks;
 } Session;
 
@@ -82,6 +83,11 @@ static inline uint64_t tick_rate(void) {
 /* Return the processor's tick counter, or CLOCK_MONOTONIC. */
 static inline uint64_t raw_clock(int has_counter) {
     return LIKELY(has_counter) ? tick_counter() : monotonic();
+}
+
+/* Return whether the file is full, so that nothing is recorded any more. */
+static inline int session_is_full(void) {
+    return UNLIKELY(READ(session.full_since) != 0);
 }
 
 /* Return the ticks since the begin of the recording. */

@@ -185,7 +185,7 @@ static inline __attribute__((always_inline)) void enter(Span *span) {
     span->begin_tick = current->earliest_tick;
     span->identity = current->identity;
     if (UNLIKELY(track))
-        open_track_begin(track);
+        open_track_begin(track, span, span->site, NULL);
     else if (UNLIKELY(current->open.depth)) {
         span->is_noted = 1;
         open_span_add(current, span, span->site);
@@ -281,9 +281,12 @@ static void leave(Span *span, PyObject *exception) {
     span->open_count--;
     if (UNLIKELY(span->generation != session.generation))
         return;
-    if (UNLIKELY(span->track))
-        open_track_end(span->track);
+    const size_t suspended = UNLIKELY(span->track) ? task_suspend(span->track, span) : 0;
     record_end_where_begun(span, exception);
+    if (UNLIKELY(suspended) && LIKELY(span->generation == session.generation)) {
+        open_track_end(span->track, span);
+        task_resume(span->track, suspended);
+    }
     if (UNLIKELY(current->earliest_tick - span->begin_tick > session.slow_ticks))
         report_slow_span(span->site, current->earliest_tick - span->begin_tick);
 }

@@ -49,7 +49,7 @@ static Slice begin(Stepper *stepper) {
                      &track)) {
         stepper->track = track;
         stepper->generation = session.generation;
-        open_track_begin(track);
+        open_track_begin(track, stepper, operation, NULL);
     }
     slice.is_recorded = is_first && stepper->values
                             ? record_event(stepper->site, EVENT_BEGIN, &PyTuple_GET_ITEM(stepper->values, 0), NULL)
@@ -90,8 +90,12 @@ static void end_on_track(Stepper *stepper, PySendResult status, PyObject *result
     stepper->track = 0;
     if (!track || stepper->generation != session.generation)
         return;
-    open_track_end(track);
+    const size_t suspended = task_suspend(track, stepper);
     record_end(site_of_operation(stepper->site), EVENT_ASYNC_END, status, result, &track);
+    if (UNLIKELY(suspended) && LIKELY(stepper->generation == session.generation)) {
+        open_track_end(track, stepper);
+        task_resume(track, suspended);
+    }
 }
 
 /* Return whether a slice is open, see call_is_open(). */

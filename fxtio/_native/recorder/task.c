@@ -170,12 +170,74 @@ static int record_bare_on_track(Site *site, enum EventKind kind, Text name, uint
     return name.size ? record_event_named(site, kind, name, NULL, &track) : record_bare_with_id(site, kind, &track);
 }
 
+/* Record the ends of the innermost operations on a track, so many. */
+static void end_innermost(uint64_t track, size_t count) {
+    for (size_t index = 0; index < count; index++) {
+        Site *site = open_track_site(track, index);
+        if (site)
+            record_bare_with_id(site, EVENT_ASYNC_END, &track);
+        Py_XDECREF((PyObject *)site);
+    }
+}
+
+/* Prepare the end of an operation: those that have begun since end before it, as they nest on a track.  Returns how many:
+ * then the caller forgets the operation, and task_resume() takes the number.  One without any is forgotten here. */
+size_t task_suspend(uint64_t track, const void *key) {
+    const size_t count = open_track_leave(track, key);
+    end_innermost(track, count);
+    return count;
+}
+
+/* Begin the operations again that task_suspend() has ended: those that are innermost now. */
+void task_resume(uint64_t track, size_t count) {
+    while (count) {
+        Site *site = open_track_site(track, --count);
+        if (site)
+            record_bare_with_id(site, EVENT_ASYNC_BEGIN, &track);
+        Py_XDECREF((PyObject *)site);
+    }
+}
+
+/* Return what tells the operation that is the life of a task from that of its coroutine, which has a frame. */
+static const void *key_of_life(const void *frame) {
+    return (const char *)frame + 1;
+}
+
+/* Record that a task ends, whose coroutine has a frame, if its begin is recorded. */
+void task_end_life(uint64_t track, const void *frame) {
+    const OpenOperation life = open_track_take(track, key_of_life(frame));
+    if (life.site) {
+        const size_t suspended = open_track_count(track);
+        end_innermost(track, suspended);
+        record_bare_on_track(life.site, EVENT_ASYNC_END, life.name, track);
+        task_resume(track, suspended);
+    }
+    open_operation_free(life);
+}
+
+/* Record the ends of all operations that are open, since the recording ends. */
+void task_end_all(void) {
+    uint64_t track;
+    for (size_t left = open_tracks_count(); left; left--) {
+        const OpenOperation operation = open_track_take_any(&track);
+        if (operation.site)
+            record_bare_on_track(operation.site, EVENT_ASYNC_END, operation.name, track);
+        open_operation_free(operation);
+    }
+}
+
+/* Forget all operations, in a stopped world. */
+void task_forget(Trash *trash) {
+    operations_forget();
+    open_tracks_forget(trash);
+}
+
 /* Record an instant on a track.  Outside of operations it has one of its own, of the same name and category.
  * spec: Async instant event */
 static int record_instant(Site *site, Text name, PyObject *const *values, uint64_t track) {
     const uint64_t generation = session.generation;
     Py_INCREF(site); /* code that describes values may drop the last reference */
-    const int is_alone = !open_track_is_open(track) && record_bare_on_track(site, EVENT_ASYNC_BEGIN, name, track);
+    const int is_alone = !open_track_count(track) && record_bare_on_track(site, EVENT_ASYNC_BEGIN, name, track);
     int is_recorded = name.size ? record_event_named(site, EVENT_ASYNC_INSTANT, name, values, &track)
                                 : record_event_fast(site, EVENT_ASYNC_INSTANT, values, &track);
     if (is_alone && session.generation == generation)
@@ -189,11 +251,19 @@ int task_record_instant(Site *site, PyObject *const *values, uint64_t track) {
     return record_instant(site, (Text){NULL, 0}, values, track);
 }
 
-/* Record the name of a track with an instant at its begin, since viewers name a track after its first event. */
-static void record_label_text(Text name, PyObject *function, uint64_t track) {
+/* Record the name of a track at its begin, since viewers name a track after its first event: as an operation, which is
+ * the life of the task, if its coroutine has a frame whose end will be seen, otherwise as an instant. */
+static void record_label_text(Text name, PyObject *function, uint64_t track, const void *frame) {
     const size_t size = text_cut(name.data, name.size, MAX_INLINE_NAME);
     const Text cut = {name.data, size};
-    if (size && record_instant(label_site, cut, function ? &function : NULL, track))
+    PyObject *const *values = function ? &function : NULL;
+    if (!size)
+        return;
+    const int is_recorded = frame ? record_event_named(label_site, EVENT_ASYNC_BEGIN, cut, values, &track)
+                                  : record_instant(label_site, cut, values, track);
+    if (is_recorded && frame)
+        open_track_begin(track, key_of_life(frame), label_site, &cut);
+    if (is_recorded)
         count_more(&session.cut_texts, size < name.size);
 }
 
@@ -212,18 +282,18 @@ static Text numbered_name(char *buffer, unsigned long long number) {
     return (Text){start, (size_t)(end - start)};
 }
 
-/* Record the name of a track. */
-static void record_label(Label label, uint64_t track) {
+/* Record the name of a track; `frame` is that of the task's coroutine if that is recorded, or NULL. */
+static void record_label(Label label, uint64_t track, const void *frame) {
     SavedError error = error_save();
     if (label.name && PyLong_CheckExact(label.name)) {
         char buffer[MAX_NUMBERED_NAME];
-        record_label_text(numbered_name(buffer, PyLong_AsUnsignedLongLongMask(label.name)), label.function, track);
+        record_label_text(numbered_name(buffer, PyLong_AsUnsignedLongLongMask(label.name)), label.function, track, frame);
     } else if (label.name && PyUnicode_Check(label.name)) {
         PyObject *owner;
         Text text;
         text.data = text_utf8(label.name, &text.size, &owner);
         if (text.data)
-            record_label_text(text, label.function, track);
+            record_label_text(text, label.function, track, frame);
         Py_XDECREF(owner);
     }
     error_restore_unless_escaped(error);
@@ -335,7 +405,7 @@ uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginn
     } else
         PyMem_RawFree(found.flows);
     if (UNLIKELY(found.label.name || found.label.function))
-        record_label(found.label, found.track);
+        record_label(found.label, found.track, found.root);
     return found.track;
 }
 
@@ -351,12 +421,6 @@ void task_end_flows(State *state) {
             record_bare_with_id(await_site, EVENT_FLOW_END, &flow.id);
     }
     PyMem_RawFree(flows);
-}
-
-/* Forget all operations, in a stopped world. */
-void task_forget(void) {
-    operations_forget();
-    open_tracks_forget();
 }
 
 /* ---- Flows to tasks. ---- */

@@ -5,7 +5,11 @@
 #include "event.h"
 
 HIDDEN int task_init(void);
-HIDDEN void task_forget(void);
+HIDDEN void task_forget(Trash *trash);
+HIDDEN void task_end_all(void);
+HIDDEN void task_end_life(uint64_t track, const void *frame);
+HIDDEN size_t task_suspend(uint64_t track, const void *key);
+HIDDEN void task_resume(uint64_t track, size_t count);
 HIDDEN PyObject *task_know_asyncio(PyObject *module, PyObject *args);
 HIDDEN void task_end_flows(State *state);
 HIDDEN void task_begin_flows(PyObject *awaited);

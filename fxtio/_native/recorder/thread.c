@@ -27,7 +27,6 @@ __thread State *current = &no_state;
 static struct {
     uint64_t used_slots; /* of the thread table */
     uint64_t *blank;     /* the pages of an empty chunk, hidden */
-    int is_full;         /* no chunk could be written: nothing is recorded any more, but for the present pages */
     uint64_t settled;    /* up to this size of the file, hardly any thread has records in its chunk */
     uint64_t since_renewal; /* full chunks since the renewal hook was called */
     int needs_renewal;      /* whether it is to be called */
@@ -275,6 +274,8 @@ static void move_late_records(void) {
 
 /* Do what a full chunk makes necessary, in a stopped world. */
 static void tend_to_others(Trash *trash) {
+    if (session_is_full())
+        threads_seal();
     if (threads.needs_renewal && threads.renewal_hook) {
         threads.needs_renewal = 0;
         threads.renewal_hook(trash);
@@ -338,26 +339,29 @@ int threads_settle(void) {
     return 0;
 }
 
-/* Note that events are lost from now on. */
-static void note_loss(void) {
+/* Note the present tick unless an earlier one is noted. */
+static void note_tick(uint64_t *place) {
     uint64_t none = 0;
-    __atomic_compare_exchange_n(&session.lost_since, &none, session_ticks(), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(place, &none, session_ticks(), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* Record nothing more, as the file is full.  Other threads that run meanwhile see that at the end of their page. */
 static void close_all(State *state) {
-    WRITE(threads.is_full, 1);
-    note_loss();
-#ifndef Py_GIL_DISABLED
-    for (state = threads.states; state; state = state->next)
+    note_tick(&session.lost_since);
+    note_tick(&session.full_since);
+#ifdef Py_GIL_DISABLED
+    close_state(state);
+    state->has_duty = 1;
+#else
+    (void)state;
+    threads_seal();
 #endif
-        close_state(state);
 }
 
 /* Go on to an empty page.  Returns where its first record goes, or NULL if there is no room. */
 uint64_t *thread_next_page(State *state) {
     uint64_t *page = state->page_end + 1;
-    if (UNLIKELY(READ(threads.is_full)))
+    if (session_is_full())
         close_state(state);
     else if (page < state->chunk + CHUNK_WORDS)
         use_page(state, page);
@@ -438,7 +442,7 @@ int thread_resume(State *state, Pause *pause) {
     }
     int goes_on = session.active && session.generation == pause->generation;
     state->paused--;
-    if (goes_on && !READ(threads.is_full))
+    if (goes_on && !session_is_full())
         set_room(state, pause->cursor, pause->page_end);
     return goes_on;
 }
@@ -529,7 +533,7 @@ static State *join_session(void) {
         error_restore(error);
     }
     if (failed) {
-        note_loss();
+        note_tick(&session.lost_since);
         return NULL;
     }
     state->python_thread = call_thread_hook(state) ? PyThreadState_Get() : NULL;
@@ -543,7 +547,7 @@ uint64_t *thread_room(State **pointer, unsigned words) {
     if (!session.active || state->paused)
         return NULL;
     if (state->generation != session.generation || state == &no_state) {
-        state = READ(threads.is_full) ? NULL : join_session();
+        state = session_is_full() ? NULL : join_session();
         if (!state) {
             count_more(&session.lost, 1);
             return NULL;

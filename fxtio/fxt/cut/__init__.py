@@ -2,8 +2,8 @@
 
 The result is a whole trace.  It has the definitions that its records need; spans and async operations that begin before
 the range begin at its start, and those that end behind it end there; complete events are clipped.  Counters, and what
-runs on each CPU, have their last values from before the range at its start.  Of a flow with points outside of the
-range, the points within it become a flow of their own, or are left out if only one is.
+runs on each CPU, have their last values from before the range at its start, and tracks of tasks their names.  Of a flow
+with points outside of the range, the points within it become a flow of their own, or are left out if only one is.
 
 The trace is read once, batch by batch.  Records that are taken over go to a temporary file, and what comes before them
 in the result is known at the end.
@@ -29,6 +29,7 @@ from fxtio.fxt.cut.latest import Latest
 from fxtio.fxt.cut.marks import Choice, Limits, Marked, is_behind, values_at
 from fxtio.fxt.cut.pairs import Pairs
 from fxtio.fxt.cut.splices import Splices
+from fxtio.fxt.cut.track_names import TrackNames
 from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.state import Batch, Reading
@@ -131,6 +132,7 @@ class _Cutter:
             Pairs(r.DurationBegin, r.DurationEnd, None, self._head),
             Pairs(r.AsyncBegin, r.AsyncEnd, r.AsyncInstant, self._head),
         )
+        self._names = TrackNames()
         self._splices = Splices()
         self._latest, self._flows = Latest(), Flows(self._splices)
         self._body = Body(file)
@@ -147,11 +149,13 @@ class _Cutter:
         marked = Marked(batch, self._reader, self._limits, self._choice)
         for pairs in self._pairs:
             pairs.enter(marked)
+        self._names.enter(marked)
         self._latest.enter(marked)
         self._mark(marked)
         self._flows.mark(marked)
         marked.taken &= ~marked.fields.broken()
         self._flows.settle(marked)
+        self._names.note_used(marked)
         self._events += _events(marked)
         places = self._body.write(batch, marked.taken)
         self._flows.enter(marked, places)
@@ -193,6 +197,7 @@ class _Cutter:
 
     def finish(self, sink: Sink) -> Cut:
         """Write the new trace."""
+        self._names.finish(self._head, self._pairs[1].open_keys)  # before operations that begin at the same time
         for pairs in self._pairs:
             pairs.finish()
         events = self._events + self._head.count

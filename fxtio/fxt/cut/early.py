@@ -201,7 +201,7 @@ class Tables:
                 yield encode(ThreadRecord(slot, value.process, value.thread or 0))
             else:
                 assert cls is String
-                yield encode(String(slot, _fitting(value)))
+                yield encode(String(slot, fitting(value)))
 
     def set_clock(self, clock: Clock) -> Iterator[bytes]:
         """Yield the record that describes a clock, unless it is the present one."""
@@ -210,7 +210,7 @@ class Tables:
             yield encode(Initialization(clock.ticks_per_second, clock.base_ticks, clock.wall_clock))
 
 
-def _fitting(text: str) -> str:
+def fitting(text: str) -> str:
     """Return a text, cut at the greatest length that the specification allows; readers deliver longer ones."""
     raw = text.encode("utf-8", "surrogateescape")
     return text if len(raw) <= MAX_TEXT_BYTES else raw[:MAX_TEXT_BYTES].decode("utf-8", "surrogateescape")

@@ -100,6 +100,11 @@ class Pairs:
             ((self._open.state != _State.DROPPED) & (self._open.step == SpanStep.BEGIN)).any()
         )
 
+    @property
+    def open_keys(self) -> Array:
+        """What stands for the tracks on which begins have not ended: the ids of operations (uint64)."""
+        return self._open_keys
+
     def _steps(self, *, by_name: bool) -> dict[type[Record], SpanStep]:
         """Return the classes of the records that are looked at, and what each is.
 

@@ -40,6 +40,7 @@ from fxtio.mono.stream.declare import (
     parts_of,
 )
 from fxtio.mono.stream.values import HELPERS
+from fxtio.report import counted
 
 Meaning = Callable[[type[Item], str, Any], str]
 """Returns the meaning of the value of a class's field; may be empty."""
@@ -245,7 +246,7 @@ def _encoding(part: Part) -> str:
         case Byte():
             return "a byte"
         case Fixed(size=size):
-            return f"{size} bytes"
+            return counted(size, "byte")
         case SizedText():
             return "4 bytes, the size of the text with the zero byte at its end, then the text"
         case Uleb():

@@ -15,6 +15,7 @@ from typing import Any
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.codec.protobuf import varint
 from fxtio.errors import DecodeError, EncodeError
+from fxtio.report import counted
 
 MAX_LEB128_BYTES = 10
 """The most bytes of a 64-bit number."""
@@ -157,7 +158,7 @@ def take_sized_text_place(data: bytes, offset: int, end: int, where: str) -> tup
     """Read a text as `take_sized_text` does, but give its offset and its size in bytes, with the zero byte."""
     size, offset = TAKE_FIXED[4](data, offset, end, where)
     if size > end - offset:
-        raise DecodeError("event.cut", f"{where}: a text of {size:,} bytes, but {end - offset:,} are left")
+        raise DecodeError("event.cut", f"{where}: a text of {counted(size, 'byte')}, but {end - offset:,} left")
     return (offset, size), offset + size
 
 
@@ -252,7 +253,7 @@ def put_sized_text(value: Any, where: str) -> bytes:
 
 def count_beyond_end(where: str, count: int, left: int) -> DecodeError:
     """Return the error about a count of more items than there are bytes."""
-    return DecodeError("event.count", f"{where}: {count:,} items do not fit in {left:,} bytes")
+    return DecodeError("event.count", f"{where}: {counted(count, 'item')} in {counted(left, 'byte')}")
 
 
 def unknown_form(where: str, value: int) -> DecodeError:

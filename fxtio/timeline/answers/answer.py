@@ -14,6 +14,8 @@ from fxtio.timeline.answers.places import short_place
 
 _TEXTS = ("name", "place")
 _STRUCTURE = ("depth", "parent")
+_RARE = ("waiting", "open")
+_COUNTS = ("calls", "open")
 _INDENT = "  "
 
 
@@ -53,7 +55,7 @@ class Answer:
         """Describe the first rows, with times, sizes and shares as people read them."""
         count = self.table.num_rows
         shown = self.table.take(np.arange(min(count, MAX_ROWS)))
-        columns = {name: self._texts(name, shown) for name in shown if name not in _STRUCTURE}
+        columns = {name: self._texts(name, shown) for name in self.telling if name not in _STRUCTURE}
         names = sorted(columns, key=lambda name: name in _TEXTS)  # numbers stand before texts, which may be long
         headers = [name if name in _TEXTS else f">{name}" for name in names]
         rows = [*zip(*(columns[name] for name in names), strict=True)]
@@ -62,14 +64,19 @@ class Answer:
         return Report(title, tables=[table], notes=self.notes)
 
     def _texts(self, name: str, shown: Table) -> list[int | str]:
-        values = shown[name].tolist() if isinstance(shown[name], np.ndarray) else shown[name].to_list()
+        values = shown[name].tolist()
         if name in _TEXTS:
             texts = [short_place(value) if name == "place" else value or "" for value in values]
             levels = shown["depth"].tolist() if "depth" in shown and name == "name" else [0] * len(texts)
             return [_INDENT * level + text for level, text in zip(levels, texts, strict=True)]
         if name == "share":
             return [f"{value:.1%}" for value in values]
-        return values if name == "calls" else [human_value(value, self.unit) for value in values]
+        return values if name in _COUNTS else [human_value(value, self.unit) for value in values]
+
+    @property
+    def telling(self) -> list[str]:
+        """The names of its columns without those that tell something of few traces only, and nothing of these rows."""
+        return [name for name in self.table if name not in _RARE or self.table[name].any()]
 
     def first(self, column: str, limit: int | None) -> Answer:
         """Keep the rows with the greatest values of a column of a ranking, in order; return this answer."""

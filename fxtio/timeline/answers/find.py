@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio.errors import require_type
+from fxtio.errors import require_type, shown
 from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
 from fxtio.timeline.accepted import check_types
@@ -65,7 +65,7 @@ class Condition:
         require_type(text, (str,), "a condition is a string such as size>4096")
         match = _CONDITION.fullmatch(text)
         if match is None:
-            raise QuestionError(f"{text!r} is not a condition; write NAME=VALUE, NAME>VALUE or NAME<VALUE")
+            raise QuestionError(f"{shown(text)} is not a condition; write NAME=VALUE, NAME>VALUE or NAME<VALUE")
         condition = cls(*match.groups())
         if condition.operator not in ("=", "!=") and condition.number is None:
             raise QuestionError(f"{condition.value!r} is not a number, so {text!r} compares nothing")

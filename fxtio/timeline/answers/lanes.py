@@ -343,6 +343,8 @@ class _Samples:
         units, place = np.unique(numbers // PAIR, return_inverse=True)
         counts = np.zeros(len(units), np.int64)
         np.add.at(counts, place, calls)
+        if self._registry.shown_unit is not None:
+            counts[units == self._registry.names.code(self._registry.shown_unit) + 1] += counts.sum()
         unit = int(units[np.argmax(counts)])
         count_of = dict(zip(numbers.tolist(), calls.tolist(), strict=True))
         self.unit = self._registry.names.values[unit - 1] if unit else "samples"

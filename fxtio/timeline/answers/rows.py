@@ -57,15 +57,15 @@ class Chosen:
 
     def __init__(self, tables: Mapping[str, Table], selection: Selection) -> None:
         processes, threads, tracks = (tables[name] for name in ("processes", "threads", "tracks"))
-        names, pids = processes["name"].to_list(), processes["pid"].tolist()
+        names, pids = processes["name"].tolist(), processes["pid"].tolist()
         process = np.array([selection.has_process(*each) for each in zip(names, pids, strict=True)], bool)
-        names, tids = threads["name"].to_list(), threads["tid"].tolist()
+        names, tids = threads["name"].tolist(), threads["tid"].tolist()
         thread = np.array([selection.has_thread(*each) for each in zip(names, tids, strict=True)], bool)
         thread &= process[threads["process"]] if len(thread) else True
         # The last item stands for -1: rows that belong to no thread or process.
         self.threads = np.append(thread, not selection.threads and not selection.processes)
         process = np.append(process, not selection.processes)
-        is_named = np.array([selection.has_thread(name) for name in tracks["name"].to_list()], bool)
+        is_named = np.array([selection.has_thread(name) for name in tracks["name"].tolist()], bool)
         has_thread = tracks["thread"] >= 0
         self.tracks = np.where(has_thread, self.threads[tracks["thread"]], process[tracks["process"]] & is_named)
 
@@ -144,19 +144,19 @@ class Rows:
 
     def slices(self, slices: Table) -> Table:
         """Return the slices of a batch that are selected, cut to the range; must see every batch, and only once."""
-        return self._matching(self.cut(slices))
+        return self.matching(self.cut(slices))
 
     def events(self, table: Table) -> Table:
         """Return the selected rows of a table with `time`: instants, logs, samples, allocations."""
         if self._cut is not None:
             table = table.take((table["time"] >= self.start) & (table["time"] < self.end))
-        return self._matching(table)
+        return self.matching(table)
 
     def intervals(self, table: Table) -> Table:
         """Return the selected rows of a table with `start` and `duration` that do not nest, cut to the range."""
         if self._cut is not None:
             table = cut_to(table, self.start, self.end)
-        return self._matching(table)
+        return self.matching(table)
 
     def matches(self, table: Table) -> Array | None:
         """Return for each row whether its track or thread, category and name are selected (bool), None if all are."""
@@ -167,7 +167,8 @@ class Rows:
             masks.append(self._chosen.threads[table["thread"]])
         return np.logical_and.reduce(masks) if masks else None
 
-    def _matching(self, table: Table) -> Table:
+    def matching(self, table: Table) -> Table:
+        """Return the rows whose track or thread, category and name are selected."""
         mask = self.matches(table)
         return table if mask is None else table.take(mask)
 
@@ -184,24 +185,44 @@ def cut_to(table: Table, start: int, end: int) -> Table:
 class Cut:
     """Cuts slices to a range of times.
 
-    The self time of a slice that is cut is its rest without the rests of the slices within it.  These come before it,
-    so their sum is kept for each slice that has not come yet.
+    The self time of a slice that is cut is its rest without the rests of the slices within it.
     """
 
     def __init__(self, registry: Registry, start: int, end: int) -> None:
-        self._registry = registry
         self._start, self._end = start, end
-        self._ids = np.empty(0, np.int64)
-        self._inner = np.empty(0, np.int64)
+        self._inner = Inner(registry)
 
     def enter(self, slices: Table) -> Table:
         """Return the slices that overlap the range, with `start`, `duration` and `self_time` cut to it."""
         rows = cut_to(slices, self._start, self._end)
+        rest = np.maximum(rows["duration"] - self._inner.sums(rows, rows["duration"]), 0)
+        columns = dict(rows.items())
+        return Table({**columns, "self_time": np.minimum(rows["self_time"], rest)})
+
+
+class Inner:
+    """Sums of values of the slices directly within each slice.
+
+    These come before it, so their sum is kept for each slice that has not come yet.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._ids = np.empty(0, np.int64)
+        self._inner = np.empty(0, np.int64)
+
+    def sums(self, rows: Table, values: Array) -> Array:
+        """Return the sum of the values of the slices directly within each slice (int64); must see every batch once.
+
+        Args:
+            rows: columns `id` and `parent` of slices, in the order of their ids.
+            values: the value of each of them (int64).
+        """
         is_child = rows["parent"] >= 0
         parents = np.concatenate([self._ids, rows["parent"][is_child]])
         ids, place = np.unique(parents, return_inverse=True)
         inner = np.zeros(len(ids), np.int64)
-        np.add.at(inner, place, np.concatenate([self._inner, rows["duration"][is_child]]))
+        np.add.at(inner, place, np.concatenate([self._inner, values[is_child]]))
         if len(ids):
             at = np.minimum(np.searchsorted(ids, rows["id"]), len(ids) - 1)
             within = np.where(ids[at] == rows["id"], inner[at], 0)
@@ -209,6 +230,4 @@ class Cut:
             within = np.zeros(rows.num_rows, np.int64)
         wait = np.isin(ids, self._registry.open_slices()["id"])
         self._ids, self._inner = ids[wait], inner[wait]
-        rest = np.maximum(rows["duration"] - within, 0)
-        columns = dict(rows.items())
-        return Table({**columns, "self_time": np.minimum(rows["self_time"], rest)})
+        return within

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fxtio.report import counted, human_value
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Categories, Table, numbers_of
 from fxtio.timeline.accepted import check_types
@@ -19,6 +20,7 @@ from fxtio.timeline.answers.places import Places, place_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.answers.totals import Durations, Totals
+from fxtio.timeline.answers.waiting import MAX_RUNS, Pauses, Runs, Waiting
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.sums import add_by_group
 
@@ -30,11 +32,11 @@ Array = np.ndarray[Any, Any]
 CONTENTS = ("slices", "samples", "allocations", "sched")
 """The contents that can be ranked; the first one that a trace has is the default."""
 
-SORTS = ("self", "total", "calls", "median", "p99", "max")
+SORTS = ("self", "total", "calls", "waiting", "median", "p99", "max")
 """The columns by which the rows can be sorted."""
 
 _TABLES = {
-    "slices": ("slices",),
+    "slices": ("slices", "scheduling"),
     "samples": ("samples", "stacks", "frames"),
     "allocations": ("allocations", "stacks", "frames"),
     "sched": ("scheduling",),
@@ -51,11 +53,15 @@ def top(
     what: str | None = None,
     unit: str | None = None,
     selection: Selection | None = None,
+    waiting: bool = False,
 ) -> Answer:
-    """Rank what took the time, in one reading of bounded memory; a second one if threads or processes are selected.
+    """Rank what took the time, in one reading of bounded memory.
+
+    There is another reading if threads or processes are selected, or if the trace says when threads ran.
 
     The total of a group counts a slice only if no slice around it has the same group, so that a function that calls
-    itself is counted once.  Percentiles are durations that occur, of an even number the lower one in the middle.
+    itself is counted once.  Percentiles are durations that occur, of an even number the lower one in the middle.  The
+    module `fxtio.timeline.answers.waiting` says what waits.
 
     Args:
         timeline: the timeline.
@@ -65,34 +71,50 @@ def top(
         sort: one of `SORTS`; by default `self`.
         limit: the most rows, None for all.
         what: one of `CONTENTS`; by default the first one that the trace has.
-        unit: the unit of samples, of which only samples are ranked; by default that of most samples.
+        unit: the unit of samples, of which only samples are ranked; by default that which the trace says is to be shown
+            (a profile of pprof), or that of most samples.
         selection: the part of the trace.
+        waiting: rank slices that wait as well: their self time counts, and rows that do nothing else are not left out.
 
     Returns:
         A table with the columns `name`, `calls`, `total`, `self`, `share` of the self time of all (float64), and for
-        slices and `sched` `min`, `median`, `p99`, `max`; times are in nanoseconds.  If the trace says where functions
-        are defined, and slices are grouped by name, `place` is the file and line, null where it is not known.
+        slices and `sched` `min`, `median`, `p99`, `max`; times are in nanoseconds.  For slices, `waiting` is the time
+        for which they waited, no slice within them having begun, and `open` the number of those without an end.  If the
+        trace says where functions are defined, and slices are grouped by name, `place` is the file and line, null where
+        it is not known.
 
     Raises:
         QuestionError: this content cannot be grouped or sorted so, or the trace has no such content.
         TypeError: an argument is of a wrong type.
     """
-    check_types(timeline=timeline, by=by, sort=sort, limit=limit, what=what, unit=unit, selection=selection)
+    check_types(
+        timeline=timeline, by=by, sort=sort, limit=limit, what=what, unit=unit, selection=selection, waiting=waiting
+    )
     selection = selection or Selection()
+    contents = _contents(what, sort, unit)
+    names = {name: None for content in contents for name in _TABLES[content]}
+    if by.startswith(ARGUMENT) or (by == "name" and "slices" in contents):
+        names["args"] = None
+    subset = chosen(timeline, selection, *names)
+    make = partial(_Ranking, contents=contents, by=by, unit=unit, selection=selection, subset=subset, waiting=waiting)
+    ranking, registry = timeline.fold(make, *names)
+    if (pauses := ranking.pauses()) is not None:
+        ranking, registry = timeline.fold(partial(make, pauses=pauses), *names)
+    answer = ranking.answer(registry, sort or "self", limit)
+    if ranking.runs.missed and answer.what == "slices":
+        answer.notes.append(f"more than {MAX_RUNS:,} times on a processor: what waits is known by names only")
+    return answer
+
+
+def _contents(what: str | None, sort: str | None, unit: str | None) -> tuple[str, ...]:
+    """Return the contents that are asked for, or raise a `QuestionError`."""
     if what is not None and what not in CONTENTS:
         raise QuestionError(f"{what!r} is not something to rank; there are {', '.join(CONTENTS)}")
     if sort is not None and sort not in SORTS:
         raise QuestionError(f"{sort!r} is not a column to sort by; there are {', '.join(SORTS)}")
     if unit is not None and what not in (None, "samples"):
         raise QuestionError(f"{what} have no units; only samples are ranked by one")
-    contents = (what,) if what is not None else CONTENTS if unit is None else ("samples",)
-    names = {name: None for content in contents for name in _TABLES[content]}
-    if by.startswith(ARGUMENT) or (by == "name" and "slices" in contents):
-        names["args"] = None
-    subset = chosen(timeline, selection, *names)
-    make = partial(_Ranking, contents=contents, by=by, unit=unit, selection=selection, subset=subset)
-    ranking, registry = timeline.fold(make, *names)
-    return ranking.answer(registry, sort or "self", limit)
+    return (what,) if what is not None else CONTENTS if unit is None else ("samples",)
 
 
 class _Content(Protocol):
@@ -110,11 +132,21 @@ class _Content(Protocol):
 class _Ranking:
     """Ranks the first of several contents that a trace has."""
 
-    def __init__(self, registry: Registry, *, contents: tuple[str, ...], **options: Any) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        contents: tuple[str, ...],
+        waiting: bool,
+        pauses: Pauses | None = None,
+        **options: Any,
+    ) -> None:
+        self.runs = Runs(registry)
+        self._is_first = pauses is None
         self._contents: dict[str, _Content] = {}
         self._refusals: dict[str, QuestionError] = {}
         makers: dict[str, Callable[..., _Content]] = {
-            "slices": Slices,
+            "slices": partial(Slices, waiting=waiting, pauses=pauses),
             "samples": partial(Weighted, "samples"),
             "allocations": partial(Weighted, "allocations"),
             "sched": Scheduling,
@@ -129,10 +161,17 @@ class _Ranking:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
+        if self._is_first and "slices" in self._contents:
+            self.runs.enter(tables)
         for content in self._contents.values():
             content.enter(tables)
             if not content.is_empty:  # those behind it are not asked for
                 break
+
+    def pauses(self) -> Pauses | None:
+        """Return when threads were blocked, None if the trace has no slices or does not say it."""
+        slices = self._contents.get("slices")
+        return None if slices is None or slices.is_empty else self.runs.pauses()
 
     def answer(self, registry: Registry, sort: str, limit: int | None) -> Answer:
         """Return the rows of the first content that the trace has."""
@@ -145,13 +184,33 @@ class _Ranking:
 
 
 class Slices:
-    """The ranking of slices."""
+    """The ranking of slices.
+
+    Args:
+        registry: the registry of the reading.
+        by: what they are grouped by, see `Groups`.
+        unit: slices have none.
+        selection: the part of the trace.
+        subset: the tracks that are selected, None for all.
+        waiting: whether waiting counts as self time.
+        pauses: when the scheduler has blocked threads, None if that is not known.
+    """
 
     def __init__(
-        self, registry: Registry, *, by: str, unit: str | None, selection: Selection, subset: Chosen | None
+        self,
+        registry: Registry,
+        *,
+        by: str,
+        unit: str | None,
+        selection: Selection,
+        subset: Chosen | None,
+        waiting: bool = False,
+        pauses: Pauses | None = None,
     ) -> None:
         self.is_empty = True
         self._registry = registry
+        self._counts_waiting = waiting
+        self._waiting = Waiting(registry, pauses)
         self._rows = Rows(registry, selection, subset)
         self._groups = Groups(registry, by)
         self._totals = Totals()
@@ -160,35 +219,44 @@ class Slices:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch, and their arguments."""
-        waiting = [each for each in (self._groups.arguments, self._places) if each is not None]
-        for each in waiting:
+        with_arguments = [each for each in (self._groups.arguments, self._places) if each is not None]
+        for each in with_arguments:
             each.enter(tables)
         if "slices" in tables:
             self.is_empty = False
             if self._places is not None:
                 self._places.note(tables["slices"])
             self._enter(tables["slices"])
-        for each in waiting:
+        for each in with_arguments:
             each.leave(tables)
 
     def _enter(self, slices: Table) -> None:
-        slices = self._rows.slices(slices)
+        slices = self._rows.cut(slices)
+        waiting = self._waiting.of(slices)
+        own = slices["self_time"] if self._counts_waiting else slices["self_time"] - waiting
+        slices = self._rows.matching(Table({**dict(slices.items()), "self_time": own, "waiting": waiting}))
         group = self._groups.of(slices)
-        waiting = self._registry.open_slices()
-        self._totals.enter(slices, group, waiting, self._groups.of(waiting))
+        unfinished = self._registry.open_slices()
+        self._totals.enter(slices, group, unfinished, self._groups.of(unfinished))
         duration = slices["duration"]
         if len(group) and int(group.min()) < 0:
             group, duration = group[group >= 0], duration[group >= 0]
         self._durations.enter(group, duration)
 
     def answer(self, registry: Registry) -> Answer:
-        """Return all groups, in no order."""
-        table = durations_table(self._totals, self._durations, self._labels(registry))
+        """Return all groups, in no order; those that only wait are left out where waiting does not count."""
+        totals = self._totals
+        is_shown = (totals["self"] > 0) | (totals["waiting"] == 0)
+        table = durations_table(totals, self._durations, self._labels(registry), is_shown, ("waiting", "open"))
         places = self._places.by_name() if self._places is not None else {}
         if places:
-            texts = [place_of(name, places) for name in table["name"].to_list()]
+            texts = [place_of(name, places) for name in table["name"].tolist()]
             table = Table({**dict(table.items()), "place": Categories.of(texts)})
-        return Answer("slices", table, error=self._durations.error)
+        notes = []
+        if (left_out := totals["waiting"][~is_shown]).size:
+            time = human_value(sum(left_out.tolist()), "ns")
+            notes = [f"{time} of waiting left out, in {counted(left_out.size, 'row')} (--waiting)"]
+        return Answer("slices", table, error=self._durations.error, notes=notes)
 
     def so_far(self, registry: Registry, until: int = 0) -> tuple[int, Table]:
         """Return what happened up to a time, or up to the latest time that was read, if that is later.
@@ -204,7 +272,10 @@ class Slices:
             `busy`, the self time with that of open slices.
         """
         until, own = registry.open_self_times(until)
-        group = self._groups.of(registry.open_slices())
+        unfinished = registry.open_slices()
+        group = self._groups.of(unfinished)
+        if not self._counts_waiting:
+            own[self._waiting.is_function(unfinished)] = 0
         self._totals.make_room(group)
         busy = self._totals["self"].copy()
         add_by_group(busy, group[group >= 0], own[group >= 0])
@@ -217,12 +288,26 @@ class Slices:
         return lambda group: self._groups.label(group, labels)
 
 
-def durations_table(totals: Totals, durations: Durations, label: Callable[[int], str]) -> Table:
-    """Return the groups that have calls, with their times and percentiles."""
+def durations_table(
+    totals: Totals,
+    durations: Durations,
+    label: Callable[[int], str],
+    is_shown: Array | bool = True,
+    more: Iterable[str] = (),
+) -> Table:
+    """Return the groups that have calls, with their times and percentiles.
+
+    Args:
+        totals: the sums of the groups.
+        durations: their durations.
+        label: returns the name of a group.
+        is_shown: which groups are returned (bool).
+        more: further columns of the sums.
+    """
     median, p99 = durations.percentiles(len(totals), (50, 99))
-    groups = np.flatnonzero(totals["calls"])
+    groups = np.flatnonzero((totals["calls"] > 0) & is_shown)
     longest, shortest = totals["max"][groups], totals["min"][groups]
-    columns = {name: totals[name][groups] for name in ("calls", "total", "self")}
+    columns = {name: totals[name][groups] for name in ("calls", "total", "self", *more)}
     return Table(
         {
             "name": _names(groups, label),
@@ -371,7 +456,10 @@ class Weighted:
             others = f", only in {', '.join(self._sums)}" if self._sums else ""
             raise QuestionError(f"there are no {self._what} in the unit {self._unit!r}{others}")
         default = "bytes" if self._what == "allocations" else "samples"
-        unit = self._unit or max(self._sums, key=lambda unit: self._sums[unit][1]["rows"], default=default)
+        shown = self._registry.shown_unit
+        unit = self._unit or max(
+            self._sums, key=lambda unit: (unit == shown, self._sums[unit][1]["rows"]), default=default
+        )
         return unit, self._sums[unit][0] if unit in self._sums else Totals()
 
     def _by_stack(self, calls: Array, own: Array) -> Table:

@@ -136,12 +136,13 @@ def sorted_by(major: Array, minor: Array) -> Array:
     return np.lexsort((minor, major))
 
 
-_COLUMNS = {"calls": 0, "total": 0, "self": 0, "min": MAX_TIME, "max": 0}
+_TALLIED = {"calls": 0, "total": 0, "self": 0, "min": MAX_TIME, "max": 0}
+_COLUMNS = _TALLIED | {"waiting": 0, "open": 0}
 """The columns of `Totals`, and the value of a group without rows."""
 
 
 class Totals:
-    """Calls, total and self time, shortest and longest duration of each group of slices.
+    """Calls, total and self time, shortest and longest duration of each group of slices, and how much of it waits.
 
     The total time of a group counts a slice only if it is not within another slice of the group: a function that calls
     itself is counted once.
@@ -154,14 +155,15 @@ class Totals:
         return len(self._sums["calls"])
 
     def __getitem__(self, name: str) -> Array:
-        """Return `calls`, `total`, `self`, `min` or `max` of each group (int64)."""
+        """Return `calls`, `total`, `self`, `min`, `max`, `waiting` or `open` of each group (int64)."""
         return self._sums[name]
 
     def enter(self, slices: Table, group: Array, open_slices: Table, open_group: Array) -> None:
         """Take slices.
 
         Args:
-            slices: columns `id`, `start`, `duration`, `self_time` and `track` of slices, in the order of their ids.
+            slices: columns `id`, `start`, `duration`, `self_time`, `waiting`, `track` and `state` of slices, in the
+                order of their ids.
             group: the group of each slice (int64), -1 for none.
             open_slices: columns `id` and `track` of slices that last until later batches, in the order of their ids.
             open_group: the group of each of them, -1 for none.
@@ -172,14 +174,18 @@ class Totals:
             waiting = [open_slices["track"], open_group, open_slices["start"], -1, 0]
             columns = [np.insert(column, at, value) for column, value in zip(columns, waiting, strict=True)]
         self.make_room(group)
-        _native.tally(*columns, *(self._sums[name] for name in _COLUMNS))
+        _native.tally(*columns, *(self._sums[name] for name in _TALLIED))
+        is_open = slices["state"].is_in("open")
+        for name, values in (("waiting", slices["waiting"]), ("open", is_open.astype(np.int64))):
+            rows = np.flatnonzero((values != 0) & (group >= 0))
+            add_by_group(self._sums[name], group[rows], values[rows])
 
     def add(self, group: Array, values: Mapping[str, Array]) -> None:
         """Take rows that do not nest.
 
         Args:
             group: the group of each row, not negative (int64).
-            values: for each of `calls`, `total`, `self`, `min`, `max` the values of the rows (int64), not negative.
+            values: for some columns the values of the rows (int64), not negative.
         """
         if not len(group):
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio.report import counted
 from fxtio.selection import Selection
 from fxtio.table import Categories, Table, numbers_of
 from fxtio.timeline.accepted import check_types
@@ -60,7 +61,8 @@ def tree(
 
     Returns:
         A table with the columns `depth`, `parent` (row of the table, -1 for a root), `name`, `calls`, `total`, `self`
-        and `share` of the total of all roots; a node stands before its children, the largest child first.
+        and `share` of the total of all roots; for slices `open` is the number of calls without an end.  A node stands
+        before its children, the largest child first.
 
     Raises:
         QuestionError: there is no such content.
@@ -80,7 +82,9 @@ def tree(
     answer.more = nodes.count - len(rows)
     answer.table = nodes.table(rows, registry)
     if forest.slices.lost:
-        answer.notes.append(f"{forest.slices.lost:,} slices are too deep or on too many different paths, and left out")
+        answer.notes.append(
+            f"left out, since too deep or on too many different paths: {counted(forest.slices.lost, 'slice')}"
+        )
     return answer
 
 
@@ -94,11 +98,21 @@ class Nodes:
         total: their time, or their weight.
         own: the part of it that no child has.
         unit: the unit of times and weights.
+        open: the number of its calls without an end, None for samples and allocations.
         used: whether it, or a node below it, has calls (bool).
         count: the number of used nodes.
     """
 
-    def __init__(self, parent: Array, code: Array, calls: Array, total: Array, own: Array, unit: str = "ns") -> None:
+    def __init__(
+        self,
+        parent: Array,
+        code: Array,
+        calls: Array,
+        total: Array,
+        own: Array,
+        unit: str = "ns",
+        unended: Array | None = None,
+    ) -> None:
         used = np.append(calls > 0, True)
         for node in range(len(parent) - 1, -1, -1):
             if used[node]:
@@ -106,6 +120,7 @@ class Nodes:
         self.used = used[:-1]
         self.count = int(self.used.sum())
         self.unit = unit
+        self.open = unended
         self.parent, self.code, self.calls, self.total, self.own = parent, code, calls, total, own
         self._whole = float(total[(parent < 0) & self.used].sum(dtype=np.float64))
         self._depth = np.zeros(len(parent) + 1, np.int64)
@@ -145,6 +160,7 @@ class Nodes:
                 "calls": self.calls[at],
                 "total": self.total[at],
                 "self": self.own[at],
+                **({} if self.open is None else {"open": self.open[at]}),
                 "share": self.total[at] / self._whole if self._whole else np.zeros(len(at)),
             }
         )
@@ -199,7 +215,8 @@ class _Forest:
         if what == "slices":
             return what, self.slices.finish()
         units = [unit for unit in self._weights if (unit == "bytes") == (what == "allocations")]
-        unit = max(units, key=lambda unit: int(self._weights[unit]["calls"].sum()), default="samples")
+        shown = self._registry.shown_unit
+        unit = max(units, key=lambda unit: (unit == shown, int(self._weights[unit]["calls"].sum())), default="samples")
         calls = self._stacks.finish()
         node, parent, code = calls.nodes(calls.groups("name", self._registry.names))
         sums = []
@@ -236,7 +253,7 @@ class SliceTree:
         self._node_of: dict[tuple[int, int], int] = {}
         self._ids = np.empty(0, np.int64)  # of slices that have not ended
         self._nodes = np.empty(0, np.int64)
-        self._sums = np.zeros((3, 1024), np.int64)
+        self._sums = np.zeros((4, 1024), np.int64)
 
     def enter(self, slices: Table) -> None:
         """Take the slices of a batch."""
@@ -262,7 +279,8 @@ class SliceTree:
         self.lost += int((own == _LOST).sum())
         at = own[is_counted]
         np.add.at(self._sums[0], at, 1)
-        for sums, name in zip(self._sums[1:], ("duration", "self_time"), strict=True):
+        np.add.at(self._sums[3], own[is_counted & slices["state"].is_in("open")], 1)
+        for sums, name in zip(self._sums[1:3], ("duration", "self_time"), strict=True):
             add_by_group(sums, at, slices[name][is_counted])
         self._ids, self._nodes = waiting["id"], node[place[count:]]
 
@@ -313,8 +331,8 @@ class SliceTree:
     def finish(self) -> Nodes:
         """Return the nodes."""
         keys = np.array([*self._node_of], np.int64).reshape(-1, 2)
-        calls, total, own = self._sums[:, : len(keys)]
-        return Nodes(keys[:, 0], keys[:, 1], calls, total, own)
+        calls, total, own, unended = self._sums[:, : len(keys)]
+        return Nodes(keys[:, 0], keys[:, 1], calls, total, own, unended=unended)
 
 
 _ROOT, _LOST, _UNKNOWN = -1, -2, -3

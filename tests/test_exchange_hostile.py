@@ -1,0 +1,497 @@
+"""Hostile files of all exchange formats that are read: extreme numbers, costs that grow, memory.
+
+What is made of a file is bounded, a fault is a loss or a refusal and never another exception, and the costs of each
+command grow with the size of its input only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fxtio.cli import main
+from fxtio.cli.parser import COMMANDS, option_names, parser_of
+from fxtio.codec.protobuf import Wire, bytes_field, fields, number_field, packed_field, varint
+from fxtio.errors import FxtioError
+from fxtio.exchange import exchanges
+from support.costs import operations
+from support.exchange import imported
+from support.fxt_bad import MIB, memory
+
+IMPORTED = [name for name, each in exchanges().items() if each.imports]
+SPEEDSCOPE = '{"$schema":"https://www.speedscope.app/file-format-schema.json",'
+
+# --- Extreme numbers --------------------------------------------------------------------------------------------------
+
+HOLE = "<here>"
+
+NUMBERS = [
+    "1e999999",
+    "-1e999999",
+    "1e-999999",
+    "1e308",
+    "1e309",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "-0",
+    "-1",
+    "0.1",
+    "1e19",
+    "9" * 401,
+    "-" + "9" * 401,
+    "9" * 5000,
+    '"1e999999"',
+    '"-1e999999"',
+    '"1e99999999999999999999"',
+    '"NaN"',
+    '"sNaN"',
+    '"Infinity"',
+    '"0x10"',
+    '"-1"',
+    '"1.5"',
+    '"1_0"',
+    '"\\u0661"',
+    '"\\ud800"',
+    '"\\u00b2"',
+    '""',
+    "true",
+    "null",
+    "[]",
+    "{}",
+    "[1]",
+    '{"a":1}',
+    "[[[[1]]]]",
+    str(2**31),
+    str(2**32),
+    str(2**53 + 1),
+    str(2**63 - 1),
+    str(2**63),
+    str(2**64),
+    str(-(2**63)),
+    str(-(2**63) - 1),
+    f'"{2**64}"',
+    '"' + "9" * 401 + '"',
+    '"' + "9" * 5000 + '"',
+    "9223372036854775.8079",
+]
+
+_EVENT = {
+    "ts": 1,
+    "dur": 2,
+    "pid": 3,
+    "tid": 4,
+    "id": 5,
+    "id2": {"local": 6},
+    "name": "process_name",
+    "cat": "c",
+    "s": "t",
+    "scope": "x",
+    "bp": "e",
+    "bind_id": 7,
+    "sf": 8,
+    "stack": [9],
+    "args": {"name": "n", "a": 1.5, "b": {"c": [1]}},
+}
+_ATTRIBUTES = [
+    {"key": key, "value": {kind: 1}}
+    for key in ("a", "process.pid", "thread.id", "fxtio.state")
+    for kind in ("intValue", "doubleValue", "boolValue", "stringValue")
+] + [{"key": "a", "value": {"arrayValue": {"values": [{"intValue": 1}]}, "kvlistValue": {"values": [{"key": "b"}]}}}]
+_POINT = {"timeUnixNano": 1, "name": "p", "attributes": _ATTRIBUTES[:2]}
+_SPAN = {
+    "startTimeUnixNano": 1,
+    "endTimeUnixNano": "2",
+    "traceId": "1",
+    "spanId": "2",
+    "parentSpanId": "3",
+    "name": "n",
+    "status": {"code": 2},
+    "events": [_POINT],
+    "links": [1],
+    "attributes": _ATTRIBUTES,
+}
+TEMPLATES: dict[str, list[Any]] = {
+    "chrome": [{"traceEvents": [{"ph": phase, **_EVENT}]} for phase in [*"XBECMstfbneSFpiIR"]]
+    + [
+        {
+            "traceEvents": [{"ph": "X", "ts": 1}],
+            "baseTimeNanoseconds": 1,
+            "viztracer_metadata": {"baseTimeNanoseconds": 1},
+            "stackFrames": {"1": {"name": "f", "category": "m", "parent": 1}},
+            "samples": [{"ts": 1, "pid": 1, "tid": 1, "cpu": 1, "weight": 1, "sf": 1, "name": "n"}],
+        }
+    ],
+    "otlp": [
+        {
+            "resourceSpans": [
+                {
+                    "resource": {"attributes": _ATTRIBUTES},
+                    "scopeSpans": [{"scope": {"name": "s"}, "spans": [_SPAN]}],
+                }
+            ]
+        }
+    ],
+    "speedscope": [
+        {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "name": "n",
+            "activeProfileIndex": 0,
+            "shared": {"frames": [{"name": "f", "file": "g", "line": 1, "col": 2}]},
+            "profiles": [
+                {
+                    "type": "evented",
+                    "name": "p",
+                    "unit": unit,
+                    "startValue": 0,
+                    "endValue": 3,
+                    "events": [{"type": "O", "frame": 0, "at": 1}, {"type": "C", "frame": 0, "at": 2}],
+                },
+                {
+                    "type": "sampled",
+                    "name": "p",
+                    "unit": unit,
+                    "startValue": 0,
+                    "endValue": 3,
+                    "samples": [[0], [0, 0]],
+                    "weights": [1, 2.5],
+                },
+            ],
+        }
+        for unit in ("none", "seconds", "nanoseconds", "bytes")
+    ],
+}
+
+
+def with_holes(value: Any) -> Iterator[Any]:
+    """Yield copies of a JSON value, in each of which another value within it is `HOLE`."""
+    yield HOLE
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        for changed in with_holes(each):
+            copy = dict(value) if isinstance(value, dict) else [*value]
+            copy[key] = changed
+            yield copy
+
+
+def documents(format: str) -> Iterator[bytes]:
+    """Yield files in which one value is an extreme number, or of another type."""
+    for template in TEMPLATES[format]:
+        for document in with_holes(template):
+            before, _, behind = json.dumps(document).partition(json.dumps(HOLE))
+            yield from (f"{before}{number}{behind}".encode() for number in NUMBERS)
+
+
+def collapsed_documents() -> Iterator[bytes]:
+    for number in NUMBERS:
+        yield f"a;b 1\na;b {number}\na (x.py:{number});b 3\n".encode()
+
+
+PROFILE = b"".join(
+    [
+        bytes_field(1, number_field(1, 1) + number_field(2, 2)),
+        bytes_field(1, number_field(1, 3) + number_field(2, 4)),
+        bytes_field(1, number_field(1, 5) + number_field(2, 2)),
+        bytes_field(1, number_field(1, 6) + number_field(2, 7)),
+        bytes_field(
+            2,
+            packed_field(1, [1])
+            + packed_field(2, [1, 2, 3, 4])
+            + bytes_field(3, number_field(1, 8) + number_field(3, 9)),
+        ),
+        bytes_field(3, number_field(1, 1) + number_field(5, 1)),
+        bytes_field(
+            4,
+            number_field(1, 1)
+            + number_field(2, 1)
+            + number_field(3, 16)
+            + bytes_field(4, number_field(1, 1) + number_field(2, 7)),
+        ),
+        bytes_field(5, number_field(1, 1) + number_field(2, 1) + number_field(4, 1)),
+        *(
+            bytes_field(6, text.encode())
+            for text in ("", "samples", "count", "cpu", "seconds", "alloc_objects", "alloc_space", "bytes", "tid")
+        ),
+        number_field(9, 1),
+        number_field(10, 1),
+        number_field(12, 1),
+        number_field(14, 1),
+    ]
+)
+_NESTED = {1, 2, 3, 4, 5}
+
+
+def with_numbers(message: bytes, numbers: tuple[int, ...], depth: int = 0) -> Iterator[bytes]:
+    """Yield copies of a message, in each of which another number is one of these."""
+    begin = 0
+    for field, kind, value, end in fields(message):
+        behind = end
+        if kind == Wire.VARINT:
+            for number in numbers:
+                yield message[:begin] + varint(field << 3) + varint(number) + message[behind:]
+        elif kind == Wire.BYTES and (depth or field in _NESTED):
+            for inner in with_numbers(message[value:end], numbers, depth + 1):
+                yield message[:begin] + bytes_field(field, inner) + message[behind:]
+        begin = behind
+
+
+def pprof_documents() -> Iterator[bytes]:
+    yield from with_numbers(PROFILE, (0, 1, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1))
+
+
+DOCUMENTS: dict[str, Callable[[], Iterator[bytes]]] = {
+    **{name: partial(documents, name) for name in TEMPLATES},
+    "collapsed": collapsed_documents,
+    "pprof": pprof_documents,
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("format", IMPORTED)
+def test_extreme_numbers_are_losses(format: str) -> None:
+    for data in DOCUMENTS[format]():
+        try:
+            with imported(data, format) as timeline:
+                timeline.tables(*timeline.table_names)
+        except FxtioError:
+            pass
+        except Exception as error:
+            raise AssertionError(data) from error
+
+
+@pytest.mark.parametrize(
+    ("format", "data"),
+    [
+        ("chrome", b'[{"ph":"X","ts":"1e999999","name":"a"},{"ph":"X","ts":1,"name":"b"}]'),
+        (
+            "otlp",
+            json.dumps(
+                {
+                    "resourceSpans": [
+                        {
+                            "scopeSpans": [
+                                {
+                                    "spans": [
+                                        {
+                                            "name": "b",
+                                            "startTimeUnixNano": 1,
+                                            "endTimeUnixNano": 2,
+                                            "attributes": [{"key": "x", "value": {"doubleValue": -int("9" * 401)}}],
+                                        }
+                                    ]
+                                }
+                            ]
+                        }
+                    ]
+                }
+            ).encode(),
+        ),
+    ],
+)
+def test_numbers_beyond_all_types(format: str, data: bytes) -> None:
+    timeline = imported(data, format)
+    tables = timeline.tables("slices", "args")
+    assert tables["slices"]["name"].tolist() == ["b"]
+    assert tables["args"]["bits"].view("f8").tolist() == ([float("-inf")] if format == "otlp" else [])
+
+
+# --- Costs ------------------------------------------------------------------------------------------------------------
+
+
+def stacks_of(count: int) -> bytes:
+    """Return a profile of stacks each of which is one frame deeper than the one before."""
+    return profile_of(
+        b"".join(bytes_field(2, packed_field(1, [1] * depth) + b"\x12\x01\x01") for depth in range(count))
+    )
+
+
+def profile_of(samples: bytes, *locations: bytes) -> bytes:
+    """Return a profile with one type and some locations."""
+    found = b"".join(bytes_field(4, number_field(1, 1 + place) + each) for place, each in enumerate(locations or [b""]))
+    strings = b"".join(bytes_field(6, text) for text in (b"", b"samples", b"count"))
+    return bytes_field(1, number_field(1, 1) + number_field(2, 2)) + samples + found + strings
+
+
+def spans_of(count: int, ids: Callable[[int], str] = str) -> bytes:
+    spans = [
+        {
+            "name": "s",
+            "startTimeUnixNano": n,
+            "endTimeUnixNano": 2 * count - n,
+            "spanId": ids(n),
+            "parentSpanId": ids(n - 1),
+        }
+        for n in range(count)
+    ]
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
+
+
+BAD: dict[str, tuple[str, Callable[[int], bytes]]] = {
+    "short arrays": ("chrome", lambda n: b'{"x":1' + b',"traceEvents":[{"ph":"X","ts":1,"dur":1}]' * n + b"}"),
+    "arrays in turn": ("chrome", lambda n: b'{"x":1' + b',"traceEvents":[{}],"samples":[{}]' * n + b"}"),
+    "items that are not closed": ("chrome", lambda n: b'[{"ph":"i","ts":1},' + b'{"a":[{},' * n),
+    "numbers that are none": ("chrome", lambda n: b"[" + b'{"ph":"i","ts":1,"dur":NaN},{"ph":"i","ts":1},' * n + b"]"),
+    "begins without ends": ("chrome", lambda n: b"[" + b'{"ph":"B","ts":1,"name":"a"},' * n + b"{}]"),
+    "a member that nobody needs": ("chrome", lambda n: b'{"x":[' + b'{"a":[{}]},' * n + b'{}],"traceEvents":[]}'),
+    "threads": ("chrome", lambda n: b"[" + b",".join(b'{"ph":"X","ts":1,"pid":%d}' % each for each in range(n)) + b"]"),
+    "spans in spans": ("otlp", spans_of),
+    "spans of one number": ("otlp", lambda n: spans_of(n, lambda _: "1")),
+    "lines that are none": ("otlp", lambda n: b'{"resourceSpans":[]}\n' + b"{[\n" * n),
+    "profiles": (
+        "speedscope",
+        lambda n: (
+            SPEEDSCOPE + '"shared":{"frames":[]},"profiles":[{}' + ',{"type":"evented","events":[]}' * n + "]}"
+        ).encode(),
+    ),
+    "events that are not closed": (
+        "speedscope",
+        lambda n: (
+            SPEEDSCOPE
+            + '"shared":{"frames":[{"name":"a"}]},"profiles":[{"type":"evented","events":[{"type":"O","frame":0,"at":1}'
+            + ',{"type":"O","frame":0,"at":1}' * n
+            + "]}]}"
+        ).encode(),
+    ),
+    "weights without samples": (
+        "speedscope",
+        lambda n: (
+            SPEEDSCOPE
+            + '"shared":{"frames":[]},"profiles":[{"type":"sampled","samples":[[]],"weights":[1'
+            + ",1" * n
+            + "]}]}"
+        ).encode(),
+    ),
+    "a deep stack": ("collapsed", lambda n: b"a;" * n + b"a 1\n"),
+    "stacks": ("collapsed", lambda n: b"".join(b"a;b%d 1\n" % each for each in range(n))),
+    "inlined functions": (
+        "pprof",
+        lambda n: profile_of(
+            b"".join(bytes_field(2, packed_field(1, [1] * 8 + [1 + each % 9]) + b"\x12\x01\x01") for each in range(n)),
+            *[bytes_field(4, b"\x10\x01") * n] * 2,
+        ),
+    ),
+    "empty samples": ("pprof", lambda n: profile_of(b"\x12\x00" * n)),
+}
+"""Kinds of bad input, of any size."""
+
+NOT_RUN = {"open": "it waits for a browser; what it converts is converted by `convert`"}
+READING = [name for name in COMMANDS if "--format" in option_names(parser_of(name)) and name not in ("synth", *NOT_RUN)]
+"""The commands that read a trace."""
+
+
+def arguments_of(command: str, file: str, folder: Path) -> list[str]:
+    """Return the arguments of a command for a trace, from those that its parser needs."""
+    more = {
+        "convert": [str(folder / "out.fxt")],
+        "query": ["select count(*) from slice"],
+        "slice": ["--name", "*"],
+        "diff": [file],
+        "merge": [file],
+        "check": ["--baseline", file],
+        "find": ["*"],
+    }
+    has_output = {"-o", "--output"} & {*option_names(parser_of(command))} and command not in (
+        "query",
+        "validate",
+        "check",
+    )
+    return [command, file, *more.get(command, []), *(["-o", str(folder / f"{command}.out")] if has_output else [])]
+
+
+@pytest.mark.parametrize("command", READING)
+def test_every_reading_command_takes_the_format(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a;b 1\n")
+    assert main([*arguments_of(command, str(path), tmp_path), "--format", "nothing"]) == 2
+    assert "no format 'nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.full
+@pytest.mark.once
+@pytest.mark.no_cover  # the same again and again, slow to measure
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("kind", BAD)
+def test_costs_grow_with_the_size_only(kind: str, command: str, tmp_path: Path) -> None:
+    """Four times the input costs four times the lines, and some, beyond what every run costs."""
+    costs = []
+    name, make = BAD[kind]
+    for count in (8, 8, 32, 128):  # the first run imports modules
+        path = tmp_path / f"{count}.{name}"
+        path.write_bytes(make(count))
+        arguments = [*arguments_of(command, str(path), tmp_path), "--format", name]
+        costs.append(operations(partial(main, arguments)))
+    _, small, middle, large = costs
+    assert large - middle <= 7 * max(middle - small, 500), costs
+
+
+# --- Memory -----------------------------------------------------------------------------------------------------------
+
+
+def repeated(before: str, item: str, behind: str) -> Callable[[], bytes]:
+    """Return a function that makes a file of some 3 MiB."""
+    count = 3 * MIB // len(item)
+
+    def make() -> bytes:
+        return f"{before}{item * count}{behind}".encode()
+
+    return make
+
+
+FRAMES = SPEEDSCOPE + '"shared":{"frames":[{"name":"a"}]},"profiles":[{'
+SPANS = (
+    '{"resourceSpans":[{"scopeSpans":[{"spans":[' + '{"startTimeUnixNano":1,"endTimeUnixNano":1},' * 99 + "{}]}]}]}\n"
+)
+LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "samples without weights": (
+        "speedscope",
+        repeated(FRAMES + '"type":"sampled","weights":[],"samples":[[]', ",[]", "]}]}"),
+    ),
+    "weights": ("speedscope", repeated(FRAMES + '"type":"sampled","samples":[],"weights":[0', ",0", "]}]}")),
+    "frames": ("speedscope", repeated(SPEEDSCOPE + '"profiles":[],"shared":{"frames":[{}', ",{}", "]}}")),
+    "numbers for profiles": ("speedscope", repeated(SPEEDSCOPE + '"shared":{"frames":[]},"profiles":[0', ",0", "]}")),
+    "unknown members": (
+        "speedscope",
+        repeated(SPEEDSCOPE + '"x":[0', ",[]", '],"shared":{"frames":[]},"profiles":[]}'),
+    ),
+    "unknown members of events": ("chrome", repeated('{"traceEvents":[],"x":[0', ",{}", "]}")),
+    "spans": ("otlp", repeated("", SPANS, "")),
+    "values": ("pprof", lambda: profile_of(bytes_field(2, bytes_field(2, b"\x01" * 3 * MIB)))),
+    "messages": ("pprof", lambda: profile_of(b"\x32\x00" * (3 * MIB // 2))),
+    "labels": ("pprof", lambda: profile_of(bytes_field(2, b"\x1a\x00" * (3 * MIB // 2)))),
+    "lines of a location": (
+        "pprof",
+        lambda: profile_of(bytes_field(2, b"\x0a\x02\x01\x01\x12\x01\x01"), b"\x22\x00" * MIB),
+    ),
+}
+"""Files of some 3 MiB of which very much could be made."""
+
+
+class Nothing:
+    """Takes all rows of a timeline, and keeps none."""
+
+    def __init__(self, _: Any) -> None:
+        pass
+
+    def enter(self, _: Any) -> None:
+        """Take the rows of a batch."""
+
+
+@pytest.mark.full
+@pytest.mark.once
+@pytest.mark.no_cover  # the same again and again, slow to measure
+@pytest.mark.parametrize("kind", LARGE)
+def test_memory_is_bounded(kind: str) -> None:
+    name, make = LARGE[kind]
+    data = make()
+    with memory(40 * MIB), imported(data, name) as timeline:
+        try:
+            timeline.fold(Nothing, *timeline.table_names)
+        except FxtioError:
+            pytest.fail("it is sound, but large")
