@@ -379,7 +379,7 @@ READING = {
     **{command: list[str]() for command in ("info", "dump", "stats", "top", "tree", "find", "timeline")},
     "query": ["select 1 from slice"],
     "report": ["-o", "{out}.html"],
-    "convert": ["{out}.json"],
+    "convert": ["{out}", "--to", "parquet"],
     "diff": ["{trace}"],
     "validate": ["--fail-on", "robustness"],
 }

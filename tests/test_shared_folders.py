@@ -17,6 +17,7 @@ import fxtio
 from fxtio import shared_folders
 from fxtio.cli import main
 from fxtio.io.sink import whole_directory, whole_file
+from support.checkout import import_path
 from support.other_users import NOBODY, as_nobody, as_root, forks, shared_folder
 from support.tracer_run import fine, run
 
@@ -291,7 +292,7 @@ def test_a_program_with_more_rights_than_its_user_is_not_recorded(tmp_path: Path
     begin = "from fxtio.tracer.startup import start_from_environment; start_from_environment()"
     for user in (0, NOBODY):
         output = tmp_path / f"{user}.fxt"
-        source = f"import os, sys; sys.path[:] = {sys.path!r}; os.setresuid({user}, 0, 0); {begin}"
+        source = f"import os, sys; sys.path[:] = {import_path()!r}; os.setresuid({user}, 0, 0); {begin}"
         command = [sys.executable, "-S", "-P", "-c", source]
         subprocess.run(command, env={**os.environ, "FXTIO": str(output)}, check=True)
         assert output.exists() == (user == 0)

@@ -23,6 +23,7 @@ from fxtio.shared_folders import temporary_name
 from fxtio.tracer import archive
 from fxtio.tracer.recovery import recover
 from fxtio.tracer.units import time_as_text
+from support.checkout import import_path
 from support.in_process import run_fxtio
 from support.limits import PATIENCE
 from support.tracer_check import check_trace
@@ -399,7 +400,7 @@ def test_errors_as_text(error: Exception, text: str) -> None:
 def test_a_program_that_the_environment_cannot_record(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "out.fxt"
     program = "from fxtio.tracer.startup import start_from_environment as start; start()"
-    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {program}"]
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {import_path()!r}; {program}"]
     environment = os.environ | {"FXTIO": str(path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, f"fxtio: nothing is recorded: {path}: No such file or directory\n")

@@ -185,7 +185,12 @@ def writable_tables(sample: Sample) -> Mapping[str, WritableTable]:
 
 
 def plain(table: Table, names: list[str]) -> dict[str, list[Any]]:
-    return {name: [*table[name]] for name in names}
+    """Return columns as lists; calls without an exit have no duration, as an event of another table may end them."""
+    columns = {name: [*table[name]] for name in names}
+    if {"duration", "state"} <= columns.keys():
+        ended = [state not in ("open", "no_exit") for state in columns["state"]]
+        columns["duration"] = [each if known else None for each, known in zip(columns["duration"], ended, strict=True)]
+    return columns
 
 
 @pytest.mark.full

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 from support.limits import PATIENCE
@@ -12,6 +13,13 @@ from support.limits import PATIENCE
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "fxtio"
 CORPUS = CHECKOUT / "tests" / "corpus"
+
+
+def import_path() -> list[str]:
+    """Return the folders from which an interpreter without `site` imports what this one does, such as fxtio."""
+    found = find_spec(PACKAGE.name)
+    assert found is not None and found.origin is not None
+    return [str(Path(found.origin).parents[1]), *sys.path]
 
 
 def hidden_package(folders: list[str]) -> Path | None:
