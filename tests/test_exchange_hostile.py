@@ -16,9 +16,10 @@ import pytest
 
 from fxtio.cli import main
 from fxtio.cli.parser import COMMANDS, option_names, parser_of
-from fxtio.codec.protobuf import Wire, bytes_field, fields, number_field, packed_field, varint
+from fxtio.codec.protobuf import Wire, WireError, bytes_field, fields, number_field, packed_field, varint
 from fxtio.errors import FxtioError
 from fxtio.exchange import exchanges
+from fxtio.exchange.otlp_reader import MAX_LANES
 from support.costs import operations
 from support.exchange import imported
 from support.fxt_bad import MIB, memory
@@ -235,9 +236,19 @@ def with_numbers(message: bytes, numbers: tuple[int, ...], depth: int = 0) -> It
             for number in numbers:
                 yield message[:begin] + varint(field << 3) + varint(number) + message[behind:]
         elif kind == Wire.BYTES and (depth or field in _NESTED):
-            for inner in with_numbers(message[value:end], numbers, depth + 1):
+            try:
+                changed = [*with_numbers(message[value:end], numbers, depth + 1)]
+            except WireError:
+                changed = [*with_packed(message[value:end], numbers)]
+            for inner in changed:
                 yield message[:begin] + bytes_field(field, inner) + message[behind:]
         begin = behind
+
+
+def with_packed(packed: bytes, numbers: tuple[int, ...]) -> Iterator[bytes]:
+    """Yield copies of packed numbers below 128, in each of which another number is one of these."""
+    for at in range(len(packed)):
+        yield from (packed[:at] + varint(number) + packed[at + 1 :] for number in numbers)
 
 
 def pprof_documents() -> Iterator[bytes]:
@@ -317,15 +328,17 @@ def profile_of(samples: bytes, *locations: bytes) -> bytes:
     return bytes_field(1, number_field(1, 1) + number_field(2, 2)) + samples + found + strings
 
 
-def spans_of(count: int, ids: Callable[[int], str] = str) -> bytes:
+def spans_of(count: int, ids: Callable[[int], str] = str, heaps: int = 1) -> bytes:
+    """Return heaps of spans; in a heap each is within the time of the one before."""
     spans = [
         {
             "name": "s",
-            "startTimeUnixNano": n,
-            "endTimeUnixNano": 2 * count - n,
+            "startTimeUnixNano": 2 * count * heap + n,
+            "endTimeUnixNano": 2 * count * (heap + 1) - n,
             "spanId": ids(n),
             "parentSpanId": ids(n - 1),
         }
+        for heap in range(heaps)
         for n in range(count)
     ]
     return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
@@ -340,7 +353,10 @@ BAD: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "a member that nobody needs": ("chrome", lambda n: b'{"x":[' + b'{"a":[{}]},' * n + b'{}],"traceEvents":[]}'),
     "threads": ("chrome", lambda n: b"[" + b",".join(b'{"ph":"X","ts":1,"pid":%d}' % each for each in range(n)) + b"]"),
     "spans in spans": ("otlp", spans_of),
-    "spans of one number": ("otlp", lambda n: spans_of(n, lambda _: "1")),
+    "spans of one number": (
+        "otlp",
+        lambda n: spans_of(MAX_LANES, lambda _: "1", n // 8),
+    ),  # each is on a track of its own
     "lines that are none": ("otlp", lambda n: b'{"resourceSpans":[]}\n' + b"{[\n" * n),
     "profiles": (
         "speedscope",

@@ -353,7 +353,9 @@ class Word(FixedItem):
 class LocalTime(FixedItem):
     """Local time to the millisecond; in newer dialects with its distance from UTC."""
 
-    body: ClassVar[str] = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}(?: [+-][0-9]{2}:[0-9]{2})?+"
+    body: ClassVar[str] = (
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}(?: [+-][0-9][0-9]:[0-9][0-9])?+"
+    )
 
     def parse(self, raw: bytes) -> datetime:
         text = raw.decode("ascii")

@@ -18,11 +18,22 @@ UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 _PIECE = 1 << 18
 _TRIES = 8
-_STRING = rb'"(?:[^"\\]++|\\.)*+"'
-_PLAIN = rb'[^"{}\[\]]++|' + _STRING
+
+
+def _all_of(*alternatives: bytes) -> bytes:
+    """Return a pattern of as many of these as follow each other, which never gives any of them back.
+
+    The last alternative fails at once: before CPython 3.11.5 (gh-106052), matching went on where an alternative had
+    failed, and not where it had begun.
+    """
+    return rb"(?:%b|(?!))*+" % b"|".join(alternatives)
+
+
+_PLAIN = rb'[^"{}\[\]]++', rb'"(?:[^"\\]++|\\.)*+"'
 _TO_BRACKET = re.compile(
-    rb"(?:%b|\{(?:%b)*+\}|\[(?:%b)*+\])*+([{}\[\]\"]?)" % (_PLAIN, _PLAIN, _PLAIN),
-    re.DOTALL,  # what has no brackets within it is skipped at once
+    # What has no brackets within it is skipped at once.
+    _all_of(*_PLAIN, rb"\{%b\}" % _all_of(*_PLAIN), rb"\[%b\]" % _all_of(*_PLAIN)) + rb"([{}\[\]\"]?)",
+    re.DOTALL,
 )
 _BORDERS = {
     b"{": re.compile(rb"(.*\})\s*,\s*(?=\{)", re.DOTALL),

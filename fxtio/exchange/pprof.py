@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, ClassVar
@@ -275,14 +275,14 @@ class _Importer:
             begin, end = self._place("location", self._locations[location])
             values = self._message(begin, end, _LOCATION)
             module = self._text(self._modules.get(values["mapping"], 0))
-            lines = [
-                (at, to)
-                for number, kind, at, to in self._fields(begin, end)
-                if number == _LOCATION["line"] and kind == Wire.BYTES
-            ]
+            lines = deque[tuple[int, int]](maxlen=MAX_INLINED + 1)
+            for number, kind, at, to in self._fields(begin, end):
+                if number == _LOCATION["line"] and kind == Wire.BYTES:
+                    lines.append((at, to))
             if len(lines) > MAX_INLINED:
+                lines.popleft()
                 self._lose(f"locations of more than {MAX_INLINED} functions, which are cut")
-            messages = [self._message(at, to, _LINE) for at, to in reversed(lines[-MAX_INLINED:])] or [{}]
+            messages = [self._message(at, to, _LINE) for at, to in reversed(lines)] or [{}]
             frames = [self._frame(line, module, values["address"]) for line in messages]
             self._frames_of[location] = frames
         return frames

@@ -38,7 +38,7 @@ def check(data: bytes) -> bool:
     """Read one input in every way, see `Target.check`."""
     trace = CoreProfilerTrace(data)
     entries = list(trace.entries())
-    check_strict(lambda: list(CoreProfilerTrace(data, strict=True)), trace.findings)
+    check_strict(lambda: list(CoreProfilerTrace(data, strict=True).entries()), trace.findings)
     findings = findings_of(trace)
     check_strict(lambda: CoreProfilerTrace(data, strict=True).info, trace.findings)
     require(findings_of(CoreProfilerTrace(data), Silent()) == findings, "samples one by one break the same rules")
