@@ -46,6 +46,27 @@ def steps_of(rows: list[tuple[int, ...]], registry: Registry) -> Steps:
     return steps
 
 
+def test_processes_and_threads_beyond_the_limits_are_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.timeline.parts.MAX_PROCESSES", 2)
+    monkeypatch.setattr("fxtio.timeline.parts.MAX_THREADS", 3)
+    registry = Registry()
+    tracks = [registry.thread_track(pid, tid) for pid, tid in ((1, 1), (2, 1), (3, 1), (3, 2), (1, 5), (2, 1))]
+    assert tracks == [0, 1, 1, 2, 2, 1]
+    assert registry.process(4, "no name for another one") == 1
+    assert registry.thread(9, 9, "nor for a thread") == 2
+    tables = registry.tables()
+    assert [*tables["processes"].rows()] == [{"pid": 1, "name": None}, {"pid": 2, "name": None}]
+    assert [(row["tid"], row["process"], row["name"]) for row in tables["threads"].rows()] == [
+        (1, 0, None),
+        (1, 1, None),
+        (2, 1, None),
+    ]
+    assert registry.losses == {
+        "more than 2 processes; all further ones are shown as one": 4,
+        "more than 3 threads; all further ones are shown as one": 2,
+    }
+
+
 def test_of_several_arguments_of_a_name_the_last_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those without a name, and those of a name beyond the limit, belong to their own rows only."""
     codes = [-1, 0, 3, 4]  # 4 stands for the names beyond the limit

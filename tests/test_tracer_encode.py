@@ -50,9 +50,11 @@ def test_any_other_bytes_are_no_front(data: bytes) -> None:
     assert front is None or (encode.MAGIC + data).startswith(front.encode())
 
 
-@given(WORDS, SLOTS, WORDS, SLOTS)
-def test_names_are_kernel_objects(koid: int, name: int, process: int, key: int) -> None:
-    assert encode.process_name(koid, name) == encode_record(r.KernelObject(ObjectType.PROCESS, koid, name, ()))
+@given(WORDS, SLOTS, WORDS, SLOTS, st.integers(0, 2**32 - 1))
+def test_names_are_kernel_objects(koid: int, name: int, process: int, key: int, cost: int) -> None:
+    costs = (r.Uint32Argument(key, cost),) if cost else ()
+    named = r.KernelObject(ObjectType.PROCESS, koid, name, costs)
+    assert encode.process(koid, name, key, cost) == encode_record(named)
     arguments = (r.KoidArgument(key, process),)
     thread = r.KernelObject(ObjectType.THREAD, koid, name, arguments)
     assert encode.thread_name(koid, name, process, key) == encode_record(thread)

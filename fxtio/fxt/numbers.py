@@ -85,6 +85,8 @@ def _of_objects_and_events() -> dict[str, int]:
         "EVENT_CATEGORY_UNIT": unit("category", w.EventWord),
         "EVENT_NAME_UNIT": unit("name", w.EventWord),
         "KOID_HEADER": header_word(w.PlainArgumentWord.of(type=ArgumentType.KOID)),
+        "UINT32_HEADER": header_word(w.Uint32ArgumentWord),
+        "UINT32_VALUE_UNIT": unit("value", w.Uint32ArgumentWord),
         "UINT64_HEADER": header_word(w.PlainArgumentWord.of(type=ArgumentType.UINT64)),
         "ARGUMENT_NAME_UNIT": unit("name", w.ArgumentWord),
     }

@@ -240,12 +240,15 @@ class _Mapping:
         rows, columns = batch.columns(r.KernelObject)
         codes = self._codes(batch, columns["name"], rows)
         names = self._names.column(codes).tolist()
-        process = BatchTables(batch).argument(r.KernelObject, "process", ArgumentType.KOID, np.uint64).tolist()
-        for kind, koid, name, owner in zip(
-            columns["object_type"].tolist(), columns["koid"].tolist(), names, process, strict=True
-        ):
+        argument = partial(BatchTables(batch).argument, r.KernelObject, dtype=np.uint64)
+        process, cost = argument("process", ArgumentType.KOID), argument("call_ns", ArgumentType.UINT32)
+        for kind, koid, name, owner, call_ns in zip(
+            columns["object_type"].tolist(), columns["koid"].tolist(), names, process.tolist(), cost.tolist(),
+            strict=True,
+        ):  # fmt: skip
             if kind == ObjectType.PROCESS:
                 self._registry.process(koid, name)
+                self._registry.call_cost = self._registry.call_cost or call_ns
             elif kind == ObjectType.THREAD:
                 owner = self._process_of.get(koid, 0) if owner is None else owner
                 self._process_of[koid] = owner

@@ -24,6 +24,12 @@ Array = np.ndarray[Any, Any]
 MAX_TRACKS = 1_000_000
 """The most tracks of a timeline; the events of all further ones are shown on one track."""
 
+MAX_PROCESSES = 200_000
+"""The most processes of a timeline; all further ones are shown as the last one."""
+
+MAX_THREADS = 1_000_000
+"""The most threads of a timeline; all further ones are shown as the last one."""
+
 MAX_NAMES = 4_000_000
 """The most distinct names of a timeline; further ones are replaced by `OTHER`."""
 
@@ -159,6 +165,7 @@ class Registry:
         wall_clock: the nanoseconds since the Unix epoch at the time 0 of the timeline, None where the trace does not
             have them.  If they are at the beginning of a trace, they are known before its first rows are passed on.
         shown_unit: the unit of the samples that are shown where none is asked for, None for that of most samples.
+        call_cost: what it took to record a call, in nanoseconds; None where the trace does not say it.
         in_order: events come in the order of their numbers: not where they are sorted by time.
     """
 
@@ -166,6 +173,7 @@ class Registry:
         self.share = 0.0
         self.wall_clock: int | None = None
         self.shown_unit: str | None = None
+        self.call_cost: int | None = None
         self.in_order = True
         self.names = Names()
         self.losses: Counter[str] = Counter()
@@ -187,8 +195,13 @@ class Registry:
 
     def process(self, pid: int, name: str | None = None) -> int:
         """Return the row of a process; a name replaces the one it had."""
-        row = self._processes.setdefault(pid, len(self._process_names))
-        if row == len(self._process_names):
+        row = self._processes.get(pid, -1)
+        if row < 0:
+            row = len(self._process_names)
+            if row >= MAX_PROCESSES:
+                self.losses[f"more than {MAX_PROCESSES:,} processes; all further ones are shown as one"] += 1
+                return row - 1
+            self._processes[pid] = row
             self._process_names.append(-1)
             self._pids.append(pid)
         if name is not None:
@@ -197,9 +210,17 @@ class Registry:
 
     def thread(self, pid: int, tid: int, name: str | None = None) -> int:
         """Return the row of a thread of a process; a name replaces the one it had."""
-        row = self._threads.setdefault((pid, tid), len(self._thread_names))
-        if row == len(self._thread_names):
-            self._tids.append((self.process(pid), tid))
+        row = self._threads.get((pid, tid), -1)
+        if row < 0:
+            process = self.process(pid)
+            if self._pids[process] != pid:  # shown as another one
+                return self.thread(self._pids[process], tid)
+            row = len(self._thread_names)
+            if row >= MAX_THREADS:
+                self.losses[f"more than {MAX_THREADS:,} threads; all further ones are shown as one"] += 1
+                return row - 1
+            self._threads[pid, tid] = row
+            self._tids.append((process, tid))
             self._thread_names.append(-1)
         if name is not None:
             self._thread_names[row] = self.names.code(name)
@@ -208,7 +229,7 @@ class Registry:
     def thread_track(self, pid: int, tid: int) -> int:
         """Return the track of a thread."""
         thread = self.thread(pid, tid)
-        return self.track(TrackKind.THREAD, thread, process=self._processes[pid], thread=thread)
+        return self.track(TrackKind.THREAD, thread, process=self._tids[thread][0], thread=thread)
 
     def track(
         self, kind: TrackKind, key: Any = None, *, name: int = -1, process: int = -1, thread: int = -1, id: int = 0
@@ -307,7 +328,7 @@ class Registry:
 
     def tables(self) -> dict[str, Table]:
         """Return the tables `processes`, `threads` and `tracks`."""
-        owners = [self._processes[pid] for pid, _ in self._threads]
+        owners = [process for process, _ in self._tids]
         kinds, names, processes, threads, ids = zip(*self._track_rows, strict=True) if self._track_rows else ((),) * 5
         values: dict[str, dict[str, Any]] = {
             "processes": {"pid": _signed(self._processes), "name": self._process_names},

@@ -32,9 +32,20 @@ def clock(rate: int, wall_ns: int) -> bytes:
     return _record(c.CLOCK_HEADER, rate, 0, wall_ns)
 
 
-def process_name(process: int, name: int) -> bytes:
-    """Return the record that gives a process its name, a slot of the string table."""
-    return _record(c.PROCESS_HEADER + name * c.OBJECT_NAME_UNIT, process)
+def process(koid: int, name: int, key: int, call_cost: int) -> bytes:
+    """Return the record that names a process.
+
+    Args:
+        koid: the process.
+        name: the slot of its name.
+        key: the slot of the name of the argument that has the cost.
+        call_cost: what it takes there to record a call, in nanoseconds (uint32); 0 where that is not known.
+    """
+    header = c.PROCESS_HEADER + name * c.OBJECT_NAME_UNIT
+    if not call_cost:
+        return _record(header, koid)
+    argument = _record(c.UINT32_HEADER + key * c.ARGUMENT_NAME_UNIT + call_cost * c.UINT32_VALUE_UNIT)
+    return _record(header + c.OBJECT_ARGUMENTS_UNIT, koid, extra=argument)
 
 
 def thread_name(thread: int, name: int, process: int, key: int) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fxtio.tracer import (
     archive,
+    cost,
     decorate,
     encode,
     environment,
@@ -84,6 +85,7 @@ class Recording:
         clock: the clock of a parent process, which records the same trace; a new one unless given.
         parent: the trace that this recording is a part of, if it is a child's.
         is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
+        call_cost: what it takes to record a call, in nanoseconds; measured unless given.
 
     Attributes:
         options: what is recorded.
@@ -106,9 +108,14 @@ class Recording:
         parent: Path | None = None,
         *,
         is_finished_elsewhere: bool = False,
+        call_cost: int | None = None,
     ) -> None:
         self.options = options = options.normalized()
         self.clock = clock or RecordingClock.start()
+        if call_cost is None:  # arguments and results cost more, and not the same for each call
+            has_one_cost = options.functions and not options.args and not options.results
+            call_cost = cost.call_cost(self.clock) if has_one_cost else 0
+        self._call_cost = call_cost
         self._pid = os.getpid()
         self.may_end = _thread.allocate_lock()
         self.unfinished = _thread.allocate_lock()
@@ -184,7 +191,8 @@ class Recording:
         name = process_names.process_name()
         if name != self._process_name and not self._has_stopped and self.is_of_this_process:
             self._process_name = name
-            recorder.define(self, encode.process_name(self._pid, recorder.reference(name)))
+            record = encode.process(self._pid, recorder.reference(name), recorder.reference("call_ns"), self._call_cost)
+            recorder.define(self, record)
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""
@@ -418,15 +426,19 @@ class Recording:
     def continue_in_child(self) -> Recording | None:
         """Leave the parent's file alone after a fork, and record to an own file if children are recorded."""
         self._abandon()
-        return child_recording(self.options, self.clock, self.trace) if self.options.children else None
+        if not self.options.children:
+            return None
+        return child_recording(self.options, self.clock, self.trace, self._call_cost)
 
 
-def child_recording(options: Options, clock: RecordingClock, trace: Path) -> Recording:
+def child_recording(options: Options, clock: RecordingClock, trace: Path, call_cost: int | None = None) -> Recording:
     """Begin the recording of a process that a recorded process has started.
 
     Args:
         options: the options of the parent's recording.
         clock: the clock of the parent's recording.
         trace: the trace that the recording becomes a part of.
+        call_cost: what it takes to record a call, in nanoseconds; measured unless given.
     """
-    return Recording(options._replace(output=archive.part_of(trace, os.getpid(), clock.wall_ns)), clock, trace)
+    output = archive.part_of(trace, os.getpid(), clock.wall_ns)
+    return Recording(options._replace(output=output), clock, trace, call_cost=call_cost)

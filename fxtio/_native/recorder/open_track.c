@@ -10,7 +10,8 @@ enum { FIRST_ROOM = 4 };
 
 typedef struct {
     uint64_t key, track;
-    OpenOperation *operations; /* the innermost last */
+    OpenOperation first;       /* most tracks have one operation at a time, for which nothing is allocated */
+    OpenOperation *operations; /* the innermost last; NULL if there was never more than the first */
     size_t count, room;
     uint64_t *flows; /* NULL if there were none */
     size_t flow_count;
@@ -28,6 +29,26 @@ static OpenTrack *find(uint64_t track) {
     return table_find(&table, key_of(track));
 }
 
+/* Return the operations of a track, the innermost last. */
+static OpenOperation *operations_of(OpenTrack *entry) {
+    return entry->operations ? entry->operations : &entry->first;
+}
+
+/* Return the place for one more operation on a track, NULL without memory. */
+static OpenOperation *next_place(OpenTrack *entry) {
+    if (entry->count == (entry->operations ? entry->room : 1)) {
+        const size_t room = entry->operations ? 2 * entry->room : FIRST_ROOM;
+        OpenOperation *operations = PyMem_RawRealloc(entry->operations, room * sizeof *operations);
+        if (!operations)
+            return NULL;
+        if (!entry->operations)
+            operations[0] = entry->first;
+        entry->operations = operations;
+        entry->room = room;
+    }
+    return &operations_of(entry)[entry->count];
+}
+
 /* Forget a track. */
 static void forget(OpenTrack *entry) {
     PyMem_RawFree(entry->flows);
@@ -43,30 +64,22 @@ void open_track_begin(uint64_t track, const void *key, Site *site, const Text *n
         memcpy(copy, name->data, name->size);
     guard_lock();
     OpenTrack *entry = table_add(&table, key_of(track));
-    if (entry && entry->count == entry->room) {
-        size_t room = entry->room ? 2 * entry->room : FIRST_ROOM;
-        OpenOperation *operations = PyMem_RawRealloc(entry->operations, room * sizeof *operations);
-        if (operations) {
-            entry->operations = operations;
-            entry->room = room;
-        }
-    }
-    const int has_room = entry && entry->count < entry->room && (copy || !name);
-    if (has_room) {
+    OpenOperation *operation = entry && (copy || !name) ? next_place(entry) : NULL;
+    if (operation) {
         entry->track = track;
-        entry->operations[entry->count++] =
-            (OpenOperation){key, (Site *)Py_NewRef((PyObject *)site), {copy, name ? name->size : 0}};
+        *operation = (OpenOperation){key, (Site *)Py_NewRef((PyObject *)site), {copy, name ? name->size : 0}};
+        entry->count++;
     } else if (entry && !entry->count)
         forget(entry);
     guard_unlock();
-    if (!has_room)
+    if (!operation)
         PyMem_RawFree(copy);
 }
 
 /* Return the place behind the last operation with a key, 0 if there is none. */
-static size_t place_of(const OpenTrack *entry, const void *key) {
+static size_t place_of(OpenTrack *entry, const void *key) {
     size_t place = entry ? entry->count : 0;
-    while (place && entry->operations[place - 1].key != key)
+    while (place && operations_of(entry)[place - 1].key != key)
         place--;
     return place;
 }
@@ -75,8 +88,9 @@ static size_t place_of(const OpenTrack *entry, const void *key) {
  * of its own. */
 Site *open_track_site(uint64_t track, size_t index) {
     guard_lock();
-    const OpenTrack *entry = find(track);
-    const OpenOperation *operation = entry && index < entry->count ? &entry->operations[entry->count - 1 - index] : NULL;
+    OpenTrack *entry = find(track);
+    const OpenOperation *operation =
+        entry && index < entry->count ? &operations_of(entry)[entry->count - 1 - index] : NULL;
     PyObject *site = operation && !operation->name.data ? Py_NewRef((PyObject *)operation->site) : NULL;
     guard_unlock();
     return (Site *)site;
@@ -84,8 +98,9 @@ Site *open_track_site(uint64_t track, size_t index) {
 
 /* Forget an operation that ends: that behind which a place is.  Returns what is known of it, for open_operation_free(). */
 static OpenOperation take(OpenTrack *entry, size_t place) {
-    const OpenOperation operation = entry->operations[place - 1];
-    memmove(&entry->operations[place - 1], &entry->operations[place], (entry->count - place) * sizeof operation);
+    OpenOperation *taken = &operations_of(entry)[place - 1];
+    const OpenOperation operation = *taken;
+    memmove(taken, taken + 1, (entry->count - place) * sizeof operation);
     if (!--entry->count)
         forget(entry);
     return operation;
@@ -203,8 +218,8 @@ size_t open_track_take_flows(uint64_t track, uint64_t *ids, size_t room) {
 void open_tracks_forget(Trash *trash) {
     for (OpenTrack *entry = table_next(&table, NULL); entry; entry = table_next(&table, entry)) {
         for (size_t index = 0; index < entry->count; index++) {
-            PyMem_RawFree((char *)entry->operations[index].name.data);
-            trash_add(trash, (PyObject *)entry->operations[index].site);
+            PyMem_RawFree((char *)operations_of(entry)[index].name.data);
+            trash_add(trash, (PyObject *)operations_of(entry)[index].site);
         }
         PyMem_RawFree(entry->operations);
         PyMem_RawFree(entry->flows);

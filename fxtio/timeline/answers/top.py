@@ -256,6 +256,9 @@ class Slices:
         if (left_out := totals["waiting"][~is_shown]).size:
             time = human_value(sum(left_out.tolist()), "ns")
             notes = [f"{time} of waiting left out, in {counted(left_out.size, 'row')} (--waiting)"]
+        if cost := self._registry.call_cost:
+            calls = sum(totals["calls"].tolist())
+            notes.append(f"recording took about {cost} ns for each call, {human_value(cost * calls, 'ns')} in all")
         return Answer("slices", table, error=self._durations.error, notes=notes)
 
     def so_far(self, registry: Registry, until: int = 0) -> tuple[int, Table]:
