@@ -103,6 +103,7 @@ def test_a_child_may_match_what_its_parent_does_not(tmp_path: Path) -> None:
         (("--min-duration", "1"), "'1' is not a time such as 10us: its unit is missing, one of ns, us, "),
         (("--dump-on", "slow:100"), "'100' is not a time such as 10us: its unit is missing, one of ns, us, "),
         (("--source", "process:50"), "'50' is not a time such as 10us: its unit is missing, one of ns, us, "),
+        (("-o", "s3://bucket/x.fxt"), "s3://bucket/x.fxt: a recording cannot be written to a URL"),
         (("-o", "x.json"), "x.json is named like a trace in the format chrome"),
         (("-o", "x.json.gz"), "x.json.gz is named like a trace in the format chrome"),
         (("-o", "x.mlpd"), "x.mlpd is named like a trace in the format mono"),

@@ -63,12 +63,12 @@ def _process_id(text: str) -> int:
 def run(options: Namespace) -> int:
     """Record, and finish the trace."""
     from fxtio.tracer.attaching import Attachment, interrupt_on
-    from fxtio.tracer.options import refuse_other_formats
+    from fxtio.tracer.options import refuse_other_outputs
 
     if options.output == "-":
         raise FxtioError("a recording is a file, not a stream: give it a name, or /dev/shm/... to keep it in memory")
     try:
-        refuse_other_formats(options.output)
+        refuse_other_outputs(options.output)
     except ValueError as error:
         raise FxtioError(str(error)) from None
     interrupt_on(signal.SIGTERM, signal.SIGHUP)

@@ -119,13 +119,13 @@ def run(options: Any) -> Callable[[], None]:
     """
     from fxtio.tracer import program, session
     from fxtio.tracer.backend import require_recorder
-    from fxtio.tracer.options import refuse_other_formats
+    from fxtio.tracer.options import refuse_other_outputs
 
     require_recorder()
     if options.output == "-":
         raise FxtioError("a recording is a file, not a stream: give it a name, or /dev/shm/... to keep it in memory")
     try:
-        refuse_other_formats(options.output)
+        refuse_other_outputs(options.output)
         target = _program(options)
         chosen = recording_options(options)
         target.enter()

@@ -97,13 +97,15 @@ class Options(NamedTuple):
             require_type(value, types, f"{name} is {expected}")
 
 
-def refuse_other_formats(output: str | os.PathLike[str]) -> None:
-    """Make sure that the trace is not named like one in another format.
+def refuse_other_outputs(output: str | os.PathLike[str]) -> None:
+    """Make sure that the trace is a file, and not named like one in another format.
 
     Raises:
-        ValueError: it is.
+        ValueError: it is a URL, or named so.
     """
     path = os.fsdecode(output)
+    if "://" in path:
+        raise ValueError(f"{path}: a recording cannot be written to a URL; record to a file, and copy it there")
     name = next((path.removesuffix(each) for each in COMPRESSED if path.endswith(each)), path)
     stem, dot, suffix = name.rpartition(".")
     if not dot or os.sep in suffix or suffix == "fxt":

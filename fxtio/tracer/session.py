@@ -20,7 +20,7 @@ from fxtio.errors import described
 from fxtio.tracer import process_names
 from fxtio.tracer.backend import MISSING, recorder, require_recorder
 from fxtio.tracer.notices import NOT_FINISHED, RecordingWarning, report
-from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_formats
+from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_outputs
 from fxtio.tracer.units import time_as_text
 from fxtio.tracer.waiting import NO_LIMIT, PATIENCE_S, wait_for
 
@@ -124,7 +124,7 @@ def _begin_unless_recorded(
         if _process.recording is not None:
             return f"a recording to {_process.recording.options.output} runs already"
         if clock is None and not is_finished_elsewhere:  # otherwise another process has looked at the name
-            refuse_other_formats(options.output)
+            refuse_other_outputs(options.output)
         _process.wait_for_file(options.output)
         if clock is None:
             recording = Recording(options, is_finished_elsewhere=is_finished_elsewhere)
