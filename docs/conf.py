@@ -80,6 +80,16 @@ def public_modules() -> list[str]:
     return ["fxtio", *(name for name in names if not any(p.startswith("_") or p in PRIVATE for p in name.split(".")))]
 
 
+def modules_in(package: str, modules: list[str]) -> str:
+    """Return the modules right within a package, each with its first sentence; nothing if there are none."""
+    lines = []
+    for name in modules:
+        if name.rpartition(".")[0] == package:
+            sentence = " ".join((importlib.import_module(name).__doc__ or "").partition("\n\n")[0].split())
+            lines += [f":mod:`{name}`", f"    {sentence}", ""]
+    return "\n".join(["", "Modules", "-------", "", *lines]) if lines else ""
+
+
 def toctree(pages: list[str], folder: str = "../_generated") -> str:
     """Return a table of contents; `folder` is that of the generated pages, seen from the page that includes it."""
     return "\n".join(["```{toctree}", ":maxdepth: 1", "", *(f"{folder}/{page}" for page in pages), "```", ""])
@@ -140,7 +150,7 @@ def generate(_app: Sphinx) -> None:
     modules = public_modules()
     for name in modules:
         # Not Markdown: within that, a directive of reStructuredText stores the whole environment with each page.
-        page = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n"
+        page = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n{modules_in(name, modules)}"
         (GENERATED / "api" / f"{name}.rst").write_text(page, encoding="utf-8")
     (GENERATED / "api-toctree.md").write_text(toctree([f"api/{name}" for name in modules]), encoding="utf-8")
 

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.errors import FxtioError
 from fxtio.report import printable
 from fxtio.selection import Selection
-from fxtio.table import Array, Table
+from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers import lanes as lanes_of

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_ROWS, as_html, as_text
 from fxtio.errors import EncodeError, shown
 from fxtio.report import Report, ReportTable, counted, seconds, short_duration
-
-Array = np.ndarray[Any, Any]
 
 MAX_TIME = MAX_INT64
 """The latest time in nanoseconds that a table can hold; it replaces later ones."""

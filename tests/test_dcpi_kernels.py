@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as twin
+from fxtio.arrays import Array
 from fxtio.dcpi import DcpiTrace, DcpiWriter, frames
 from fxtio.dcpi.layout import HEAD_WORDS, NUMBER, OFFSET, STEP
 from support import dcpi as support
@@ -19,8 +19,6 @@ from support import dcpi as support
 pytestmark = pytest.mark.native
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
-
-Array = np.ndarray[Any, Any]
 
 U32 = st.integers(0, 2**32 - 1)
 NUMBERS = st.lists(st.sampled_from([0, 0, 1, 2, 3]) | U32, max_size=40).map(lambda values: np.array(values, np.uint32))

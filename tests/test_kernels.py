@@ -18,6 +18,7 @@ from fxtio import _native
 from fxtio._native import python as stand_in
 from fxtio._native import python_copying
 from fxtio._native.constants import SpanStep, c_header
+from fxtio.arrays import Array
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
 from fxtio.fxt.records import ARGUMENTS, RECORDS
@@ -27,8 +28,6 @@ from support.fxt_hostile import WORDS
 pytestmark = pytest.mark.native
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
-
-Array = np.ndarray[Any, Any]
 
 HEADERS = st.builds(
     lambda kind, size, rest: kind | size << 4 | rest << 16, st.integers(0, 15), st.integers(0, 5), WORDS

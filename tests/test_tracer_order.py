@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio.arrays import Array
 from fxtio.fxt import FxtTrace
 from fxtio.fxt.layout import MAX_RECORD_WORDS, EventWord, LogWord, RecordWord
 from fxtio.fxt.records import DurationBegin, DurationEnd
@@ -33,8 +34,6 @@ from support.tracer_recorder import recording
 from support.tracer_run import fine
 
 pytestmark = pytest.mark.recorder
-
-Array = np.ndarray[Any, Any]
 
 KEEPS_FILLERS = "import fxtio.tracer.file as file; file._SQUEEZED_UP_TO = 0\n"
 """A finished file stays as it is, as one that is too large to be rewritten."""

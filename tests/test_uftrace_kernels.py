@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio._native import python as twin
+from fxtio.arrays import Array
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.frames import _HEADS
 from fxtio.uftrace.layout import RecordWord
@@ -19,8 +20,6 @@ from support.uftrace_samples import EXTREMES
 pytestmark = pytest.mark.native
 
 kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
-
-Array = np.ndarray[Any, Any]
 
 HEADERS = st.builds(
     lambda kind, more, depth, address: int(RecordWord(type=kind, more=more, depth=depth, address=address)),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Any
 
 import numpy as np
 
 from fxtio._native.constants import PayloadWalkEnd, WalkEnd
 from fxtio._native.python_copying import copy_rows, interleave
 from fxtio._native.python_spans import late, list_slices, match, nest, tally
-
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 _STRING = -1
 """The step of a payload's program that stands for a string."""

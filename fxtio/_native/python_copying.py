@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 
 def copy_rows(words: Array, at: Array, size: Array, chosen: Array, out: Array) -> int:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fxtio._native.constants import MAX_SEARCH, UNWIND, SliceState, SpanFault, SpanStep
-
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 
 def late(track: Array, time: Array, latest: Array, rows: Array) -> int:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
-
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 
 @dataclass(slots=True)

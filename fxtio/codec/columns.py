@@ -18,12 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, once
 from fxtio.codec.word import Field
-
-Array = np.ndarray[Any, Any]
-
 
 _NOT_ASCII = 0x8080_8080_8080_8080  # the bits that no byte of ASCII text has
 

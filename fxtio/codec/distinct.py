@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
-
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 _SEED = secrets.randbits(63)  # a file cannot be made whose values collide
 

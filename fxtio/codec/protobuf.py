@@ -8,14 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, joined, sum_of_sizes
 from fxtio.codec.integers import MAX_INT64
-
-Array = np.ndarray[Any, Any]
 
 MAX_VARINT = 10
 """The most bytes of a number."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import StreamColumn
-
-Array = np.ndarray[Any, Any]
 
 _FEW = 32  # streams for which hashing does not pay
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)

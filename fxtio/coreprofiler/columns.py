@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.coreprofiler.layout import (
     UNDEFINED,
@@ -21,8 +22,6 @@ from fxtio.coreprofiler.layout import (
 )
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.table import Optional
-
-Array = np.ndarray[Any, Any]
 
 ABSENT, UNDEFINED_IP, PRESENT = range(3)
 """The states of an optional number: not in the file; given as `?`; given."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style
@@ -20,8 +21,6 @@ from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.sampling import Samples, iid_of
 from fxtio.coreprofiler.state import MAX_OPEN, Stacks, ThreadStack, Timeline
 from fxtio.finding import Findings
-
-Array = np.ndarray[Any, Any]
 
 _TRACKING = "StackTrackingEnabled"
 

@@ -6,11 +6,9 @@ not a number are reported by a mask, never by an exception.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 PADDING = 24
 """Bytes that must precede the text, since words of eight bytes that end in it may begin before it."""

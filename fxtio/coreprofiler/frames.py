@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.columns import (
@@ -52,8 +53,6 @@ from fxtio.coreprofiler.records import TAGS, TIME_FIELD
 from fxtio.errors import EncodeError
 from fxtio.finding import ADDED_SINGLY, Findings
 from fxtio.io.source import Source
-
-Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 21
 """Bytes that are read together.  A longer line is not a record."""

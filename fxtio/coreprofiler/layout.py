@@ -16,12 +16,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.errors import EncodeError
-
-Array = np.ndarray[Any, Any]
 
 _BOOLEAN, _DECIMAL = re.compile("[TF]"), re.compile("-?[0-9]+")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.columns import ABSENT, ListColumn, PointerColumn
 from fxtio.coreprofiler.consistency import MAX_IDS, can_store
@@ -18,8 +19,6 @@ from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, PARAMETERS
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.finding import Findings
-
-Array = np.ndarray[Any, Any]
 
 _FALSE = frozenset({"F", "f", "false", "0"})
 

@@ -5,17 +5,14 @@ What is odd is left to `state.Stacks`, record by record; both give the same find
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler import state
 from fxtio.coreprofiler.columns import ABSENT
 from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.state import Stacks, ThreadStack
-
-Array = np.ndarray[Any, Any]
 
 _NO_TIME = np.iinfo(np.int64).min
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.coreprofiler.calltree import STACK_TABLES, StackTables
 from fxtio.coreprofiler.columns import (
     PRESENT,
@@ -26,7 +27,7 @@ from fxtio.coreprofiler.layout import Flags, LocalTime, Pointer, ThreadNumber, n
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.records import RECORDS, TIME_FIELD
 from fxtio.coreprofiler.state import Stacks
-from fxtio.table import Array, Categories, Column, Derived, Growing, GrowingTable, Lists, Optional, Table, WritableTable
+from fxtio.table import Categories, Column, Derived, Growing, GrowingTable, Lists, Optional, Table, WritableTable
 
 RECORD_TABLES: dict[str, type[Any]] = {cls.table: cls for cls in RECORDS}
 """The tables of records, with the classes of their rows."""

@@ -8,11 +8,12 @@ of an event is the offset of its line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.coreprofiler.layout import NS_PER_MS
 from fxtio.coreprofiler.timeline_names import CLASS_END, TABLES, WholeNames
@@ -23,8 +24,6 @@ from fxtio.timeline.stacks import Stacks
 
 if TYPE_CHECKING:
     from fxtio.coreprofiler.reader import CoreProfilerTrace
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "the instruction pointers of frames and allocations",

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.coreprofiler.layout import NS_PER_MS
 from fxtio.io.reading import since_epoch
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
-
-Array = np.ndarray[Any, Any]
 
 TABLES = (
     "function_names", "function_names_old", "class_names", "functions", "compiled_functions", "cached_functions",

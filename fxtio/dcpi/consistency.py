@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.layout import KEYWORDS, MAX_COUNT, STEP, WORD_TYPE
 from fxtio.dcpi.records import Footer, Line
 from fxtio.dcpi.state import MAX_ADDRESS, Header, parse_decimal, parse_time
 from fxtio.finding import Findings
-
-Array = np.ndarray[Any, Any]
 
 
 def check_header(header: Header, findings: Findings) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.dcpi.frames import MAX_HEADER
 from fxtio.dcpi.layout import MAX_COUNT, STEP
 from fxtio.dcpi.reader import DcpiTrace
@@ -23,7 +24,7 @@ from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.io.source import Source, open_source
 from fxtio.report import counted
-from fxtio.table import Array, Table
+from fxtio.table import Table
 
 FULL_DUTY = 10_000
 """The duty cycle of an event that was counted all the time."""

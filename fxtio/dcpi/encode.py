@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import checked_integer
 from fxtio.dcpi.consistency import check_header
 from fxtio.dcpi.layout import HEAD_WORDS, HEX, KEYWORDS, MAX_COUNT, NUMBER, OFFSET, STEP, WORD_TYPE
@@ -15,8 +16,6 @@ from fxtio.dcpi.records import Line, Terminator, encode
 from fxtio.dcpi.state import Header, format_time, sorted_lines
 from fxtio.errors import EncodeError, shown
 from fxtio.finding import Findings
-
-Array = np.ndarray[Any, Any]
 
 MAX_GAP = 2
 """The most addresses without samples that are written as zeros; the head of another chunk has as many words."""

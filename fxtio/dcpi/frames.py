@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import FOOTER_TYPE, HEAD_TYPE, HEAD_WORDS, KEYWORDS, NUMBER, OFFSET, STEP, WORD_TYPE
 from fxtio.dcpi.records import Footer, Line, Terminator, decode_footer, decode_line
 from fxtio.finding import Findings
 from fxtio.io.source import Source
 from fxtio.report import counted
-
-Array = np.ndarray[Any, Any]
 
 MAX_HEADER = 1 << 20
 """The longest header in bytes; real ones have some hundred."""

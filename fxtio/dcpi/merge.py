@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
+from fxtio.arrays import Array
 from fxtio.dcpi.layout import MAX_COUNT
 from fxtio.dcpi.reader import DcpiTrace
 from fxtio.dcpi.records import Line
@@ -22,8 +22,6 @@ from fxtio.dcpi.writer import DcpiWriter
 from fxtio.formats import MergeError
 from fxtio.io.sink import whole_file
 from fxtio.report import counted, human_size
-
-Array = np.ndarray[Any, Any]
 
 _SAME = ("version", "image", "event", "period", "tstart", "tsize")
 """The words of the header that must have the same value in all profiles."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.dcpi import dcpicat
 from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.layout import HEAD_WORDS, STEP, WORD_TYPE
@@ -13,8 +12,6 @@ from fxtio.dcpi.reader import DcpiTrace
 from fxtio.dcpi.records import MAX_COUNTS
 from fxtio.dcpi.state import Header
 from fxtio.finding import Findings
-
-Array = np.ndarray[Any, Any]
 
 _EPOCH_DIGITS = 10
 

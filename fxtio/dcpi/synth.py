@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.dcpi import everything
 from fxtio.dcpi.encode import Value
 from fxtio.dcpi.layout import MAX_COUNT, STEP
@@ -14,8 +15,6 @@ from fxtio.dcpi.records import MAX_COUNTS
 from fxtio.dcpi.writer import DcpiWriter
 from fxtio.errors import FxtioError
 from fxtio.io.reading import Progress
-
-Array = np.ndarray[Any, Any]
 
 DEFAULT_EVENTS = 100_000
 

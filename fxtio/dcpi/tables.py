@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.dcpi.frames import PlacedRecord, Segments
 from fxtio.dcpi.records import Footer
 from fxtio.dcpi.state import Header
-from fxtio.table import Array, Categories, Column, Derived, GrowingTable, Optional, Table, WritableTable
+from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table, WritableTable
 
 TABLES = ("samples", "chunks", "header", "footer")
 """The names of the tables."""

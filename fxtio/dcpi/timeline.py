@@ -7,7 +7,7 @@ profile says how many; otherwise the unit is `samples`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from fxtio.timeline.stacks import Stacks
 
 if TYPE_CHECKING:
     from fxtio.dcpi.reader import DcpiTrace
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "the lines of the header except the image or its path, the event, its period, and the address of the text",

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.encode import DEFAULT_HEADER, Array, ChunkEncoder, Value, header_bytes, integers, lines_of
+from fxtio.dcpi.encode import DEFAULT_HEADER, ChunkEncoder, Value, header_bytes, integers, lines_of
 from fxtio.dcpi.layout import MAX_COUNT, STEP
 from fxtio.dcpi.records import Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
 from fxtio.dcpi.state import Header

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Set
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined, thousandths
 from fxtio.exchange.formatting import Converter, by_kind, portions, row_ranges
 from fxtio.exchange.track_events import TrackEventExporter
@@ -27,8 +28,6 @@ from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
     from fxtio.io.source import Source
-
-Array = np.ndarray[Any, Any]
 
 
 NOT_CARRIED = (

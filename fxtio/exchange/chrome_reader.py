@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
 from fxtio.exchange.json_events import JsonEvents
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps
@@ -127,7 +128,7 @@ class _Reading:
         self._events: list[tuple[int, ...]] = []
         self._args: list[tuple[int, int, int, int, int]] = []
         self._counters: list[tuple[int, int, float, int]] = []
-        self._samples: list[np.ndarray[Any, Any]] = []  # a row for each sample
+        self._samples: list[Array] = []  # a row for each sample
         self._stacks: dict[str, int] = {}  # the stacks of samples by the numbers of their innermost frames
 
     def part(self, items: list[Event]) -> Part:

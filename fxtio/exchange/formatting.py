@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.schema import ArgumentKind
-
-Array = np.ndarray[Any, Any]
 
 Converter = Callable[[ArgumentRows], ByteColumn]
 """Returns the values of arguments of one type as text."""

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from fxtio._native.constants import SliceState
+from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined
 from fxtio.codec.integers import MAX_INT64
 from fxtio.exchange.formatting import Converter, by_kind, portions
@@ -41,8 +42,6 @@ from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import LABELS, ArgumentKind
 
 __all__ = ["NOT_CARRIED", "Exporter", "parts"]
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "samples, allocations, counters, flows, logs, scheduling",

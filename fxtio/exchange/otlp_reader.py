@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from fxtio._native.constants import SliceState, SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.integers import as_double
 from fxtio.errors import FormatError
 from fxtio.exchange.json_arrays import UNREADABLE
@@ -22,8 +23,6 @@ from fxtio.io.source import Source
 from fxtio.table import MAX_TIME
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind, TrackKind
-
-Array = np.ndarray[Any, Any]
 
 MAX_LANES = 64
 """The most tracks for the spans of one thread or trace; what overlaps on more of them is shown as overlapping."""

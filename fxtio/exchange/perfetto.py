@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, joined, sum_of_sizes
 from fxtio.codec.protobuf import bytes_field, doubles, lengths, messages, number_field, varints
 from fxtio.exchange.formatting import portions, row_ranges
@@ -29,8 +30,6 @@ from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "allocations, weights and processors of samples",

@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn
 from fxtio.codec.protobuf import bytes_field, messages, varints
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
-
-Array = np.ndarray[Any, Any]
 
 FIELD = 1
 """The field of a packet with a bundle."""

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.formats import Exporter
 from fxtio.report import short_duration
 from fxtio.table import Column, Table
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 _NEEDED = ("slices", "opened")
 _POINTS = ("instants", "flow_points")

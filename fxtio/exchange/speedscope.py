@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.errors import FormatError
 from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
 from fxtio.exchange.json_arrays import UNREADABLE, items, objects
@@ -32,8 +33,6 @@ from fxtio.timeline.nested import nested_events
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind
 from fxtio.timeline.stacks import MAX_FRAMES, Stacks
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "categories, arguments but the places of functions, states and ids of slices; addresses and modules of frames",

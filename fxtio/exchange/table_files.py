@@ -17,14 +17,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.errors import FormatError
 from fxtio.io.sink import Sink, names_if_full
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TABLES, TEXT
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = ("bytes of names that are not UTF-8",)
 """The content of a timeline that the files do not have."""

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.stacks import MAX_STACK_DEPTH
-
-Array = np.ndarray[Any, Any]
 
 UNKNOWN = "[unknown]"
 """The label of a frame of which nothing is known."""

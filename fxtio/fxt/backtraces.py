@@ -9,8 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-import numpy as np
-
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -19,8 +17,6 @@ from fxtio.fxt.tables import TABLES, BatchTables
 from fxtio.table import Column
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import Stacks
-
-Array = np.ndarray[Any, Any]
 
 CLASSES = (r.ProfilerModule, r.ProfilerMmap, r.ProfilerBacktrace)
 """The records of profilers."""

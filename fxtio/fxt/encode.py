@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.generate import Order, encode_buffers
 from fxtio.codec.integers import MAX_UINT64
@@ -28,8 +29,6 @@ from fxtio.fxt.records import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import OBJECT_KINDS
 from fxtio.table import MAX_TIME, Categories, Optional, WritableTable
-
-Array = np.ndarray[Any, Any]
 
 MAX_ROWS = 1 << 18
 """The most rows of a table that are encoded at once."""

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, words_of
 from fxtio.codec.generate import Order, encode
@@ -36,7 +37,6 @@ from fxtio.report import counted
 from fxtio.table import Categories
 
 Args = Mapping[str, Any] | None
-Array = np.ndarray[Any, Any]
 
 MAX_TABLE_TEXT = 256
 """Argument text of at most so many bytes goes into the string table; longer text is written inline."""

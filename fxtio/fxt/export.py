@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.columns import OptionalColumn
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ObjectType, ThreadState
@@ -33,8 +34,6 @@ from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "allocations; weights, units and processors of samples, which become spans from one sample to the next",

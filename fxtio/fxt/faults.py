@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import Columns, Members, lane
 from fxtio.codec.parts import Many
 from fxtio.codec.record import Record, layout_of
@@ -24,8 +25,6 @@ from fxtio.report import counted
 
 if TYPE_CHECKING:
     from fxtio.fxt.frames import Frame
-
-Array = np.ndarray[Any, Any]
 IsRight = Callable[[Array], bool]
 """Returns whether some words are one record that would be encoded to the same bytes."""
 

@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.columns import tables_of
 from fxtio.errors import FormatError
 from fxtio.finding import Findings
@@ -30,8 +31,6 @@ from fxtio.fxt.records import RECORDS
 from fxtio.fxt.state import Batch, Reading
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks, filler_header
 from fxtio.io.source import Source
-
-Array = np.ndarray[Any, Any]
 
 _SCAN_BYTES = 1 << 20
 _DEFINITION_BYTES = 1 << 16

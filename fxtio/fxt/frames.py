@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import CodeType
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.columns import Block, tables_of
 from fxtio.codec.generate import Codec, Order, codec_of, decode, encode_buffers
 from fxtio.codec.parts import Many, Part, Sized
@@ -25,8 +25,6 @@ from fxtio.fxt.layout import MAGIC, MAX_ARGUMENTS, MAX_RECORD_WORDS
 from fxtio.fxt.records import ARGUMENTS, RECORDS, LargeBlob, LargeBlobNoMetadata
 from fxtio.io.source import Source
 from fxtio.report import counted
-
-Array = np.ndarray[Any, Any]
 
 BATCH_WORDS = 1 << 18
 """How many words are read at once (2 MiB)."""

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.encode_columns import ManyWords, Ragged, ranges, words_of
 from fxtio.errors import EncodeError
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAX_ARGUMENTS
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,6 @@ from fxtio.fxt.rewrite import broken, output, set_ticks
 from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock
 from fxtio.io.sink import Sink, whole_file
 from fxtio.report import counted, human_size
-
-Array = np.ndarray[Any, Any]
 
 _WITHOUT_MEANING: tuple[type[Record], ...] = (Magic, String)  # of the strings only those for slot 0
 _PROVIDER_SWITCHES: tuple[type[Record], ...] = (ProviderInfo, ProviderSection)

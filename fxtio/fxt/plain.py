@@ -14,6 +14,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import PlainValue, SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.parts import Header, Number
 from fxtio.codec.record import SIZE, Record, layout_of
 from fxtio.codec.word import Field
@@ -24,7 +25,6 @@ from fxtio.fxt.records import ARGUMENTS, KINDS, RECORDS, Argument, Event, String
 from fxtio.fxt.state import Batch
 from fxtio.timeline.schema import ArgumentKind
 
-Array = np.ndarray[Any, Any]
 Values = Callable[[Array], Array]
 
 # The effects of events on the spans of their threads; counters have none.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -34,8 +35,6 @@ from fxtio.io.source import Source
 from fxtio.readers import FileReader
 from fxtio.report import ReportTable
 from fxtio.table import Table
-
-Array = np.ndarray[Any, Any]
 
 MAX_GAP_BYTES = 1 << 20
 """The most bytes of a gap; a longer one is divided."""

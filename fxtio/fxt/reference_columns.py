@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import Columns, Rows, StreamColumn, take_part
 from fxtio.codec.describe import Walk, emit_part, part_meaning, part_text, slot_meaning, word_value
 from fxtio.codec.distinct import rows_of_each
@@ -26,8 +27,6 @@ from fxtio.codec.word import Field
 from fxtio.fxt.layout import MAX_TEXT_BYTES, StringRefWord
 from fxtio.fxt.records import StringReference, ThreadReference
 from fxtio.report import counted
-
-Array = np.ndarray[Any, Any]
 
 _INDEX, _INLINE = StringRefWord.fields["index"], StringRefWord.fields["inline"]
 LEAST_INLINE = StringRefWord(index=0, inline=1).value

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import Columns
 from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.parts import Display, Header, Many, Number, Part, Sized, Stream, Words
@@ -53,8 +54,6 @@ DROP_REPORT = ("kernel:meta", "drop_stats")
 _MAX_BYTES_SHOWN = 32
 _CACHED_TEXTS = 1 << 12  # a text may have 32 KiB
 _UNQUOTED = re.compile(r'[^\s"#={},][^\s"={},]*')
-
-Array = np.ndarray[Any, Any]
 Kind = type[Record] | type[Opaque]
 Shares = Sequence[tuple[Any, "Share"]]
 """Keys, such as names, with the records that each has."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt.frames import decode_exactly
 from fxtio.fxt.state import Batch
-
-Array = np.ndarray[Any, Any]
 
 
 def broken(batch: Batch, whole: Collection[type[Record]] = ()) -> Array:

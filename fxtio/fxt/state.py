@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -64,8 +64,6 @@ from fxtio.fxt.reference_columns import (
     ThreadColumn,
 )
 from fxtio.table import MAX_TIME
-
-Array = np.ndarray[Any, Any]
 
 MAX_PROVIDERS = 1024
 """The greatest number of providers of a reading; the records of all further ones are read as those of one provider."""

@@ -18,13 +18,12 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.fxt.everything import FIRST_PROCESS, FIRST_THREAD, rounds
 from fxtio.fxt.layout import MAX_THREAD_SLOT
 from fxtio.fxt.writer import FxtWriter, Track
 from fxtio.io.reading import Progress
 from fxtio.table import Categories, Optional
-
-Array = np.ndarray[Any, Any]
 
 DEFAULT_EVENTS = 100_000
 MANY_THREADS = 1_000

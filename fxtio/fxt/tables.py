@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import Columns, Members, StreamColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -34,7 +35,6 @@ from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import KERNEL, Batch, times_of
 from fxtio.table import Bytes, Categories, Column, Derived, GrowingTable, Optional, Table, joined
 
-Array = np.ndarray[Any, Any]
 TableColumns = dict[str, Any]
 """Columns by name."""
 

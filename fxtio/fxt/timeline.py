@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.record import Record
 from fxtio.fxt import backtraces
 from fxtio.fxt import records as r
@@ -23,8 +24,6 @@ from fxtio.table import Categories, Column, numbers_of
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "blobs and the bytes of blob arguments",

@@ -8,17 +8,15 @@ values that are reduced while the trace is read can be reduced again, as if all 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.html.cells import short
 from fxtio.html.contents import Chart, Section
 from fxtio.table import Table
 from fxtio.timeline.answers.labels import Labels
 from fxtio.timeline.parts import Registry
-
-Array = np.ndarray[Any, Any]
 
 MAX_CHARTS = 24
 """The most charts of a page."""

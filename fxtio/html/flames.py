@@ -7,10 +7,10 @@ the one around it, so what is left is still nested.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.html.cells import short
 from fxtio.html.contents import Flame
 from fxtio.html.profiles import EVENT_SIZE, FRAME_SIZE, HEAD_SIZE, PROFILE_SIZE, Reduced, exported, json_size
@@ -18,8 +18,6 @@ from fxtio.report import counted, short_duration
 from fxtio.table import Table, numbers_of
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
-
-Array = np.ndarray[Any, Any]
 
 MAX_SLICES = 100_000
 """The most slices of a flame graph; twice as many are kept while a trace is read."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid
 from fxtio.timeline.answers.totals import Durations, Totals
 from fxtio.timeline.parts import PAIR
 
-Array = np.ndarray[Any, Any]
 Key = tuple[int, ...]
 """The numbers that tell a group from others."""
 

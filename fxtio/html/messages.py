@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from fxtio.html.contents import Cell, Section
 from fxtio.table import Table
 from fxtio.timeline.answers.labels import Labels, text_of
 from fxtio.timeline.parts import PAIR, Registry
-
-Array = np.ndarray[Any, Any]
 
 MAX_MESSAGES = 500
 """The most messages of each kind, errors and others, that are kept."""

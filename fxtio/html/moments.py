@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid, Section
 from fxtio.html.flames import LongestSlices
@@ -16,8 +16,6 @@ from fxtio.table import Table
 from fxtio.timeline.answers.labels import Labels, text_of
 from fxtio.timeline.answers.overview import Gaps
 from fxtio.timeline.parts import Registry
-
-Array = np.ndarray[Any, Any]
 
 MAX_ROWS = 50
 """The most rows of each grid."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Table
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
-
-Array = np.ndarray[Any, Any]
 
 _LOSSES = {
     ("drop_stats", "records"): "events",

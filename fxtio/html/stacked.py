@@ -7,10 +7,10 @@ tree.  The time of calls that are left out counts as time of their caller, so th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.html.cells import short
 from fxtio.html.contents import Flame
 from fxtio.html.profiles import FRAME_SIZE, HEAD_SIZE, PROFILE_SIZE, Reduced, exported, json_size
@@ -24,8 +24,6 @@ from fxtio.timeline.answers.tree import Nodes, SliceTree
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.stacks import Stacks, Sums
-
-Array = np.ndarray[Any, Any]
 
 MAX_SAMPLES = 20_000
 """The most samples that are kept each by itself, in the order of time."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid
 from fxtio.html.groups import DurationGroups
@@ -15,8 +15,6 @@ from fxtio.timeline.answers.labels import Labels
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind, TrackKind
-
-Array = np.ndarray[Any, Any]
 
 MAX_ROWS = 300
 """The most threads that are shown, those that are busy longest, and the most tasks, those that last longest."""

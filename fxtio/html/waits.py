@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.html import cells
 from fxtio.html.contents import Cell, Grid
 from fxtio.html.groups import DurationGroups
@@ -15,8 +15,6 @@ from fxtio.table import Table
 from fxtio.timeline.answers.labels import UNNAMED, Labels, text_of
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import FLOW_TYPES
-
-Array = np.ndarray[Any, Any]
 
 MAX_THREADS = 300
 """The most threads that are shown."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
+from fxtio.arrays import Array
 from fxtio.finding import Findings
 from fxtio.mono.buffers import decode_events
 from fxtio.mono.frames import Frame
@@ -24,8 +24,6 @@ from fxtio.mono.stream.kernels import kernels
 from fxtio.mono.stream.steps import steps_of
 from fxtio.report import counted
 from fxtio.table import MAX_TIME
-
-Array = np.ndarray[Any, Any]
 
 _FAULTS_OF_A_CUT = (Fault.CUT, Fault.NO_END, Fault.BEYOND)
 """The faults of the last event in a buffer that is cut off."""

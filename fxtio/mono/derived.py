@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
@@ -21,8 +22,6 @@ from fxtio.mono.slices import slices
 from fxtio.mono.state import last_until
 from fxtio.mono.stream.values import signed
 from fxtio.table import Categories, Optional, Table
-
-Array = np.ndarray[Any, Any]
 
 STACK_SEPARATOR = ";"
 """The text between the methods of a stack, the outermost first."""

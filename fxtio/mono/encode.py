@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.errors import EncodeError
 from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
@@ -33,7 +34,6 @@ from fxtio.mono.stream.steps import Steps, steps_of
 from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
 from fxtio.table import MAX_TIME, Categories, Column, Optional, Table, WritableTable, checked_columns
 
-Array = np.ndarray[Any, Any]
 Columns = Table | Mapping[str, Any]
 
 _IGNORED = ("offset", *NAME_COLUMNS)

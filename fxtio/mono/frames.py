@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.io.source import Source
@@ -37,8 +38,6 @@ from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.stream.declare import Dialect
 from fxtio.mono.transfer import WINDOW, text_mode_fault
 from fxtio.report import counted
-
-Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 23
 """The number of bytes that are read at once."""

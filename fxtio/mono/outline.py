@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.mono.frames import Frame, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader
 from fxtio.mono.stream.declare import SizedText, parts_of
 from fxtio.table import Categories, Column, Optional, Table, joined, saturated
-
-Array = np.ndarray[Any, Any]
 
 OUTLINE_TABLES = ("recordings", "buffers")
 """The tables of headers."""

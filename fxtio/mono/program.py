@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.mono import enums
 from fxtio.mono.writer import MonoWriter
 
-Array = np.ndarray[Any, Any]
 Draw = np.random.Generator
 
 METHODS: dict[str, tuple[float, tuple[tuple[str, float], ...]]] = {

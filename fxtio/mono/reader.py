@@ -22,8 +22,6 @@ from fxtio.readers import FileReader
 from fxtio.report import ReportTable, counted, human_duration, quoted
 from fxtio.table import Table, joined
 
-Array = np.ndarray[Any, Any]
-
 
 @dataclass(slots=True)
 class Info(TraceInfo):

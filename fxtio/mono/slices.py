@@ -6,15 +6,13 @@ calls, or an exit is missing) the thread is read event by event, and an exit als
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.mono.enums import MethodAction
 from fxtio.table import Categories, Table
 
-Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array, Array, Array]
 """The row of the entry, the row of the end, the depth, and the state of each slice."""
 

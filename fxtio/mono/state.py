@@ -6,14 +6,11 @@ definition up to a time says, or what the first definition says if all of them a
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.table import Categories, Table
-
-Array = np.ndarray[Any, Any]
 
 NAME_TABLES = ("classes", "images", "assemblies", "domains", "threads", "vtables", "methods")
 """The tables that define names."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.io.reading import Progress
 from fxtio.mono import records as r
 from fxtio.mono.enums import (
@@ -23,8 +24,6 @@ from fxtio.mono.everything import VERSIONS, Everything, header_of
 from fxtio.mono.headers import StreamHeader
 from fxtio.mono.program import Program
 from fxtio.mono.writer import MonoWriter
-
-Array = np.ndarray[Any, Any]
 
 DEFAULT_EVENTS = 100_000
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.finding import Findings
 from fxtio.mono import enums
 from fxtio.mono import records as r
@@ -27,7 +28,6 @@ from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated,
 from fxtio.report import counted
 from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table
 
-Array = np.ndarray[Any, Any]
 Names = Callable[[], AddressNames]
 """Returns the names of the recording's addresses; called only when they are needed."""
 

@@ -7,11 +7,12 @@ event.  Names and counters come from a reading before, as names may stand behind
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxtio._native.constants import UNWIND, SliceState, SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.integers import MAX_INT32, MAX_INT64
 from fxtio.mono.columns import Batch
@@ -26,8 +27,6 @@ from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
 
 if TYPE_CHECKING:
     from fxtio.mono.reader import MonoTrace
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "heap shots: objects, references and roots; objects that the garbage collector moved, and handles",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Column
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
-
-Array = np.ndarray[Any, Any]
 
 
 class Arguments:

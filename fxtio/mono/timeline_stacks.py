@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono.state import AddressNames
 from fxtio.table import Categories, Column, Optional, Table
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import Stacks
-
-Array = np.ndarray[Any, Any]
 
 REACH = 4096
 """How many bytes a native symbol without a size has at most, as `mprof-report` takes it."""

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Table
 from fxtio.timeline.parts import MAX_NAMES, Registry
 from fxtio.timeline.schema import ArgumentKind
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)

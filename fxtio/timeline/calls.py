@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.table import Table
 from fxtio.timeline import replay
 from fxtio.timeline.losses import count_lost
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.replay import Replay
 from fxtio.timeline.schema import TrackKind
-
-Array = np.ndarray[Any, Any]
 
 TABLES = (*replay.TABLES, "counters", "scheduling", "wakeups")
 """The tables that calls are made of, and those of which they have nothing."""

@@ -16,10 +16,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.report import counted
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
@@ -27,8 +28,6 @@ from fxtio.timeline.permutation import permutation_test
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 CHANCE = 0.005
 """The probability that any name is called slower or faster if nothing has changed."""

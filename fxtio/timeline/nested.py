@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.table import Table
-
-Array = np.ndarray[Any, Any]
 
 
 class NestedEvents(NamedTuple):

@@ -7,18 +7,16 @@ stack at the end of a batch go before the rows of the next one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SliceState, SpanStep
+from fxtio.arrays import Array
 from fxtio.table import MAX_TIME, Column, Table
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
 from fxtio.timeline.schema import number_types
 from fxtio.timeline.sums import add_by_group
-
-Array = np.ndarray[Any, Any]
 
 MAX_OPEN = 262_144
 """The most slices on stacks that wait for the next batch; of more, the outermost are finished as open slices."""

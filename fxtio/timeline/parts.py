@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.schema import LABELS, PASSING, TABLES, TEXT, TrackKind, column_of, empty_columns
-
-Array = np.ndarray[Any, Any]
 
 MAX_TRACKS = 1_000_000
 """The most tracks of a timeline; the events of all further ones are shown on one track."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain, combinations
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 MOST_EXACT = 20_000
 """If there are no more ways than this to divide the values into two groups, all of them are looked at."""

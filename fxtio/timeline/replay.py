@@ -11,16 +11,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.table import MAX_TIME, Categories, Table
 from fxtio.timeline.parts import MAX_TRACKS, Registry
 from fxtio.timeline.schema import TrackKind
-
-Array = np.ndarray[Any, Any]
 
 TABLES = ("slices", "opened", "unended", "instants", "flow_points")
 """The tables that a replay needs."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Column
 from fxtio.timeline.parts import Registry
-
-Array = np.ndarray[Any, Any]
 
 IDLE = -1
 """The thread of a processor that runs none."""

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.io.sink import names_if_full
 from fxtio.timeline.parts import STEP_COLUMNS, Steps
 from fxtio.timeline.schema import number_types
 
-Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
 
 MAX_ROWS = 2_000_000

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,6 @@ from fxtio.table import Table
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import TrackKind
-
-Array = np.ndarray[Any, Any]
 
 TABLES = ("samples", "stacks", "frames")
 """The tables that spans are made of."""

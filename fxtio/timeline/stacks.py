@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Column, Table, numbers_of
 from fxtio.timeline.parts import OTHER, PAIR, Registry
 from fxtio.timeline.sums import add_by_group
-
-Array = np.ndarray[Any, Any]
 
 MAX_STACK_DEPTH = 100_000
 """The most frames of a stack; of deeper ones, the innermost frames are cut off."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MIN_INT64
-
-Array = np.ndarray[Any, Any]
 
 
 def add_by_group(sums: Array, group: Array, values: Array) -> None:

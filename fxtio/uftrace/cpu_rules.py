@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fxtio.finding import Findings
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.reading import Reading
-
-Array = np.ndarray[Any, Any]
 
 MAX_DESCRIPTION = 4095
 """The largest number of bytes of a description of a kernel event that uftrace reads."""

@@ -12,10 +12,10 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.finding import Findings
 from fxtio.formats import CutResult
 from fxtio.io.sink import whole_directory
@@ -32,8 +32,6 @@ from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.tables import CallPairing
-
-Array = np.ndarray[Any, Any]
 
 _KIND = RecordWord.fields["type"]
 _WORD = 8

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.encode_columns import Ragged, interleave
 from fxtio.codec.integers import MAX_INT64
 from fxtio.errors import EncodeError
@@ -16,7 +17,6 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import DEPTHS, RecordWord, TimeWord
 from fxtio.uftrace.tables import NO_ENTRY, STATES, TYPES, WHOLE
 
-Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 
 

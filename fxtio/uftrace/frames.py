@@ -17,6 +17,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import PayloadWalkEnd
+from fxtio.arrays import Array
 from fxtio.codec.columns import Block
 from fxtio.finding import Findings
 from fxtio.report import counted
@@ -26,7 +27,6 @@ from fxtio.uftrace.layout import RecordWord, TimeWord
 from fxtio.uftrace.state import AddressSpace, Epoch, Sessions
 from fxtio.uftrace.times import add_overflow
 
-Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 
 BLOCK = 1 << 20

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 
 def rows_by_value(values: Array) -> Iterator[tuple[int, Array]]:

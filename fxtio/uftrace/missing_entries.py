@@ -8,14 +8,13 @@ within it, the records of a task are read ahead once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.tables import NO_ENTRY, CallPairing
-
-Array = np.ndarray[Any, Any]
 
 MAX_MISSING = 1 << 16
 """The largest number of calls of a task that are shown without an entry."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
+from fxtio.arrays import Array
 from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.io.sink import names_if_full
@@ -24,7 +23,6 @@ from fxtio.uftrace.records import encode
 from fxtio.uftrace.sched_writer import SchedFiles
 from fxtio.uftrace.tasks import check_text
 
-Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 
 _BUFFERED = 1 << 18

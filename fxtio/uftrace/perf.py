@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace.directory import text_bytes
@@ -21,7 +22,6 @@ from fxtio.uftrace.enums import PerfType
 from fxtio.uftrace.layout import PERF_COMM, PERF_HEADER, PERF_SAMPLE, PERF_TASK, PerfMiscWord
 from fxtio.uftrace.times import report_overflow
 
-Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 Kind = Literal["sched-in", "sched-out", "sched-out (pre-empted)", "task-new", "task-exit", "task-name", "exec", "other"]
 

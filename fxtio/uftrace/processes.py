@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT32, checked_integer
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.declarations import Declarations, NewFunction
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, Task, TaskEvent
-
-Array = np.ndarray[Any, Any]
 
 _SID_DIGITS = 16
 

@@ -6,10 +6,9 @@ files of the CPUs (`cpu_rules`) and the text files (`file_rules`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.report import counted
@@ -25,8 +24,6 @@ from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.tables import NO_ENTRY, NO_EXIT, CallPairing
 from fxtio.uftrace.values import CombinedNames, payload_columns
-
-Array = np.ndarray[Any, Any]
 
 _FIELDS = RecordWord.fields
 _HEADER, _WORD = 2, 8

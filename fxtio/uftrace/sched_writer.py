@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import perf
 from fxtio.uftrace.kernel_writer import MAX_CPU
 
-Array = np.ndarray[Any, Any]
 Order = Literal["little", "big"]
 
 

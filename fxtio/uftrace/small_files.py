@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
@@ -23,7 +24,6 @@ from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
 
-Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]
 
 TASK_EVENTS = {"Session": "session", "Task": "task", "Fork": "fork", "Dlopen": "library"}

@@ -13,10 +13,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import payloads
@@ -26,8 +26,6 @@ from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
-
-Array = np.ndarray[Any, Any]
 
 PYTHON = "python.fake"
 """The module of Python functions, which is in no map."""

@@ -13,15 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.finding import Findings
 from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.layout import kernel_base
-
-Array = np.ndarray[Any, Any]
 
 STACK = "[stack]"
 """The path of the mapping of the stack."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.io.reading import Progress
 from fxtio.uftrace import payloads
 from fxtio.uftrace.declarations import NewFunction
@@ -18,8 +19,6 @@ from fxtio.uftrace.perf import Kind, PerfEvent
 from fxtio.uftrace.program import PATH, Program
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.writer import UftraceWriter
-
-Array = np.ndarray[Any, Any]
 
 SHAPES = {
     "calls": "calls of many functions that nest, on several threads",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
@@ -18,7 +19,6 @@ from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.new_trace import NewTrace
 from fxtio.uftrace.tables import NO_ENTRY
 
-Array = np.ndarray[Any, Any]
 Columns = dict[str, Any]
 
 

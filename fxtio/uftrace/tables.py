@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
@@ -26,7 +26,6 @@ from fxtio.uftrace.layout import DEPTHS, RecordWord
 from fxtio.uftrace.state import AddressSpace
 from fxtio.uftrace.values import FORMATS, CombinedNames, payload_columns, structures, symbol_codes
 
-Array = np.ndarray[Any, Any]
 Columns = dict[str, Column]
 
 TYPES = tuple(kind.name.lower() for kind in RecordType)

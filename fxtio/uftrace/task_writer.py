@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.uftrace import payloads
@@ -18,8 +19,6 @@ from fxtio.uftrace.layout import DEPTHS, EventWord
 from fxtio.uftrace.new_trace import NewTrace
 from fxtio.uftrace.processes import NewSession, NewTask
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
-
-Array = np.ndarray[Any, Any]
 
 _MAX_EVENT = EventWord.fields["event"].mask
 

@@ -8,11 +8,12 @@ the other files: the scheduler, the kernel, the beginnings of tasks, messages.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.table import Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
@@ -29,8 +30,6 @@ from fxtio.uftrace.values import FORMATS
 if TYPE_CHECKING:
     from fxtio.uftrace.reader import UftraceTrace
     from fxtio.uftrace.state import AddressSpace
-
-Array = np.ndarray[Any, Any]
 
 NOT_CARRIED = (
     "structures among arguments, and the data of events whose layout is not known",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fxtio._native.constants import SliceState, SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.table import MAX_TIME, Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
@@ -22,8 +23,6 @@ from fxtio.uftrace.perf import EXEC, KINDS, PREEMPTED, SCHED_IN, SCHED_OUT, TASK
 from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.tasks import Dlopen, Fork, Session
-
-Array = np.ndarray[Any, Any]
 
 
 class SystemFiles:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
-
-Array = np.ndarray[Any, Any]
 
 
 def report_overflow(findings: Findings, file: str, times: Array, offsets: Array) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import StreamColumn
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.strings import DistinctStrings
@@ -25,8 +26,6 @@ from fxtio.uftrace.events import ADDRESSES
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.state import AddressSpace
-
-Array = np.ndarray[Any, Any]
 
 FORMATS = "diuxocpefsSt"
 """The letters of value formats, by code."""

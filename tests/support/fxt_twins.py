@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -30,8 +31,6 @@ from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.errors import DecodeError
 from fxtio.fxt.records import ARGUMENTS, RECORDS, Thread
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-
-Array = np.ndarray[Any, Any]
 
 
 def plain(value: Any) -> Any:

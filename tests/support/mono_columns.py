@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.stream.declare import Choice, Dialect, Double, Part, RecordLayout, Repeated, Sleb, Text, layout_of
 from fxtio.mono.stream.kernels import CompiledKernels, Kernels, PythonKernels
 from fxtio.mono.stream.steps import Steps, steps_of
-
-Array = np.ndarray[Any, Any]
 
 
 def all_kernels() -> list[Kernels]:

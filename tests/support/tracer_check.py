@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 import fxtio
+from fxtio.arrays import Array
 from fxtio.fxt.enums import EventType
 from fxtio.table import Table
-
-Array = np.ndarray[Any, Any]
 
 PLACE = ("source.file_name", "source.line_number")
 """The arguments of the first event of a function that say where it is defined."""

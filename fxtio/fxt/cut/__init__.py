@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -39,8 +39,6 @@ from fxtio.selection import Selection, is_number
 
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
-
-Array = np.ndarray[Any, Any]
 
 _ALWAYS: Classes = frozenset({
     r.ProviderEvent, r.TraceInfo, r.Blob, r.UserspaceObject, r.KernelObject, r.LargeBlobNoMetadata,

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt.cut.early import Definition, Tables, Value
@@ -24,8 +25,6 @@ from fxtio.fxt.reference_columns import Definitions
 from fxtio.fxt.rewrite import little_endian, output
 from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.fxt.state import Batch
-
-Array = np.ndarray[Any, Any]
 
 
 class Places:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import tick_places
 from fxtio.codec.generate import decode, encode
 from fxtio.codec.parts import Many
@@ -20,8 +21,6 @@ from fxtio.fxt.records import RECORDS, Initialization, String, StringReference, 
 from fxtio.fxt.rewrite import little_endian
 from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.fxt.state import Batch, Clock
-
-Array = np.ndarray[Any, Any]
 
 MAX_BYTES = 1 << 28
 """The bytes of records from before the range that are remembered, at most."""

@@ -7,12 +7,12 @@ are read class by class, when they are needed.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.record import Record, layout_of
 from fxtio.fxt import records as r
 from fxtio.fxt.plain import EVENT_COLUMNS, STEPS, PlainReader
@@ -20,7 +20,6 @@ from fxtio.fxt.records import KINDS, RECORDS, ThreadReference
 from fxtio.fxt.rewrite import broken
 from fxtio.fxt.state import Batch
 
-Array = np.ndarray[Any, Any]
 Classes = frozenset[type[Record]]
 
 _STEPS: dict[type[Record], SpanStep] = {**STEPS, r.Counter: SpanStep.INSTANT}  # any but NONE: it is read, too

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -23,8 +23,6 @@ from fxtio.fxt.enums import EventType
 from fxtio.fxt.layout import EventWord
 from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
-
-Array = np.ndarray[Any, Any]
 
 _STEPS: dict[type[Record], EventType] = {  # of consecutive numbers
     r.FlowBegin: EventType.FLOW_BEGIN,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -14,8 +14,6 @@ from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
 from fxtio.fxt.cut.fields import Classes
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.rules.view import MAX_KEPT, Keys
-
-Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
 _CLASSES = (r.Counter, r.ContextSwitch, r.LegacyContextSwitch)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import tick_places
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Record, layout_of
@@ -18,8 +19,6 @@ from fxtio.fxt.records import Thread
 from fxtio.fxt.rewrite import set_ticks
 from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock, Threads
 from fxtio.selection import Selection, is_selected
-
-Array = np.ndarray[Any, Any]
 
 MAX_TICK = (1 << 64) - 1
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SpanFault, SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -24,8 +24,6 @@ from fxtio.fxt.cut.fields import FLOWS, Classes
 from fxtio.fxt.cut.marks import Marked, values_at
 from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
-
-Array = np.ndarray[Any, Any]
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
 _FEW = 4_096  # so many records cannot have too many bytes

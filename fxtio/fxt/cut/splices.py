@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from fxtio import _native
-
-Array = np.ndarray[Any, Any]
+from fxtio.arrays import Array
 
 _CHUNK = 1 << 17  # words that are copied at once
 

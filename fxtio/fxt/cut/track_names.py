@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.generate import encode
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.early import EarlyRecord, Head, fitting
@@ -18,8 +19,6 @@ from fxtio.fxt.cut.fields import Classes
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.fxt.state import Clock
-
-Array = np.ndarray[Any, Any]
 
 CATEGORY = "asyncio"
 """The category of instants that name the track of a task."""

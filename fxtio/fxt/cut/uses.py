@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.columns import ManyColumn, members_of
 from fxtio.codec.record import Record
 from fxtio.fxt.cut.fields import EVENTS
@@ -23,8 +24,6 @@ from fxtio.fxt.records import ARGUMENTS, KINDS, RECORDS, String, ThreadRecord
 from fxtio.fxt.reference_columns import LEAST_INLINE, Definitions, StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
 from fxtio.timeline.schema import ArgumentKind
-
-Array = np.ndarray[Any, Any]
 
 DEFINERS: tuple[type[Record], ...] = (String, ThreadRecord)
 """The classes of records that define slots."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
 from fxtio.errors import shown
 from fxtio.finding import Findings
@@ -15,8 +16,6 @@ from fxtio.fxt import records as r
 from fxtio.fxt.enums import ProviderEventId
 from fxtio.fxt.rules.view import View
 from fxtio.fxt.state import NS_PER_SECOND, Clock
-
-Array = np.ndarray[Any, Any]
 
 TIMED = tuple(cls for cls in r.RECORDS.classes if "timestamp" in cls.__struct_fields__)
 """The classes of records with a time."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.codec.columns import Members, lane
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
@@ -17,8 +16,6 @@ from fxtio.fxt.records import INTEGER_LIMITS, Int32Argument, Uint32Argument
 from fxtio.fxt.reference_columns import LEAST_INLINE
 from fxtio.fxt.rules.slots import Koids
 from fxtio.fxt.rules.view import View, empty_references, report_at
-
-Array = np.ndarray[Any, Any]
 
 MAX_EXACT = 2**53
 """The greatest integer up to which a double holds all integers."""

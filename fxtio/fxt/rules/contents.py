@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.columns import StreamColumn
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
@@ -14,8 +15,6 @@ from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, ThreadState
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_RECORD_WORDS, ProfilerMmapWord
 from fxtio.fxt.rules.slots import Koids, Names
 from fxtio.fxt.rules.view import MAX_KEPT, View, empty_references, report_at, thread_fields
-
-Array = np.ndarray[Any, Any]
 
 MAX_CPUS = 4_096
 """The CPUs that Perfetto can import are below this."""

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
-
-Array = np.ndarray[Any, Any]
 
 _BEGIN, _MIDDLE, _END = range(3)
 _ASYNC: dict[type[Record], int] = {r.AsyncBegin: _BEGIN, r.AsyncInstant: _MIDDLE, r.AsyncEnd: _END}

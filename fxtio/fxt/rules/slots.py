@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
@@ -18,8 +19,6 @@ from fxtio.fxt.faults import has_misplaced_boolean
 from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
-
-Array = np.ndarray[Any, Any]
 
 MIN_UNUSED = 8
 """From so many strings on, it is reported if most of them are not used."""

@@ -15,14 +15,13 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SpanFault, SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
 from fxtio.fxt.state import Threads
-
-Array = np.ndarray[Any, Any]
 
 DEEPEST = 512
 """The most open spans of a thread that Perfetto shows."""

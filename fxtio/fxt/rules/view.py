@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.record import Record
 from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import shown
@@ -14,8 +15,6 @@ from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
-
-Array = np.ndarray[Any, Any]
 
 MAX_KEPT = 65_536
 """The most open spans, operations, threads or objects that a rule remembers between batches."""

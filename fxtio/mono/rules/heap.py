@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Array, Check, Numbers, View, always, mixed
+from fxtio.mono.rules.view import Check, Numbers, View, always, mixed
 
 _MOST_MISSING = 1 << 16
 """The most objects that are remembered as missing in a shot."""

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always, mixed
+from fxtio.mono.rules.view import Check, EventClass, Numbers, View, always, mixed
 
 MOST_UNDEFINED = 1 << 16
 """The most addresses without a definition that are remembered until the end; there are no findings of further ones."""

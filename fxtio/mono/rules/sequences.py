@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Array, Check, EventClass, Numbers, View, always, mixed
+from fxtio.mono.rules.view import Check, EventClass, Numbers, View, always, mixed
 from fxtio.mono.slices import OPEN, UNWOUND, pair_by_depth, pair_in_order
 
 _WRITTEN_LATE = (r.JitMethod, r.SampleHit, r.NativeSymbol, r.CounterDescriptions, r.CounterValues)

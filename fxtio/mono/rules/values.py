@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Array, Check, EventClass, View, always
+from fxtio.mono.rules.view import Check, EventClass, View, always
 from fxtio.mono.stream.declare import Item
 
 _LARGEST_CODE = 1 << 30

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.mono import records as r
@@ -15,7 +16,6 @@ from fxtio.mono.columns import Batch
 from fxtio.mono.frames import Recording
 from fxtio.mono.stream.declare import Item, Repeated, parts_of
 
-Array = np.ndarray[Any, Any]
 EventClass = type[r.Event]
 
 KINDS: dict[EventClass, int] = {cls: kind for kind, cls in enumerate(r.EVENTS)}

@@ -15,6 +15,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.stream.codec import column_decoder, encode_record, kind_at
@@ -32,7 +33,6 @@ from fxtio.mono.stream.declare import (
 )
 from fxtio.mono.stream.steps import Line, Steps
 
-Array = np.ndarray[Any, Any]
 Columns = tuple[Array | None, ...]
 
 

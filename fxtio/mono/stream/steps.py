@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fxtio._native.constants import MAX_SLOTS, Op
+from fxtio.arrays import Array
 from fxtio.mono.stream.declare import (
     SUBTYPE,
     AfterCount,
@@ -36,8 +37,6 @@ from fxtio.mono.stream.declare import (
     layout_of,
     parts_of,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.errors import require_type, shown
 from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
@@ -24,8 +25,6 @@ from fxtio.timeline.schema import ArgumentKind
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 KINDS = {"slices": "slice", "instants": "instant", "logs": "log"}
 """The tables in which things are found, and the kind of each."""

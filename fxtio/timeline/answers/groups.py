@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.answers.labels import Labels, argument_text, text_of
 from fxtio.timeline.answers.rows import Tracks
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import OTHER, Registry
-
-Array = np.ndarray[Any, Any]
 
 ARGUMENT = "arg:"
 """The prefix of the name of an argument by which rows are grouped."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from fxtio.table import Table
 from fxtio.timeline.schema import LABELS, ArgumentKind, TrackKind
-
-Array = np.ndarray[Any, Any]
 
 UNNAMED = "(no name)"
 """The text for what has no name."""

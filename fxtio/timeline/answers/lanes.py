@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
@@ -24,8 +25,6 @@ from fxtio.timeline.sums import add_by_group, sums_of_runs
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 _MAX_WAITING = 1_000_000
 _TABLES = ("slices", "samples", "stacks", "frames")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.accepted import check_types
@@ -19,8 +20,6 @@ from fxtio.timeline.parts import Registry
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 _TABLES = ("slices", "samples", "allocations", "stacks", "frames")
 

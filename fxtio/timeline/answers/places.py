@@ -12,12 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows, Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
-
-Array = np.ndarray[Any, Any]
 
 FILE, LINE = "source.file_name", "source.line_number"
 """The names of the arguments."""

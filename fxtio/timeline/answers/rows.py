@@ -6,18 +6,17 @@ A slice that is only partly within the range of times is cut to it, and its self
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.parts import Registry
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 _EARLIEST = -MAX_TIME - 1
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import GrowingTable, Table
 from fxtio.timeline.parts import Names
 from fxtio.timeline.schema import empty_columns
 from fxtio.timeline.sums import add_to_parents
-
-Array = np.ndarray[Any, Any]
 
 
 class StackCollector:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.report import counted, human_value
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Categories, Table, numbers_of
@@ -26,8 +27,6 @@ from fxtio.timeline.sums import add_by_group
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 CONTENTS = ("slices", "samples", "allocations", "sched")
 """The contents that can be ranked; the first one that a trace has is the default."""

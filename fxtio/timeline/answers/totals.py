@@ -6,15 +6,13 @@ A group may be anything that rows have a number for: a name, a thread, the value
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.sums import add_by_group
-
-Array = np.ndarray[Any, Any]
 
 EXACT_ROWS = 2_000_000
 """The most rows whose percentiles are exact; of more, durations are rounded to steps."""

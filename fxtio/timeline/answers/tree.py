@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.report import counted
 from fxtio.selection import Selection
 from fxtio.table import Categories, Table, numbers_of
@@ -21,8 +22,6 @@ from fxtio.timeline.sums import add_by_group, add_to_parents
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
-
-Array = np.ndarray[Any, Any]
 
 CONTENTS = ("slices", "samples", "allocations")
 """The contents of which there are trees; the first one that a trace has is the default."""

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from fxtio.arrays import Array
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.places import AWAITED
 from fxtio.timeline.answers.rows import Inner, Texts, Tracks
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
-
-Array = np.ndarray[Any, Any]
 
 FUNCTIONS = frozenset(
     {
