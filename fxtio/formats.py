@@ -2,7 +2,7 @@
 
 Every format is a package with the same rooms (modules of the same name and role), and one `Format` object in its
 `__init__`.  Its reader fulfils `Trace`, its writer `Writer`, and the commands use its rooms `report`, `explain`,
-`synth`, `rules`, `breaks`, `cut` and `merge`.  Other distributions add a format by the entry point group
+`synth`, `rules`, `cut` and `merge`.  Other distributions add a format by the entry point group
 `fxtio.formats`.
 `docs/explanation/architecture.md` describes how to add one; `tests/contract` holds all of them to what is said here.
 """
@@ -154,11 +154,6 @@ class Format:
         """The class in the room `export` that writes timelines, None without such a room."""
         room = self._room_or_none("export")
         return None if room is None else cast("type[Exporter]", room.Exporter)
-
-    @property
-    def breaks(self) -> BreaksRoom:
-        """The room that writes traces which break a rule; that of a format without one writes none."""
-        return cast("BreaksRoom", self._room_or_none("breaks") or _NoBreaks)
 
     @property
     def cut(self) -> CutRoom:
@@ -443,18 +438,6 @@ class RulesRoom(Protocol):
         """
 
 
-class BreaksRoom(Protocol):
-    """The room `breaks`: traces that are broken on purpose.
-
-    Attributes:
-        BREAKS: for each rule of the format, by its id, a function that writes a small trace at a path.  The trace
-            breaks this rule, and no other but those that the rule implies (`fxtio.rules.Rule.implied`).  The path does
-            not exist; the function makes a file, or a directory where traces of the format are directories.
-    """
-
-    BREAKS: Mapping[str, Callable[[Path], None]]
-
-
 @dataclass(frozen=True)
 class CutResult:
     """The result of a cut.
@@ -540,12 +523,6 @@ class _ReaderRules:
     def check(trace: Trace) -> None:
         """Read a whole trace."""
         deque(trace.entries(resolve=True), maxlen=0)
-
-
-class _NoBreaks:
-    """The broken traces of a format without the room `breaks`."""
-
-    BREAKS: ClassVar[Mapping[str, Callable[[Path], None]]] = {}
 
 
 @cache

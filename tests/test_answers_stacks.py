@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.errors import FxtioError
-from fxtio.formats import BUILT_IN, by_name
+from fxtio.formats import BUILT_IN
 from fxtio.selection import Selection
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import Lanes, QuestionError, find, lanes, overview, summary, top, tree
 from fxtio.timeline.answers.tree import MAX_DEPTH
 from fxtio.timeline.parts import Part, Registry
+from support.broken import broken_rules, write_broken
 from support.checkout import CORPUS
 from support.limits import lower_limits
 
@@ -252,11 +253,11 @@ def test_answers_of_broken_traces(name: str, tmp_path: Path, monkeypatch: pytest
     """Every trace that breaks a rule is answered, or refused with an error of fxtio."""
     lower_limits(monkeypatch)
     answered = 0
-    for number, (rule, write) in enumerate(by_name(name).breaks.BREAKS.items()):
+    for number, rule in enumerate(broken_rules(name)):
         if rule == "uftrace.session.too-many":  # which takes long to read
             continue
         path: Any = tmp_path / str(number)
-        write(path)
+        write_broken(rule, path)
         try:
             with fxtio.open_timeline(path, format=name) as timeline:
                 for question in (top, tree, partial(find, limit=20), overview, drawn):

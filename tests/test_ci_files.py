@@ -16,8 +16,9 @@ import yaml
 
 import fxtio
 from fxtio.cli import common
-from fxtio.formats import by_name, formats
+from fxtio.formats import formats
 from fxtio.fxt import synth
+from support.broken import write_broken
 from support.checkout import CHECKOUT
 from support.limits import PATIENCE
 
@@ -143,7 +144,7 @@ def test_the_action_installs_its_own_checkout() -> None:
 def test_the_action_validates(tmp_path: Path) -> None:
     (tmp_path / "out put").mkdir()
     (tmp_path / "deep").mkdir()
-    by_name("fxt").breaks.BREAKS[RULE](tmp_path / "deep" / "b.fxt")
+    write_broken(RULE, tmp_path / "deep" / "b.fxt")
     clean(tmp_path / "a.ftf")
     sound = run_step(tmp_path, files="a.ftf")
     assert (sound.returncode, sound.stderr) == (0, "")
@@ -168,7 +169,7 @@ def test_the_hook_of_pre_commit(tmp_path: Path) -> None:
     assert not pattern.search("fxt")
     command = shlex.split(hook["entry"])
     command[0] = str(SCRIPTS / command[0])
-    by_name("fxt").breaks.BREAKS[RULE](broken := tmp_path / "b")
+    write_broken(RULE, broken := tmp_path / "b")
     traces = (clean(tmp_path / "a"), broken)
     children = [subprocess.run([*command, str(path)], capture_output=True, check=False) for path in traces]
     assert [child.returncode for child in children] == [0, 1]

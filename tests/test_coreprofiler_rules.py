@@ -9,7 +9,6 @@ import pytest
 
 import fxtio
 from fxtio.coreprofiler import frames, rules
-from fxtio.coreprofiler.breaks import SOUND
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
@@ -18,6 +17,7 @@ from fxtio.rules import rules_of
 from oracle import coreprofiler as oracle
 from oracle.fxt_words import OracleError
 from support import coreprofiler as support
+from support.broken.coreprofiler import SOUND
 
 pytestmark = pytest.mark.once
 

@@ -10,13 +10,13 @@ import pytest
 
 import fxtio
 from fxtio.dcpi import dcpicat, frames, rules
-from fxtio.dcpi.breaks import HEADER, LISTING, SOUND
 from fxtio.dcpi.reader import DcpiTrace
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.rules import rule
 from oracle import dcpi as oracle
 from oracle.fxt_words import OracleError
+from support.broken.dcpi import HEADER, LISTING, SOUND
 
 pytestmark = pytest.mark.once
 

@@ -11,8 +11,8 @@ import pytest
 
 import fxtio
 import judges
-from fxtio.formats import by_name
 from judges import perfetto
+from support.broken import write_broken
 from support.checkout import CHECKOUT, CORPUS, run_python
 from support.in_process import run_script
 
@@ -205,7 +205,7 @@ def test_write_a_uftrace_directory(tmp_path: Path) -> None:
 
 @pytest.mark.once
 def test_validate_a_trace(tmp_path: Path) -> None:
-    by_name("fxt").breaks.BREAKS["fxt.bits.padding"](broken := tmp_path / "broken.fxt")
+    write_broken("fxt.bits.padding", broken := tmp_path / "broken.fxt")
     child = subprocess.run(
         [sys.executable, EXAMPLES / "validate_a_trace.py", broken], capture_output=True, text=True, check=False
     )
@@ -213,7 +213,7 @@ def test_validate_a_trace(tmp_path: Path) -> None:
     title, rule, _, record = child.stdout.splitlines()
     assert title == f"{broken}: 1 findings"
     assert rule.startswith("  fxt.bits.padding (required), 1 times: ")
-    assert "first in String at byte 144: " in record
+    assert "first in String at byte 112: " in record
     assert run("validate_a_trace.py", FXT / "janestreet-demo.fxt").endswith(": 0 findings\n")
 
 

@@ -16,9 +16,9 @@ from fxtio.codec.parts import Many, Number, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Record, layout_of
 from fxtio.codec.word import Field
 from fxtio.fxt import FxtTrace
-from fxtio.fxt.breaks import FOLLOWING, preamble
 from fxtio.fxt.records import RECORDS, StringArgument, StringReference, Thread, ThreadReference
 from fxtio.fxt.rules import check
+from support.broken.fxt import FOLLOWING, preamble
 from support.fxt_samples import for_orders
 
 TEXT = "eight by"

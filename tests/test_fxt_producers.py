@@ -15,11 +15,11 @@ from fxtio.codec.record import Record
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import layout as w
 from fxtio.fxt import records as r
-from fxtio.fxt.breaks import changed, header, words
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rules import check
 from fxtio.rules import rule
+from support.broken.fxt import changed, header, words
 
 pytestmark = pytest.mark.once
 

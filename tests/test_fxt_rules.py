@@ -16,13 +16,14 @@ from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt import FxtTrace
 from fxtio.fxt import records as r
-from fxtio.fxt.breaks import BREAKS, FOLLOWING, SLOT, named, preamble
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rules import check, slots
 from fxtio.fxt.rules.slots import MIN_UNUSED
 from fxtio.fxt.rules.spans import DEEPEST
 from fxtio.fxt.rules.view import MAX_KEPT
 from support import costs as cost
+from support.broken import broken_rules, write_broken
+from support.broken.fxt import FOLLOWING, SLOT, named, preamble
 from support.fxt_hostile import damaged_traces
 from support.fxt_readings import in_batches, rules
 
@@ -44,11 +45,11 @@ def trace_of(*records: Record) -> bytes:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("rule", BREAKS)
+@pytest.mark.parametrize("rule", broken_rules("fxt"))
 @pytest.mark.parametrize("words", [1, 7, 40])
 def test_the_same_faults_in_batches_of_any_size(rule: str, words: int, tmp_path: Path) -> None:
     path = tmp_path / "broken.fxt"
-    BREAKS[rule](path)
+    write_broken(rule, path)
     data = path.read_bytes()
     if len(data) <= SMALL:
         expected = {*broken(data)}

@@ -10,13 +10,14 @@ import pytest
 
 import judges
 from fxtio.codec.generate import encode
-from fxtio.fxt.breaks import BREAKS, THREAD, instant
 from fxtio.fxt.records import String
 from fxtio.fxt.rules.archive import MAX_ERROR
 from fxtio.fxt.rules.arguments import MAX_EXACT
 from fxtio.rules import rules_of
 from judges import perfetto
 from judges.perfetto import Perfetto, Slice
+from support.broken import write_broken
+from support.broken.fxt import THREAD, instant
 
 pytestmark = [pytest.mark.full, pytest.mark.once]
 
@@ -78,7 +79,7 @@ def test_every_rule_about_perfetto_is_judged() -> None:
 @pytest.mark.parametrize("name", JUDGED)
 def test_perfetto_goes_wrong(name: str, tmp_path: Path) -> None:
     path = tmp_path / "broken.fxt"
-    BREAKS[f"fxt.{name}"](path)
+    write_broken(f"fxt.{name}", path)
     with perfetto.load(path) as p:
         assert JUDGED[name](p), (p.errors(), odd(p))
 
@@ -86,14 +87,14 @@ def test_perfetto_goes_wrong(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_perfetto_refuses(name: str, tmp_path: Path) -> None:
     path = tmp_path / "broken.fxt"
-    BREAKS[f"fxt.{name}"](path)
+    write_broken(f"fxt.{name}", path)
     with pytest.raises(perfetto.PerfettoImportError):
         perfetto.load(path)
 
 
 def test_perfetto_forgets_the_strings_of_a_provider_that_comes_again(tmp_path: Path) -> None:
     path = tmp_path / "broken.fxt"
-    BREAKS["fxt.provider.again"](path)
+    write_broken("fxt.provider.again", path)
     data = path.read_bytes()
     again = data.rindex(b"another\0") - 8
     string, use = encode(String(3, "name")), encode(instant(name=3))

@@ -12,7 +12,7 @@ import pytest
 
 import fxtio
 from fxtio.errors import FxtioError
-from fxtio.formats import BUILT_IN, by_name
+from fxtio.formats import BUILT_IN
 from fxtio.html import sections
 from fxtio.html.cells import MAX_TEXT
 from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page
@@ -21,6 +21,7 @@ from fxtio.html.sections import compared_page, trace_page
 from fxtio.selection import Selection
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
+from support.broken import broken_rules, write_broken
 from support.checkout import CORPUS
 from support.exchange import Content, imported
 from support.limits import lower_limits
@@ -111,11 +112,11 @@ def test_pages_of_broken_traces(name: str, tmp_path: Path, monkeypatch: pytest.M
     """Every trace that breaks a rule has a page with its findings, or is refused with an error of fxtio."""
     lower_limits(monkeypatch)
     found = 0
-    for number, (rule, write) in enumerate(by_name(name).breaks.BREAKS.items()):
+    for number, rule in enumerate(broken_rules(name)):
         if rule == "uftrace.session.too-many":  # which takes long to read
             continue
         path = tmp_path / str(number)
-        write(path)
+        write_broken(rule, path)
         try:
             with fxtio.open_timeline(path, format=name) as timeline:
                 page = trace_page(timeline, EVERYTHING)

@@ -19,7 +19,6 @@ from contract.damage import DAMAGE
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import columns, frames
 from fxtio.mono import records as r
-from fxtio.mono.breaks import BREAKS
 from fxtio.mono.enums import MethodAction
 from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
 from fxtio.mono.rules import check, references, sequences
@@ -29,6 +28,7 @@ from fxtio.mono.stream.kernels import Kernels
 from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.rules import rules_of
+from support.broken import broken_rules, write_broken
 from support.mono_columns import all_kernels
 from support.mono_every import every_event
 from support.mono_samples import header, written
@@ -54,11 +54,11 @@ def test_required_rules_cite_the_specification() -> None:
     assert len(RULES) > 80
 
 
-@pytest.mark.parametrize("rule", [rule for rule in BREAKS if not RULES[rule].reading])
+@pytest.mark.parametrize("rule", [rule for rule in broken_rules("mono") if not RULES[rule].reading])
 def test_findings_have_the_place_of_the_event(rule: str, tmp_path: Path) -> None:
     """Each finding is where a header or an event begins, so that it can be shown."""
     path = tmp_path / "broken.mlpd"
-    BREAKS[rule](path)
+    write_broken(rule, path)
     with fxtio.open(path, format="mono") as trace:
         check(trace)
         places = {finding.offset for finding in trace.findings}
@@ -71,8 +71,8 @@ def test_findings_have_the_place_of_the_event(rule: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("block", [64, 300])
 def test_findings_do_not_depend_on_batches(block: int, tmp_path: Path) -> None:
     path = tmp_path / "broken.mlpd"
-    for rule in [rule for rule in BREAKS if not RULES[rule].reading]:
-        BREAKS[rule](path)
+    for rule in [rule for rule in broken_rules("mono") if not RULES[rule].reading]:
+        write_broken(rule, path)
         whole = broken(path)
         with patch.object(frames, "BLOCK", block), patch.object(frames, "MAX_HEADER", 80):
             assert broken(path) == whole
@@ -83,8 +83,8 @@ def test_findings_do_not_depend_on_batches(block: int, tmp_path: Path) -> None:
 def test_findings_do_not_depend_on_kernels(kernels: Kernels, tmp_path: Path) -> None:
     path = tmp_path / "broken.mlpd"
     with patch.object(columns, "kernels", lambda: kernels):
-        for rule in BREAKS.keys() - {"mono.stack.text"}:  # takes long in Python
-            BREAKS[rule](path)
+        for rule in {*broken_rules("mono")} - {"mono.stack.text"}:  # takes long in Python
+            write_broken(rule, path)
             assert {*broken(path)} == {rule, *RULES[rule].implied}
 
 
@@ -290,7 +290,7 @@ def test_recordings_in_a_file_have_nothing_in_common(tmp_path: Path) -> None:
     names = ["mono.heap.nested", "mono.gc.end-without-start", "mono.method.undefined", "mono.gc.start-twice"]
     data = b""
     for rule in names:
-        BREAKS[rule](path)
+        write_broken(rule, path)
         data += path.read_bytes()
     assert broken(data * 5) == Counter(names * 5)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import fxtio
-from fxtio.mono.breaks import BREAKS
 from fxtio.rules import rules_of
 from judges import mono
+from support.broken import write_broken
 from support.limits import PATIENCE
 
 pytestmark = [
@@ -80,14 +80,15 @@ def test_every_interop_rule_has_a_trap() -> None:
 @pytest.mark.parametrize("rule", TRAPS)
 def test_a_broken_recording_traps_mprof_report(rule: str, tmp_path: Path) -> None:
     path = tmp_path / "broken.mlpd"
-    BREAKS[rule](path)
+    write_broken(rule, path)
     assert TRAPS[rule](path)
 
 
 @pytest.mark.parametrize("rule", TRAPS)
 def test_a_recording_that_breaks_another_rule_is_no_trap(rule: str, tmp_path: Path) -> None:
     path = tmp_path / "other.mlpd"
-    BREAKS["mono.sync.unknown-type"](path)
+    write_broken("mono.sync.unknown-type", path)
     if TRAPS[rule] is loses_events:
-        BREAKS["mono.buffer.thread-zero"](path)
+        path.unlink()
+        write_broken("mono.buffer.thread-zero", path)
     assert not TRAPS[rule](path)

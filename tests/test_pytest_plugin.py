@@ -19,6 +19,7 @@ from fxtio.fxt import synth
 from fxtio.fxt.records import Thread
 from fxtio.testing.asserts import assert_same_meaning, assert_valid
 from fxtio.testing.strategies import encoded
+from support.broken import write_broken
 from support.checkout import CORPUS, run_python
 from support.limits import PATIENCE
 from support.tracer_view import View
@@ -33,7 +34,7 @@ def _own_options(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    by_name("fxt").breaks.BREAKS[RULE](path := tmp_path / "broken.fxt")
+    write_broken(RULE, path := tmp_path / "broken.fxt")
     return path
 
 

@@ -13,11 +13,11 @@ import pytest
 
 import fxtio
 from fxtio.rules import rules_of
-from fxtio.uftrace.breaks import BREAKS
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.info import HEADER_SIZE
 from fxtio.uftrace.records import Event, encode
 from fxtio.uftrace.rules import check
+from support.broken import write_broken
 from support.limits import PATIENCE, processor_seconds
 from support.uftrace_judge import PROGRAM, needs_uftrace
 from support.uftrace_samples import minimal, opened
@@ -146,14 +146,14 @@ def test_every_rule_about_uftrace_is_judged() -> None:
 @needs_uftrace
 @pytest.mark.parametrize("rule", JUDGES)
 def test_uftrace_goes_wrong(rule: str, tmp_path: Path) -> None:
-    BREAKS[rule](tmp_path / "t")
+    write_broken(rule, tmp_path / "t")
     JUDGES[rule](tmp_path / "t")
 
 
 @pytest.mark.full
 @needs_uftrace
 def test_uftrace_reads_what_is_not_broken(tmp_path: Path) -> None:
-    BREAKS["uftrace.source.cut"](tmp_path / "t")
+    write_broken("uftrace.source.cut", tmp_path / "t")
     code, output = run(tmp_path / "t", "replay")
     assert code == 0 and "main" in output and "work" in output and "provider:name" in output
     assert json.loads(run(tmp_path / "t", "dump", "--chrome")[1])["traceEvents"]

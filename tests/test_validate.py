@@ -20,9 +20,10 @@ import pytest
 
 import fxtio
 from fxtio.cli import main
+from fxtio.conformance.kit import broken_traces
 from fxtio.errors import FormatError
 from fxtio.finding import Finding
-from fxtio.formats import Format, by_name, formats
+from fxtio.formats import by_name, formats
 from fxtio.fxt import synth
 from fxtio.io.source import open_source
 from fxtio.report import human_size
@@ -31,6 +32,7 @@ from fxtio.rules import rule as rule_of
 from fxtio.validate import Selection, SelectionError, listing, reports, traces_in, validate
 from fxtio.validate.selection import ERROR, NEVER, THRESHOLDS, all_rules, is_at_least, profiles
 from support import toy_format
+from support.broken import write_broken
 from support.checkout import CHECKOUT, CORPUS
 
 Capture = pytest.CaptureFixture[str]
@@ -68,14 +70,10 @@ def broken(tmp_path: Path) -> Path:
 def test_a_format_without_rules_is_checked_by_its_reader(tmp_path: Path) -> None:
     path = tmp_path / "broken"
     toy = toy_format.FILES
-    toy.breaks.BREAKS["toy.line.empty"](path)
+    path.write_bytes(toy_format.BROKEN)
     trace = toy.open(path, source=open_source(path))
     toy.rules.check(trace)
     assert trace.findings.counts == {"toy.line.empty": 1}
-
-
-def test_a_format_without_broken_traces_has_none() -> None:
-    assert Format("bare", "a bare format", "fxtio.codec", (), "", "").breaks.BREAKS == {}
 
 
 # ---- selections
@@ -405,7 +403,7 @@ def test_sarif_has_the_lines_of_text_files_and_headers(tmp_path: Path) -> None:
     assert sarif_lines(directory)["uftrace.task.line"] == [count + 1]
     lines = sarif_lines(CORPUS / "dcpi" / "torn.dcpi")
     assert lines["dcpi.chunk.over-end"] == [1]  # behind the header, the file is not text
-    by_name("dcpi").breaks.BREAKS["dcpi.header.line"](tmp_path / "a.dcpi")
+    write_broken("dcpi.header.line", tmp_path / "a.dcpi")
     broken = (tmp_path / "a.dcpi").read_bytes().split(b"\n")
     (line,) = sarif_lines(tmp_path / "a.dcpi")["dcpi.header.line"]
     assert line > 1
@@ -556,7 +554,7 @@ def test_a_report_does_not_overwrite_a_trace(broken: Path, capsys: Capture) -> N
 
 def test_a_report_does_not_go_into_a_trace(tmp_path: Path, capsys: Capture) -> None:
     directory = tmp_path / "calls"
-    by_name("uftrace").breaks.BREAKS["uftrace.record.magic"](directory)
+    write_broken("uftrace.record.magic", directory)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     for name in ("info", "new"):
         assert run(capsys, "-o", directory / name, tmp_path)[0] == 2
@@ -601,22 +599,21 @@ def test_list_rules(capsys: Capture) -> None:
 # ---- traces that are broken on purpose
 
 
-def test_break_a_rule(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = {**formats(), "toy": toy_format.FILES}
-    monkeypatch.setattr("fxtio.formats.formats", lambda: everything)
-    monkeypatch.setattr("fxtio.formats.by_name", everything.__getitem__)
+def test_break_a_rule(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "broken"
-    assert main(["synth", "--break", "toy.line.empty", "-o", str(path)]) == 0
-    assert capsys.readouterr().err == f"fxtio: wrote a trace that breaks toy.line.empty to {path}\n"
-    assert path.read_bytes() == b"toy 1\nhello\n\n"
+    assert main(["synth", "--break", RULE, "-o", str(path)]) == 0
+    assert capsys.readouterr().err == f"fxtio: wrote a trace that breaks {RULE} to {path}\n"
+    assert path.read_bytes() == (CHECKOUT / "conformance/cases/fxt/invalid/framing.zero-size.fxt").read_bytes()
     assert main(["synth", "--break", "list"]) == 0
-    assert "toy.line.empty" in capsys.readouterr().out
-    assert main(["synth", "--break", "toy.other", "-o", str(path)]) == 2
-    assert "there is no trace that breaks 'toy.other'" in capsys.readouterr().err
+    listed = capsys.readouterr().out
+    assert all(rule in listed for name in formats() for rule in broken_traces(name))
+    for other in ("fxt.other", "toy.line.empty", "fxt.object.too-many"):  # that one is about a limit
+        assert main(["synth", "--break", other, "-o", str(path)]) == 2
+        assert f"there is no trace that breaks '{other}'" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["synth", "--break", "toy.line.empty"])
+        main(["synth", "--break", RULE])
     with pytest.raises(SystemExit):
-        main(["synth", "--break", "toy.line.empty", "spans", "-o", str(path)])
+        main(["synth", "--break", RULE, "spans", "-o", str(path)])
     assert "without SHAPE" in capsys.readouterr().err
 
 
@@ -639,7 +636,7 @@ def test_break_a_rule_of_directories(tmp_path: Path, capsys: Capture) -> None:
 
 @pytest.mark.parametrize("name", formats())
 def test_broken_traces_of_every_format_are_reported(name: str, tmp_path: Path, capsys: Capture) -> None:
-    broken_rules = [each for each in by_name(name).breaks.BREAKS if rule_of(each).level == "required"]
+    broken_rules = [each for each in broken_traces(name) if rule_of(each).level == "required"]
     rule_id = next(each for each in broken_rules if not each.partition(".")[2].startswith("source."))
     path = tmp_path / "broken"
     assert main(["synth", "--break", rule_id, "-o", str(path)]) == 0
@@ -652,5 +649,5 @@ def test_broken_traces_of_every_format_are_reported(name: str, tmp_path: Path, c
 
 def test_a_broken_trace_goes_to_standard_output(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
     assert main(["synth", "--break", RULE, "-o", "-"]) == 0
-    by_name("fxt").breaks.BREAKS[RULE](path := tmp_path / "a")
+    write_broken(RULE, path := tmp_path / "a")
     assert capsysbinary.readouterr().out == path.read_bytes()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 
 from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, natural, print_table, size
@@ -88,17 +86,18 @@ def run(options: Namespace) -> int:
 
 
 def _break(options: Namespace) -> int:
-    """Write a trace that breaks a rule, or list the rules for which there is one; return the exit code.
+    """Write the kit's trace that breaks a rule, or list the rules for which there is one; return the exit code.
 
     Raises:
         UsageError: there is no such trace, the ending of the target is that of another format, or the target exists and
             is a directory.
     """
+    from fxtio.conformance.kit import broken_traces
     from fxtio.formats import by_name, by_suffix, formats
     from fxtio.rules import rule
 
     if options.broken == "list":
-        ids = [rule_id for item in formats().values() for rule_id in item.breaks.BREAKS]
+        ids = [rule_id for name in formats() for rule_id in broken_traces(name)]
         print_table(["rule", "level", "what is wrong"], [(each.id, each.level, each.found) for each in map(rule, ids)])
         return FINE
     excess = [name for name in ("shape", "events", "size", "threads", "format") if getattr(options, name) is not None]
@@ -106,8 +105,8 @@ def _break(options: Namespace) -> int:
         name = "SHAPE" if "shape" in excess else f"--{excess[0]}" if excess else ""
         options.refuse(f"--break writes a trace of its own, without {name}" if excess else "-o FILE is missing")
     name = options.broken.partition(".")[0]
-    breaks = by_name(name).breaks.BREAKS if name in formats() else {}
-    if options.broken not in breaks:
+    trace = broken_traces(name).get(options.broken) if name in formats() else None
+    if trace is None:
         raise UsageError(f"there is no trace that breaks {options.broken!r}; fxtio synth --break list prints the rules")
     by_ending = by_suffix(options.output)
     if by_ending is not None and by_ending.name != name:
@@ -116,35 +115,32 @@ def _break(options: Namespace) -> int:
             f"{printable(options.output)}: the ending is that of the format {by_ending.name}, but a trace that breaks "
             f"{options.broken} is of the format {name}; end the name with {endings}"
         )
-    _write_broken(breaks[options.broken], options.output, is_directory=by_name(name).directory)
+    _copy(trace, options.output)
     target = "standard output" if options.output == "-" else printable(options.output)
     print(f"fxtio: wrote a trace that breaks {options.broken} to {target}", file=sys.stderr)
     return FINE
 
 
-def _write_broken(write: Callable[[Path], None], output: str, *, is_directory: bool) -> None:
-    """Write a broken trace where the option `-o` says.  Its bytes are as they are; no suffix compresses them.
+def _copy(trace: Path, output: str) -> None:
+    """Write a trace where the option `-o` says.  Its bytes are as they are; no suffix compresses them.
 
     Raises:
         UsageError: a directory would be written over another one, or to standard output.
     """
     from fxtio.io.sink import whole_directory
 
-    if is_directory and (output == "-" or Path(output).exists()):
-        raise UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
-    if output == "-" and sys.stdout.isatty():
+    if trace.is_dir():
+        if output == "-" or Path(output).exists():
+            raise UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
+        with whole_directory(output) as target:
+            shutil.copytree(trace, target, dirs_exist_ok=True)
+    elif output != "-":
+        with open(output, "wb", opener=opener) as file:
+            file.write(trace.read_bytes())
+    elif sys.stdout.isatty():
         raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "broken")
-        write(path)
-        if is_directory:
-            with whole_directory(output) as target:
-                shutil.copytree(path, target, dirs_exist_ok=True)
-        elif output == "-":
-            sys.stdout.buffer.write(path.read_bytes())
-        else:
-            with open(output, "wb", opener=opener) as file:
-                file.write(path.read_bytes())
+    else:
+        sys.stdout.buffer.write(trace.read_bytes())
 
 
 def _print_shapes() -> int:

@@ -203,7 +203,7 @@ def _explain(rule_id: str) -> int:
     Raises:
         UsageError: there is no such rule; the message has those with a similar id.
     """
-    from fxtio.formats import by_name
+    from fxtio.conformance.kit import broken_traces
     from fxtio.validate.selection import all_rules
 
     rules = {rule.id: rule for rule in all_rules()}
@@ -216,7 +216,7 @@ def _explain(rule_id: str) -> int:
     print(f"  {rule.found[:1].upper()}{rule.found[1:]}.")
     facts = [("Section", rule.section)] if rule.section else []
     facts += [*rule.facts, ("Since", f"version {rule.since} of the kit")]
-    if rule.id in by_name(rule.format).breaks.BREAKS:
+    if rule.id in broken_traces(rule.format):
         facts.append(("Example", f"fxtio synth --break {rule.id} -o broken"))
     width = max(len(title) for title, _ in facts)
     for title, text in facts:

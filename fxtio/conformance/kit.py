@@ -17,6 +17,7 @@ from typing import Any
 
 from fxtio.errors import FxtioError
 from fxtio.rules import folder as kit_folder
+from fxtio.rules import rules_of
 
 READ, WRITE = "read", "write"
 
@@ -143,6 +144,22 @@ def read_kit(folder: str | Path | None = None) -> Kit:
         if case.format not in suffixes:
             raise KitError(f"{case.path}: {DESCRIPTION} has no format {case.format!r}")
     return Kit(place, version, suffixes, (*cases, *scenarios))
+
+
+def broken_traces(format: str, folder: str | Path | None = None) -> dict[str, Path]:
+    """Return the traces of a kit that break one rule each: for the id of the rule the file or directory.
+
+    Args:
+        format: the name of the format; there are none for one that the kit does not have.
+        folder: the kit; by default the one that belongs to this package.
+
+    Raises:
+        KitError: the kit is missing.
+    """
+    cases = find_folder(folder) / "cases" / format / "invalid"
+    traces = _traces_by_stem(cases) if cases.is_dir() else {}
+    ids = {f"{format}.{stem}": paths[0] for stem, paths in sorted(traces.items())}
+    return {rule: ids[rule] for rule in rules_of(format) if rule in ids}
 
 
 def _description(folder: Path) -> tuple[str, dict[str, str]]:

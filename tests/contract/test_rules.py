@@ -1,7 +1,7 @@
 """A broken trace for each rule breaks that rule and no other, and sound traces break none.
 
-The room `breaks` of a format writes the broken traces, as `fxtio synth --break` does, and the room `rules` checks a
-trace, as `fxtio validate` does.
+The broken traces are those of the conformance kit, which `fxtio synth --break` copies, and for what the kit lacks
+those of `support.broken`; the room `rules` checks a trace, as `fxtio validate` does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fxtio.fxt import FxtTrace
 from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.rules import LEVELS, Rule, rules_of
+from support.broken import broken_rules, write_broken
 
 _EVERYTHING = {
     "fxt.arg.koid-unnamed", "fxt.arg.name-again", "fxt.arg.unsigned-large", "fxt.blob.perfetto-garbage",
@@ -153,7 +154,7 @@ def broken_when_merged(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("name", list(formats()))
 def test_every_rule_has_a_broken_trace(name: str) -> None:
-    assert {*formats()[name].breaks.BREAKS} == {*rules_of(name)}
+    assert {*broken_rules(name)} == {*rules_of(name)}
 
 
 LONG = {"uftrace.session.too-many", "uftrace.symbol.too-many"}
@@ -166,7 +167,7 @@ LONG = {"uftrace.session.too-many", "uftrace.symbol.too-many"}
 )
 def test_a_broken_trace_breaks_its_rule_only(rule: Rule, tmp_path: Path) -> None:
     path = tmp_path / f"broken{formats()[rule.format].suffixes[0]}"
-    formats()[rule.format].breaks.BREAKS[rule.id](path)
+    write_broken(rule.id, path)
     with CIRCUMSTANCES.get(rule.id, nullcontext)():
         if rule.group == "merge":
             broken = broken_when_merged(path)

@@ -91,4 +91,4 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     for module, limits in LOWER.items():
         for name, value in limits.items():
             patch.setattr(f"fxtio.{module}.{name}", value)
-            patch.setattr(f"fxtio.{module.partition('.')[0]}.breaks.{name}", value)
+            patch.setattr(f"support.broken.{module.partition('.')[0]}.{name}", value)

@@ -112,11 +112,8 @@ def synth(target: Any, shape: str, *, events: int | None, **options: Any) -> tup
     return events or 3, len(data)
 
 
-def _write_empty_line(path: Path) -> None:
-    path.write_bytes(HEADER + b"hello\n\n")
-
-
-BREAKS = {"toy.line.empty": _write_empty_line}
+BROKEN = HEADER + b"hello\n\n"
+"""A trace that breaks the rule `toy.line.empty`."""
 
 
 def _toy(name: str, **sniff: Any) -> Toy:
