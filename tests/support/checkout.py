@@ -25,7 +25,8 @@ def import_path() -> list[str]:
 def hidden_package(folders: list[str]) -> Path | None:
     """Return the installed package that the checkout hides, as its folder is before it; None if it hides none."""
     absolute = [str(Path(folder).resolve()) for folder in folders]
-    behind = absolute[absolute.index(str(CHECKOUT)) + 1 :] if str(CHECKOUT) in absolute else []
+    hides = PACKAGE.is_dir() and str(CHECKOUT) in absolute
+    behind = absolute[absolute.index(str(CHECKOUT)) + 1 :] if hides else []
     found = PathFinder.find_spec(PACKAGE.name, behind)
     origin = None if found is None or found.origin is None else Path(found.origin).resolve().parent
     return None if origin == PACKAGE else origin
