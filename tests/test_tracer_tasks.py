@@ -364,6 +364,18 @@ SHAPES = {
             kept[-1].run_until_complete(abandons())
         await asyncio.to_thread(left)
     """,
+    "open tasks that wait for each other": """
+        async def follows(task):
+            await task
+        async def abandons():
+            kept.append(asyncio.create_task(waits()))
+            kept.extend(asyncio.create_task(follows(kept[-1])) for _ in range(3))
+            await query(1)
+        def left():
+            kept.append(asyncio.new_event_loop())
+            kept[-1].run_until_complete(abandons())
+        await asyncio.to_thread(left)
+    """,
     "timeouts": """
         for wait in (asyncio.wait_for(waits(), 0.001), asyncio.wait([asyncio.create_task(waits())], timeout=0.001)):
             try:

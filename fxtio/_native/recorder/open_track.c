@@ -214,6 +214,17 @@ size_t open_track_take_flows(uint64_t track, uint64_t *ids, size_t room) {
     return count;
 }
 
+/* Forget flows that began on any track, of many only some.  Returns how many, and their ids. */
+size_t open_tracks_take_flows(uint64_t *ids, size_t room) {
+    size_t count = 0;
+    guard_lock();
+    for (OpenTrack *entry = table_next(&table, NULL); entry && count < room; entry = table_next(&table, entry))
+        while (entry->flow_count && count < room)
+            ids[count++] = entry->flows[--entry->flow_count];
+    guard_unlock();
+    return count;
+}
+
 /* Forget all tracks, in a stopped world. */
 void open_tracks_forget(Trash *trash) {
     for (OpenTrack *entry = table_next(&table, NULL); entry; entry = table_next(&table, entry)) {

@@ -23,6 +23,7 @@ HIDDEN size_t open_track_count(uint64_t track);
 HIDDEN int open_track_add_flow(uint64_t track, uint64_t id);
 HIDDEN int open_track_drop_flow(uint64_t track, uint64_t id);
 HIDDEN size_t open_track_take_flows(uint64_t track, uint64_t *ids, size_t room);
+HIDDEN size_t open_tracks_take_flows(uint64_t *ids, size_t room);
 HIDDEN void open_tracks_forget(Trash *trash);
 
 #endif

@@ -215,9 +215,22 @@ void task_end_life(uint64_t track, const void *frame) {
     open_operation_free(life);
 }
 
-/* Record the ends of all operations that are open, since the recording ends. */
+/* Record the ends of flows that lead nowhere, since a task waits for one that has not ended: in a slice of their own. */
+static void end_all_flows(void) {
+    uint64_t ids[MAX_FLOWS];
+    size_t count = open_tracks_take_flows(ids, MAX_FLOWS);
+    if (!count || !record_bare(await_site, EVENT_BEGIN))
+        return;
+    for (; count; count = open_tracks_take_flows(ids, MAX_FLOWS))
+        for (size_t index = 0; index < count; index++)
+            record_bare_with_id(await_site, EVENT_FLOW_END, &ids[index]);
+    record_bare(await_site, EVENT_END);
+}
+
+/* Record the ends of all operations and flows that are open, since the recording ends. */
 void task_end_all(void) {
     uint64_t track;
+    end_all_flows();
     for (size_t left = open_tracks_count(); left; left--) {
         const OpenOperation operation = open_track_take_any(&track);
         if (operation.site)
