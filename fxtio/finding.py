@@ -77,13 +77,13 @@ class Findings:
         self._kept: list[Finding] = []
         self._by_offset: list[Finding] = []  # the same, as far as `between` was called
 
-    def add(self, name: str, offset: int, message: str, *, times: int = 1, file: str = "") -> None:
+    def add(self, name: str, offset: int, message: str = "", *, times: int = 1, file: str = "") -> None:
         """Add a finding for a fault that occurred `times` times, first at `offset` (in `file`).
 
         Args:
             name: the id of the rule without its format, for example `framing.truncated`.
             offset: the byte offset.
-            message: a description of the fault.
+            message: what is wrong, where there is more to tell than the rule says, such as a value.
             times: how often it occurred.
             file: the name of the file, if the trace is a directory.
 
@@ -91,6 +91,8 @@ class Findings:
             DecodeError: in strict mode.
         """
         rule_id = f"{self.format}.{name}"
+        if self.strict or self.counts[rule_id] < KEPT_PER_RULE:
+            message = message or rule(rule_id).found
         if self.strict:
             raise DecodeError(rule_id, f"{file}: {message}" if file else message, offset)
         if self.counts[rule_id] < KEPT_PER_RULE:
@@ -98,7 +100,7 @@ class Findings:
             self._kept.append(Finding(rule_id, offset, message + more, file))
         self.counts[rule_id] += times
 
-    def add_each(self, name: str, offsets: Sequence[int], message: str) -> None:
+    def add_each(self, name: str, offsets: Sequence[int], message: str = "") -> None:
         """Add a finding at each of some byte offsets, and from some number on one for the rest.
 
         Raises:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
+import pytest
+
+from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.formats import formats
 from fxtio.rules import rule as rule_of
@@ -23,7 +27,35 @@ def test_findings_between_two_places() -> None:
     assert [finding.offset for finding in findings.between(5, 9)] == [5, 8]
 
 
+SOURCES = [path for path in PACKAGE.rglob("*.py") if path.parts[len(PACKAGE.parts)] in formats()]
+"""The modules of formats."""
+
 DECLARED = [rule for name in formats() for rule in rules_of(name).values()]
+
+
+def test_without_a_message_a_finding_has_the_text_of_its_rule() -> None:
+    text = rule_of("dcpi.chunk.empty").found
+    findings = Findings("dcpi")
+    findings.add("chunk.empty", 5)
+    findings.add_each("chunk.empty", [6, 7])
+    findings.add("chunk.empty", 8, "there is more to tell", times=2)
+    assert [finding.message for finding in findings] == [text] * 3 + ["there is more to tell (and 1 more like it)"]
+    with pytest.raises(DecodeError, match=text):
+        Findings("dcpi", strict=True).add("chunk.empty", 5)
+
+
+def test_no_message_repeats_what_the_rule_says() -> None:
+    texts = {rule.found for rule in DECLARED}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in (
+                "add",
+                "add_each",
+                "report",
+                "_report",
+            ):
+                constants = [each.value for each in node.args if isinstance(each, ast.Constant)]
+                assert texts.isdisjoint(constants), f"{path}:{node.lineno}"
 
 
 def test_of_many_findings_the_first_ones_are_added_singly() -> None:
@@ -36,8 +68,7 @@ def test_of_many_findings_the_first_ones_are_added_singly() -> None:
 
 
 def test_every_rule_in_the_source_is_declared() -> None:
-    formats_only = [path for path in PACKAGE.rglob("*.py") if path.parts[len(PACKAGE.parts)] in formats()]
-    used = {name for path in formats_only for name in USED.findall(path.read_text())} - {"arg.size"}  # told apart later
+    used = {name for path in SOURCES for name in USED.findall(path.read_text())} - {"arg.size"}  # told apart later
     assert used <= {rule.id.partition(".")[2] for rule in DECLARED}
 
 

@@ -223,7 +223,7 @@ class Rules:
         if any(is_on for _, is_on in self._tracking):
             self._check_places(samples.memory["thread"], allocated)
         for offset in item_places[items.columns["count"] == 0].tolist():
-            self._findings.add("allocation.empty", offset, "an allocation of no objects")
+            self._findings.add("allocation.empty", offset)
 
     def _check_places(self, thread: Array, offsets: Array) -> None:
         """Check that a stack sample comes before each memory sample where stacks are tracked."""
@@ -308,13 +308,13 @@ class Rules:
         for item in record.items:
             self._use("class", item.class_iid, offset)
             if item.count == 0:
-                self._findings.add("allocation.empty", offset, "an allocation of no objects")
+                self._findings.add("allocation.empty", offset)
 
     def _add_other(self, offset: int, record: Any) -> None:
         cls = type(record)
         if cls is r.ProfilerStart:
             if self.started_at is not None:
-                self._findings.add("profiling.start-again", offset, "profiling starts a second time")
+                self._findings.add("profiling.start-again", offset)
             self.started_at = self.started_at or record.started_at
         elif cls is r.ProfilerConfig:
             if record.name == _TRACKING:

@@ -480,7 +480,7 @@ class Block:
                 self._report_times(rows, columns[TIME_FIELD])
         if self.data[-1:] != b"\n":
             end = self.base + len(self.data)
-            self._findings.add("line.no-end", end, "the last line has no end; it may be cut")
+            self._findings.add("line.no-end", end)
 
     def _decode_single(self, rows: Array) -> None:
         for row in rows.tolist():
@@ -514,7 +514,7 @@ class Block:
             self._warn("line.unknown", np.array([row]), f"no known record begins with {line!r}")
         if len(rest := rows[ADDED_SINGLY:]):
             offset = self.base + self.lines.offset(int(rest[0]))
-            self._findings.add("line.unknown", offset, "not a known record", times=len(rest))
+            self._findings.add("line.unknown", offset, times=len(rest))
 
     def _warn(self, rule: str, rows: Array, message: str) -> None:
         """Add a warning about each of some lines."""

@@ -179,7 +179,7 @@ class _Profiling(_Rules):
 
     def finish(self, end: int) -> None:
         if not self._has_start:
-            self.report.findings.add("profiling.no-start", end, "no record tells when profiling started")
+            self.report.findings.add("profiling.no-start", end)
 
 
 class _Lines(_Rules):

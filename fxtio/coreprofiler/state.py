@@ -178,9 +178,7 @@ class Stacks:
             del stack[match:]
         if ip is not None:
             if match == 0:
-                self._findings.add(
-                    "stack.ip-without-frame", offset, "an instruction pointer changes, but no frame matches"
-                )
+                self._findings.add("stack.ip-without-frame", offset)
             elif stack:
                 stack[-1] = Frame(stack[-1].function_iid, ip)
         stack += frames

@@ -18,7 +18,7 @@ def check_header(header: Header, findings: Findings) -> None:
     for index, (line, offset) in enumerate(zip(header.lines, header.offsets, strict=True)):
         _check_line(line, header.value_of(line), offset, findings)
         if line.word == "version" and index:
-            findings.add("header.version-place", offset, "the version is not in the first line")
+            findings.add("header.version-place", offset)
     if header.get("tstart") is None:
         message = "no line `tstart`: addresses are unknown, only offsets are known"
         findings.add("header.no-text-start", 0, message)
@@ -67,7 +67,7 @@ def _check_line(line: Line, value: str, offset: int, findings: Findings) -> None
     elif keyword.name in ("period", "tsize", "tstart") and _is_too_large(line.word, value):
         findings.add("header.value", offset, f"`{line.word}` is {shown!r}, which does not fit 64 bits")
     elif keyword.name == "period" and parse_decimal(value) == 0:
-        findings.add("header.zero-period", offset, "the period is 0")
+        findings.add("header.zero-period", offset)
 
 
 def _is_too_large(word: str, value: str) -> bool:
@@ -119,15 +119,14 @@ class BodyRules:
         end += offset
         end[-1] += block.remaining * STEP
         falls = offset <= offsets[:-1]
-        self._report("chunk.order", block, falls, "the chunk's offset is not above that of the chunk before it")
+        self._report("chunk.order", block, falls)
         overlaps = (offset < ends[:-1]) & ~falls
-        self._report("chunk.overlap", block, overlaps, "the chunk begins within the one before it")
-        self.empty += self._report("chunk.empty", block, end == offset, "the chunk has no counts")
-        message = f"the chunk's offset is not a multiple of {STEP}"
-        self._report("chunk.unaligned", block, offset % STEP != 0, message)
+        self._report("chunk.overlap", block, overlaps)
+        self.empty += self._report("chunk.empty", block, end == offset)
+        self._report("chunk.unaligned", block, offset % STEP != 0)
         if self._text_size is not None:
             beyond = end > self._text_size
-            self._report("chunk.beyond-text", block, beyond, "the chunk ends beyond the text")
+            self._report("chunk.beyond-text", block, beyond)
         self.mergeable += int(np.count_nonzero((offset == ends[:-1]) & (offsets[:-1] >= 0)))
         self._offset, self._end = int(offset[-1]), int(end[-1])
 
@@ -141,10 +140,10 @@ class BodyRules:
             self._begins_with_zero = bool(block.words[block.begin[-1]] == 0)
         return int(padded)
 
-    def _report(self, rule: str, block: Segments, is_wrong: Array, message: str) -> int:
+    def _report(self, rule: str, block: Segments, is_wrong: Array) -> int:
         """Add findings about some of the chunks that begin here; return their number."""
         offsets = block.chunks()[0][is_wrong].tolist() if is_wrong.any() else []
-        self._findings.add_each(rule, offsets, message)
+        self._findings.add_each(rule, offsets)
         return len(offsets)
 
     def add_footer(self, footer: Footer, offset: int) -> None:

@@ -33,7 +33,7 @@ def check(trace: DcpiTrace) -> None:
 
 def _check_header(header: Header, findings: Findings) -> None:
     if header.lines and header.get("version") is None:
-        findings.add("header.no-version", 0, "there is no line `version`")
+        findings.add("header.no-version", 0)
     for line, offset in zip(header.lines, header.offsets, strict=True):
         digits = header.value_of(line)
         if line.word == "epoch" and digits.isdecimal() and len(digits) in (12, 14):
@@ -61,7 +61,7 @@ class _Chunks:
             ends = np.concatenate([[self._end], (text_offset + STEP * number)[:-1]])
             lengths = np.concatenate([[self._length], number[:-1]])
             adjacent = (text_offset == ends) & (lengths > 0) & (lengths < MAX_COUNTS)
-            self._report("chunk.mergeable", offset[adjacent], "the chunk begins where the one before it ends")
+            self._report("chunk.mergeable", offset[adjacent])
             self._end, self._length = int(text_offset[-1] + STEP * number[-1]), int(number[-1])
         self._check_zeros(block)
 
@@ -96,11 +96,11 @@ class _Chunks:
                 self._report_zeros(nothing, offsets)
 
     def _report_zeros(self, empty: Array, padded: Array) -> None:
-        self._report("chunk.zeros", empty, "all counts of the chunk are 0")
-        self._report("chunk.padded", padded, "the chunk begins or ends with a count of 0")
+        self._report("chunk.zeros", empty)
+        self._report("chunk.padded", padded)
 
-    def _report(self, name: str, offsets: Array, message: str) -> None:
-        self._trace.findings.add_each(name, offsets.tolist(), message)
+    def _report(self, name: str, offsets: Array) -> None:
+        self._trace.findings.add_each(name, offsets.tolist())
 
 
 class _OpenChunk:

@@ -490,7 +490,7 @@ class Batch:
             if ticks.max() > latest.min():
                 over = rows[ticks > latest[np.searchsorted(present, codes)]]
                 if len(over):
-                    self.report("time.overflow", over, "a time does not fit in 64-bit nanoseconds")
+                    self.report("time.overflow", over)
         return codes
 
     def times(self, ticks: Array, rows: Array) -> Array:
@@ -499,7 +499,7 @@ class Batch:
         only = self.only_clock
         return times_of(self.reading.clocks, codes, ticks) if only is None else self.reading.clocks[only].to_ns(ticks)
 
-    def report(self, rule: str, rows: Array, message: str) -> None:
+    def report(self, rule: str, rows: Array, message: str = "") -> None:
         """Add a finding about some records, at the offset of the first."""
         offset = self.frame.offset(int(rows[0]))
         self.reading.findings.add(rule, offset, message, times=len(rows))
@@ -699,7 +699,7 @@ class Reading:
         if not used.all():
             ignored = rows[~used & (stream.length > 0)]
             if len(ignored):
-                batch.report("string.zero", ignored, "a string record for slot 0 is ignored")
+                batch.report("string.zero", ignored)
             rows, index, stream = rows[used], index[used], stream.take(used)
         return self._definitions(batch, rows, index, self.strings.codes(stream))
 
@@ -709,7 +709,7 @@ class Reading:
         codes = self.threads.codes(columns["process"], columns["thread"], np.ones(len(rows), bool))
         used = index > 0  # spec: thread records for slot 0 are ignored
         if not used.all():
-            batch.report("thread.zero", rows[~used], "a thread record for slot 0 is ignored")
+            batch.report("thread.zero", rows[~used])
         return self._definitions(batch, rows[used], index[used], codes[used])
 
     def _clock_definitions(self, batch: Batch) -> Definitions:

@@ -107,13 +107,13 @@ def _check_needed(info: InfoFile, findings: Findings) -> None:
     """Check that the blocks that uftrace needs are there; a listed one without text is a fault of another rule."""
     place = field_offset("blocks")
     if InfoBit.EXE_NAME not in info.blocks:
-        findings.add("info.no-program", place, "the path of the program (exename) is missing", file=INFO_FILE)
+        findings.add("info.no-program", place, file=INFO_FILE)
     if InfoBit.CMDLINE not in info.blocks:
-        findings.add("info.no-command", place, "the command line (cmdline) is missing", file=INFO_FILE)
+        findings.add("info.no-command", place, file=INFO_FILE)
     if InfoBit.TASKINFO not in info.blocks:
-        findings.add("info.no-task-list", place, "the list of tasks (taskinfo) is missing", file=INFO_FILE)
+        findings.add("info.no-task-list", place, file=INFO_FILE)
     if InfoBit.RECORD_DATE not in info.blocks and info.version >= TEXT_VERSION:
-        findings.add("info.no-date", place, "the date and the duration (record_date) are missing", file=INFO_FILE)
+        findings.add("info.no-date", place, file=INFO_FILE)
 
 
 def _check_tasks_of_info(info: InfoFile, findings: Findings) -> None:
@@ -261,7 +261,7 @@ def _check_maps(reading: Reading) -> None:
 def _check_map(file: MapFile, name: str, findings: Findings) -> None:
     """Check the mappings of a map."""
     if file.kernel_base is None:
-        findings.add("session.no-stack", 0, "the map has no line of the stack", file=name)
+        findings.add("session.no-stack", 0, file=name)
     modules = []
     for place, mapping in zip(file.places, file.mappings, strict=True):
         if mapping.path.startswith("["):

@@ -343,7 +343,7 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
         if entry.kind in (RingType.LONG, RingType.PADDING):
             start, size = at + 2 * _WORD, first - _WORD
         if size < 0 or start + size > end:
-            findings.add("kernel.entry", begin + at, "the entry goes beyond its page", file=name)
+            findings.add("kernel.entry", begin + at, file=name)
             return
         time += entry.delta
         at = start + (size + _WORD - 1) // _WORD * _WORD

@@ -95,7 +95,7 @@ class _TaskRules:
         self._check_events(chunk, kinds)
         self._record += len(chunk)
 
-    def _report(self, name: str, chunk: Chunk, rows: Array, message: str) -> None:
+    def _report(self, name: str, chunk: Chunk, rows: Array, message: str = "") -> None:
         """Add a finding about some records of a chunk, if there are any."""
         if len(rows):
             offset = int(chunk.offsets()[rows[0]])
@@ -170,7 +170,7 @@ class _TaskRules:
         functions, address = chunk.functions, _FIELDS["address"].get(chunk.words[rows])
         index = np.searchsorted(functions.begin, address, "right") - 1
         inside = (index >= 0) & (address < np.append(functions.end, np.uint64(0))[index])
-        self._report("record.unknown-function", chunk, rows[~inside], "no symbol has the address of the function")
+        self._report("record.unknown-function", chunk, rows[~inside])
 
     def _check_payloads(self, chunk: Chunk, kinds: Array) -> None:
         """Check the sizes of payloads."""
@@ -185,7 +185,7 @@ class _TaskRules:
         count = int(_FIELDS["address"].get(chunk.words[rows]).sum())
         self._report("record.lost", chunk, rows, f"{counted(count, 'record')} lost here, or here and later")
         timed = rows[chunk.times[rows] != 0]
-        self._report("record.lost-time", chunk, timed, "a lost record has a time, which should be 0")
+        self._report("record.lost-time", chunk, timed)
 
     # ---- events
 
@@ -195,7 +195,7 @@ class _TaskRules:
         if not len(rows):
             return
         ids, depth = _FIELDS["address"].get(chunk.words[rows]), _FIELDS["depth"].get(chunk.words[rows])
-        self._report("event.depth", chunk, rows[depth != 0], "an event has a depth, which should be 0")
+        self._report("event.depth", chunk, rows[depth != 0])
         has_data = _FIELDS["more"].get(chunk.words[rows]) != 0
         for number, chosen in rows_by_value(ids):
             own = rows[chosen]

@@ -136,7 +136,7 @@ class MapFile:
                 parsed.mappings.append(mapping)
                 parsed.places.append(offset)
             elif line and not line.startswith("#"):
-                findings.add("session.map-line", offset, "the line is not a mapping", file=name)
+                findings.add("session.map-line", offset, file=name)
         return parsed
 
     @classmethod
@@ -237,7 +237,7 @@ class SymbolFile:
                 elif re.fullmatch(r"\d{1,12}", heading[2], re.ASCII):
                     parsed.count = int(heading[2])
             elif line and not line.startswith("#"):
-                findings.add("symbol.line", offset, "the line is not a symbol", file=name)
+                findings.add("symbol.line", offset, file=name)
         return parsed
 
     @classmethod

@@ -83,7 +83,7 @@ class Archive:
     def _check_magic(self, view: View) -> None:
         frame = view.batch.frame
         if frame.offset(0) != 0 or r.RECORDS.classes[frame.kind[0]] is not r.Magic or frame.kind[0] < 0:
-            view.findings.add("framing.no-magic", 0, "the trace does not begin with the magic number record")
+            view.findings.add("framing.no-magic", 0)
 
     # ---- providers
 
@@ -110,7 +110,7 @@ class Archive:
                 lambda index: f"an event of provider {numbers[strange][index]}, which was not introduced",
             )
             lost = rows[columns["event"] == ProviderEventId.BUFFER_FILLED_UP]
-            view.report("provider.lost", lost, "a buffer filled up: records were dropped")
+            view.report("provider.lost", lost)
 
     def _check_before_providers(self, view: View) -> None:
         """Report the first record of a provider that stands before all provider info records."""
@@ -119,7 +119,7 @@ class Archive:
         infos = view.batch.rows(r.ProviderInfo)
         self._has_provider = bool(len(rows) or len(infos))
         if len(rows) and (not len(infos) or rows[0] < infos[0]):
-            view.report("provider.none", rows[:1], "records stand before the first provider info record")
+            view.report("provider.none", rows[:1])
 
     def _introduce(self, view: View, row: int, number: int, name: str) -> None:
         if number in self._names:

@@ -65,7 +65,7 @@ class Arguments:
                 continue
             empty = empty_references(columns["name"])
             if len(empty):
-                view.report("arg.name-empty", _owners(rows, counts, indices, empty), "an argument without a name")
+                view.report("arg.name-empty", _owners(rows, counts, indices, empty))
             if kind in _WORD_INTEGERS:
                 least, most = _WORD_INTEGERS[ArgumentType(kind)]
                 value = columns["value"]
@@ -78,7 +78,7 @@ class Arguments:
                 view.report("arg.unsigned-large", _owners(rows, counts, indices, large), message)
             if kind == ArgumentType.DOUBLE:
                 nan = np.flatnonzero(np.isnan(columns["value"]))
-                view.report("arg.nan", _owners(rows, counts, indices, nan), "a double that is not a number")
+                view.report("arg.nan", _owners(rows, counts, indices, nan))
             if kind == ArgumentType.KOID and cls is not r.KernelObject:
                 koids, first = np.unique(columns["value"], return_index=True)
                 offsets = view.offsets(_owners(rows, counts, indices, first))
@@ -109,7 +109,7 @@ def _check_names(view: View, rows: Array, members: Members) -> None:
             owners = np.repeat(np.arange(len(rows)), members.many.count)
         same = same[owners[same] == owners[same + distance]]
         same = same[(name[same] < LEAST_INLINE) | _same_text(view, members, same, same + distance, name)]
-        view.report("arg.name-again", rows[owners[same]], "two arguments have the same name")
+        view.report("arg.name-again", rows[owners[same]])
 
 
 def _same_text(view: View, members: Members, some: Array, other: Array, name: Array) -> Array:
@@ -128,11 +128,11 @@ def _check_counters(view: View, rows: Array, members: Members) -> None:
     if len(counts) and int(counts.min()) == 0:
         empty = counts == 0
         empty[members.many.broken] = False
-        view.report("counter.no-value", rows[empty], "a counter without an argument has no value")
+        view.report("counter.no-value", rows[empty])
     numeric = np.zeros(256, bool)
     numeric[list(_NUMERIC)] = True
     other = np.flatnonzero(~numeric[kinds.view(np.uint8)])
-    view.report("counter.not-numeric", _owners(rows, counts, slice(None), other), "the value is not a number")
+    view.report("counter.not-numeric", _owners(rows, counts, slice(None), other))
     for kind, indices, columns in members.groups:
         if kind in _WORD_INTEGERS:
             value = columns["value"]

@@ -49,7 +49,7 @@ class Contents:
             rows, columns = view.batch.columns(cls)
             if cls in _NAMED_EVENTS:
                 empty = rows[empty_references(columns["name"])]
-                view.report("event.name-empty", empty, "an event without a name")
+                view.report("event.name-empty", empty)
             for field in thread_fields(cls, columns):
                 self.names.enter(view, cls, rows, view.threads(cls, field))
         for check, classes in (
@@ -111,7 +111,7 @@ class Contents:
         message = "the argument `process` of a thread is not a koid"
         view.report("object.process-type", np.intersect1d(wrong, threads), message)
         without = np.setdiff1d(threads, np.concatenate([right, wrong]))
-        view.report("object.no-process", without, "a thread's object has no argument `process`")
+        view.report("object.no-process", without)
 
     # ---- scheduling
 
@@ -132,7 +132,7 @@ class Contents:
     def _check_legacy(self, view: View) -> None:
         rows, columns = view.batch.columns(r.LegacyContextSwitch)
         running = rows[columns["outgoing_state"] == ThreadState.RUNNING]
-        view.report("sched.running", running, "a thread that leaves its CPU is still running")
+        view.report("sched.running", running)
 
     def _schedule(self, view: View, rows: Array, koids: Array) -> None:
         values, first = np.unique(koids, return_index=True)
@@ -179,7 +179,7 @@ class Contents:
         if len(rows):
             ids = columns["build_id"].to_bytes()
             text = np.array([len(one) >= _MIN_BUILD_ID and _HEXADECIMAL.issuperset(one) for one in ids], bool)
-            view.report("profiler.build-id", rows[text], "the build id is hexadecimal text, not the bytes of the id")
+            view.report("profiler.build-id", rows[text])
         self._check_short(view, r.ProfilerModule)
         self._check_short(view, r.ProfilerMmap)
         maps, mapped = view.batch.columns(r.ProfilerMmap)
@@ -196,12 +196,12 @@ class Contents:
             mine = own == number
             np.minimum.at(since, modules[mine].astype(np.int64), rows[mine])
             wrong = (owners == number) & (since[mapped.astype(np.int64)] > maps)
-            view.report("profiler.module", maps[wrong], "no module record describes the module of this mapping")
+            view.report("profiler.module", maps[wrong])
             described[modules[mine]] = True
 
     def _check_backtraces(self, view: View) -> None:
         rows, columns = view.batch.columns(r.ProfilerBacktrace)
-        view.report("profiler.flags", rows[columns["flags"] != 0], "reserved bits of the backtrace are set")
+        view.report("profiler.flags", rows[columns["flags"] != 0])
         self._check_short(view, r.ProfilerBacktrace)
 
     def _check_short(self, view: View, cls: type[Record]) -> None:
@@ -209,7 +209,7 @@ class Contents:
         column = columns["thread"]
         if len(column.rows):
             short = rows[column.rows[~column.has_thread]]
-            view.report("profiler.inline-thread", short, "the thread has a process koid and no thread koid")
+            view.report("profiler.inline-thread", short)
 
     # ---- blobs
 
@@ -256,7 +256,7 @@ def _check_weights(view: View, cls: type[Record]) -> None:
     owners, kinds, names = _arguments(view, cls)
     if len(owners):
         wrong = np.isin(names, view.codes_of(*_WEIGHTS)) & (kinds != ArgumentType.INT32)
-        view.report("sched.weight", np.unique(owners[wrong]), "a weight is not a 32-bit signed integer")
+        view.report("sched.weight", np.unique(owners[wrong]))
 
 
 class _Packets:

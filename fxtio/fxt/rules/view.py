@@ -20,7 +20,7 @@ MAX_KEPT = 65_536
 """The most open spans, operations, threads or objects that a rule remembers between batches."""
 
 Message = str | Callable[[int], str]
-"""The message of a finding, or a function that makes it of the index of the fault in the list of faults."""
+"""The message of a finding, empty for that of the rule; or a function that makes it of the number of the fault."""
 
 
 def report_at(findings: Findings, rule: str, offsets: Array, message: Message) -> None:
@@ -93,7 +93,7 @@ class View:
         """Return the byte offsets of records."""
         return self.batch.frame.at[rows] * 8 + self.batch.frame.base
 
-    def report(self, rule: str, rows: Array, message: Message) -> None:
+    def report(self, rule: str, rows: Array, message: Message = "") -> None:
         """Add a finding for each of some records."""
         if len(rows):
             report_at(self.findings, rule, self.offsets(rows), message)
