@@ -46,6 +46,11 @@ def _files_of(folder: str) -> list[Path]:
     return sorted(path for path in files if not _GENERATED & {*path.parts, path.suffix})
 
 
+def _matching(patterns: list[str]) -> list[str]:
+    """Return the files that match any of the patterns."""
+    return sorted(path.as_posix() for pattern in patterns for path in Path().glob(pattern))
+
+
 class BuildModules(build_py):
     """Builds the modules, `fxtio.pth`, and a copy of the conformance kit.  An editable install has only the modules."""
 
@@ -83,6 +88,12 @@ class SourceWithTests(sdist):
 
 class BuildExtensions(build_ext):
     """Builds the C extensions.  In place of one that cannot be built it leaves a file that says why."""
+
+    def finalize_options(self) -> None:
+        """Replace the patterns in the lists of files by the files."""
+        super().finalize_options()
+        for extension in self.extensions:
+            extension.sources, extension.depends = _matching(extension.sources), _matching(extension.depends)
 
     def build_extensions(self) -> None:
         """Build all extensions, with as many compilers at once as there are cores."""

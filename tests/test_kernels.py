@@ -5,8 +5,8 @@ Where the extension is missing these tests skip, and all other tests run the sta
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
+import inspect
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native import python_copying
-from fxtio._native.constants import SpanStep, c_header
+from fxtio._native import python_callers, python_copying
+from fxtio._native.constants import SpanStep, WalkEnd, c_header
 from fxtio.arrays import Array
 from fxtio.codec.columns import tables_of
 from fxtio.codec.record import TaggedUnion
@@ -53,27 +53,26 @@ def test_the_constants_of_c_are_those_of_python() -> None:
     assert header.read_text() == c_header(), "run: python fxtio/_native/constants.py > fxtio/_native/constants.h"
 
 
-def parameters_of(path: Path) -> dict[str, list[str]]:
-    """Return the names of the parameters of each public function in a module or stub."""
-    functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
-    return {
-        node.name: [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-        for node in functions
-        if not node.name.startswith("_")
-    }
+def test_each_kernel_has_a_stand_in_with_as_many_parameters() -> None:
+    names = {name for name in vars(kernels) if not name.startswith("_")}
+    own = [value for value in vars(stand_in).values() if getattr(value, "__module__", "").startswith(stand_in.__name__)]
+    functions = {value.__name__: value for value in own if isinstance(value, FunctionType)}
+    assert {name for name in functions if not name.startswith("_")} == names
+    for name in sorted(names):
+        kernel, parameters = getattr(kernels, name), inspect.signature(functions[name]).parameters.values()
+        assert kernel.__doc__ == f"See {stand_in.__name__}.{name}."
+        count = sum(parameter.kind != inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+        takes = f"{name} takes {count} arguments" if name != "list_slices" else "list_slices takes 14 columns"
+        with pytest.raises(TypeError, match=takes):
+            kernel()
 
 
-NO_STAND_IN = {"scan_stream", "fill_stream", "encode_stream", "find_uses", "read_plain"}
-"""The kernels that are used by one module each, which does their work in Python, too."""
-
-
-def test_the_stub_has_the_functions_of_the_module_and_of_the_stand_in() -> None:
-    stub = parameters_of(Path(_native.__file__).with_name("_kernels.pyi"))
-    assert stub.keys() == {name for name in vars(kernels) if not name.startswith("_")}
-    files = [Path(_native.__file__).with_name(f"{name}.py") for name in ("python", "python_copying", "python_spans")]
-    in_python = dict(item for file in files for item in parameters_of(file).items())
-    assert in_python.keys() == set(stand_in.__all__) == stub.keys() - NO_STAND_IN
-    assert in_python == {name: stub[name] for name in in_python}
+def test_kernels_without_a_stand_in_say_so() -> None:
+    for name, function in vars(python_callers).items():
+        if isinstance(function, FunctionType):
+            with pytest.raises(NotImplementedError):
+                function(*inspect.signature(function).parameters)
+            assert getattr(stand_in, name) is function
 
 
 def test_the_c_kernels_are_in_use() -> None:
@@ -94,7 +93,7 @@ def test_walk(words: list[int], start: int, room: int, union: TaggedUnion) -> No
         results.append((count, used, why, [array[:count].tolist() for array in filled]))
     assert results[0] == results[1]
     count, used, why, (at, size, kind) = results[0]
-    assert why in (_native.END, _native.ZERO, _native.PARTIAL, _native.FULL)
+    assert why in list(WalkEnd)
     assert at == [start + sum(size[:number]) for number in range(count)]
     assert size == [union.size_of(words[here]) for here in at]
     assert kind == [union.kind_of(words[here]) for here in at]

@@ -1,8 +1,7 @@
 /* Kernels for records of function calls: walk records whose payload depends on the called function, pair entries with
  * exits, number distinct words.
  *
- * As in kernels.c, no layout is known here, python.py documents every argument, and every index is checked against its
- * buffer: the bytes may be hostile. */
+ * As in records.c, no layout is known here, and every index is checked against its buffer: the bytes may be hostile. */
 #include "constants.h"
 #include "kernels.h"
 #include <stdlib.h>
@@ -58,38 +57,29 @@ static int64_t payload_size(const Programs *programs, int32_t step, const uint8_
     return padded > total - at ? -1 : padded;
 }
 
-/* Walk records of two words with payloads; see python.py. */
-PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"words", 8, 0}, {"bytes", 1, 0},    {"head", 8, 0},
-                                      {"begin", 8, 0}, {"end", 8, 0},      {"programs", 4, 0},
-                                      {"code", 4, 0},  {"at", 8, 1},       {"size", 8, 1}};
-    enum { WORDS, BYTES, HEADS, BEGIN, STOP, PROGRAMS, CODE, AT, SIZE, COUNT };
-    if (nargs != COUNT + 2) {
-        PyErr_SetString(PyExc_TypeError, "walk_payloads takes 11 arguments");
-        return NULL;
-    }
-    Py_ssize_t here = PyLong_AsSsize_t(args[COUNT]);
-    uint64_t latest = PyLong_AsUnsignedLongLong(args[COUNT + 1]);
-    if (PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
+/* Walk records of two words with payloads. */
+KERNEL(walk_payloads) {
+    static const Argument takes[] = {
+        READS("words", 8), READS("bytes", 1), READS("head", 8), READS("begin", 8), READS("end", 8),
+        READS("programs", 4), READS("code", 4), WRITES("at", 8), WRITES("size", 8), NUMBER("start"),
+        UNSIGNED("latest")};
+    enum { WORDS, BYTES, HEADS, BEGIN, STOP, PROGRAMS, CODE, AT, SIZE, START, LATEST, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     const uint64_t *words = a[WORDS].view.buf, *head = a[HEADS].view.buf;
     const uint8_t *bytes = a[BYTES].view.buf;
     int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
-    Py_ssize_t total = a[WORDS].count, room = Py_MIN(a[AT].count, a[SIZE].count), count = 0;
+    int64_t here = a[START].number, total = a[WORDS].count;
+    uint64_t latest = (uint64_t)a[LATEST].number;
+    Py_ssize_t room = Py_MIN(a[AT].count, a[SIZE].count), count = 0;
     Programs programs = {a[BEGIN].view.buf, a[STOP].view.buf, a[PROGRAMS].view.buf, a[CODE].view.buf,
                          a[BEGIN].count, a[CODE].count, 0};
     int why = PAYLOAD_WALK_END;
     if (here < 0 || a[HEADS].count != HEAD || a[BYTES].count != total * 8 || a[STOP].count != programs.ranges ||
         a[PROGRAMS].count != 2 * programs.ranges || head[TYPE_SHIFT] > 63 || head[MORE_SHIFT] > 63 ||
-        head[ADDRESS_SHIFT] > 63) {
-        arrays_close(a, COUNT);
-        PyErr_SetString(PyExc_ValueError, "the arguments do not fit each other");
-        return NULL;
-    }
+        head[ADDRESS_SHIFT] > 63)
+        return call_close(a, COUNT, refuse("the arguments do not fit each other"));
     Py_BEGIN_ALLOW_THREADS
     while (here < total) {
         if (total - here < 2) {
@@ -129,8 +119,7 @@ PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t narg
         here += 2 + length / 8;
     }
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    return Py_BuildValue("nni", count, here, why);
+    return call_close(a, COUNT, Py_BuildValue("nLi", count, (long long)here, why));
 }
 
 /* The calls that are open, the innermost last. */
@@ -209,26 +198,18 @@ static inline int leave_call(Stack *stack, Slices *slices, int64_t row, int64_t 
     return add_slice(slices, stack->begin[call], row, WHOLE);
 }
 
-/* Pair the entries of calls with their exits; see python.py. */
-PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"step", 1, 0},        {"depth", 8, 0},         {"address", 8, 0},
-                                      {"stack depth", 8, 1}, {"stack address", 8, 1}, {"stack begin", 8, 1},
-                                      {"begin", 8, 1},       {"end", 8, 1},           {"how", 1, 1}};
-    enum { STEP, DEPTH, ADDRESS, STACK_DEPTH, STACK_ADDRESS, STACK_BEGIN, BEGIN, STOP, HOW, COUNT };
-    if (nargs != COUNT + 1) {
-        PyErr_SetString(PyExc_TypeError, "pair takes 10 arguments");
+/* Pair the entries of calls with their exits. */
+KERNEL(pair) {
+    static const Argument takes[] = {
+        READS("step", 1), READS("depth", 8), READS("address", 8), WRITES("stack depth", 8), WRITES("stack address", 8),
+        WRITES("stack begin", 8), WRITES("begin", 8), WRITES("end", 8), WRITES("how", 1), NUMBER("height")};
+    enum { STEP, DEPTH, ADDRESS, STACK_DEPTH, STACK_ADDRESS, STACK_BEGIN, BEGIN, STOP, HOW, HEIGHT, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
-    }
-    Py_ssize_t height = PyLong_AsSsize_t(args[COUNT]);
-    if (height < 0) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "the height is negative");
-        return NULL;
-    }
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
-        return NULL;
+    int64_t height = a[HEIGHT].number;
+    if (height < 0)
+        return call_close(a, COUNT, refuse("the height is negative"));
     const int8_t *step = a[STEP].view.buf;
     const int64_t *depth = a[DEPTH].view.buf;
     const uint64_t *address = a[ADDRESS].view.buf;
@@ -245,12 +226,9 @@ PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
             valid = (step[row] > 0 ? enter_call(&stack, &slices, row, depth[row], address[row])
                                    : leave_call(&stack, &slices, row, depth[row], address[row])) == 0;
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    if (!valid) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ, or there is no room");
-        return NULL;
-    }
-    return Py_BuildValue("nn", slices.count, stack.height);
+    if (!valid)
+        return call_close(a, COUNT, refuse("lengths differ, or there is no room"));
+    return call_close(a, COUNT, Py_BuildValue("LL", (long long)slices.count, (long long)stack.height));
 }
 
 /* Return a hash that nobody can foresee without the seed. */
@@ -313,34 +291,21 @@ static int32_t number_values(const uint64_t *values, Py_ssize_t rows, uint64_t s
     return count;
 }
 
-/* Number distinct values; see python.py. */
-PyObject *distinct(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"values", 8, 0}, {"codes", 4, 1}, {"first", 8, 1}};
-    enum { VALUES, CODES, FIRST, COUNT };
-    if (nargs != COUNT + 1) {
-        PyErr_SetString(PyExc_TypeError, "distinct takes 4 arguments");
-        return NULL;
-    }
-    uint64_t seed = PyLong_AsUnsignedLongLongMask(args[COUNT]);
-    if (PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
+/* Number distinct values. */
+KERNEL(distinct) {
+    static const Argument takes[] = {READS("values", 8), WRITES("codes", 4), WRITES("first", 8), WRAPPED("seed")};
+    enum { VALUES, CODES, FIRST, SEED, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     int32_t count = NO_ROOM;
     if (a[CODES].count == a[VALUES].count && a[VALUES].count < INT32_MAX) {
         Py_BEGIN_ALLOW_THREADS
-        count = number_values(a[VALUES].view.buf, a[VALUES].count, seed, a[CODES].view.buf, a[FIRST].view.buf,
-                              a[FIRST].count);
+        count = number_values(a[VALUES].view.buf, a[VALUES].count, (uint64_t)a[SEED].number, a[CODES].view.buf,
+                              a[FIRST].view.buf, a[FIRST].count);
         Py_END_ALLOW_THREADS
     }
-    arrays_close(a, COUNT);
-    if (count == NO_MEMORY)
-        return PyErr_NoMemory();
-    if (count == NO_ROOM) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ, or there is no room");
-        return NULL;
-    }
-    return PyLong_FromLong(count);
+    return call_close(a, COUNT, count == NO_MEMORY ? PyErr_NoMemory()
+                                : count == NO_ROOM ? refuse("lengths differ, or there is no room")
+                                                   : PyLong_FromLong(count));
 }

@@ -1,38 +1,26 @@
 /* Kernels for files of numbers in chunks: a head of a few numbers, one of which is the count of those that follow.
  *
- * The functions know no layout: the size of a head, places in it and steps are arguments, which python.py documents.
+ * The functions know no layout: the size of a head, places in it and steps are arguments.
  * Neither the content of a file nor the rows that are passed in are trusted. */
 #include "kernels.h"
 
-/* Walk chunks that begin with a head; see python.py. */
-PyObject *walk_chunks(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"numbers", 4, 0}, {"at", 8, 1}, {"count", 8, 1}, {"value", 8, 1}};
-    enum { NUMBERS, AT, COUNT, VALUE, ARRAYS };
-    if (nargs != 8) {
-        PyErr_SetString(PyExc_TypeError, "walk_chunks takes 8 arguments");
+/* Walk chunks that begin with a head. */
+KERNEL(walk_chunks) {
+    static const Argument takes[] = {
+        READS("numbers", 4), NUMBER("start"), NUMBER("size"), NUMBER("count_place"), NUMBER("value_place"),
+        WRITES("at", 8), WRITES("count", 8), WRITES("value", 8)};
+    enum { NUMBERS, START, SIZE, COUNT_PLACE, VALUE_PLACE, AT, COUNT, VALUE, ARGUMENTS };
+    Value a[ARGUMENTS];
+    if (call_open(a, __func__, takes, ARGUMENTS, args, nargs) < 0)
         return NULL;
-    }
-    Py_ssize_t parameters[4];
-    for (int i = 0; i < 4; i++) {
-        parameters[i] = PyLong_AsSsize_t(args[i + 1]);
-        if (parameters[i] == -1 && PyErr_Occurred())
-            return NULL;
-    }
-    Py_ssize_t index = parameters[0], size = parameters[1];
-    Py_ssize_t count_place = parameters[2], value_place = parameters[3];
-    if (index < 0 || count_place < 0 || value_place < 0 || size <= count_place || size <= value_place) {
-        PyErr_SetString(PyExc_ValueError, "negative places, or a place lies outside of the head");
-        return NULL;
-    }
-    PyObject *const buffers[] = {args[0], args[5], args[6], args[7]};
-    Array a[ARRAYS];
-    if (arrays_open(a, buffers, specs, ARRAYS) < 0)
-        return NULL;
+    int64_t index = a[START].number, size = a[SIZE].number;
+    int64_t count_place = a[COUNT_PLACE].number, value_place = a[VALUE_PLACE].number;
+    if (index < 0 || count_place < 0 || value_place < 0 || size <= count_place || size <= value_place)
+        return call_close(a, ARGUMENTS, refuse("negative places, or a place lies outside of the head"));
     const uint32_t *numbers = a[NUMBERS].view.buf;
     int64_t *at = a[AT].view.buf, *count = a[COUNT].view.buf, *value = a[VALUE].view.buf;
-    Py_ssize_t stop = a[NUMBERS].count - size, chunks = 0;
-    Py_ssize_t room = Py_MIN(a[AT].count, Py_MIN(a[COUNT].count, a[VALUE].count));
+    int64_t stop = a[NUMBERS].count - size;
+    Py_ssize_t chunks = 0, room = Py_MIN(a[AT].count, Py_MIN(a[COUNT].count, a[VALUE].count));
     Py_BEGIN_ALLOW_THREADS
     while (index < stop && chunks < room) {
         const uint32_t *head = numbers + index;
@@ -40,15 +28,14 @@ PyObject *walk_chunks(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         at[chunks] = index;
         count[chunks] = head[count_place];
         value[chunks++] = head[value_place];
-        index += (Py_ssize_t)head[count_place];
+        index += head[count_place];
     }
     Py_END_ALLOW_THREADS
-    arrays_close(a, ARRAYS);
-    return Py_BuildValue("nn", chunks, index);
+    return call_close(a, ARGUMENTS, Py_BuildValue("nL", chunks, (long long)index));
 }
 
 /* Check that rows lie behind each other within the numbers.  Returns -1 with an exception set if they do not. */
-static int check_rows(const Array *numbers, const Array *at, const Array *count) {
+static int check_rows(const Value *numbers, const Value *at, const Value *count) {
     const int64_t *first = at->view.buf, *length = count->view.buf;
     int64_t total = numbers->count, end = 0;
     if (at->count != count->count) {
@@ -65,22 +52,15 @@ static int check_rows(const Array *numbers, const Array *at, const Array *count)
     return 0;
 }
 
-/* Add up rows of numbers; see python.py. */
-PyObject *sum_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"numbers", 4, 0}, {"at", 8, 0}, {"count", 8, 0}};
-    enum { NUMBERS, AT, COUNT, ARRAYS };
-    if (nargs != ARRAYS) {
-        PyErr_SetString(PyExc_TypeError, "sum_rows takes 3 arguments");
+/* Add up rows of numbers. */
+KERNEL(sum_rows) {
+    static const Argument takes[] = {READS("numbers", 4), READS("at", 8), READS("count", 8)};
+    enum { NUMBERS, AT, COUNT, ARGUMENTS };
+    Value a[ARGUMENTS];
+    if (call_open(a, __func__, takes, ARGUMENTS, args, nargs) < 0)
         return NULL;
-    }
-    Array a[ARRAYS];
-    if (arrays_open(a, args, specs, ARRAYS) < 0)
-        return NULL;
-    if (check_rows(&a[NUMBERS], &a[AT], &a[COUNT]) < 0) {
-        arrays_close(a, ARRAYS);
-        return NULL;
-    }
+    if (check_rows(&a[NUMBERS], &a[AT], &a[COUNT]) < 0)
+        return call_close(a, ARGUMENTS, NULL);
     const uint32_t *numbers = a[NUMBERS].view.buf;
     const int64_t *at = a[AT].view.buf, *count = a[COUNT].view.buf;
     uint64_t sum = 0, nonzero = 0;
@@ -96,40 +76,26 @@ PyObject *sum_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         padded += length == 0 || values[0] == 0 || values[length - 1] == 0;
     }
     Py_END_ALLOW_THREADS
-    arrays_close(a, ARRAYS);
-    return Py_BuildValue("KKn", (unsigned long long)sum, (unsigned long long)nonzero, padded);
+    return call_close(a, ARGUMENTS, Py_BuildValue("KKn", (unsigned long long)sum, (unsigned long long)nonzero, padded));
 }
 
-/* List the places with a nonzero number; see python.py. */
-PyObject *unroll(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"numbers", 4, 0}, {"at", 8, 0},     {"count", 8, 0},
-                                      {"first", 8, 0},   {"places", 8, 1}, {"hits", 4, 1}};
-    enum { NUMBERS, AT, COUNT, FIRST, PLACES, HITS, ARRAYS };
-    if (nargs != 7) {
-        PyErr_SetString(PyExc_TypeError, "unroll takes 7 arguments");
+/* List the places with a nonzero number. */
+KERNEL(unroll) {
+    static const Argument takes[] = {
+        READS("numbers", 4), READS("at", 8), READS("count", 8), READS("first", 8), NUMBER("step"), WRITES("places", 8),
+        WRITES("hits", 4)};
+    enum { NUMBERS, AT, COUNT, FIRST, STEP, PLACES, HITS, ARGUMENTS };
+    Value a[ARGUMENTS];
+    if (call_open(a, __func__, takes, ARGUMENTS, args, nargs) < 0)
         return NULL;
-    }
-    long long step = PyLong_AsLongLong(args[4]);
-    if (step == -1 && PyErr_Occurred())
-        return NULL;
-    PyObject *const buffers[] = {args[0], args[1], args[2], args[3], args[5], args[6]};
-    Array a[ARRAYS];
-    if (arrays_open(a, buffers, specs, ARRAYS) < 0)
-        return NULL;
-    int valid = check_rows(&a[NUMBERS], &a[AT], &a[COUNT]) == 0;
-    if (valid && a[FIRST].count != a[AT].count) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ");
-        valid = 0;
-    }
-    if (!valid) {
-        arrays_close(a, ARRAYS);
-        return NULL;
-    }
+    if (check_rows(&a[NUMBERS], &a[AT], &a[COUNT]) < 0)
+        return call_close(a, ARGUMENTS, NULL);
+    if (a[FIRST].count != a[AT].count)
+        return call_close(a, ARGUMENTS, refuse("lengths differ"));
     const uint32_t *numbers = a[NUMBERS].view.buf;
     const int64_t *at = a[AT].view.buf, *count = a[COUNT].view.buf;
     const uint64_t *first = a[FIRST].view.buf; /* unsigned, as the sums may wrap around */
-    uint64_t *places = a[PLACES].view.buf;
+    uint64_t *places = a[PLACES].view.buf, step = (uint64_t)a[STEP].number;
     uint32_t *hits = a[HITS].view.buf;
     Py_ssize_t room = Py_MIN(a[PLACES].count, a[HITS].count), written = 0;
     Py_BEGIN_ALLOW_THREADS
@@ -137,13 +103,12 @@ PyObject *unroll(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         const uint32_t *values = numbers + at[row];
         int64_t length = count[row];
         uint64_t place = first[row];
-        for (int64_t i = 0; i < length && written < room; i++, place += (uint64_t)step) {
+        for (int64_t i = 0; i < length && written < room; i++, place += step) {
             places[written] = place; /* instead of a branch: the next value overwrites a zero */
             hits[written] = values[i];
             written += values[i] != 0;
         }
     }
     Py_END_ALLOW_THREADS
-    arrays_close(a, ARRAYS);
-    return PyLong_FromSsize_t(written);
+    return call_close(a, ARGUMENTS, PyLong_FromSsize_t(written));
 }

@@ -1,17 +1,18 @@
 /* The kernels for byte streams in C: run a program over blocks of records, from bytes to columns and back.
  *
- * fxtio.mono.stream.steps makes programs from declarations, constants.py describes each step, and the protocol
- * Kernels of fxtio.mono.stream.kernels the arguments of each function.  Nothing here knows a record.  The bytes may be
- * hostile: every read is checked against the end of its block, every write against its column.  Programs come from this
- * package, but each is checked once. */
+ * fxtio.mono.stream.steps makes programs from declarations, and constants.py describes each step.  Nothing here
+ * knows a record.  The bytes may be hostile: every read is checked against the end of its block, every write against its
+ * column.  Programs come from this package, but each is checked once. */
 #include "events_encode.h"
 
-static const ArraySpec reading[] = {{"data", 1, 0},  {"begin", 8, 0}, {"end", 8, 0}, {"registers", 8, 0},
-                                 {"steps", 8, 0}, {"entry", 8, 0}, {"jumps", 8, 0}};
-enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, ENTRIES, JUMPED, READING };
+/* The arguments that `scan_stream` and `fill_stream` share. */
+#define READING                                                                                             \
+    READS("data", 1), READS("begin", 8), READS("end", 8), READS("registers", 8), READS("steps", 8),         \
+        READS("entry", 8), READS("jumps", 8), UNSIGNED("mask")
+enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, ENTRIES, JUMPED, MASK, READING_COUNT };
 
 /* Check a program once, so that running it needs no checks of its own. */
-static int program_open(Program *program, const Array *steps, Py_ssize_t registers, Py_ssize_t owners, uint64_t mask) {
+static int program_open(Program *program, const Value *steps, Py_ssize_t registers, Py_ssize_t owners, uint64_t mask) {
     program->steps = steps->view.buf;
     program->count = steps->count / STEP_FIELDS;
     program->registers = registers;
@@ -40,7 +41,7 @@ static int program_open(Program *program, const Array *steps, Py_ssize_t registe
     return sound ? 0 : -1;
 }
 
-static int places_sound(const Array *places, Py_ssize_t count) {
+static int places_sound(const Value *places, Py_ssize_t count) {
     const int64_t *place = places->view.buf;
     for (Py_ssize_t i = 0; i < places->count; i++)
         if (place[i] < -1 || place[i] >= count) {
@@ -50,8 +51,8 @@ static int places_sound(const Array *places, Py_ssize_t count) {
     return 0;
 }
 
-/* Open the arguments that `scan` and `fill` share. */
-static int reader_open(Reader *reader, const Array *a, Py_ssize_t owners, uint64_t mask) {
+/* Take the arguments that `scan_stream` and `fill_stream` share. */
+static int reader_open(Reader *reader, const Value *a, Py_ssize_t owners) {
     Py_ssize_t blocks = a[BEGINS].count;
     if (a[ENDS].count != blocks || a[ENTRIES].count != 256 || (blocks && a[REGISTERED].count % blocks)) {
         PyErr_SetString(PyExc_ValueError, "lengths differ");
@@ -63,7 +64,8 @@ static int reader_open(Reader *reader, const Array *a, Py_ssize_t owners, uint64
             PyErr_SetString(PyExc_ValueError, "a block lies outside of the data");
             return -1;
         }
-    if (program_open(&reader->program, &a[STEPPED], blocks ? a[REGISTERED].count / blocks : 0, owners, mask) < 0 ||
+    Py_ssize_t registers = blocks ? a[REGISTERED].count / blocks : 0;
+    if (program_open(&reader->program, &a[STEPPED], registers, owners, (uint64_t)a[MASK].number) < 0 ||
         places_sound(&a[ENTRIES], reader->program.count) < 0 || places_sound(&a[JUMPED], reader->program.count) < 0)
         return -1;
     reader->data = a[DATA].view.buf;
@@ -90,40 +92,22 @@ static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t
     return r->at;
 }
 
-PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    enum { COUNTS = READING, STOP, FAULT, LATE, COUNT };
-    ArraySpec wanted[COUNT];
-    memcpy(wanted, reading, sizeof reading);
-    wanted[COUNTS] = (ArraySpec){"counts", 8, 1};
-    wanted[STOP] = (ArraySpec){"stop", 8, 1};
-    wanted[FAULT] = (ArraySpec){"fault", 1, 1};
-    wanted[LATE] = (ArraySpec){"late", 1, 1};
-    if (nargs != COUNT + 1) {
-        PyErr_SetString(PyExc_TypeError, "scan_stream takes 12 arguments");
-        return NULL;
-    }
-    PyObject *buffers[COUNT];
-    for (int i = 0; i < COUNT; i++)
-        buffers[i] = args[i < READING ? i : i + 1];
-    uint64_t mask = PyLong_AsUnsignedLongLong(args[READING]);
-    if (PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, buffers, wanted, COUNT) < 0)
+KERNEL(scan_stream) {
+    static const Argument takes[] = {
+        READING, WRITES("counts", 8), WRITES("stop", 8), WRITES("fault", 1), WRITES("late", 1)};
+    enum { COUNTS = READING_COUNT, STOP, FAULT, LATE, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[COUNTS].count / blocks : 0;
     Reader reader = {0};
-    int sound = reader_open(&reader, a, owners, mask) == 0;
-    if (sound && (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks ||
-                  a[LATE].count != blocks)) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ");
-        sound = 0;
-    }
-    if (!sound || blocks == 0) {
-        arrays_close(a, COUNT);
-        return sound ? Py_NewRef(Py_None) : NULL;
-    }
+    if (reader_open(&reader, a, owners) < 0)
+        return call_close(a, COUNT, NULL);
+    if (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks ||
+        a[LATE].count != blocks)
+        return call_close(a, COUNT, refuse("lengths differ"));
+    if (blocks == 0)
+        return call_close(a, COUNT, Py_NewRef(Py_None));
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     const uint64_t *registers = a[REGISTERED].view.buf;
     int64_t *counts = a[COUNTS].view.buf, *stop = a[STOP].view.buf;
@@ -142,8 +126,7 @@ PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         late[i] = (uint8_t)reader.late;
     }
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    Py_RETURN_NONE;
+    return call_close(a, COUNT, Py_NewRef(Py_None));
 }
 
 /* Open the columns of a tuple; those that are None stay without data. */
@@ -202,40 +185,25 @@ static int columns_sound(const Program *program, const Columns *columns) {
     return 0;
 }
 
-PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    enum { FIRST = READING, COUNT };
-    ArraySpec wanted[COUNT];
-    memcpy(wanted, reading, sizeof reading);
-    wanted[FIRST] = (ArraySpec){"first", 8, 0};
-    if (nargs != 11) {
-        PyErr_SetString(PyExc_TypeError, "fill_stream takes 11 arguments");
-        return NULL;
-    }
-    PyObject *buffers[COUNT];
-    for (int i = 0; i < READING; i++)
-        buffers[i] = args[i];
-    buffers[FIRST] = args[READING + 2];
-    uint64_t mask = PyLong_AsUnsignedLongLong(args[READING]);
-    int64_t base = PyErr_Occurred() ? 0 : PyLong_AsLongLong(args[READING + 1]);
-    if (PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, buffers, wanted, COUNT) < 0)
+KERNEL(fill_stream) {
+    static const Argument takes[] = {READING, NUMBER("base"), READS("first", 8), OBJECT("columns")};
+    enum { BASE = READING_COUNT, FIRST, COLUMNS, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     Columns columns = {0};
     Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[FIRST].count / blocks : 0;
     Reader reader = {0};
     int64_t *rows = PyMem_Calloc((size_t)owners + 1, sizeof *rows);
-    int sound = rows != NULL && reader_open(&reader, a, owners, mask) == 0 &&
-                columns_open(&columns, args[READING + 3], 1) == 0 && columns_sound(&reader.program, &columns) == 0;
+    int sound = rows != NULL && reader_open(&reader, a, owners) == 0 &&
+                columns_open(&columns, args[COLUMNS], 1) == 0 && columns_sound(&reader.program, &columns) == 0;
     int faulty = 0;
     if (sound) {
         const int64_t *begin = a[BEGINS].view.buf, *stop = a[ENDS].view.buf, *first = a[FIRST].view.buf;
         const uint64_t *registers = a[REGISTERED].view.buf;
         reader.columns = columns.of;
         reader.rows = rows;
-        reader.base = base;
+        reader.base = a[BASE].number;
         Py_BEGIN_ALLOW_THREADS
         for (Py_ssize_t i = 0; i < blocks && !faulty; i++) {
             memcpy(rows, first + i * owners, (size_t)owners * sizeof *rows);
@@ -248,36 +216,28 @@ PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     }
     PyMem_Free(rows);
     columns_close(&columns);
-    arrays_close(a, COUNT);
     if (!sound && !PyErr_Occurred())
         PyErr_NoMemory();
-    return sound && !faulty ? Py_NewRef(Py_None) : NULL;
+    return call_close(a, COUNT, sound && !faulty ? Py_NewRef(Py_None) : NULL);
 }
 
-PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec wanted[] = {{"order", 1, 0}, {"starts", 8, 0}, {"kinds", 8, 0}, {"registers", 8, 1},
-                                    {"steps", 8, 0}, {"texts", 1, 0},  {"rows", 8, 1},  {"out", 1, 1}};
-    enum { ORDER, STARTS, KINDS, REGISTERS, STEPS, TEXTS, ROWS, OUT, COUNT };
-    if (nargs != 11) {
-        PyErr_SetString(PyExc_TypeError, "encode_stream takes 11 arguments");
+KERNEL(encode_stream) {
+    static const Argument takes[] = {
+        READS("order", 1), NUMBER("start"), READS("starts", 8), READS("kinds", 8), WRITES("registers", 8),
+        READS("steps", 8), UNSIGNED("mask"), OBJECT("columns"), READS("texts", 1), WRITES("rows", 8), WRITES("out", 1)};
+    enum { ORDER, START, STARTS, KINDS, REGISTERS, STEPS, ADDRESS_MASK, COLUMNS, TEXTS, ROWS, OUT, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
-    }
-    PyObject *const buffers[] = {args[0], args[2], args[3], args[4], args[5], args[8], args[9], args[10]};
-    Py_ssize_t number = PyLong_AsSsize_t(args[1]);
-    uint64_t mask = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(args[6]);
-    if (PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, buffers, wanted, COUNT) < 0)
-        return NULL;
+    int64_t number = a[START].number;
     Columns columns = {0};
     Writer writer = {0};
     int64_t *rows_before = PyMem_Calloc((size_t)a[ROWS].count + 1, sizeof *rows_before);
     int sound = rows_before != NULL &&
-                program_open(&writer.program, &a[STEPS], a[REGISTERS].count, a[ROWS].count, mask) == 0 &&
+                program_open(&writer.program, &a[STEPS], a[REGISTERS].count, a[ROWS].count,
+                             (uint64_t)a[ADDRESS_MASK].number) == 0 &&
                 places_sound(&a[STARTS], writer.program.count) == 0 && places_sound(&a[KINDS], a[ROWS].count) == 0 &&
-                columns_open(&columns, args[7], 0) == 0 && columns_sound(&writer.program, &columns) == 0;
+                columns_open(&columns, args[COLUMNS], 0) == 0 && columns_sound(&writer.program, &columns) == 0;
     if (sound && (number < 0 || a[STARTS].count != a[KINDS].count)) {
         PyErr_SetString(PyExc_ValueError, "lengths differ");
         sound = 0;
@@ -301,8 +261,8 @@ PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t narg
     }
     PyMem_Free(rows_before);
     columns_close(&columns);
-    arrays_close(a, COUNT);
     if (!sound && !PyErr_Occurred())
         PyErr_NoMemory();
-    return sound && writer.error == NULL ? Py_BuildValue("nn", number, (Py_ssize_t)writer.used) : NULL;
+    return call_close(a, COUNT, sound && writer.error == NULL
+                                    ? Py_BuildValue("LL", (long long)number, (long long)writer.used) : NULL);
 }

@@ -173,7 +173,7 @@ static ALWAYS_INLINE void write_record(Writer *w, int64_t place, int64_t kind) {
 }
 
 /* Write records until there is no room for one; return its number. */
-static Py_ssize_t encode_all(Writer *w, const uint8_t *order, Py_ssize_t number, Py_ssize_t count,
+static int64_t encode_all(Writer *w, const uint8_t *order, int64_t number, int64_t count,
                              const int64_t *starts, const int64_t *kinds, Py_ssize_t lines) {
     uint64_t registers[MAX_REGISTERS];
     for (; number < count; number++) {

@@ -1,36 +1,38 @@
-/* The functions of the module: kernels.c puts them in its table.  python.py documents every argument. */
+/* The kernels.  A new one is a line here, a function in one of the files, and a stand-in in Python, which documents it. */
 #ifndef FXTIO_KERNELS_H
 #define FXTIO_KERNELS_H
 
-#include "arrays.h"
+#include "arguments.h"
 
-/* calls.c */
-PyObject *walk_payloads(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *pair(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *distinct(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+#define KERNELS(X) \
+    X(choose_rows) \
+    X(copy_rows) \
+    X(distinct) \
+    X(encode_stream) \
+    X(fill_stream) \
+    X(find_uses) \
+    X(gather) \
+    X(group_rows) \
+    X(interleave) \
+    X(late) \
+    X(list_slices) \
+    X(match) \
+    X(nest) \
+    X(pair) \
+    X(read_plain) \
+    X(scan_stream) \
+    X(sum_rows) \
+    X(tally) \
+    X(unroll) \
+    X(walk) \
+    X(walk_chunks) \
+    X(walk_many) \
+    X(walk_payloads)
 
-/* chunks.c */
-PyObject *walk_chunks(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *sum_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *unroll(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+/* The head of the function of a kernel. */
+#define KERNEL(name) PyObject *name(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 
-/* events.c */
-PyObject *scan_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *fill_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *encode_stream(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-
-/* plain.c */
-PyObject *find_uses(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-
-/* spans.c */
-PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *list_slices(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-
-/* strings.c */
-PyObject *interleave(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+#define DECLARE_KERNEL(name) KERNEL(name);
+KERNELS(DECLARE_KERNEL)
 
 #endif

@@ -1,8 +1,8 @@
 /* Kernels for events: records of a header word, a word of time, small records, and at most one more word.  One reads plain
  * events, whose references are all to slots; the other one finds the slots to which events refer.
  *
- * As in kernels.c, no layout is known here: where fields lie comes from the declarations, see fxtio/fxt/plain.py and
- * fxtio/fxt/cut/uses.py, which document every argument.  Every index is checked against its buffer. */
+ * As in records.c, no layout is known here: where fields lie comes from the declarations, see fxtio/fxt/plain.py and
+ * fxtio/fxt/cut/uses.py.  Every index is checked against its buffer. */
 #include "constants.h"
 #include "kernels.h"
 
@@ -132,28 +132,20 @@ static int rules_fit(const EventHeader *header, const ArgumentRule *rules, Py_ss
     return fit;
 }
 
-/* Read plain events; see fxtio/fxt/plain.py. */
-PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {
-        {"words", 8, 0},    {"at", 8, 0},      {"size", 8, 0},         {"kind", 1, 0},     {"header", 8, 0},
-        {"rules", 8, 0},    {"steps", 1, 0},   {"tails", 1, 0},        {"strings", 4, 0},  {"strings_since", 8, 0},
-        {"threads", 4, 0},  {"threads_since", 8, 0}, {"step", 1, 1},   {"track", 4, 1},    {"ticks", 8, 1},
-        {"category", 4, 1}, {"name", 4, 1},    {"tail", 8, 1},         {"owner", 8, 1},    {"argument_name", 4, 1},
-        {"argument_kind", 4, 1}, {"argument_bits", 8, 1}, {"argument_text", 4, 1}};
+/* Read plain events. */
+KERNEL(read_plain) {
+    static const Argument takes[] = {
+        READS("words", 8), READS("at", 8), READS("size", 8), READS("kind", 1), READS("header", 8), READS("rules", 8),
+        READS("steps", 1), READS("tails", 1), READS("strings", 4), READS("strings_since", 8), READS("threads", 4),
+        READS("threads_since", 8), WRITES("step", 1), WRITES("track", 4), WRITES("ticks", 8), WRITES("category", 4),
+        WRITES("name", 4), WRITES("tail", 8), WRITES("owner", 8), WRITES("argument_name", 4),
+        WRITES("argument_kind", 4), WRITES("argument_bits", 8), WRITES("argument_text", 4), NUMBER("first")};
     enum {
         WORDS, AT, SIZE, KIND, HEADER, RULES, STEPS, TAILS, STRINGS, STRINGS_SINCE, THREADS, THREADS_SINCE, STEP, TRACK,
-        TICKS, CATEGORY, NAME, TAIL, OWNER, ARGUMENT_NAME, ARGUMENT_KIND, ARGUMENT_BITS, ARGUMENT_TEXT, COUNT
+        TICKS, CATEGORY, NAME, TAIL, OWNER, ARGUMENT_NAME, ARGUMENT_KIND, ARGUMENT_BITS, ARGUMENT_TEXT, FIRST, COUNT
     };
-    if (nargs != COUNT + 1) {
-        PyErr_SetString(PyExc_TypeError, "read_plain takes 24 arguments");
-        return NULL;
-    }
-    long long first = PyLong_AsLongLong(args[COUNT]);
-    if (first == -1 && PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     Py_ssize_t rows = a[AT].count, kinds = a[STEPS].count, types = a[RULES].view.len / (Py_ssize_t)sizeof(ArgumentRule);
     Source source = {a[WORDS].view.buf, a[WORDS].count, a[HEADER].view.buf, a[RULES].view.buf, (uint64_t)types - 1,
@@ -168,7 +160,7 @@ PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs) 
                 a[SIZE].count == rows && a[KIND].count == rows;
     for (int i = STEP; i <= TAIL; i++)
         valid = valid && a[i].count == rows;
-    for (int i = OWNER; i < COUNT; i++)
+    for (int i = OWNER; i <= ARGUMENT_TEXT; i++)
         valid = valid && a[i].count == to.room;
     valid = valid && rules_fit(source.header, source.rules, types);
     const int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
@@ -178,7 +170,7 @@ PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs) 
     for (Py_ssize_t row = 0; plain && row < rows; row++) {
         if (kind[row] >= 0 && kind[row] < kinds && tails[kind[row]] >= 0) {
             to.step[row] = steps[kind[row]];
-            plain = read_event(&source, at[row], size[row], row, (int64_t)((uint64_t)first + (uint64_t)row),
+            plain = read_event(&source, at[row], size[row], row, (int64_t)((uint64_t)a[FIRST].number + (uint64_t)row),
                                tails[kind[row]], &to);
             if (to.step[row] == SPAN_NONE) {
                 to.track[row] = -1;
@@ -192,12 +184,7 @@ PyObject *read_plain(PyObject *module, PyObject *const *args, Py_ssize_t nargs) 
         }
     }
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    if (!valid) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ, or the rules do not fit");
-        return NULL;
-    }
-    return PyLong_FromSsize_t(plain ? to.arguments : -1);
+    return call_close(a, COUNT, valid ? PyLong_FromSsize_t(plain ? to.arguments : -1) : refuse("lengths differ, or the rules do not fit"));
 }
 
 /* The slots of a table that records refer to: `rows` and `slots` are the definitions of the batch, in order. */
@@ -259,22 +246,16 @@ static inline int note_event(const Source *source, int64_t at, int64_t size, int
     return here <= left;
 }
 
-/* Find the definitions that events refer to; see fxtio/fxt/cut/uses.py. */
-PyObject *find_uses(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {
-        {"words", 8, 0},        {"at", 8, 0},           {"size", 8, 0},        {"kind", 1, 0},
-        {"taken", 1, 0},        {"header", 8, 0},       {"rules", 8, 0},       {"tails", 1, 0},
-        {"string_rows", 8, 0},  {"string_slots", 8, 0}, {"string_now", 8, 1},  {"string_used", 1, 1},
-        {"string_earlier", 1, 1}, {"thread_rows", 8, 0}, {"thread_slots", 8, 0}, {"thread_now", 8, 1},
-        {"thread_used", 1, 1},  {"thread_earlier", 1, 1}};
+/* Find the definitions that events refer to. */
+KERNEL(find_uses) {
+    static const Argument takes[] = {
+        READS("words", 8), READS("at", 8), READS("size", 8), READS("kind", 1), READS("taken", 1), READS("header", 8),
+        READS("rules", 8), READS("tails", 1), READS("string_rows", 8), READS("string_slots", 8),
+        WRITES("string_now", 8), WRITES("string_used", 1), WRITES("string_earlier", 1), READS("thread_rows", 8),
+        READS("thread_slots", 8), WRITES("thread_now", 8), WRITES("thread_used", 1), WRITES("thread_earlier", 1)};
     enum { WORDS, AT, SIZE, KIND, TAKEN, HEADER, RULES, TAILS, STRINGS, THREADS = STRINGS + 5, COUNT = THREADS + 5 };
-    if (nargs != COUNT) {
-        PyErr_SetString(PyExc_TypeError, "find_uses takes 18 arguments");
-        return NULL;
-    }
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     Py_ssize_t rows = a[AT].count, kinds = a[TAILS].count, types = a[RULES].view.len / (Py_ssize_t)sizeof(ArgumentRule);
     Source source = {.words = a[WORDS].view.buf, .total = a[WORDS].count, .header = a[HEADER].view.buf,
@@ -285,7 +266,7 @@ PyObject *find_uses(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
                 a[RULES].view.len == types * (Py_ssize_t)sizeof(ArgumentRule) &&
                 rules_fit(source.header, source.rules, types);
     for (int i = 0; i < 2; i++) {
-        const Array *of = &a[STRINGS + 5 * i];
+        const Value *of = &a[STRINGS + 5 * i];
         uses[i] = (SlotUses){of[0].view.buf, of[1].view.buf, of[0].count, 0, of[0].count > 0 ? of[2].view.buf : NULL,
                              of[3].view.buf, of[4].view.buf, (uint64_t)of[4].count};
         valid = valid && of[1].count == of[0].count && of[3].count == of[0].count &&
@@ -303,10 +284,5 @@ PyObject *find_uses(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
             plain = note_event(&source, at[row], size[row], tails[kind[row]], &uses[0], &uses[1]);
         }
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    if (!valid) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ, or the rules do not fit");
-        return NULL;
-    }
-    return PyBool_FromLong(plain);
+    return call_close(a, COUNT, valid ? PyBool_FromLong(plain) : refuse("lengths differ, or the rules do not fit"));
 }

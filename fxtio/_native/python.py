@@ -7,8 +7,9 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 
 from fxtio._native.constants import PayloadWalkEnd, WalkEnd
-from fxtio._native.python_copying import copy_rows, interleave
-from fxtio._native.python_spans import late, list_slices, match, nest, tally
+from fxtio._native.python_callers import *
+from fxtio._native.python_copying import *
+from fxtio._native.python_spans import *
 from fxtio.arrays import Array
 
 _STRING = -1
@@ -449,25 +450,3 @@ def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
     codes[:] = number[inverse]
     first[: len(rows)] = rows[order]
     return len(rows)
-
-
-__all__ = [
-    "choose_rows",
-    "copy_rows",
-    "distinct",
-    "gather",
-    "group_rows",
-    "interleave",
-    "late",
-    "list_slices",
-    "match",
-    "nest",
-    "pair",
-    "sum_rows",
-    "tally",
-    "unroll",
-    "walk",
-    "walk_chunks",
-    "walk_many",
-    "walk_payloads",
-]

@@ -424,6 +424,3 @@ class _Stacks:
             stack.pop()
         if not stack:
             self.faults.append((SpanFault.NO_SPAN, row, -1))
-
-
-__all__ = ["late", "list_slices", "match", "nest", "tally"]

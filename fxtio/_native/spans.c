@@ -1,32 +1,23 @@
 /* Kernels for spans on tracks: whether times grow, how spans nest, and which end belongs to which begin.
  *
- * As in kernels.c, no layout is known here, python_spans.py documents every argument, and every index is checked against its
- * buffer. */
+ * As in records.c, no layout is known here, and every index is checked against its buffer. */
 #include "constants.h"
 #include "kernels.h"
 
-/* List the rows that are earlier than one before them on their track; see python_spans.py. */
-PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"track", 4, 0}, {"time", 8, 0}, {"latest", 8, 1}, {"rows", 8, 1}};
+/* List the rows that are earlier than one before them on their track. */
+KERNEL(late) {
+    static const Argument takes[] = {READS("track", 4), READS("time", 8), WRITES("latest", 8), WRITES("rows", 8)};
     enum { TRACK, TIME, LATEST, ROWS, COUNT };
-    if (nargs != COUNT) {
-        PyErr_SetString(PyExc_TypeError, "late takes 4 arguments");
-        return NULL;
-    }
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     const int32_t *track = a[TRACK].view.buf;
     const uint64_t *time = a[TIME].view.buf;
     uint64_t *latest = a[LATEST].view.buf;
     int64_t *rows = a[ROWS].view.buf;
     Py_ssize_t total = a[TRACK].count, tracks = a[LATEST].count, room = a[ROWS].count, count = 0;
-    if (a[TIME].count != total) {
-        arrays_close(a, COUNT);
-        PyErr_SetString(PyExc_ValueError, "lengths differ");
-        return NULL;
-    }
+    if (a[TIME].count != total)
+        return call_close(a, COUNT, refuse("lengths differ"));
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t row = 0; row < total; row++) {
         int32_t k = track[row];
@@ -41,8 +32,7 @@ PyObject *late(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         }
     }
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    return PyLong_FromSsize_t(count);
+    return call_close(a, COUNT, PyLong_FromSsize_t(count));
 }
 
 /* The rows of spans, the stack of each track (a list of rows, linked by `below`), and the faults. */
@@ -121,23 +111,15 @@ static inline int64_t add_complete(Nest *nest, int64_t stack, int64_t row) {
     return push(nest, stack, row);
 }
 
-/* Examine how spans nest; see python_spans.py. */
-PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"step", 1, 0},  {"track", 4, 0},      {"begin", 8, 0},       {"end", 8, 0},
-                                      {"key", 8, 0},   {"top", 8, 1},        {"marked", 1, 1},      {"below", 8, 1},
-                                      {"depth", 8, 1}, {"fault_kind", 1, 1}, {"fault_row", 8, 1},   {"fault_other", 8, 1},
-                                      {"counts", 8, 1}};
-    enum { STEP, TRACK, BEGIN, END, KEY, TOP, MARKED, BELOW, DEPTH, KIND, ROW, OTHER, COUNTS, COUNT };
-    if (nargs != COUNT + 1) {
-        PyErr_SetString(PyExc_TypeError, "nest takes 14 arguments");
-        return NULL;
-    }
-    Py_ssize_t deepest = PyLong_AsSsize_t(args[COUNT]);
-    if (deepest == -1 && PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
+/* Examine how spans nest. */
+KERNEL(nest) {
+    static const Argument takes[] = {
+        READS("step", 1), READS("track", 4), READS("begin", 8), READS("end", 8), READS("key", 8), WRITES("top", 8),
+        WRITES("marked", 1), WRITES("below", 8), WRITES("depth", 8), WRITES("fault_kind", 1), WRITES("fault_row", 8),
+        WRITES("fault_other", 8), WRITES("counts", 8), NUMBER("deepest")};
+    enum { STEP, TRACK, BEGIN, END, KEY, TOP, MARKED, BELOW, DEPTH, KIND, ROW, OTHER, COUNTS, DEEPEST, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     Py_ssize_t total = a[STEP].count, tracks = a[TOP].count;
     int valid = a[TRACK].count == total && a[BEGIN].count == total && a[END].count == total &&
@@ -145,7 +127,7 @@ PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
                 a[MARKED].count == tracks && a[COUNTS].count == SPAN_FAULT_MEMBERS;
     Nest nest = {a[STEP].view.buf, a[BEGIN].view.buf, a[END].view.buf, a[KEY].view.buf, a[BELOW].view.buf,
                  a[DEPTH].view.buf, a[ROW].view.buf, a[OTHER].view.buf, a[COUNTS].view.buf, a[KIND].view.buf,
-                 Py_MIN(a[KIND].count, Py_MIN(a[ROW].count, a[OTHER].count)), 0, deepest};
+                 Py_MIN(a[KIND].count, Py_MIN(a[ROW].count, a[OTHER].count)), 0, a[DEEPEST].number};
     const int32_t *track = a[TRACK].view.buf;
     int64_t *top = a[TOP].view.buf;
     int8_t *marked = a[MARKED].view.buf;
@@ -186,12 +168,7 @@ PyObject *nest(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     }
     Py_END_ALLOW_THREADS
     int64_t listed = nest.listed;
-    arrays_close(a, COUNT);
-    if (!valid) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ, or a stack is not empty");
-        return NULL;
-    }
-    return PyLong_FromLongLong(listed);
+    return call_close(a, COUNT, valid ? PyLong_FromLongLong(listed) : refuse("lengths differ, or a stack is not empty"));
 }
 
 /* The rows of `match`: what they do, the spans around them, and the columns that are filled. */
@@ -325,26 +302,19 @@ static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is
     }
 }
 
-/* Pair the begins and ends of spans; see python_spans.py. */
-PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"step", 1, 0},   {"track", 4, 0}, {"time", 8, 0},   {"end", 8, 1},
-                                      {"key", 8, 0},    {"level", 4, 0}, {"top", 8, 1},    {"parent", 8, 1},
-                                      {"depth", 4, 1},  {"closer", 8, 1}, {"inner", 8, 1}, {"state", 1, 1}, {"on_stack", 1, 1}};
-    enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, ON_STACK, COUNT };
-    if (nargs != COUNT + 1) {
-        PyErr_SetString(PyExc_TypeError, "match takes 14 arguments");
+/* Pair the begins and ends of spans. */
+KERNEL(match) {
+    static const Argument takes[] = {
+        READS("step", 1), READS("track", 4), READS("time", 8), WRITES("end", 8), READS("key", 8), READS("level", 4),
+        WRITES("top", 8), WRITES("parent", 8), WRITES("depth", 4), WRITES("closer", 8), WRITES("inner", 8),
+        WRITES("state", 1), WRITES("on_stack", 1), NUMBER("carried")};
+    enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, ON_STACK, CARRIED, COUNT };
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
-    }
-    Py_ssize_t carried = PyLong_AsSsize_t(args[COUNT]);
-    if (carried == -1 && PyErr_Occurred())
-        return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
-        return NULL;
-    Py_ssize_t total = a[STEP].count, tracks = a[TOP].count;
+    int64_t total = a[STEP].count, tracks = a[TOP].count, carried = a[CARRIED].number;
     int valid = carried >= 0 && carried <= total;
-    for (int i = 0; i < COUNT; i++)
+    for (int i = STEP; i <= ON_STACK; i++)
         valid = valid && (i == TOP || a[i].count == total);
     Match all = {a[STEP].view.buf, a[TIME].view.buf, a[KEY].view.buf, a[LEVEL].view.buf, a[END].view.buf,
                  a[PARENT].view.buf, a[CLOSER].view.buf, a[INNER].view.buf, a[DEPTH].view.buf, a[STATE].view.buf, 0, 0};
@@ -365,12 +335,9 @@ PyObject *match(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         for (int64_t row = top[k]; row >= 0; row = all.parent[row])
             on_stack[row] = 1;
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    if (!valid) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ, or a stack is not empty");
-        return NULL;
-    }
-    return Py_BuildValue("LL", (long long)all.unmatched, (long long)all.child_first);
+    if (!valid)
+        return call_close(a, COUNT, refuse("lengths differ, or a stack is not empty"));
+    return call_close(a, COUNT, Py_BuildValue("LL", (long long)all.unmatched, (long long)all.child_first));
 }
 
 /* The rows of `list_slices`. */
@@ -437,38 +404,35 @@ static inline void list_slice(const Spans *spans, int64_t row, int64_t latest, S
     to->ticks[at] = spans->ticks[row];
 }
 
-/* List the spans that are not on a stack any more; see python_spans.py. */
-PyObject *list_slices(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {
-        {"step", 1, 0},      {"track", 4, 0},    {"time", 8, 0},      {"end", 8, 0},      {"parent", 8, 0},
-        {"depth", 4, 0},     {"closer", 8, 0},   {"inner", 8, 0},     {"state", 1, 0},    {"on_stack", 1, 0},
-        {"category", 4, 0},  {"name", 4, 0},     {"event", 8, 0},     {"ticks", 8, 0},    {"ids", 8, 1},
-        {"closing", 8, 1},   {"id", 8, 1},       {"start", 8, 1},     {"duration", 8, 1}, {"self_time", 8, 1},
-        {"depth", 4, 1},     {"parent", 8, 1},   {"track", 4, 1},     {"category", 4, 1}, {"name", 4, 1},
-        {"state", 4, 1},     {"event", 8, 1},    {"end_event", 8, 1}, {"ticks", 8, 1}};
+/* List the spans that are not on a stack any more. */
+KERNEL(list_slices) {
+    static const Argument takes[] = {
+        READS("step", 1), READS("track", 4), READS("time", 8), READS("end", 8), READS("parent", 8), READS("depth", 4),
+        READS("closer", 8), READS("inner", 8), READS("state", 1), READS("on_stack", 1), READS("category", 4),
+        READS("name", 4), READS("event", 8), READS("ticks", 8), WRITES("ids", 8), WRITES("closing", 8), WRITES("id", 8),
+        WRITES("start", 8), WRITES("duration", 8), WRITES("self_time", 8), WRITES("depth", 4), WRITES("parent", 8),
+        WRITES("track", 4), WRITES("category", 4), WRITES("name", 4), WRITES("state", 4), WRITES("event", 8),
+        WRITES("end_event", 8), WRITES("ticks", 8), NUMBER("carried"), NUMBER("next_id"), NUMBER("latest")};
     enum {
         STEP, TRACK, TIME, END, PARENT, DEPTH, CLOSER, INNER, STATE, ON_STACK, CATEGORY, NAME, EVENT, TICKS, IDS,
         CLOSING, OUT_ID, OUT_START, OUT_DURATION, OUT_SELF_TIME, OUT_DEPTH, OUT_PARENT, OUT_TRACK, OUT_CATEGORY,
-        OUT_NAME, OUT_STATE, OUT_EVENT, OUT_END_EVENT, OUT_TICKS, COUNT
+        OUT_NAME, OUT_STATE, OUT_EVENT, OUT_END_EVENT, OUT_TICKS, CARRIED, NEXT_ID, LATEST, COUNT
     };
     if (nargs != 7 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != IDS || !PyTuple_Check(args[3]) ||
-        PyTuple_GET_SIZE(args[3]) != COUNT - OUT_ID) {
+        PyTuple_GET_SIZE(args[3]) != CARRIED - OUT_ID) {
         PyErr_SetString(PyExc_TypeError, "list_slices takes 14 columns, 2 columns, 13 columns, and 3 numbers");
         return NULL;
     }
     PyObject *objects[COUNT];
     for (int i = 0; i < COUNT; i++)
-        objects[i] = i < IDS      ? PyTuple_GET_ITEM(args[0], i)
-                     : i < OUT_ID ? args[1 + i - IDS]
-                                  : PyTuple_GET_ITEM(args[3], i - OUT_ID);
-    long long carried = PyLong_AsLongLong(args[4]), next_id = PyLong_AsLongLong(args[5]);
-    long long before = PyLong_AsLongLong(args[6]);
-    if (PyErr_Occurred())
+        objects[i] = i < IDS       ? PyTuple_GET_ITEM(args[0], i)
+                     : i < OUT_ID  ? args[1 + i - IDS]
+                     : i < CARRIED ? PyTuple_GET_ITEM(args[3], i - OUT_ID)
+                                   : args[4 + i - CARRIED];
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, objects, COUNT) < 0)
         return NULL;
-    Array a[COUNT];
-    if (arrays_open(a, objects, specs, COUNT) < 0)
-        return NULL;
+    int64_t carried = a[CARRIED].number, next = a[NEXT_ID].number, latest = a[LATEST].number, listed = 0;
     Spans spans = {a[STEP].view.buf, a[STATE].view.buf, a[ON_STACK].view.buf, a[TRACK].view.buf, a[CATEGORY].view.buf,
                    a[NAME].view.buf, a[DEPTH].view.buf, a[TIME].view.buf, a[EVENT].view.buf, a[END].view.buf,
                    a[PARENT].view.buf, a[CLOSER].view.buf, a[INNER].view.buf, a[TICKS].view.buf, a[IDS].view.buf,
@@ -478,9 +442,8 @@ PyObject *list_slices(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
                  a[OUT_TRACK].view.buf, a[OUT_CATEGORY].view.buf, a[OUT_NAME].view.buf, a[OUT_STATE].view.buf,
                  a[OUT_TICKS].view.buf, a[OUT_ID].count, 0};
     int valid = carried >= 0 && carried <= spans.total;
-    for (int i = 0; i < COUNT; i++)
+    for (int i = STEP; i < CARRIED; i++)
         valid = valid && a[i].count == (i < OUT_ID ? spans.total : to.room);
-    int64_t next = next_id, latest = before, listed = 0;
     for (int64_t row = 0; valid && row < spans.total; row++)
         listed += is_span(&spans, row) && !spans.on_stack[row];
     valid = valid && listed == to.room;
@@ -491,12 +454,7 @@ PyObject *list_slices(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
         if (is_span(&spans, row) && !spans.on_stack[row])
             list_slice(&spans, row, latest, &to);
     Py_END_ALLOW_THREADS
-    arrays_close(a, COUNT);
-    if (!valid) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ, or the spans are not as many as there is room for");
-        return NULL;
-    }
-    return Py_BuildValue("LL", (long long)next, (long long)latest);
+    return call_close(a, COUNT, valid ? Py_BuildValue("LL", (long long)next, (long long)latest) : refuse("lengths differ, or the spans are not as many as there is room for"));
 }
 
 /* The latest end of the spans of a group on a track so far. */
@@ -553,18 +511,14 @@ static inline Cover *cover_of(Covers *covers, int32_t track, int64_t group) {
 /* Add a time to a sum, which ends at the largest number. */
 static inline void add_capped(int64_t *sum, int64_t time) { *sum = time > INT64_MAX - *sum ? INT64_MAX : *sum + time; }
 
-/* Sum up the calls and times of groups of spans; see python_spans.py. */
-PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    (void)module;
-    static const ArraySpec specs[] = {{"track", 4, 0}, {"group", 8, 0}, {"start", 8, 0}, {"duration", 8, 0}, {"own", 8, 0},
-                                      {"calls", 8, 1}, {"total", 8, 1}, {"self", 8, 1},  {"shortest", 8, 1}, {"longest", 8, 1}};
+/* Sum up the calls and times of groups of spans. */
+KERNEL(tally) {
+    static const Argument takes[] = {
+        READS("track", 4), READS("group", 8), READS("start", 8), READS("duration", 8), READS("own", 8),
+        WRITES("calls", 8), WRITES("total", 8), WRITES("self", 8), WRITES("shortest", 8), WRITES("longest", 8)};
     enum { TRACK, GROUP, START, DURATION, OWN, CALLS, TOTAL, SELF, SHORTEST, LONGEST, COUNT };
-    if (nargs != COUNT) {
-        PyErr_SetString(PyExc_TypeError, "tally takes 10 arguments");
-        return NULL;
-    }
-    Array a[COUNT];
-    if (arrays_open(a, args, specs, COUNT) < 0)
+    Value a[COUNT];
+    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     Py_ssize_t rows = a[TRACK].count, groups = a[CALLS].count;
     int valid = 1;
@@ -572,11 +526,8 @@ PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
         valid = valid && a[i].count == (i < CALLS ? rows : groups);
     enum { PLACES = 16 };
     Covers covers = {valid ? PyMem_RawCalloc(PLACES, sizeof(Cover)) : NULL, PLACES - 1, 0};
-    if (covers.places == NULL) {
-        arrays_close(a, COUNT);
-        PyErr_SetString(valid ? PyExc_MemoryError : PyExc_ValueError, "lengths differ");
-        return NULL;
-    }
+    if (covers.places == NULL)
+        return call_close(a, COUNT, valid ? PyErr_NoMemory() : refuse("lengths differ"));
     const int32_t *track = a[TRACK].view.buf;
     const int64_t *group = a[GROUP].view.buf, *start = a[START].view.buf, *duration = a[DURATION].view.buf;
     const int64_t *own = a[OWN].view.buf;
@@ -607,8 +558,5 @@ PyObject *tally(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     }
     Py_END_ALLOW_THREADS
     PyMem_RawFree(covers.places);
-    arrays_close(a, COUNT);
-    if (!valid)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return call_close(a, COUNT, valid ? Py_NewRef(Py_None) : PyErr_NoMemory());
 }

@@ -14,6 +14,7 @@ from types import CodeType
 import numpy as np
 
 from fxtio import _native
+from fxtio._native.constants import WalkEnd
 from fxtio.arrays import Array
 from fxtio.codec.columns import Block, tables_of
 from fxtio.codec.generate import Codec, Order, codec_of, decode, encode_buffers
@@ -183,12 +184,12 @@ class FrameReader:
                 frame = _covering(frame, used)
             if len(frame.at):
                 yield frame
-            if reason == _native.ZERO and self._bad_header is None:
+            if reason == WalkEnd.ZERO and self._bad_header is None:
                 end, used = used, self._skip_zero_size(block, used)
                 yield from self._gap(block, end, used)
             if self._bad_header:
                 target = _LOOKAHEAD
-            elif reason == _native.PARTIAL:
+            elif reason == WalkEnd.PARTIAL:
                 target = self._read_further(block, used)
             self._drop(used)
         self._check_end()
@@ -231,16 +232,16 @@ class FrameReader:
         """
         rules, table = tables_of(RECORDS)
         at, size, kind = self._at, self._size, self._kind
-        count, used, reason = 0, start, _native.ZERO
+        count, used, reason = 0, start, int(WalkEnd.ZERO)
         while self._bad_header is None:
             more, used, reason = _native.walk(block.words, used, rules, table, at[count:], size[count:], kind[count:])
             count += more
             if self.findings.strict:  # the records before a fault are delivered before the error is raised
                 break
-            if reason == _native.ZERO:
+            if reason == WalkEnd.ZERO:
                 used = self._skip_zero_size(block, used)
                 continue
-            index = self._skip_bad_size(block, used) if reason == _native.PARTIAL else None
+            index = self._skip_bad_size(block, used) if reason == WalkEnd.PARTIAL else None
             if index is None:
                 break
             used = index

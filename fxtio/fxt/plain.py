@@ -7,8 +7,7 @@ all batches are read by way of `fxtio.codec.columns`, which gives the same resul
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -119,9 +118,7 @@ class PlainReader:
         self._header = header_fields()
         self._rules = argument_rules(kinds)
         self._room = 0  # for the arguments of a batch
-        self._kernel: Any = (
-            import_module("fxtio._native._kernels").read_plain if _native.IMPLEMENTATION == "c" else None
-        )
+        self._kernel = _native.read_plain if _native.IMPLEMENTATION == "c" else None
 
     def read(
         self, batch: Batch, strings: Values, threads: Values, first: int, *, with_arguments: bool

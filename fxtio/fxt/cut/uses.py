@@ -7,8 +7,6 @@ content than a number or a text, are taken from their columns.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +43,7 @@ class Uses:
         for cls in EVENTS:
             self._tails[KINDS[cls]] = tail_words(cls)
         self._rules = header_fields(), argument_rules(dict.fromkeys(ArgumentType, ArgumentKind.NULL))
-        self._kernel: Any = import_module("fxtio._native._kernels").find_uses if _native.IMPLEMENTATION == "c" else None
+        self._kernel = _native.find_uses if _native.IMPLEMENTATION == "c" else None
 
     def find(self, batch: Batch, taken: Array, own: list[Definitions]) -> list[Used]:
         """Find the definitions that the records use that are taken over.

@@ -8,7 +8,6 @@ compare the two.  They need memory for one block at a time.
 from __future__ import annotations
 
 import struct
-from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
@@ -110,9 +109,6 @@ class Kernels(Protocol):
 class CompiledKernels:
     """The kernels in C, which release the interpreter lock while they run."""
 
-    def __init__(self) -> None:
-        self._c: Any = import_module("fxtio._native._kernels")
-
     def scan(
         self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
         fault: Array, late: Array,
@@ -120,7 +116,7 @@ class CompiledKernels:
         """See `Kernels`."""
         p = steps
         mask = p.dialect.mask
-        self._c.scan_stream(data, begin, end, registers, p.table, p.entry, p.jumps, mask, counts, stop, fault, late)
+        _native.scan_stream(data, begin, end, registers, p.table, p.entry, p.jumps, mask, counts, stop, fault, late)
 
     def fill(
         self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
@@ -128,7 +124,7 @@ class CompiledKernels:
     ) -> None:  # fmt: skip
         """See `Kernels`."""
         p = steps
-        self._c.fill_stream(
+        _native.fill_stream(
             data, begin, stop, registers, p.table, p.entry, p.jumps, p.dialect.mask, base, first, columns
         )
 
@@ -140,7 +136,7 @@ class CompiledKernels:
         starts = np.array([line.start for line in steps.lines], np.int64)
         kinds = np.array([line.kind for line in steps.lines], np.int64)
         mask = steps.dialect.mask
-        number, used = self._c.encode_stream(
+        number, used = _native.encode_stream(
             order, start, starts, kinds, registers, steps.table, mask, columns, texts, rows, out
         )
         return number, used
