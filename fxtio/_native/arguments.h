@@ -11,6 +11,7 @@ typedef enum {
     ARRAY_READ, /* a contiguous buffer of items of a known width */
     ARRAY_WRITTEN,
     ARRAY_OR_NUMBER,
+    NUMBER_INDEX, /* an int that a size or an index can be */
     NUMBER_SIGNED,
     NUMBER_UNSIGNED,
     NUMBER_WRAPPED, /* the lowest 64 bits of any number */
@@ -27,6 +28,7 @@ typedef struct {
 #define READS(name, width) {name, ARRAY_READ, width}
 #define WRITES(name, width) {name, ARRAY_WRITTEN, width}
 #define READS_OR_NUMBER(name, width) {name, ARRAY_OR_NUMBER, width}
+#define INDEX(name) {name, NUMBER_INDEX, 0}
 #define NUMBER(name) {name, NUMBER_SIGNED, 0}
 #define UNSIGNED(name) {name, NUMBER_UNSIGNED, 0}
 #define WRAPPED(name) {name, NUMBER_WRAPPED, 0}
@@ -59,6 +61,9 @@ static inline int value_open(Value *value, PyObject *object, const Argument *arg
         if (!PyLong_Check(object))
             return array_open(value, object, argument);
         value->number = PyLong_AsLongLong(object);
+        break;
+    case NUMBER_INDEX:
+        value->number = PyLong_AsSsize_t(object);
         break;
     case NUMBER_SIGNED:
         value->number = PyLong_AsLongLong(object);

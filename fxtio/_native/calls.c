@@ -61,7 +61,7 @@ static int64_t payload_size(const Programs *programs, int32_t step, const uint8_
 KERNEL(walk_payloads) {
     static const Argument takes[] = {
         READS("words", 8), READS("bytes", 1), READS("head", 8), READS("begin", 8), READS("end", 8),
-        READS("programs", 4), READS("code", 4), WRITES("at", 8), WRITES("size", 8), NUMBER("start"),
+        READS("programs", 4), READS("code", 4), WRITES("at", 8), WRITES("size", 8), INDEX("start"),
         UNSIGNED("latest")};
     enum { WORDS, BYTES, HEADS, BEGIN, STOP, PROGRAMS, CODE, AT, SIZE, START, LATEST, COUNT };
     Value a[COUNT];
@@ -202,7 +202,7 @@ static inline int leave_call(Stack *stack, Slices *slices, int64_t row, int64_t 
 KERNEL(pair) {
     static const Argument takes[] = {
         READS("step", 1), READS("depth", 8), READS("address", 8), WRITES("stack depth", 8), WRITES("stack address", 8),
-        WRITES("stack begin", 8), WRITES("begin", 8), WRITES("end", 8), WRITES("how", 1), NUMBER("height")};
+        WRITES("stack begin", 8), WRITES("begin", 8), WRITES("end", 8), WRITES("how", 1), INDEX("height")};
     enum { STEP, DEPTH, ADDRESS, STACK_DEPTH, STACK_ADDRESS, STACK_BEGIN, BEGIN, STOP, HOW, HEIGHT, COUNT };
     Value a[COUNT];
     if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)

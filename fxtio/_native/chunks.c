@@ -7,7 +7,7 @@
 /* Walk chunks that begin with a head. */
 KERNEL(walk_chunks) {
     static const Argument takes[] = {
-        READS("numbers", 4), NUMBER("start"), NUMBER("size"), NUMBER("count_place"), NUMBER("value_place"),
+        READS("numbers", 4), INDEX("start"), INDEX("size"), INDEX("count_place"), INDEX("value_place"),
         WRITES("at", 8), WRITES("count", 8), WRITES("value", 8)};
     enum { NUMBERS, START, SIZE, COUNT_PLACE, VALUE_PLACE, AT, COUNT, VALUE, ARGUMENTS };
     Value a[ARGUMENTS];

@@ -223,7 +223,7 @@ KERNEL(fill_stream) {
 
 KERNEL(encode_stream) {
     static const Argument takes[] = {
-        READS("order", 1), NUMBER("start"), READS("starts", 8), READS("kinds", 8), WRITES("registers", 8),
+        READS("order", 1), INDEX("start"), READS("starts", 8), READS("kinds", 8), WRITES("registers", 8),
         READS("steps", 8), UNSIGNED("mask"), OBJECT("columns"), READS("texts", 1), WRITES("rows", 8), WRITES("out", 1)};
     enum { ORDER, START, STARTS, KINDS, REGISTERS, STEPS, ADDRESS_MASK, COLUMNS, TEXTS, ROWS, OUT, COUNT };
     Value a[COUNT];

@@ -50,7 +50,7 @@ static inline int8_t record_kind(const Headers *headers, uint64_t word) {
 /* Walk records. */
 KERNEL(walk) {
     static const Argument takes[] = {
-        READS("words", 8), NUMBER("start"), READS("rules", 8), READS("table", 1), WRITES("at", 8), WRITES("size", 8),
+        READS("words", 8), INDEX("start"), READS("rules", 8), READS("table", 1), WRITES("at", 8), WRITES("size", 8),
         WRITES("kind", 1)};
     enum { WORDS, START, RULES, TABLE, AT, SIZE, KIND, COUNT };
     Value a[COUNT];

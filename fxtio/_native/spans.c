@@ -116,7 +116,7 @@ KERNEL(nest) {
     static const Argument takes[] = {
         READS("step", 1), READS("track", 4), READS("begin", 8), READS("end", 8), READS("key", 8), WRITES("top", 8),
         WRITES("marked", 1), WRITES("below", 8), WRITES("depth", 8), WRITES("fault_kind", 1), WRITES("fault_row", 8),
-        WRITES("fault_other", 8), WRITES("counts", 8), NUMBER("deepest")};
+        WRITES("fault_other", 8), WRITES("counts", 8), INDEX("deepest")};
     enum { STEP, TRACK, BEGIN, END, KEY, TOP, MARKED, BELOW, DEPTH, KIND, ROW, OTHER, COUNTS, DEEPEST, COUNT };
     Value a[COUNT];
     if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
@@ -307,7 +307,7 @@ KERNEL(match) {
     static const Argument takes[] = {
         READS("step", 1), READS("track", 4), READS("time", 8), WRITES("end", 8), READS("key", 8), READS("level", 4),
         WRITES("top", 8), WRITES("parent", 8), WRITES("depth", 4), WRITES("closer", 8), WRITES("inner", 8),
-        WRITES("state", 1), WRITES("on_stack", 1), NUMBER("carried")};
+        WRITES("state", 1), WRITES("on_stack", 1), INDEX("carried")};
     enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, ON_STACK, CARRIED, COUNT };
     Value a[COUNT];
     if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
