@@ -1,5 +1,5 @@
-/* The arguments of kernels.  A table says what each of them is; by it all are checked, and opened or converted, together.
- * What they mean is said in Python only, by the stand-in of each kernel. */
+/* The arguments of kernels.  Each kernel has a table of them, by which they are checked, and opened or converted,
+ * together.  What they mean is said in Python only, by the stand-in of the kernel. */
 #ifndef FXTIO_ARGUMENTS_H
 #define FXTIO_ARGUMENTS_H
 

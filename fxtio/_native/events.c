@@ -1,14 +1,14 @@
 /* The kernels for byte streams in C: run a program over blocks of records, from bytes to columns and back.
  *
- * fxtio.mono.stream.steps makes programs from declarations, and constants.py describes each step.  Nothing here
- * knows a record.  The bytes may be hostile: every read is checked against the end of its block, every write against its
- * column.  Programs come from this package, but each is checked once. */
+ * fxtio.mono.stream.steps makes programs from declarations, and constants.py describes each step.  Nothing here knows a
+ * record.  The bytes may be hostile: every read is checked against the end of its block, every write against its column.
+ * Programs come from this package, but each is checked once. */
 #include "events_encode.h"
 
 /* The arguments that `scan_stream` and `fill_stream` share. */
-#define READING                                                                                             \
-    READS("data", 1), READS("begin", 8), READS("end", 8), READS("registers", 8), READS("steps", 8),         \
-        READS("entry", 8), READS("jumps", 8), UNSIGNED("mask")
+#define READING \
+    READS("data", 1), READS("begin", 8), READS("end", 8), READS("registers", 8), READS("steps", 8), READS("entry", 8), \
+    READS("jumps", 8), UNSIGNED("mask")
 enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, ENTRIES, JUMPED, MASK, READING_COUNT };
 
 /* Check a program once, so that running it needs no checks of its own. */

@@ -1,4 +1,5 @@
-/* The kernels.  A new one is a line here, a function in one of the files, and a stand-in in Python, which documents it. */
+/* The list of kernels.  A new one is a line here, a function in any of the files, and a stand-in in Python, which says
+ * what its arguments are. */
 #ifndef FXTIO_KERNELS_H
 #define FXTIO_KERNELS_H
 
