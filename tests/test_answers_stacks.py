@@ -28,15 +28,18 @@ from support.limits import lower_limits
 Sample = tuple[int, int, int]
 """The stack of a sample (-1 for none), its weight, its thread."""
 
-FRAMES = ("a", "b", "c", None)  # the last one has no name, but an address
-MODULES = ("m", "m", "n", None)
+FRAMES = ("a", "b", "c", None, "a")  # the fourth one has no name, but an address
+FILES = ("/x/one.py", "/x/one.py", None, None, "/y/two.py")
+MODULES = ("m", "m", "n", None, "m")
+SHOWN = ("a (one.py)", "b", "c", "0xab", "a (two.py)")
+"""The names of functions in answers."""
 
 
 @st.composite
 def samples(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[Sample]]:
     """Generate stacks, as pairs of the stack around it and a frame, and samples of them."""
     stacks = [
-        (draw(st.integers(-1, number - 1)), draw(st.integers(0, 3))) for number in range(draw(st.integers(0, 12)))
+        (draw(st.integers(-1, number - 1)), draw(st.integers(0, 4))) for number in range(draw(st.integers(0, 12)))
     ]
     sample = st.tuples(st.integers(-1, len(stacks) - 1), st.integers(1, 9), st.integers(0, 2))
     return stacks, draw(st.lists(sample, max_size=20))
@@ -52,7 +55,8 @@ def timeline_of(
         frames = {
             "name": [-1 if name is None else names.code(name) for name in FRAMES],
             "module": [-1 if name is None else names.code(name) for name in MODULES],
-            "file": -1, "line": -1, "address": [0, 0, 0, 0xAB],
+            "file": [-1 if file is None else names.code(file) for file in FILES],
+            "line": -1, "address": [0, 0, 0, 0xAB, 0],
         }  # fmt: skip
         threads = np.array([registry.thread(1, 10 + number, f"t{number}") for number in range(3)])
         yield Part(None, {"frames": registry.columns("frames", frames)})
@@ -85,7 +89,7 @@ def test_top(data: tuple[list[tuple[int, int]], list[Sample]], what: str, batch:
     stacks, rows = data
     timeline = timeline_of(stacks, rows, what, batch)
     per_row = 1 if what == "samples" else 2
-    for by, texts in (("name", (*FRAMES[:3], "0xab")), ("category", MODULES)):
+    for by, texts in (("name", SHOWN), ("category", MODULES)):
         calls, total, own = Counter[str](), Counter[str](), Counter[str]()
         for stack, weight, _ in rows:
             path = path_of(stacks, stack, texts) or ["(no name)"]
@@ -96,6 +100,9 @@ def test_top(data: tuple[list[tuple[int, int]], list[Sample]], what: str, batch:
         answer = top(timeline, by=by)
         found = {row["name"]: (row["calls"], row["total"], row["self"]) for row in answer.table.rows()}
         assert found == {name: (calls[name], total[name], own[name]) for name in total}
+        if by == "name":
+            chosen = set(top(timeline, selection=Selection(names=("a",))).table["name"].tolist())
+            assert chosen == {name for name in total if name.startswith("a (")}
         if rows:
             assert (answer.what, answer.unit) == (what, "cycles" if what == "samples" else "bytes")
             assert sum(row["share"] for row in answer.table.rows()) == pytest.approx(1)
@@ -113,7 +120,7 @@ def test_tree(data: tuple[list[tuple[int, int]], list[Sample]], what: str, batch
     stacks, rows = data
     total, own = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for stack, weight, _ in rows:
-        path = tuple(path_of(stacks, stack, (*FRAMES[:3], "0xab")))
+        path = tuple(path_of(stacks, stack, SHOWN))
         own[path] += weight
         for length in range(1, len(path) + 1):
             total[path[:length]] += weight
@@ -142,8 +149,8 @@ def test_lanes_of_samples(
     bounds = [start + int(cell * (end - start) / cells) for cell in range(cells)] + [end]
     weights: dict[str, Counter[tuple[int, str]]] = {}
     for stack, weight, thread in rows:
-        name = (path_of(stacks, stack, (*FRAMES[:3], "0xab")) or [""])[-1]
-        if only is not None and (name == "a") != (only == "a"):
+        name = (path_of(stacks, stack, SHOWN) or [""])[-1]
+        if only is not None and name.startswith("a (") != (only == "a"):
             continue
         for cell in range(cells):
             if unit == "ns":

@@ -166,6 +166,31 @@ def test_speedscope_frames_that_are_hostile(tmp_path: Path) -> None:
     ]
 
 
+def test_speedscope_functions_of_one_name(tmp_path: Path) -> None:
+    """Slices are named with their places, of which the folder stands only where it tells functions apart."""
+    path = tmp_path / "x.speedscope.json"
+    places = [("/x/a.py", 3), ("/x/a.py", 9), ("/x/a.py", 3), ("", 0), ("/x/b.py", 1), ("/y/b.py", 1), ("/x/c.py", 1)]
+    names = ["work", "work", "work", "work", "other", "other", "third"]
+    frames = [{"name": name, "file": file, "line": line} for name, (file, line) in zip(names, places, strict=True)]
+    events = [{"type": kind, "frame": number, "at": 2 * number + (kind == "C")} for number in range(7) for kind in "OC"]
+    evented = {"type": "evented", "name": "t", "unit": "nanoseconds", "startValue": 0, "endValue": 99, "events": events}
+    schema = "https://www.speedscope.app/file-format-schema.json"
+    path.write_text(json.dumps({"$schema": schema, "shared": {"frames": frames}, "profiles": [evented]}))
+    for _ in range(2):  # as it was, and as it is written again
+        with fxtio.open_timeline(path) as timeline:
+            rows = {row["name"]: (row["calls"], row["place"]) for row in top(timeline).table.rows()}
+            assert rows == {
+                "work (a.py:3)": (2, "/x/a.py:3"),
+                "work (a.py:9)": (1, "/x/a.py:9"),
+                "work": (1, None),
+                "other (/x/b.py:1)": (1, "/x/b.py:1"),
+                "other (/y/b.py:1)": (1, "/y/b.py:1"),
+                "third": (1, "/x/c.py:1"),
+            }
+            path = tmp_path / "again.speedscope.json"
+            convert(timeline, path)
+
+
 @pytest.mark.full
 @pytest.mark.once
 def test_pprof_lists_the_lines(trace: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,66 @@ def test_functions_of_one_name_are_told_apart_by_their_places(tmp_path: Path) ->
         rows = {row["name"]: (row["calls"], row["place"]) for row in top(timeline).table.rows()}
     assert rows["app.<lambda>"] == (3, f"{app}:1")
     assert rows["app.<lambda> (app.py:2)"] == (6, f"{app}:2")
+
+
+def test_decorated_functions_of_one_name(tmp_path: Path, out: Path) -> None:
+    """They are told apart by file and line, as the parts of a property are; one that is made again keeps its name."""
+    source = """
+    import fxtio
+    @fxtio.trace
+    def work(): pass
+    class Shop:
+        @property
+        @fxtio.trace
+        def price(self): return 1
+        @price.setter
+        @fxtio.trace
+        def price(self, value): pass
+    def make():
+        @fxtio.trace
+        def made(): pass
+        return made
+    """
+    for folder in ("one", "two", "three"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{folder[0]}.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    program = f"""
+    import sys
+    sys.path += [{str(tmp_path)!r}]
+    modules = [__import__(name, fromlist=["work"]) for name in ("one.o", "two.t", "three.t")]
+    with fxtio.tracing(OUT):
+        for number, module in enumerate(modules, 1):
+            [module.work() for _ in range(number)]
+        shop = modules[0].Shop()
+        shop.price = shop.price
+        modules[0].make()(), modules[0].make()()
+    """
+    fine(program, out)
+    with fxtio.open_timeline(out) as timeline:
+        rows = {row["name"]: (row["calls"], row["place"]) for row in top(timeline).table.rows()}
+    one, two, three = (tmp_path / name for name in ("one/o.py", "two/t.py", "three/t.py"))
+    line = rows["work"][1].rpartition(":")[2]
+    assert rows == {
+        "work": (1, f"{one}:{line}"),
+        f"work (t.py:{line})": (2, f"{two}:{line}"),
+        f"work ({three}:{line})": (3, f"{three}:{line}"),
+        "Shop.price": (1, f"{one}:6"),
+        "Shop.price (o.py:9)": (1, f"{one}:9"),
+        "make.<locals>.made": (2, f"{one}:13"),
+    }
+
+
+def test_a_cell_that_runs_again_keeps_the_names(out: Path) -> None:
+    program = """
+    for number in range(3):
+        code = compile("\\n" * number + "@fxtio.trace\\ndef work(): pass", f"/tmp/ipykernel_12/{number}.py", "exec")
+        exec(code, globals())
+        with fxtio.tracing(OUT + str(number)):
+            work()
+    """
+    fine(program, out)
+    for number in range(3):
+        assert [span.name for span in check_trace(Path(f"{out}{number}")).spans()] == ["work"]
 
 
 WAITS = """\

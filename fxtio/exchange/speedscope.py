@@ -27,7 +27,7 @@ from fxtio.exchange.whole import read_whole
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
-from fxtio.timeline.answers.places import FILE, LINE
+from fxtio.timeline.answers.places import FILE, LINE, names_with_places
 from fxtio.timeline.losses import plain
 from fxtio.timeline.nested import nested_events
 from fxtio.timeline.parts import Part, Registry, Steps
@@ -133,6 +133,7 @@ class _Importer:
         self._says_places = "args" in tables
         self._stacks = Stacks(registry)
         self._frames = self._read_frames(file.shared.frames)
+        self._names: Array | None = None
         self._numbers: list[int] | None = None
         self._known: dict[tuple[int, ...], int] = {}
         self._known_frames = 0
@@ -149,6 +150,13 @@ class _Importer:
         self._lose(f"frames beyond the first {MAX_FRAMES:,}", sum(1 for _ in each))
         known.extend((-1, -1, -1))
         return np.array(known, np.int32).reshape(-1, 3)
+
+    def _functions(self) -> Array:
+        """Return the code of the name of the slices of each frame, which differ where functions of one name do."""
+        if self._names is None:
+            name, file, line = self._frames.T
+            self._names = names_with_places(name, file, self._registry.names, line).astype(np.int32)
+        return self._names
 
     def parts(self, number: int, profile: _Evented | _Sampled) -> Iterator[Part]:
         """Convert a profile, whose number is that of its thread."""
@@ -180,7 +188,7 @@ class _Importer:
         steps.time = in_order
         steps.step = np.where(is_begin, np.int8(SpanStep.BEGIN), np.int8(SpanStep.END))
         steps.step[~is_right] = SpanStep.NONE
-        steps.name = self._frames[np.where(is_right, frame, none), 0]
+        steps.name = self._functions()[np.where(is_right, frame, none)]
         steps.key = (frame + 1).view(np.uint64)
         steps.ticks = in_order.view(np.uint64)
         return steps

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer import monitor
 from fxtio.tracer.backend import MISSING, recorder
-from fxtio.tracer.functions import place_of
+from fxtio.tracer.functions import FunctionNames, is_cell, place_of
 from fxtio.tracer.layout import ReturnKind
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _NESTED = 0x10  # inspect.CO_NESTED
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
 _marked: weakref.WeakValueDictionary[int, CodeType] = weakref.WeakValueDictionary()
 """The code of decorated functions, by identity: equal code objects may belong to different functions."""
+
+_names = FunctionNames()
 
 
 def _inspect(question: str, target: Any, **settings: Any) -> Any:
@@ -75,7 +77,8 @@ def trace(
 
     Args:
         function: what to trace; without it, a decorator is returned.
-        name: the name of the spans; the qualified name unless given.
+        name: the name of the spans; by default the qualified name, with the file and line if a function that was traced
+            before has this name at another place.
         category: their category.
         args: names of arguments to record, or True for all but `self` and `cls`.
         result: whether to record what is returned.
@@ -124,7 +127,7 @@ def _traced_function(
 ) -> Any:
     signature = _inspect("signature", target, follow_wrapped=False)
     keys = _unrecorded(_recorded_arguments, signature, args, skip, target.__qualname__)
-    site = recorder.Site(category, name or target.__qualname__, keys, **place_of(target.__code__))
+    site = recorder.Site(category, name or _name_of(target), keys, **place_of(target.__code__))
     if monitor.AVAILABLE:
         code = _own_code(target)
         recorder.watch(code, site, keys or None, result)
@@ -135,6 +138,15 @@ def _traced_function(
     target.__code__ = target.__code__.replace()
     recorder.watch(target.__code__, None, None, False)
     return _wrap(target, site, _unrecorded(_sources_of, signature, keys), result, _return_kind(target))
+
+
+def _name_of(target: FunctionType) -> str:
+    """Return the qualified name of a function, with its place if a function at another place has the name.
+
+    A cell of a notebook that runs again defines its functions anew, and they keep their names.
+    """
+    place = place_of(target.__code__)
+    return target.__qualname__ if is_cell(place["file"]) else _names.of(target.__qualname__, place)
 
 
 def _own_code(target: FunctionType) -> CodeType:

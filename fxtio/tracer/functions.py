@@ -47,6 +47,29 @@ _FOLDER_OF_CELLS = "ipykernel_"
 _MAIN = "__main__"
 
 
+class FunctionNames:
+    """Gives functions at different places different names, since all that a trace tells of a function is its name.
+
+    Lambdas have one name, and the parts of a property, and functions of different files.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[str, Any]] = {}
+
+    def of(self, name: str, place: dict[str, Any]) -> str:
+        """Return a name of a function: its own one, or with the place if a function at another place has that.
+
+        Args:
+            name: its own name.
+            place: where it is defined, see `place_of`.
+        """
+        file, line = place["file"], place["line"]
+        for result in (name, f"{name} ({file.rpartition(_SEPARATOR)[2]}:{line})", f"{name} ({file}:{line})"):
+            if self._places.setdefault(result, place) == place:
+                break
+        return result
+
+
 class Filter:
     """Decides which functions are recorded.
 
@@ -69,7 +92,7 @@ class Filter:
         self._exclude = tuple(map(_Pattern, exclude))
         self._args = tuple(map(_Pattern, args))
         self._results = tuple(map(_Pattern, results))
-        self._places: dict[str, dict[str, Any]] = {}  # the first place that a name had
+        self._names = FunctionNames()
 
     def unmatched(self) -> list[tuple[str, str]]:
         """Return what was not found in the program so far, as pairs of an option and what it names."""
@@ -95,17 +118,13 @@ class Filter:
     def _site(self, code: CodeType, keys: tuple[str, ...] = ()) -> Any:
         """Return the call site of a function, named by module and qualified name.
 
-        If a function at another place has this name, as lambdas have and the parts of a property, the place is added.
-
         Args:
             code: the code of the function.
             keys: the names of the arguments that are recorded.
         """
         place = place_of(code)
         name = f"{module_of(plain.text(code.co_filename))}.{code.co_qualname}"
-        if self._places.setdefault(name, place) != place:
-            name = f"{name} ({place['file'].rpartition(_SEPARATOR)[2]}:{place['line']})"
-        return recorder.Site(CATEGORY, name, keys, **place)
+        return recorder.Site(CATEGORY, self._names.of(name, place), keys, **place)
 
     def accepts(self, code: CodeType) -> bool:
         """Return whether the function with this code is recorded."""
@@ -168,17 +187,23 @@ def absolute_pattern(pattern: str) -> str:
     return plain.absolute(pattern) if _is_path(pattern) else pattern
 
 
+def is_cell(file: str) -> bool:
+    """Return whether a file is the cell of a notebook, as IPython and ipykernel name them."""
+    folder = file.rpartition(_SEPARATOR)[0].rpartition(_SEPARATOR)[2]
+    return file.startswith(_CELL) or folder.startswith(_FOLDER_OF_CELLS)
+
+
 @cache
 def module_of(path: str) -> str:
     """Return the module that a file holds, by its place: `json.decoder` for `.../lib/python3.12/json/decoder.py`.
 
     The cells of a notebook are the module `__main__`.
     """
-    if path.startswith("<"):
-        return _MAIN if path.startswith(_CELL) else plain.frozen_module(path) or path
-    path = plain.absolute(path)
-    if path.rpartition(_SEPARATOR)[0].rpartition(_SEPARATOR)[2].startswith(_FOLDER_OF_CELLS):
+    if is_cell(path):
         return _MAIN
+    if path.startswith("<"):
+        return plain.frozen_module(path) or path
+    path = plain.absolute(path)
     folders = [folder for folder in plain.import_folders() if path.startswith(f"{folder}{_SEPARATOR}")]
     longest = max(map(len, folders), default=path.rfind(_SEPARATOR))
     inside = path[longest + 1 :]

@@ -369,7 +369,7 @@ class _Samples:
         lane, cell, stack, weight = sums
         has_stack = (stack >= 0) & (stack < len(tree.frame))
         by = {}
-        for column in ("name", "module"):
+        for column in ("name", "function", "module"):
             code = np.append(tree.groups(column, names), -1)  # the last item is that of samples without a stack
             by[column] = code[np.where(has_stack, stack, -1)]
         keep = np.ones(len(stack), bool)
@@ -379,4 +379,4 @@ class _Samples:
         ):
             if patterns:
                 keep &= Texts(names.values, accepts, null=accepts("")).has(by[column])
-        return _summed(np.stack([lane, cell, by["name"], weight])[:, keep])
+        return _summed(np.stack([lane, cell, by["function"], weight])[:, keep])

@@ -15,7 +15,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows, Arguments
-from fxtio.timeline.parts import Registry
+from fxtio.timeline.parts import Names, Registry
 from fxtio.timeline.schema import ArgumentKind
 
 FILE, LINE = "source.file_name", "source.line_number"
@@ -122,6 +122,40 @@ class Places:
 
 _KINDS = {"file": ArgumentKind.TEXT, "line": ArgumentKind.INTEGER}
 _PLACE_PARTS = len(_KINDS)
+
+
+def names_with_places(name: Array, file: Array, names: Names, line: Array | None = None) -> Array:
+    """Return the names of functions, with the place where functions of several places have one name.
+
+    Args:
+        name: the code of the name of each function, -1 for none.
+        file: the code of its file, -1 for none.
+        names: the names, which the new ones join.
+        line: the line at which it is defined, -1 for none; by default only files tell functions apart.
+
+    Returns:
+        The codes of the names (int64).  A name such as `main (app.py:24)` has the file without its folder, unless that
+        does not tell the functions apart; those without a file keep their names.
+    """
+    line = np.full(len(name), -1) if line is None else line
+    functions, function = np.unique(np.stack([name, file, line]).astype(np.int64), axis=1, return_inverse=True)
+    is_placed = (functions[0] >= 0) & (functions[1] >= 0)
+    _, first, count = np.unique(functions[0, is_placed], return_index=True, return_counts=True)
+    result = functions[0].copy()
+    texts = names.values
+    rows = np.flatnonzero(is_placed)
+    for start, number in zip(first[count > 1].tolist(), count[count > 1].tolist(), strict=True):
+        same = rows[start : start + number].tolist()
+        places = [_place_text(texts[functions[1, row]], int(functions[2, row])) for row in same]
+        short = [short_place(place) for place in places]
+        for row, place in zip(same, short if len(set(short)) == number else places, strict=True):
+            result[row] = names.code(f"{texts[functions[0, row]]} ({place})")
+    of_each: Array = result[function.reshape(-1)]
+    return of_each
+
+
+def _place_text(file: str, line: int) -> str:
+    return f"{file}:{line}" if line >= 0 else file
 
 
 def place_of(name: str | None, places: Mapping[str, PlaceT]) -> PlaceT | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.table import GrowingTable, Table
+from fxtio.timeline.answers.places import names_with_places
 from fxtio.timeline.parts import Names
 from fxtio.timeline.schema import empty_columns
 from fxtio.timeline.sums import add_to_parents
@@ -108,11 +109,13 @@ class StackTree:
         """Return the code of the name of each stack's innermost frame, or of its module, -1 for none (int64).
 
         Args:
-            by: `name` or `module`.
+            by: `name`; `function`, the name with the file if functions of several files have this name; or `module`.
             names: the names; a function without one gets its address as a new name.
         """
-        codes = self.frames[by].codes.astype(np.int64)
-        if by == "name":
+        codes = self.frames["module" if by == "module" else "name"].codes.astype(np.int64)
+        if by != "module":
             for row in np.flatnonzero((codes < 0) & (self.frames["address"] > 0)).tolist():
                 codes[row] = names.code(f"{int(self.frames['address'][row]):#x}")
+        if by == "function":
+            codes = names_with_places(codes, self.frames["file"].codes, names)
         return codes[self.frame] if len(self.frame) else np.empty(0, np.int64)

@@ -40,7 +40,7 @@ _TABLES = {
     "allocations": ("allocations", "stacks", "frames"),
     "sched": ("scheduling",),
 }
-_STACK_GROUPINGS = {"name": "name", "category": "module"}
+_STACK_GROUPINGS = {"name": "function", "category": "module"}
 
 
 def top(
@@ -404,7 +404,7 @@ class Weighted:
         self.is_empty = True
         self._what, self._by, self._unit = what, by, unit
         self._registry = registry
-        self._names = selection
+        self._selection = selection
         self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
         self._stacks = StackCollector()
         self._sums: dict[str, tuple[Totals, Counter[str]]] = {}
@@ -480,11 +480,13 @@ class Weighted:
             sums.add(np.zeros(1, np.int64), {name: np.array([value]) for name, value in rest.items()})
         groups = np.flatnonzero((sums["calls"] > 0) | (sums["total"] > 0)) if len(sums) else np.empty(0, np.int64)
         values = self._registry.names.values
-        has = self._names.has_category if self._by == "category" else self._names.has_name
-        asked = bool(self._names.categories if self._by == "category" else self._names.names)
-        groups = np.array(
-            [group for group in groups.tolist() if not asked or has(text_of(values, group - 1))], np.int64
-        )
+        by_module = self._by == "category"
+        has = self._selection.has_category if by_module else self._selection.has_name
+        if self._selection.categories if by_module else self._selection.names:
+            text = np.zeros(len(sums), np.int64)
+            text[code] = tree.groups("module" if by_module else "name", self._registry.names) + 1
+            is_selected = [has(text_of(values, each - 1)) for each in text[groups].tolist()]
+            groups = groups[np.array(is_selected, bool)]
         texts = [text_of(values, group - 1) for group in groups.tolist()]
         return _weights(texts, *(sums[name][groups] for name in ("calls", "total", "self")))
 

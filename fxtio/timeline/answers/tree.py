@@ -217,7 +217,7 @@ class _Forest:
         shown = self._registry.shown_unit
         unit = max(units, key=lambda unit: (unit == shown, int(self._weights[unit]["calls"].sum())), default="samples")
         calls = self._stacks.finish()
-        node, parent, code = calls.nodes(calls.groups("name", self._registry.names))
+        node, parent, code = calls.nodes(calls.groups("function", self._registry.names))
         sums = []
         for name in ("calls", "own"):
             of_stack = self._weights.get(unit, {}).get(name, np.zeros(1, np.int64))[1:]
