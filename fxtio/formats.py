@@ -117,6 +117,11 @@ class Format:
         return cast("ReportRoom", self.room("report"))
 
     @property
+    def canonical(self) -> CanonicalRoom:
+        """The room that converts records to JSON, and back."""
+        return cast("CanonicalRoom", self.room("canonical"))
+
+    @property
     def explain(self) -> ExplainRoom:
         """The room that annotates bytes."""
         return cast("ExplainRoom", self.room("explain"))
@@ -320,10 +325,29 @@ class ReportRoom(Protocol):
     def text_lines(self, entries: Sequence[Any]) -> Iterable[str]:
         """Format entries of a trace as one line of text each."""
 
+
+class CanonicalRoom(Protocol):
+    """The room `canonical`: records as JSON, by the names that `fxtio.codec.canonical` describes."""
+
     def json_objects(self, entries: Sequence[Any]) -> list[dict[str, Any]]:
-        """Convert entries of a trace to JSON objects that begin with `offset`, `type` and `time`.
+        """Convert entries of a trace to JSON objects for people, which begin with `offset`, `type` and `time`.
 
         Text that is not UTF-8 may be left with surrogate escapes.
+        """
+
+    def records(self, trace: Any) -> list[dict[str, Any]]:
+        """Return the canonical records of a trace, in the raw form of `conformance/CANONICAL.md`.
+
+        Raises:
+            OSError: the trace cannot be read.
+        """
+
+    def write(self, records: Sequence[dict[str, Any]], path: Path) -> None:
+        """Write a trace that contains these canonical records.
+
+        Raises:
+            EncodeError: the format cannot express a record.
+            OSError: the trace cannot be written.
         """
 
 

@@ -21,9 +21,10 @@ import fxtio
 import fxtio._native
 from fxtio.cli import main
 from fxtio.cli.parser import COMMANDS, parser_of
+from fxtio.codec.canonical import type_of
 from fxtio.codec.record import Opaque
 from fxtio.fxt import FxtWriter, Koid, Pointer
-from fxtio.fxt.records import DurationBegin, DurationComplete, ProviderEvent, String, Thread
+from fxtio.fxt.records import RECORDS, DurationBegin, DurationComplete, ProviderEvent, String, Thread
 from fxtio.report import json_lines
 from support.checkout import CORPUS
 
@@ -72,7 +73,9 @@ def test_counts_of_the_corpus(name: str, capsys: Capture) -> None:
 
     assert main(["dump", "--json", path]) == (name in ODD)
     lines = objects(capsys.readouterr().out)
-    assert Counter(line["type"] for line in lines) == known_classes(name)
+    classes: tuple[type[Any], ...] = (*RECORDS.classes, Opaque)
+    types = {cls.__name__: type_of(cls) for cls in classes}
+    assert Counter(line["type"] for line in lines) == {types[cls]: n for cls, n in known_classes(name).items()}
     assert [line["offset"] for line in lines] == sorted({line["offset"] for line in lines})
 
     assert main(["stats", "--json", "--top", "1000", path]) == (name in ODD)
@@ -87,19 +90,19 @@ def test_counts_of_the_corpus(name: str, capsys: Capture) -> None:
 def test_dump_prints_the_raw_fields(name: str, capsys: Capture) -> None:
     assert main(["dump", "--json", "--raw", str(FXT / name)]) == (name in ODD)
     for line, expected in zip(objects(capsys.readouterr().out), KNOWN[name]["records"], strict=True):
-        if line["type"] == "Opaque":  # it has padding that is not zero
+        if line["type"] == "opaque":  # it has padding that is not zero
             continue
         thread = line.get("thread")
         if isinstance(thread, dict):
             thread = [koid for koid in thread.values() if koid is not None]
-        actual = {**line, "thread": thread, "end_timestamp": line.get("end"), "value": line.get("text")}
+        actual = {**line, "thread": thread, "end_timestamp": line.get("end")}
         keys = {"timestamp", "category", "name", "end_timestamp", "index", "provider", "value", "koid", "build_id"}
-        if line["type"] != "ThreadRecord":
+        if line["type"] != "thread":
             keys.add("thread")
         keys &= expected.keys()
         assert {key: actual[key] for key in keys} == {key: expected[key] for key in keys}
         if "args" in expected:
-            args = [[arg["type"], arg["name"], arg["value"]] for arg in line["args"]]
+            args = [[arg["type"], arg["name"], arg.get("value")] for arg in line["arguments"]]
             assert args == expected["args"]
 
 
@@ -165,16 +168,16 @@ def test_dump_every_argument(capsys: Capture, tmp_path: Path) -> None:
     path.write_bytes(trace_of(every_argument))
     assert main(["dump", "--json", str(path)]) == 1
     lines = objects(capsys.readouterr().out)
-    complete = next(line for line in lines if line["type"] == "DurationComplete")
-    assert [(arg["name"], arg["type"], arg["value"]) for arg in complete["args"]] == [
+    complete = next(line for line in lines if line["type"] == "duration-complete")
+    assert [(arg["name"], arg["type"], arg.get("value")) for arg in complete["arguments"]] == [
         ("null", "null", None), ("bool", "bool", True), ("i32", "int32", -5), ("u32", "uint32", 1 << 31),
         ("i64", "int64", -(1 << 63)), ("u64", "uint64", (1 << 64) - 1), ("f", "double", 0.1), ("nan", "double", "NaN"),
         ("inf", "double", "-Infinity"), ("text", "string", "a b"), ("pointer", "pointer", 255), ("koid", "koid", 7),
         ("blob", "blob", "01ff"),
     ]  # fmt: skip
     assert (complete["time"], complete["end_time"], complete["thread"]) == (10, 15, {"process": 1, "thread": 2})
-    assert next(line for line in lines if line["type"] == "LargeBlob")["payload"] == b"abc".hex()
-    assert (lines[-3]["type"], lines[-3]["raw"]) == ("Opaque", "1d00000000000000")
+    assert next(line for line in lines if line["type"] == "large-blob-with-metadata")["payload"] == b"abc".hex()
+    assert (lines[-3]["type"], lines[-3]["raw"]) == ("opaque", "1d00000000000000")
     assert (lines[-2]["thread"], lines[-2]["category"], lines[-2]["name"]) == (9, 77, 78)
     assert (lines[-1]["time"], lines[-1]["end_time"]) == (10, 5)
 

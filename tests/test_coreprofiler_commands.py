@@ -15,9 +15,10 @@ import fxtio
 from fxtio.cli import main
 from fxtio.coreprofiler import CoreProfilerTrace
 from fxtio.coreprofiler import records as r
+from fxtio.coreprofiler.canonical import json_objects
 from fxtio.coreprofiler.layout import DIALECTS, UNDEFINED, Count, LocalTime, OsThread, Pointer, Word
 from fxtio.coreprofiler.lines import layout_of
-from fxtio.coreprofiler.report import json_objects, stats, text_lines
+from fxtio.coreprofiler.report import stats, text_lines
 from fxtio.coreprofiler.synth import SHAPES, synth
 from fxtio.errors import FxtioError
 from support import coreprofiler as support

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fxtio.coreprofiler import CoreProfilerTrace, explain, report, rules
+from fxtio.coreprofiler import CoreProfilerTrace, canonical, explain, report, rules
 from support.costs import operations
 
 pytestmark = pytest.mark.once
@@ -67,7 +67,7 @@ def tabulate(trace: CoreProfilerTrace) -> None:
 def show(trace: CoreProfilerTrace) -> None:
     entries = list(trace.entries())
     list(report.text_lines(entries))
-    report.json_objects(entries)
+    canonical.json_objects(entries)
 
 
 READINGS: dict[str, Callable[[CoreProfilerTrace], object]] = {

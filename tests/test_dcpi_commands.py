@@ -91,7 +91,7 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
     trace = DcpiTrace("out.dcpi")
     assert [item["offset"] for item in documents] == [entry.offset for entry in trace.entries()]
     assert all(list(item)[:3] == ["offset", "type", "time"] for item in documents)
-    assert sum(sum(item["counts"]) for item in documents if item["type"] == "Chunk") == trace.info.samples
+    assert sum(sum(item["counts"]) for item in documents if item["type"] == "chunk") == trace.info.samples
     assert main(["synth", "profile", "--format", "dcpi", "-o", "x", "--threads", "2"]) == 2
 
 

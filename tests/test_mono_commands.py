@@ -38,9 +38,9 @@ def test_dump(capsys: Capture) -> None:
     documents = [json.loads(line) for line in ran(capsys, "dump", V17, "--json").splitlines()]
     assert list(documents[2].items())[:4] == [
         ("offset", 196),
-        ("type", "ClassLoad"),
+        ("type", "class-load"),
         ("time", 1030),
-        ("thread", 0x1111),
+        ("thread_id", 0x1111),
     ]
     assert documents[2]["name"] == "My.Cläss"
 

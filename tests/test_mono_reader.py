@@ -142,7 +142,7 @@ def test_names_of_a_stream_that_can_be_read_once() -> None:
 
 
 def test_slices() -> None:
-    enter, leave, thrown = MethodAction.ENTER, MethodAction.LEAVE, MethodAction.EXCEPTION_LEAVE
+    enter, leave, thrown = MethodAction.ENTER, MethodAction.LEAVE, MethodAction.EXCEPTIONAL_LEAVE
     steps = [(leave, 9), (enter, 1), (enter, 2), (leave, 2), (enter, 3), (thrown, 3), (leave, 1), (enter, 4)]
     events = [r.Call(time=10 * number, action=action, method=method) for number, (action, method) in enumerate(steps)]
     table = MonoTrace(written(17, events)).table("slices")

@@ -170,7 +170,7 @@ def call(time: int, action: MethodAction, method: int) -> r.Call:
     return r.Call(time=time, action=action, method=method)
 
 
-ENTER, LEAVE, THROWN = MethodAction.ENTER, MethodAction.LEAVE, MethodAction.EXCEPTION_LEAVE
+ENTER, LEAVE, THROWN = MethodAction.ENTER, MethodAction.LEAVE, MethodAction.EXCEPTIONAL_LEAVE
 
 
 def test_an_exit_ends_the_calls_within_its_own(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "dump", UFTRACE / "synth-args").splitlines()
     assert lines[0].split() == ["1", "0", "1.000000000", "FunctionEntry", "main"]
     lines_of_json = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
-    assert len([item for item in lines_of_json if item["type"] != "PerfEvent"]) == 114
+    assert len([item for item in lines_of_json if item["type"] != "perf-event"]) == 114
     assert any(item.get("values") == {"arg1": -8} for item in lines_of_json)
     raw = run(capsys, "dump", "--raw", UFTRACE / "synth-args")
     assert "payload=" in raw and "main" not in raw
@@ -49,7 +49,7 @@ def test_dump_of_all_events_of_a_damaged_trace(capsys: pytest.CaptureFixture[str
     assert "read:proc/statm vmsize=1, vmrss=2, shared=3" in text and "prov:ev1" in text
     assert "7 bytes:" in text
     kinds = {json.loads(line)["type"] for line in run(capsys, "dump", "--json", target, code=1).splitlines()}
-    assert kinds == {"FunctionEntry", "Event", "Opaque"}
+    assert kinds == {"entry", "event", "opaque"}
     assert "count=42" in run(capsys, "dump", UFTRACE / "synth-lost")
     assert '"count":42' in run(capsys, "dump", "--json", UFTRACE / "synth-lost")
 
@@ -74,13 +74,13 @@ def test_dump_of_all_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     ]
     items = [json.loads(line) for line in run(capsys, "dump", "--json", tmp_path / "t").splitlines()]
     assert items[1:3] == [
-        {"offset": 0, "type": "PerfEvent", "time": 1_000_000_001, "tid": 7, "name": "linux:task-name",
+        {"offset": 0, "type": "perf-event", "time": 1_000_000_001, "tid": 7, "name": "linux:task-name",
          "values": {"comm": "worker"}, "cpu": 1, "pid": 7, "kind": "task-name"},
-        {"offset": 0, "type": "PerfEvent", "time": 1_000_000_002, "tid": 8, "name": "linux:task-new",
+        {"offset": 0, "type": "perf-event", "time": 1_000_000_002, "tid": 8, "name": "linux:task-new",
          "values": {"parent": 7, "parent_pid": 6}, "cpu": 2, "pid": 7, "kind": "task-new"},
     ]  # fmt: skip
     assert items[3]["meanings"] == {"func": "ksys_read"} and items[3]["cpu"] == 3
-    assert items[5] == {"offset": 0, "type": "Message", "time": 1_000_000_005, "tid": None, "text": "a message"}
+    assert items[5] == {"offset": 0, "type": "message", "time": 1_000_000_005, "tid": None, "message": "a message"}
     raw = run(capsys, "dump", "--raw", tmp_path / "t").splitlines()
     assert raw[1].endswith("cpu 1: event task-name") and raw[3].split("  ")[-1].startswith("cpu 3: event 11 data=0b00")
     trace = UftraceTrace(tmp_path / "t")

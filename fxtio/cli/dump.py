@@ -27,11 +27,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the records and return the exit code."""
     with open_trace(options, prints=True) as trace:
-        report = format_of(trace).report
+        rooms = format_of(trace)
         entries = islice(trace.entries(resolve=not options.raw), options.limit)
         while chunk := list(islice(entries, _ENTRIES_AT_ONCE)):
             if options.json:
-                sys.stdout.write(json_lines(report.json_objects(chunk)))
+                sys.stdout.write(json_lines(rooms.canonical.json_objects(chunk)))
             else:
-                print("\n".join(map(printable, report.text_lines(chunk))))
+                print("\n".join(map(printable, rooms.report.text_lines(chunk))))
     return print_findings(trace)

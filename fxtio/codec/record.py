@@ -38,7 +38,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, **changes)
 
 
-class Opaque(msgspec.Struct, frozen=True, gc=False):
+class Opaque(msgspec.Struct, frozen=True, gc=False, tag="opaque"):
     """Bytes kept as they are: a record of unknown type, or one that would not be encoded to the same bytes again.
 
     Attributes:
@@ -74,8 +74,8 @@ class Layout:
         return [(n, f) for n, word in enumerate(self.words) for f in word.fields.values() if f.role == "bits"]
 
 
-def once(make: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
-    """Cache the results of a function of a record class, as `functools.cache` does, and keep its types."""
+def once(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Cache the results of a function of a class, as `functools.cache` does, and keep its types."""
     return cache(make)
 
 

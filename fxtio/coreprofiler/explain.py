@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
+from fxtio.codec.canonical import type_of
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.layout import TAG_SIZE, FixedItem
 from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace
-from fxtio.coreprofiler.records import RECORDS, TAGS, Compound
+from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, tag_of
 from fxtio.errors import FxtioError
 
 Kinds = frozenset[type[Any]]
@@ -27,7 +28,9 @@ def kinds_of(name: str) -> Kinds:
     if key in ("unknown", "opaque"):
         return frozenset({Opaque})
     classes: tuple[type[Any], ...] = RECORDS
-    kinds = frozenset(cls for cls in classes if key in (cls.__name__.lower(), cls.tag, cls.tag.replace(" ", "")))
+    kinds = frozenset(
+        cls for cls in classes if key in (cls.__name__.lower(), tag_of(cls), type_of(cls).replace("-", ""))
+    )
     if not kinds:
         names = ", ".join(cls.__name__ for cls in classes)
         raise FxtioError(f"there is no record type {name!r}, only {names}, Opaque")
@@ -83,7 +86,7 @@ def ranges_of(raw: bytes, record: Any) -> list[ByteRange]:
             return [ByteRange(0, line, "line"), *end]
         cls = classes[0]
     layout = layout_of(cls)
-    ranges = [ByteRange(0, line[:TAG_SIZE], "type and subtype", cls.tag)]
+    ranges = [ByteRange(0, line[:TAG_SIZE], "type and subtype", tag_of(cls))]
     at = _add_ranges(layout, line, TAG_SIZE, "", ranges, record)
     rest = line[at:]
     if layout.members and not is_opaque:
@@ -150,7 +153,7 @@ def describe_markdown() -> str:
 def usage(cls: type[Any]) -> str:
     """Return a record's line as the specification shows it."""
     layout = layout_of(cls)
-    text = f"{cls.tag}{_items(layout)}"
+    text = f"{tag_of(cls)}{_items(layout)}"
     if layout.members:
         return text + "".join(f" <{member.item}>..." for member in layout.members.values())
     if layout.tail is not None:

@@ -26,7 +26,7 @@ from fxtio.coreprofiler.layout import (
     RestItem,
     Style,
 )
-from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, Record, StackSample, ThreadDestroyed
+from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, Record, StackSample, ThreadDestroyed, tag_of
 from fxtio.errors import EncodeError, LayoutError
 
 _MISPRINT = b"thr crt"
@@ -214,7 +214,7 @@ def _tag_of(record: Record, style: Style) -> str:
         return style.stack
     if isinstance(record, ThreadDestroyed) and record.extra is None:
         return style.destroyed
-    return record.tag  # with another number, the misprint would be a created thread
+    return tag_of(type(record))  # with another number, the misprint would be a created thread
 
 
 def encode(record: Record | Opaque, style: Style) -> bytes:

@@ -4,7 +4,7 @@ A field is an item, and its annotation says of which kind.  Compound items are s
 colons between them.  What decodes, encodes, makes columns, explains and describes records is derived from this.
 
 Times in records are milliseconds from the start of profiling, as in the file.  Internal IDs are None where the file
-has `?`.
+has `?`.  Tags and names of fields are those of `fxtio.codec.canonical`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from datetime import datetime
 from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import field
 
+from fxtio.codec.canonical import type_of
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.coreprofiler.layout import (
     MAX_32,
@@ -95,8 +97,8 @@ class AllocItem(Compound, frozen=True, gc=False):
     item: ClassVar[str] = "alloc_item"
     table: ClassVar[str] = "allocations"
     class_iid: SampleIid
-    count: Part
-    size: Part
+    count: Part = field(name="alloc_count")
+    size: Part = field(name="mem_size")
     ip: IpPart = None
 
 
@@ -112,8 +114,8 @@ class AltItem(Compound, frozen=True, gc=False):
     item: ClassVar[str] = "alt_item"
     table: ClassVar[str] = "survivors"
     class_iid: Iid
-    count: Part
-    size: Part
+    count: Part = field(name="alloc_count")
+    size: Part = field(name="mem_size")
 
 
 class CodeInfo(Compound, frozen=True, gc=False):
@@ -126,7 +128,7 @@ class CodeInfo(Compound, frozen=True, gc=False):
 
     item: ClassVar[str] = "code_info"
     table: ClassVar[str] = "code"
-    address: Id
+    address: Id = field(name="start_addr")
     size: HexPart
 
 
@@ -165,31 +167,30 @@ class HeapItem(Compound, frozen=True, gc=False):
 class Record(msgspec.Struct, frozen=True, gc=False):
     """Base of the records.
 
+    The tag of a class is the type and the subtype, with a hyphen between them.
+
     Attributes:
-        tag: type and subtype.
         table: the name of the table of all records of the class.
         spec: the section of the specification; empty for records that it does not know.
     """
 
-    tag: ClassVar[str] = ""
     table: ClassVar[str] = ""
     spec: ClassVar[str] = ""
 
 
-class ProfilerStart(Record, frozen=True, gc=False):
+class ProfilerStart(Record, frozen=True, gc=False, tag="prf-stm"):
     """The start of profiling.
 
     Attributes:
         started_at: local time; with its distance from UTC in newer dialects.
     """
 
-    tag: ClassVar[str] = "prf stm"
     table: ClassVar[str] = "starts"
     spec: ClassVar[str] = "Profiler Start Time: `prf stm`"
-    started_at: Annotated[datetime, LocalTime("systime")]
+    started_at: Annotated[datetime, LocalTime("systime")] = field(name="systime")
 
 
-class ProfilerConfig(Record, frozen=True, gc=False):
+class ProfilerConfig(Record, frozen=True, gc=False, tag="prf-cfg"):
     """A parameter of the profiler.
 
     Attributes:
@@ -197,32 +198,29 @@ class ProfilerConfig(Record, frozen=True, gc=False):
         value: its value, as in the file.
     """
 
-    tag: ClassVar[str] = "prf cfg"
     table: ClassVar[str] = "config"
     spec: ClassVar[str] = "Profiler Configuration: `prf cfg`"
     name: Annotated[str, Word("str")]
     value: Annotated[str, Rest("str")]
 
 
-class ProfilerPaused(Record, frozen=True, gc=False):
+class ProfilerPaused(Record, frozen=True, gc=False, tag="prf-tps"):
     """Profiling is paused."""
 
-    tag: ClassVar[str] = "prf tps"
     table: ClassVar[str] = "pauses"
     spec: ClassVar[str] = "Profiler Pause/Resume: `prf tps`/`prf tps`"
     timestamp: Ms
 
 
-class ProfilerResumed(Record, frozen=True, gc=False):
+class ProfilerResumed(Record, frozen=True, gc=False, tag="prf-trs"):
     """Profiling is resumed."""
 
-    tag: ClassVar[str] = "prf trs"
     table: ClassVar[str] = "resumptions"
     spec: ClassVar[str] = "Profiler Pause/Resume: `prf tps`/`prf tps`"
     timestamp: Ms
 
 
-class ProcessCpu(Record, frozen=True, gc=False):
+class ProcessCpu(Record, frozen=True, gc=False, tag="prc-cpu"):
     """CPU time of the process since the last such record.
 
     Attributes:
@@ -230,34 +228,31 @@ class ProcessCpu(Record, frozen=True, gc=False):
         usage: microseconds; values from 2**63 on come from an underflow and stand for negative ones.
     """
 
-    tag: ClassVar[str] = "prc cpu"
     table: ClassVar[str] = "process_cpu"
     spec: ClassVar[str] = "Process CPU Usage: `prc cpu`"
     timestamp: Ms
     usage: Us
 
 
-class ThreadCreated(Record, frozen=True, gc=False):
+class ThreadCreated(Record, frozen=True, gc=False, tag="thr-crt"):
     """A managed thread was created."""
 
-    tag: ClassVar[str] = "thr crt"
     table: ClassVar[str] = "threads"
     spec: ClassVar[str] = "Thread Created: `thr crt`"
     thread_id: Id
-    thread: Iid
+    thread: Iid = field(name="thread_iid")
 
 
-class ThreadAssigned(Record, frozen=True, gc=False):
+class ThreadAssigned(Record, frozen=True, gc=False, tag="thr-aos"):
     """A managed thread runs on a thread of the operating system; the newest assignment counts."""
 
-    tag: ClassVar[str] = "thr aos"
     table: ClassVar[str] = "thread_assignments"
     spec: ClassVar[str] = "Thread Assigned To OS Thread: `thr aos`"
-    thread: Iid
-    os_thread: Pid
+    thread: Iid = field(name="thread_iid")
+    os_thread: Pid = field(name="os_thread_id")
 
 
-class ThreadDestroyed(Record, frozen=True, gc=False):
+class ThreadDestroyed(Record, frozen=True, gc=False, tag="thr-dst"):
     """A managed thread was destroyed.  The specification prints it as `thr crt`; the style says which tag it has.
 
     Attributes:
@@ -265,11 +260,10 @@ class ThreadDestroyed(Record, frozen=True, gc=False):
         extra: another number, which a reader of 2019 expects here.
     """
 
-    tag: ClassVar[str] = "thr dst"
     table: ClassVar[str] = "threads_destroyed"
     spec: ClassVar[str] = "Thread Destroyed: `thr crt`"
-    thread: Iid
-    extra: Annotated[int | None, Hexadecimal("id", kind="pointer", optional=True)] = None
+    thread: Iid = field(name="thread_iid")
+    extra: Annotated[int | None, Hexadecimal("id", kind="pointer", optional=True)] = field(default=None, name="_extra")
 
 
 class ThreadEvent(Record, frozen=True, gc=False):
@@ -280,7 +274,7 @@ class ThreadEvent(Record, frozen=True, gc=False):
         timestamp: milliseconds from the start of profiling.
     """
 
-    thread: Thread
+    thread: Thread = field(name="thread_iid")
     timestamp: Ms
 
 
@@ -292,11 +286,11 @@ class ManagedThreadEvent(Record, frozen=True, gc=False):
         timestamp: milliseconds from the start of profiling.
     """
 
-    thread: Iid
+    thread: Iid = field(name="thread_iid")
     timestamp: Ms
 
 
-class ThreadCpu(ManagedThreadEvent, frozen=True, gc=False):
+class ThreadCpu(ManagedThreadEvent, frozen=True, gc=False, tag="thr-cpu"):
     """CPU time of a thread since the last such record.
 
     Attributes:
@@ -305,99 +299,91 @@ class ThreadCpu(ManagedThreadEvent, frozen=True, gc=False):
         usage: microseconds, see `ProcessCpu`.
     """
 
-    tag: ClassVar[str] = "thr cpu"
     table: ClassVar[str] = "thread_cpu"
     spec: ClassVar[str] = "Thread CPU Usage: `thr cpu`"
     usage: Us
 
 
-class ModuleLoaded(Record, frozen=True, gc=False):
+class ModuleLoaded(Record, frozen=True, gc=False, tag="mod-ldf"):
     """A module was loaded."""
 
-    tag: ClassVar[str] = "mod ldf"
     table: ClassVar[str] = "modules"
     spec: ClassVar[str] = "Module Load Finished: `mod ldf`"
     module_id: Id
-    base_address: Ptr
+    base_address: Ptr = field(name="base_load_address")
     assembly_id: Id
     status: Hr
-    name: Name
+    name: Name = field(name="module_name")
 
 
-class ModuleAttached(Record, frozen=True, gc=False):
+class ModuleAttached(Record, frozen=True, gc=False, tag="mod-ata"):
     """A module was attached to its assembly."""
 
-    tag: ClassVar[str] = "mod ata"
     table: ClassVar[str] = "module_attachments"
     spec: ClassVar[str] = "Module Attached To Assembly: `mod ata`"
     module_id: Id
     assembly_id: Id
 
 
-class AssemblyLoaded(Record, frozen=True, gc=False):
+class AssemblyLoaded(Record, frozen=True, gc=False, tag="asm-ldf"):
     """An assembly was loaded."""
 
-    tag: ClassVar[str] = "asm ldf"
     table: ClassVar[str] = "assemblies"
     spec: ClassVar[str] = "Assembly Load Finished: `asm ldf`"
     assembly_id: Id
     app_domain_id: Id
     module_id: Id
     status: Hr
-    name: Name
+    name: Name = field(name="assembly_name")
 
 
-class AppDomainCreated(Record, frozen=True, gc=False):
+class AppDomainCreated(Record, frozen=True, gc=False, tag="apd-crf"):
     """An application domain was created."""
 
-    tag: ClassVar[str] = "apd crf"
     table: ClassVar[str] = "app_domains"
     spec: ClassVar[str] = "Application Domain Creation Finished: `apd crf`"
     app_domain_id: Id
     process_id: Id
     status: Hr
-    name: Name
+    name: Name = field(name="app_domain_name")
 
 
-class ClassLoaded(Record, frozen=True, gc=False):
+class ClassLoaded(Record, frozen=True, gc=False, tag="cls-ldf"):
     """A class was loaded."""
 
-    tag: ClassVar[str] = "cls ldf"
     table: ClassVar[str] = "classes"
     spec: ClassVar[str] = "Class Load Finished: `cls ldf`"
     class_id: Id
     class_iid: Iid
     module_id: Id
-    token: Token
+    token: Token = field(name="class_token")
     status: Hr
 
 
-class ClassLoadedOld(Record, frozen=True, gc=False):
+class ClassLoadedOld(Record, frozen=True, gc=False, tag="cls-ldf"):
     """A class was loaded, in the oldest dialect: without an Internal ID."""
 
-    tag: ClassVar[str] = "cls ldf"
     table: ClassVar[str] = "classes_old"
     class_id: Id
     module_id: Id
-    token: Token
+    token: Token = field(name="class_token")
     status: Hr
 
 
-class ClassName(Record, frozen=True, gc=False):
+class ClassName(Record, frozen=True, gc=False, tag="cls-nam"):
     """The name of a class."""
 
-    tag: ClassVar[str] = "cls nam"
     table: ClassVar[str] = "class_names"
     spec: ClassVar[str] = "Class Name: `cls nam`"
-    class_iid: Iid
-    name: Name
+    class_iid: Iid = field(name="internal_id")
+    name: Name = field(name="full_name")
 
 
 _Code = Annotated[tuple[CodeInfo, ...], Repeated("code_info", members=(CodeInfo, IlMap))]
 _IlMap = Annotated[tuple[IlMap, ...], Continued("il_map")]
 
 
-class FunctionInfo(Record, frozen=True, gc=False):
+class FunctionInfo(Record, frozen=True, gc=False, tag="fun-inf"):
     """A function and its code.
 
     Attributes:
@@ -410,15 +396,14 @@ class FunctionInfo(Record, frozen=True, gc=False):
         il_map: which native code belongs to which IL code.
     """
 
-    tag: ClassVar[str] = "fun inf"
     table: ClassVar[str] = "functions"
     spec: ClassVar[str] = "Function info: `fun inf`"
-    function_iid: Iid
+    function_iid: Iid = field(name="internal_id")
     function_id: Id
     class_id: Id
     module_id: Id
-    token: Token
-    code: _Code = ()
+    token: Token = field(name="func_token")
+    code: _Code = field(default=(), name="code_info")
     il_map: _IlMap = ()
 
 
@@ -432,26 +417,24 @@ class RuntimeFunction(Record, frozen=True, gc=False):
     token: Token
 
 
-class FunctionCompiled(RuntimeFunction, frozen=True, gc=False):
+class FunctionCompiled(RuntimeFunction, frozen=True, gc=False, tag="fun-cmf"):
     """A function that was compiled, in older dialects: the identifier comes first, and there is a result."""
 
-    tag: ClassVar[str] = "fun cmf"
     table: ClassVar[str] = "compiled_functions"
     status: Hr
     code: _Code = ()
     il_map: _IlMap = ()
 
 
-class FunctionFound(RuntimeFunction, frozen=True, gc=False):
+class FunctionFound(RuntimeFunction, frozen=True, gc=False, tag="fun-csf"):
     """A function that had been compiled before and was found in the cache, in older dialects."""
 
-    tag: ClassVar[str] = "fun csf"
     table: ClassVar[str] = "cached_functions"
     code: _Code = ()
     il_map: _IlMap = ()
 
 
-class FunctionName(Record, frozen=True, gc=False):
+class FunctionName(Record, frozen=True, gc=False, tag="fun-nam"):
     """The name of a function.
 
     Attributes:
@@ -461,22 +444,20 @@ class FunctionName(Record, frozen=True, gc=False):
         signature: the types of its parameters, in parentheses.
     """
 
-    tag: ClassVar[str] = "fun nam"
     table: ClassVar[str] = "function_names"
     spec: ClassVar[str] = "Function name: `fun nam`"
-    function_iid: Iid
-    name: Annotated[str, Quoted("qtn", texts=3)]
+    function_iid: Iid = field(name="internal_id")
+    name: Annotated[str, Quoted("qtn", texts=3)] = field(name="full_name")
     return_type: Annotated[str, Continued("qtn")]
     signature: Annotated[str, Continued("qtn")]
 
 
-class FunctionNameOld(Record, frozen=True, gc=False):
+class FunctionNameOld(Record, frozen=True, gc=False, tag="fun-nam"):
     """The name of a function as a single text, in the oldest dialect."""
 
-    tag: ClassVar[str] = "fun nam"
     table: ClassVar[str] = "function_names_old"
-    function_iid: Iid
-    name: Name
+    function_iid: Iid = field(name="internal_id")
+    name: Name = field(name="full_name")
 
 
 class JitEvent(ThreadEvent, frozen=True, gc=False):
@@ -491,40 +472,36 @@ class JitEvent(ThreadEvent, frozen=True, gc=False):
     function_id: Id
 
 
-class JitStarted(JitEvent, frozen=True, gc=False):
+class JitStarted(JitEvent, frozen=True, gc=False, tag="jit-cms"):
     """The compiler begins a function."""
 
-    tag: ClassVar[str] = "jit cms"
     table: ClassVar[str] = "jit_starts"
     spec: ClassVar[str] = "JIT Compilation Started: `jit cms`"
 
 
-class JitFinished(JitEvent, frozen=True, gc=False):
+class JitFinished(JitEvent, frozen=True, gc=False, tag="jit-cmf"):
     """The compiler has finished a function."""
 
-    tag: ClassVar[str] = "jit cmf"
     table: ClassVar[str] = "jit_ends"
     spec: ClassVar[str] = "JIT Compilation Finished: `jit cmf`"
     status: Hr
 
 
-class JitSearchStarted(JitEvent, frozen=True, gc=False):
+class JitSearchStarted(JitEvent, frozen=True, gc=False, tag="jit-css"):
     """A search for a compiled function begins."""
 
-    tag: ClassVar[str] = "jit css"
     table: ClassVar[str] = "jit_search_starts"
     spec: ClassVar[str] = "JIT Cached Function Search Started: `jit css`"
 
 
-class JitSearchFinished(JitEvent, frozen=True, gc=False):
+class JitSearchFinished(JitEvent, frozen=True, gc=False, tag="jit-csf"):
     """A search for a compiled function has ended; the record does not have the result."""
 
-    tag: ClassVar[str] = "jit csf"
     table: ClassVar[str] = "jit_search_ends"
     spec: ClassVar[str] = "JIT Cached Function Search Finished: `jit csf`"
 
 
-class GcStarted(ThreadEvent, frozen=True, gc=False):
+class GcStarted(ThreadEvent, frozen=True, gc=False, tag="gch-gcs"):
     """A garbage collection begins.
 
     Attributes:
@@ -534,41 +511,37 @@ class GcStarted(ThreadEvent, frozen=True, gc=False):
         generations: whether generation 0, 1, 2 and the large objects are collected.
     """
 
-    tag: ClassVar[str] = "gch gcs"
     table: ClassVar[str] = "gc_starts"
     spec: ClassVar[str] = "Garbage Collection Started: `gch gcs`"
     reason: Annotated[str, Word("str")]
-    generations: Annotated[tuple[bool, ...], Flags("t|f")] = ()
+    generations: Annotated[tuple[bool, ...], Flags("t|f")] = field(default=(), name="gen_collect")
 
 
-class GcFinished(ThreadEvent, frozen=True, gc=False):
+class GcFinished(ThreadEvent, frozen=True, gc=False, tag="gch-gcf"):
     """A garbage collection has ended."""
 
-    tag: ClassVar[str] = "gch gcf"
     table: ClassVar[str] = "gc_ends"
     spec: ClassVar[str] = "Garbage Collection Finished: `gch gcf`"
 
 
-class AllocationTable(Record, frozen=True, gc=False):
+class AllocationTable(Record, frozen=True, gc=False, tag="gch-alt"):
     """The objects that remain in the heap after a garbage collection."""
 
-    tag: ClassVar[str] = "gch alt"
     table: ClassVar[str] = "allocation_tables"
     spec: ClassVar[str] = "GC Heap Allocation Table: `gch alt`"
     timestamp: Ms
     items: Annotated[tuple[AltItem, ...], Repeated("alt_item", members=(AltItem,))] = ()
 
 
-class HeapGenerations(Record, frozen=True, gc=False):
+class HeapGenerations(Record, frozen=True, gc=False, tag="gch-gen"):
     """The sizes of the parts of the heap, in newer dialects."""
 
-    tag: ClassVar[str] = "gch gen"
     table: ClassVar[str] = "heap_generations"
     timestamp: Ms
     items: Annotated[tuple[HeapItem, ...], Repeated("gen_item", members=(HeapItem,))] = ()
 
 
-class StackSample(ManagedThreadEvent, frozen=True, gc=False):
+class StackSample(ManagedThreadEvent, frozen=True, gc=False, tag="sam-str"):
     """The change of a thread's stack since its last sample.  `CoreProfilerTrace.samples` gives whole stacks.
 
     Attributes:
@@ -581,41 +554,37 @@ class StackSample(ManagedThreadEvent, frozen=True, gc=False):
         frames: new frames, the top one last.
     """
 
-    tag: ClassVar[str] = "sam str"
     table: ClassVar[str] = "samples"
     spec: ClassVar[str] = "Stack Trace Sample: `sam str`"
     count: Annotated[int | None, Count("num")]
-    match: Num
-    size: Part
+    match: Num = field(name="match_prefix_size")
+    size: Part = field(name="stack_size")
     ip: IpPart = None
     frames: Annotated[tuple[Frame, ...], Repeated("frame", members=(Frame,))] = ()
 
 
-class MemorySample(ManagedThreadEvent, frozen=True, gc=False):
+class MemorySample(ManagedThreadEvent, frozen=True, gc=False, tag="sam-mem"):
     """The allocations of a thread on its current stack since its last record of this kind."""
 
-    tag: ClassVar[str] = "sam mem"
     table: ClassVar[str] = "memory_samples"
     spec: ClassVar[str] = "Memory Sample: `sam mem`"
     items: Annotated[tuple[AllocItem, ...], Repeated("alloc_item", members=(AllocItem,))] = ()
 
 
-class SourceFile(Record, frozen=True, gc=False):
+class SourceFile(Record, frozen=True, gc=False, tag="fil-src"):
     """A source file, in logs that the development tools have written anew."""
 
-    tag: ClassVar[str] = "fil src"
     table: ClassVar[str] = "source_files"
     file_iid: Iid
     path: Name
 
 
-class SourceLine(Record, frozen=True, gc=False):
+class SourceLine(Record, frozen=True, gc=False, tag="lin-src"):
     """A place in a source file, in the same logs.
 
     Instruction pointers there are numbers of such lines; 0 is unknown.
     """
 
-    tag: ClassVar[str] = "lin src"
     table: ClassVar[str] = "source_lines"
     line_iid: Iid
     file_iid: Iid
@@ -638,10 +607,17 @@ RECORDS: tuple[type[Record], ...] = (
 )  # fmt: skip
 """All records, in the specification's order.  A line is the first one with its tag that fits."""
 
+
+def tag_of(cls: type[Record]) -> str:
+    """Return the type and the subtype of a class of records, as they stand in the file."""
+    return type_of(cls).replace("-", " ")
+
+
 TAGS: dict[bytes, tuple[type[Record], ...]] = {}
 """The classes of each type and subtype."""
 for _cls in RECORDS:
-    TAGS[_cls.tag.encode()] = (*TAGS.get(_cls.tag.encode(), ()), _cls)
+    _tag = tag_of(_cls).encode()
+    TAGS[_tag] = (*TAGS.get(_tag, ()), _cls)
 # Other spellings: D0 has the two words of a stack sample in another order, the specification misprints another tag.
 TAGS[b"str sam"] = TAGS[b"sam str"]
 TAGS[b"thr crt"] = (ThreadCreated, ThreadDestroyed)

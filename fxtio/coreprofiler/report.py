@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import FixedItem, OsThread
+from fxtio.coreprofiler.layout import FixedItem
 from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.records import TIME_FIELD
@@ -281,29 +278,3 @@ def _member_text(member: Any) -> str:
     items = _items_of(type(member))
     values = [(items[name], getattr(member, name)) for name in member.__struct_fields__]
     return ":".join(_value_text(value, item) for item, value in values if not (value is None and item.optional))
-
-
-def json_objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return records as JSON objects: `offset`, `type` (the class), `time` (nanoseconds or null), then the fields.
-
-    The field `timestamp` is left out, since `time` has it in nanoseconds.
-    """
-    objects = []
-    for entry in entries:
-        fields = msgspec.structs.asdict(entry.record)
-        fields.pop(TIME_FIELD, None)
-        values = {name: _plain(value) for name, value in fields.items()}
-        objects.append({"offset": entry.offset, "type": type(entry.record).__name__, "time": entry.time, **values})
-    return objects
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, OsThread):
-        return {"os_thread": value.number}
-    if isinstance(value, tuple):
-        return [msgspec.structs.asdict(member) if isinstance(member, r.Compound) else member for member in value]
-    return value

@@ -2,7 +2,7 @@
 
 `encode` converts a record to bytes and refuses what the format cannot express.  `decode_line` and `decode_footer`
 convert bytes to records; `reader` makes those of chunks from columns.  What would not be written back the same is
-`Opaque`.
+`Opaque`.  Tags and names of fields are those of `fxtio.codec.canonical`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import field
 
 from fxtio.codec.integers import checked_integer
 from fxtio.codec.record import Opaque
@@ -28,7 +29,7 @@ _LINE = re.compile(r"([^ \t\n]+)([ \t]+)([^ \t\n][^\n]*)\n")
 _END = re.compile(rf"{TERMINATOR}([ \t]*)\n")
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class Line(msgspec.Struct, frozen=True, gc=False, tag="line"):
     """A line of the header.  spec: line
 
     Attributes:
@@ -39,20 +40,20 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
     word: str
     value: str
-    blanks: str = " "
+    blanks: str = field(default=" ", name="_blanks")
 
 
-class Terminator(msgspec.Struct, frozen=True, gc=False):
+class Terminator(msgspec.Struct, frozen=True, gc=False, tag="terminator"):
     """The line that ends the header.  spec: terminator
 
     Attributes:
         padding: the spaces and tabs after the word.
     """
 
-    padding: str = ""
+    padding: str = field(default="", name="_padding")
 
 
-class Chunk(msgspec.Struct, frozen=True, gc=False):
+class Chunk(msgspec.Struct, frozen=True, gc=False, tag="chunk"):
     """Counts at consecutive addresses.  spec: chunk
 
     Attributes:
@@ -61,12 +62,12 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
         remaining: number of counts that follow in `MoreCounts` records.
     """
 
-    text_offset: int
+    text_offset: int = field(name="offset")
     counts: tuple[int, ...]
-    remaining: int = 0
+    remaining: int = field(default=0, name="_remaining")
 
 
-class MoreCounts(msgspec.Struct, frozen=True, gc=False):
+class MoreCounts(msgspec.Struct, frozen=True, gc=False, tag="more-counts"):
     """Further counts of a long chunk.
 
     Attributes:
@@ -76,7 +77,7 @@ class MoreCounts(msgspec.Struct, frozen=True, gc=False):
     counts: tuple[int, ...]
 
 
-class Footer(msgspec.Struct, frozen=True, gc=False):
+class Footer(msgspec.Struct, frozen=True, gc=False, tag="footer"):
     """The totals.  spec: footer
 
     Attributes:

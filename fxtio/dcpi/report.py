@@ -96,14 +96,3 @@ def _fields_text(record: Record) -> str:
         counts = f"({len(record.counts):,}) [{', '.join(map(str, record.counts[:_SHOWN_COUNTS]))}{more}]"
         return f"text_offset={record.text_offset:#x} {counts}" if isinstance(record, Chunk) else counts
     return " ".join(f"{name}={value}" for name, value in msgspec.structs.asdict(record).items())
-
-
-def json_objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return records as JSON objects: `offset` (in the file), `type` (the class), `time` (null), then the fields."""
-    objects = []
-    for entry in entries:
-        fields = msgspec.structs.asdict(entry.record)
-        if "raw" in fields:
-            fields["raw"] = fields["raw"].hex()
-        objects.append({"offset": entry.offset, "type": type(entry.record).__name__, "time": entry.time, **fields})
-    return objects

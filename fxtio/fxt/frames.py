@@ -55,7 +55,7 @@ _WINDOW = 64  # words that are searched first
 _WORDS_AT_ONCE = 1 << 12  # words that are converted to Python integers at once
 
 
-class OpaqueGap(Opaque, frozen=True):
+class OpaqueGap(Opaque, frozen=True, tag="opaque-gap"):
     """Bytes between records or behind the last one, which are not a record: not even a size tells how long they are.
 
     Attributes:

@@ -1,8 +1,9 @@
 """The records of the Fuchsia trace format and their arguments, each declared once, and the references in them.
 
 The fields stand in the order of the record's body.  A reference is an `int` (a slot of the provider's table, as in the
-file) or its value (`str`, `Thread`): the same class serves the raw and the resolved form.  `reference_columns` has the
-numpy code for references; this module must not import numpy, since the tracer uses it.
+file) or its value (`str`, `Thread`): the same class serves the raw and the resolved form.  Tags and names of fields are
+those of `fxtio.codec.canonical`.  `reference_columns` has the numpy code for references; this module must not import
+numpy, since the tracer uses it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import field
 
 from fxtio.codec.generate import Order, put_u64
 from fxtio.codec.integers import limits_of
@@ -171,76 +173,76 @@ class Argument(Record, frozen=True):
     name: NameRef
 
 
-class NullArgument(Argument, frozen=True):
+class NullArgument(Argument, frozen=True, tag="null"):
     """A key without a value.  spec: Null argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.NULL),)
 
 
-class Int32Argument(Argument, frozen=True):
+class Int32Argument(Argument, frozen=True, tag="int32"):
     """spec: 32-bit signed integer argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.Int32ArgumentWord,)
     value: int
 
 
-class Uint32Argument(Argument, frozen=True):
+class Uint32Argument(Argument, frozen=True, tag="uint32"):
     """spec: 32-bit unsigned integer argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.Uint32ArgumentWord,)
     value: int
 
 
-class Int64Argument(Argument, frozen=True):
+class Int64Argument(Argument, frozen=True, tag="int64"):
     """spec: 64-bit signed integer argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.INT64),)
     value: Signed
 
 
-class Uint64Argument(Argument, frozen=True):
+class Uint64Argument(Argument, frozen=True, tag="uint64"):
     """spec: 64-bit unsigned integer argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.UINT64),)
     value: Unsigned
 
 
-class DoubleArgument(Argument, frozen=True):
+class DoubleArgument(Argument, frozen=True, tag="double"):
     """spec: Double-precision floating point argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.DOUBLE),)
     value: Double
 
 
-class StringArgument(Argument, frozen=True):
+class StringArgument(Argument, frozen=True, tag="string"):
     """spec: String argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.StringArgumentWord,)
     value: ValueRef
 
 
-class PointerArgument(Argument, frozen=True):
+class PointerArgument(Argument, frozen=True, tag="pointer"):
     """spec: Pointer argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.POINTER),)
     value: Annotated[int, Number("u", display="hexadecimal")]
 
 
-class KoidArgument(Argument, frozen=True):
+class KoidArgument(Argument, frozen=True, tag="koid"):
     """spec: Kernel object id argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.PlainArgumentWord.of(type=ArgumentType.KOID),)
     value: Annotated[int, Number("u", display="koid")]
 
 
-class BoolArgument(Argument, frozen=True):
+class BoolArgument(Argument, frozen=True, tag="bool"):
     """spec: Boolean argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.BoolArgumentWord,)
     value: bool
 
 
-class BlobArgument(Argument, frozen=True):
+class BlobArgument(Argument, frozen=True, tag="blob"):
     """spec: Blob argument"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.BlobArgumentWord,)
@@ -320,13 +322,13 @@ def _text(size: str) -> Stream:
     return Stream(size, text=True, max_bytes=w.MAX_TEXT_BYTES)
 
 
-class Magic(Record, frozen=True):
+class Magic(Record, frozen=True, tag="magic"):
     """The first eight bytes of a trace.  spec: Magic number record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.MagicWord,)
 
 
-class ProviderInfo(Record, frozen=True):
+class ProviderInfo(Record, frozen=True, tag="provider-info"):
     """Names a provider; the records that follow come from it.  spec: Provider info metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderInfoWord,)
@@ -334,22 +336,22 @@ class ProviderInfo(Record, frozen=True):
     name: Annotated[str, _text("name_size")]
 
 
-class ProviderSection(Record, frozen=True):
+class ProviderSection(Record, frozen=True, tag="provider-section"):
     """The records that follow come from this provider.  spec: Provider section metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderSectionWord,)
     provider_id: int
 
 
-class ProviderEvent(Record, frozen=True):
+class ProviderEvent(Record, frozen=True, tag="provider-event"):
     """An event that a provider reports; 0 means that a buffer filled up.  spec: Provider event metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProviderEventWord,)
     provider_id: int
-    event: int
+    event: int = field(name="event_id")
 
 
-class TraceInfo(Record, frozen=True):
+class TraceInfo(Record, frozen=True, tag="trace-info"):
     """Trace info of an undefined type.  spec: Trace info metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.TraceInfoWord,)
@@ -357,7 +359,7 @@ class TraceInfo(Record, frozen=True):
     data: int
 
 
-class Initialization(Record, frozen=True):
+class Initialization(Record, frozen=True, tag="initialization"):
     """Describes the provider's clock.  spec: Initialization record
 
     Attributes:
@@ -368,19 +370,21 @@ class Initialization(Record, frozen=True):
 
     words: ClassVar[tuple[type[Word], ...]] = (w.InitializationWord,)
     ticks_per_second: Unsigned
-    base_ticks: Annotated[int | None, Number("u", optional=True, tick=True)] = None
-    wall_clock: Optional = None
+    base_ticks: Annotated[int | None, Number("u", optional=True, tick=True)] = field(
+        default=None, name="extension.base_ticks"
+    )
+    wall_clock: Optional = field(default=None, name="extension.wall_clock")
 
 
-class String(Record, frozen=True):
+class String(Record, frozen=True, tag="string"):
     """Defines a slot of the string table.  spec: String record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.StringWord,)
     index: int
-    text: Annotated[str, _text("text_size")]
+    text: Annotated[str, _text("text_size")] = field(name="value")
 
 
-class ThreadRecord(Record, frozen=True):
+class ThreadRecord(Record, frozen=True, tag="thread"):
     """Defines a slot of the thread table.  spec: Thread record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ThreadWord,)
@@ -396,10 +400,10 @@ class Event(Record, frozen=True):
     thread: ThreadRef
     category: CategoryRef
     name: NameRef
-    args: Args
+    args: Args = field(name="arguments")
 
 
-class Instant(Event, frozen=True):
+class Instant(Event, frozen=True, tag="instant"):
     """A point in time on a thread.  spec: Instant event
 
     Attributes:
@@ -407,29 +411,29 @@ class Instant(Event, frozen=True):
     """
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.INSTANT),)
-    scope: Optional = None
+    scope: Optional = field(default=None, name="extension.scope")
 
 
-class Counter(Event, frozen=True):
+class Counter(Event, frozen=True, tag="counter"):
     """Samples of series, one per argument.  spec: Counter event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.COUNTER),)
-    id: Unsigned
+    id: Unsigned = field(name="counter_id")
 
 
-class DurationBegin(Event, frozen=True):
+class DurationBegin(Event, frozen=True, tag="duration-begin"):
     """spec: Duration begin event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.DURATION_BEGIN),)
 
 
-class DurationEnd(Event, frozen=True):
+class DurationEnd(Event, frozen=True, tag="duration-end"):
     """spec: Duration end event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.DURATION_END),)
 
 
-class DurationComplete(Event, frozen=True):
+class DurationComplete(Event, frozen=True, tag="duration-complete"):
     """The begin and the end of an operation in one record.  spec: Duration complete event
 
     Attributes:
@@ -437,52 +441,52 @@ class DurationComplete(Event, frozen=True):
     """
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.DURATION_COMPLETE),)
-    end: Ticks
+    end: Ticks = field(name="end_time")
 
 
-class AsyncBegin(Event, frozen=True):
+class AsyncBegin(Event, frozen=True, tag="async-begin"):
     """spec: Async begin event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.ASYNC_BEGIN),)
-    id: Unsigned
+    id: Unsigned = field(name="async_correlation_id")
 
 
-class AsyncInstant(Event, frozen=True):
+class AsyncInstant(Event, frozen=True, tag="async-instant"):
     """spec: Async instant event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.ASYNC_INSTANT),)
-    id: Unsigned
+    id: Unsigned = field(name="async_correlation_id")
 
 
-class AsyncEnd(Event, frozen=True):
+class AsyncEnd(Event, frozen=True, tag="async-end"):
     """spec: Async end event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.ASYNC_END),)
-    id: Unsigned
+    id: Unsigned = field(name="async_correlation_id")
 
 
-class FlowBegin(Event, frozen=True):
+class FlowBegin(Event, frozen=True, tag="flow-begin"):
     """spec: Flow begin event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.FLOW_BEGIN),)
-    id: Unsigned
+    id: Unsigned = field(name="flow_correlation_id")
 
 
-class FlowStep(Event, frozen=True):
+class FlowStep(Event, frozen=True, tag="flow-step"):
     """spec: Flow step event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.FLOW_STEP),)
-    id: Unsigned
+    id: Unsigned = field(name="flow_correlation_id")
 
 
-class FlowEnd(Event, frozen=True):
+class FlowEnd(Event, frozen=True, tag="flow-end"):
     """spec: Flow end event"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.EventWord.of(event_type=EventType.FLOW_END),)
-    id: Unsigned
+    id: Unsigned = field(name="flow_correlation_id")
 
 
-class Blob(Record, frozen=True):
+class Blob(Record, frozen=True, tag="blob"):
     """A chunk of a named byte stream.  spec: BLOB record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.BlobWord,)
@@ -491,7 +495,7 @@ class Blob(Record, frozen=True):
     payload: Annotated[bytes, Stream("payload_size")]
 
 
-class UserspaceObject(Record, frozen=True):
+class UserspaceObject(Record, frozen=True, tag="userspace-object"):
     """Gives a name to the object that a pointer points at.  spec: Userspace object record
 
     Attributes:
@@ -502,55 +506,55 @@ class UserspaceObject(Record, frozen=True):
     pointer: Address
     process: Annotated[int | Thread, ThreadReference("process", process_only=True)]
     name: NameRef
-    args: Args
+    args: Args = field(name="arguments")
 
 
-class KernelObject(Record, frozen=True):
+class KernelObject(Record, frozen=True, tag="kernel-object"):
     """Gives a name to a kernel object, such as a process or a thread.  spec: Kernel object record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.KernelObjectWord,)
     object_type: int
     koid: Unsigned
     name: NameRef
-    args: Args
+    args: Args = field(name="arguments")
 
 
-class LegacyContextSwitch(Record, frozen=True):
+class LegacyContextSwitch(Record, frozen=True, tag="legacy-context-switch"):
     """spec: Legacy context switch record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.LegacyContextSwitchWord,)
     cpu: int
-    outgoing_state: int
-    outgoing_priority: int
-    incoming_priority: int
+    outgoing_state: int = field(name="outgoing_thread_state")
+    outgoing_priority: int = field(name="outgoing_thread_priority")
+    incoming_priority: int = field(name="incoming_thread_priority")
     timestamp: Ticks
-    outgoing: Annotated[int | Thread, ThreadReference("outgoing")]
-    incoming: Annotated[int | Thread, ThreadReference("incoming")]
+    outgoing: Annotated[int | Thread, ThreadReference("outgoing")] = field(name="outgoing_thread")
+    incoming: Annotated[int | Thread, ThreadReference("incoming")] = field(name="incoming_thread")
 
 
-class ContextSwitch(Record, frozen=True):
+class ContextSwitch(Record, frozen=True, tag="context-switch"):
     """spec: Context switch record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ContextSwitchWord,)
     cpu: int
-    outgoing_state: int
+    outgoing_state: int = field(name="outgoing_thread_state")
     timestamp: Ticks
-    outgoing: Unsigned
-    incoming: Unsigned
-    args: Args
+    outgoing: Unsigned = field(name="outgoing_thread")
+    incoming: Unsigned = field(name="incoming_thread")
+    args: Args = field(name="arguments")
 
 
-class ThreadWakeup(Record, frozen=True):
+class ThreadWakeup(Record, frozen=True, tag="thread-wakeup"):
     """spec: Thread wakeup record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ThreadWakeupWord,)
     cpu: int
     timestamp: Ticks
-    waking: Unsigned
-    args: Args
+    waking: Unsigned = field(name="waking_thread")
+    args: Args = field(name="arguments")
 
 
-class Log(Record, frozen=True):
+class Log(Record, frozen=True, tag="log"):
     """A message written to the log.  spec: Log record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.LogWord,)
@@ -559,41 +563,41 @@ class Log(Record, frozen=True):
     message: Annotated[str, _text("message_size")]
 
 
-class ProfilerModule(Record, frozen=True):
+class ProfilerModule(Record, frozen=True, tag="module"):
     """A loaded module.  spec: Module record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProfilerModuleWord,)
-    module: int
+    module: int = field(name="module_id")
     timestamp: Ticks
     thread: ProfilerThreadRef
     name: Annotated[str, _text("name_size")]
     build_id: Annotated[bytes, Stream("build_id_size")]
 
 
-class ProfilerMmap(Record, frozen=True):
+class ProfilerMmap(Record, frozen=True, tag="mmap"):
     """Tells where a module is mapped into memory.  spec: Mmap record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProfilerMmapWord,)
-    module: int
+    module: int = field(name="module_id")
     flags: int
     timestamp: Ticks
     thread: ProfilerThreadRef
-    start: Address
-    range: Address
+    start: Address = field(name="start_address")
+    range: Address = field(name="address_range")
     vaddr: Address
 
 
-class ProfilerBacktrace(Record, frozen=True):
+class ProfilerBacktrace(Record, frozen=True, tag="backtrace"):
     """A call stack.  spec: Backtrace record"""
 
     words: ClassVar[tuple[type[Word], ...]] = (w.ProfilerBacktraceWord,)
-    flags: int
+    flags: int = field(name="_flags")
     timestamp: Ticks
     thread: ProfilerThreadRef
-    frames: Annotated[tuple[int, ...], Words("frame_count", display="hexadecimal")]
+    frames: Annotated[tuple[int, ...], Words("frame_count", display="hexadecimal")] = field(name="backtrace_data")
 
 
-class LargeBlob(Record, frozen=True):
+class LargeBlob(Record, frozen=True, tag="large-blob-with-metadata"):
     """Up to 32 GiB of bytes with a time, a thread and arguments.  spec: In band large BLOB record with metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (
@@ -604,11 +608,11 @@ class LargeBlob(Record, frozen=True):
     name: NameRef
     timestamp: Ticks
     thread: ThreadRef
-    args: Args
+    args: Args = field(name="arguments")
     payload: Annotated[bytes, Sized()]
 
 
-class LargeBlobNoMetadata(Record, frozen=True):
+class LargeBlobNoMetadata(Record, frozen=True, tag="large-blob-no-metadata"):
     """Up to 32 GiB of bytes.  spec: In band large BLOB record no metadata"""
 
     words: ClassVar[tuple[type[Word], ...]] = (

@@ -11,20 +11,18 @@ number in JSON.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.columns import Columns
 from fxtio.codec.distinct import rows_of_each
-from fxtio.codec.parts import Display, Header, Many, Number, Part, Sized, Stream, Words
+from fxtio.codec.parts import Display, Header, Many, Number, Part, Words
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt.enums import ProviderEventId
 from fxtio.fxt.reader import Entry, FxtTrace, Info
@@ -532,56 +530,3 @@ def _argument_content(cls: Kind) -> Show:
         return lambda arg: f"{_show_name(arg.name)}=null"
     show = _show_of(part)
     return lambda arg: f"{_show_name(arg.name)}={show(arg.value)}"
-
-
-# ---- records as JSON objects
-
-
-def json_objects(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Return records as JSON objects.
-
-    Each has `offset`, `type` (the class), `time`, `end_time` (nanoseconds or null) and `provider`, then the fields of
-    the class.  Bytes are hexadecimal.
-    """
-    return [_json_object(entry) for entry in entries]
-
-
-def _json_object(entry: Entry) -> dict[str, Any]:
-    offset, time, record, end_time, provider = entry
-    cls: Kind = type(record)
-    result = {"offset": offset, "type": cls.__name__, "time": time, "end_time": end_time, "provider": provider}
-    fields = msgspec.structs.asdict(record)
-    if "args" in fields:
-        fields["args"] = [_argument_json(arg) for arg in fields["args"]]
-    for name in _bytes_fields(cls):
-        fields[name] = bytes(fields[name]).hex()
-    return result | fields
-
-
-@cache
-def _bytes_fields(cls: Kind) -> tuple[str, ...]:
-    """Return the names of the fields that hold bytes."""
-    if issubclass(cls, Opaque):
-        return cls.__struct_fields__
-    return tuple(name for name, part in layout_of(cls).parts if _holds_bytes(part))
-
-
-def _holds_bytes(part: Part) -> bool:
-    return isinstance(part, Sized) or (isinstance(part, Stream) and not part.text)
-
-
-def _argument_json(arg: Any) -> dict[str, Any]:
-    if type(arg) is Opaque:
-        return {"name": None, "type": "unknown", "value": arg.raw.hex()}
-    value = getattr(arg, "value", None)
-    if type(value) is bytes:
-        value = value.hex()
-    elif type(value) is float and not math.isfinite(value):
-        value = {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
-    cls: Kind = type(arg)
-    return {"name": arg.name, "type": _argument_type(cls), "value": value}
-
-
-@cache
-def _argument_type(cls: Kind) -> str:
-    return cls.__name__.removesuffix("Argument").lower()

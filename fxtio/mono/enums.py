@@ -65,7 +65,7 @@ class MethodAction(IntEnum):
 
     LEAVE = 1
     ENTER = 2
-    EXCEPTION_LEAVE = 3
+    EXCEPTIONAL_LEAVE = 3
 
 
 class HeapInfo(IntEnum):

@@ -147,7 +147,7 @@ class Everything:
         yield r.Image, {"action": unload, **image}
 
     def _calls(self, thread: int) -> Iterator[Values]:
-        enter, leave, thrown = (enums.MethodAction[name] for name in ("ENTER", "LEAVE", "EXCEPTION_LEAVE"))
+        enter, leave, thrown = (enums.MethodAction[name] for name in ("ENTER", "LEAVE", "EXCEPTIONAL_LEAVE"))
         for action, place in ((enter, 0), (enter, 1), (leave, 1), (enter, 1), (enter, 2), (thrown, 2), (thrown, 1)):
             yield r.Call, {"action": action, "method": self.methods[place]}
         yield r.Call, {"action": leave, "method": self.methods[0]}

@@ -195,7 +195,7 @@ class Exporter:
             return
         used, place = np.unique(rows.name, return_inverse=True)
         methods = np.array([self._method(code, first, thread) for code in used.tolist()], np.uint64)
-        left = np.where(rows.state == SliceState.THROWN, MethodAction.EXCEPTION_LEAVE, MethodAction.LEAVE)
+        left = np.where(rows.state == SliceState.THROWN, MethodAction.EXCEPTIONAL_LEAVE, MethodAction.LEAVE)
         actions = np.where(rows.is_exit, left, MethodAction.ENTER)
         number = {int(action): place for place, action in enumerate(MethodAction)}
         codes = np.array([number[action] for action in actions.tolist()], np.int32)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
+from msgspec import field
 
 from fxtio.codec.record import Opaque
 from fxtio.errors import DecodeError, EncodeError
@@ -26,7 +27,7 @@ _SIZE_BYTES = 4
 """Bytes of the size in a buffer header."""
 
 
-class StreamHeader(Item, frozen=True, kw_only=True):
+class StreamHeader(Item, frozen=True, kw_only=True, tag="header"):
     """The header of a recording.  spec: header format (there of version 2.0)
 
     Attributes:
@@ -48,15 +49,15 @@ class StreamHeader(Item, frozen=True, kw_only=True):
 
     major: Annotated[int, Byte()] = 3
     minor: Annotated[int, Byte()] = 0
-    data_version: Annotated[int, Byte()] = 17
-    pointer_size: Annotated[int, Byte()] = 8
+    data_version: Annotated[int, Byte()] = field(default=17, name="format")
+    pointer_size: Annotated[int, Byte()] = field(default=8, name="ptrsize")
     startup_time: Annotated[int, Fixed(size=8)] = 0
-    startup_tick: Annotated[int | None, Fixed(size=8, since=3)] = 0
+    startup_tick: Annotated[int | None, Fixed(size=8, since=3)] = field(default=0, name="startup_clock")
     timer_overhead: Annotated[int, Fixed(size=4)] = 0
     flags: Annotated[int, Fixed(size=4)] = 0
     pid: Annotated[int, Fixed(size=4)] = 0
     port: Annotated[int, Fixed(size=2)] = 0
-    sysid: Annotated[int | None, Fixed(size=2, before=1)] = None
+    sysid: Annotated[int | None, Fixed(size=2, before=1)] = field(default=None, name="_sysid")
     args: Annotated[str | None, SizedText(since=1)] = ""
     arch: Annotated[str | None, SizedText(since=1)] = ""
     os: Annotated[str | None, SizedText(since=1)] = ""
@@ -77,15 +78,15 @@ class StreamHeader(Item, frozen=True, kw_only=True):
         return self.startup_time * _NS_PER_MS - self.startup_tick
 
 
-class OpaqueHeader(Opaque, frozen=True):
+class OpaqueHeader(Opaque, frozen=True, tag="opaque-header"):
     """The bytes of a recording's header which a `StreamHeader` would not encode to the same bytes."""
 
 
-class OpaqueGap(Opaque, frozen=True):
+class OpaqueGap(Opaque, frozen=True, tag="opaque-gap"):
     """Bytes that belong neither to a header nor to a buffer."""
 
 
-class BufferHeader(Item, frozen=True, kw_only=True):
+class BufferHeader(Item, frozen=True, kw_only=True, tag="buffer"):
     """The header of a buffer, without the size of its events.  spec: buffer header format
 
     Attributes:
@@ -96,14 +97,14 @@ class BufferHeader(Item, frozen=True, kw_only=True):
         method: the base of the first method.
     """
 
-    time: Annotated[int, Fixed(size=8)] = 0
-    pointer: Annotated[int, Fixed(size=8)] = 0
-    object: Annotated[int, Fixed(size=8)] = 0
-    thread: Annotated[int, Fixed(size=8)] = 0
-    method: Annotated[int, Fixed(size=8)] = 0
+    time: Annotated[int, Fixed(size=8)] = field(default=0, name="time_base")
+    pointer: Annotated[int, Fixed(size=8)] = field(default=0, name="ptr_base")
+    object: Annotated[int, Fixed(size=8)] = field(default=0, name="obj_base")
+    thread: Annotated[int, Fixed(size=8)] = field(default=0, name="thread_id")
+    method: Annotated[int, Fixed(size=8)] = field(default=0, name="method_base")
 
 
-class OpaqueBufferHeader(Opaque, frozen=True):
+class OpaqueBufferHeader(Opaque, frozen=True, tag="opaque-buffer-header"):
     """The bytes of a buffer's header whose magic number is damaged, or which has another size than its events."""
 
 

@@ -160,7 +160,7 @@ class _Drawer:
                     request.clauses.append((self.spend(2000), enums.ClauseKind.CATCH, number))
                     fails = False
         self.spend(median / (len(children) + 1))
-        action = enums.MethodAction.EXCEPTION_LEAVE if fails else enums.MethodAction.LEAVE
+        action = enums.MethodAction.EXCEPTIONAL_LEAVE if fails else enums.MethodAction.LEAVE
         request.calls.append((self.spend(30), action, number))
         request.duration = self.now
         return fails

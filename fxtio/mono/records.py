@@ -1,7 +1,7 @@
 """The records of a Mono recording: all events of the data versions 1 to 17, each declared once.
 
 `since` and `before` are data versions; a field that a version does not have is None there.  Addresses are absolute.
-Events are in the specification's order.
+Events are in the specification's order.  Tags and names of fields are those of `fxtio.codec.canonical`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from math import inf
 from typing import Annotated, ClassVar
+
+from msgspec import field
 
 from fxtio.codec.word import Word
 from fxtio.mono import enums
@@ -36,14 +38,11 @@ from fxtio.mono.stream.declare import (
 _METHOD = Running(of="method")
 _POINTER = Relative(base="pointer")
 _OBJECT = Relative(base="object", shift=b.OBJECT_SHIFT)
-_IF_NAMED = ("action", (enums.NameAction.NAME,))
-_IF_LOADED = ("action", (enums.LoadAction.LOAD,))
+_IF_NAMED, _IF_LOADED = ("action", (enums.NameAction.NAME,)), ("action", (enums.LoadAction.LOAD,))
 _IF_BACKTRACE = ("has_backtrace", (1,))
 
-Tick = Annotated[int, Clock(of="time")]
-LateTick = Annotated[int, Clock(of="time", since=13)]
-"""The time of an event that has one only from data version 13 on; before, it has the last time of the buffer."""
-
+Small = Annotated[int, Uleb(before=13), Byte(since=13)]
+Hybrid = Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
 Pointer = Annotated[int, _POINTER]
 Object = Annotated[int, _OBJECT]
 Method = Annotated[int, _METHOD]
@@ -72,7 +71,7 @@ class Reference(Item, frozen=True, kw_only=True):
         object: the address of the other object.
     """
 
-    field_offset: Annotated[int | None, Summed(since=2)] = None
+    field_offset: Annotated[int | None, Summed(since=2)] = field(default=None, name="offset")
     object: Object
 
 
@@ -114,11 +113,13 @@ class CounterDescription(Item, frozen=True, kw_only=True):
     """
 
     section: Annotated[int, Uleb()]
-    category: Annotated[str | None, Text(when=("section", (enums.CounterSection.PERFCOUNTERS,)))] = None
+    category: Annotated[str | None, Text(when=("section", (enums.CounterSection.PERFCOUNTERS,)))] = field(
+        default=None, name="section_name"
+    )
     name: Name
-    type: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
-    unit: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
-    variance: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
+    type: Hybrid = field(name="counter_type")
+    unit: Hybrid
+    variance: Hybrid
     index: Annotated[int, Uleb()]
 
 
@@ -140,8 +141,8 @@ class CounterValue(Item, frozen=True, kw_only=True):
     """
 
     index: Annotated[int, Uleb()]
-    type: Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
-    value: Annotated[int | float | str | None, Choice(by="type", cases=_COUNTER_ENCODINGS)] = None
+    type: Hybrid = field(name="counter_type")
+    value: Annotated[int | float | str | None, Choice(by="type", cases=_COUNTER_ENCODINGS)]
 
 
 class Event(StreamRecord, frozen=True, kw_only=True):
@@ -151,7 +152,13 @@ class Event(StreamRecord, frozen=True, kw_only=True):
         time: nanoseconds of the event clock.
     """
 
-    time: Tick
+    time: Annotated[int, Clock(of="time")]
+
+
+class LateEvent(Event, frozen=True, kw_only=True):
+    """Base class of events that have a time from data version 13 on; before, they have the last time of the buffer."""
+
+    time: Annotated[int, Clock(of="time", since=13)]
 
 
 def _first_bytes(word: type[Word], *, since: float = 0, before: float = inf, **tags: int) -> tuple[FirstByte, ...]:
@@ -162,7 +169,7 @@ def _first_bytes(word: type[Word], *, since: float = 0, before: float = inf, **t
 # ---- memory: allocations, garbage collection, heap shots
 
 
-class Allocation(Event, frozen=True, kw_only=True):
+class Allocation(Event, frozen=True, kw_only=True, tag="alloc"):
     """The allocation of an object.  spec: type alloc format
 
     Attributes:
@@ -175,15 +182,15 @@ class Allocation(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.AllocByte)
-    class_pointer: Annotated[int | None, Relative(base="pointer", before=15)] = None
+    class_pointer: Annotated[int | None, Relative(base="pointer", before=15)] = field(default=None, name="class")
     vtable: Annotated[int | None, Relative(base="pointer", since=15)] = None
     object: Object
     size: Size
-    backtrace_flags: BacktraceFlags = None
+    backtrace_flags: BacktraceFlags = field(default=None, name="_backtrace_flags")
     backtrace: Backtrace = None
 
 
-class GcEvent(Event, frozen=True, kw_only=True):
+class GcEvent(Event, frozen=True, kw_only=True, tag="gc-event"):
     """A step of a garbage collection.  spec: type GC format, TYPE_GC_EVENT
 
     Attributes:
@@ -192,18 +199,18 @@ class GcEvent(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, exinfo=enums.GcInfo.EVENT)
-    event: Annotated[int, Uleb(before=13), Byte(since=13)]
-    generation: Annotated[int, Uleb(before=13), Byte(since=13)]
+    event: Small = field(name="event_type")
+    generation: Small
 
 
-class GcResize(Event, frozen=True, kw_only=True):
+class GcResize(Event, frozen=True, kw_only=True, tag="gc-resize"):
     """The new size of the heap in bytes.  spec: type GC format, TYPE_GC_RESIZE"""
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, exinfo=enums.GcInfo.RESIZE)
-    size: Size
+    size: Size = field(name="heap_size")
 
 
-class GcMove(Event, frozen=True, kw_only=True):
+class GcMove(Event, frozen=True, kw_only=True, tag="gc-move"):
     """Moves of objects by the garbage collector.  spec: type GC format, TYPE_GC_MOVE
 
     Attributes:
@@ -221,7 +228,7 @@ def _handle(destroyed: int) -> tuple[FirstByte, ...]:
     )
 
 
-class HandleCreated(Event, frozen=True, kw_only=True):
+class HandleCreated(Event, frozen=True, kw_only=True, tag="gc-handle-created"):
     """The creation of a GC handle.  spec: type GC format, TYPE_GC_HANDLE_CREATED
 
     Attributes:
@@ -236,11 +243,11 @@ class HandleCreated(Event, frozen=True, kw_only=True):
     handle_type: Annotated[int, Uleb()]
     handle: Annotated[int, Uleb()]
     object: Object
-    backtrace_flags: HandleBacktraceFlags = None
+    backtrace_flags: HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
     backtrace: HandleBacktrace = None
 
 
-class HandleDestroyed(Event, frozen=True, kw_only=True):
+class HandleDestroyed(Event, frozen=True, kw_only=True, tag="gc-handle-destroyed"):
     """The destruction of a GC handle.  spec: type GC format, TYPE_GC_HANDLE_DESTROYED
 
     Attributes:
@@ -253,49 +260,49 @@ class HandleDestroyed(Event, frozen=True, kw_only=True):
     first_bytes: ClassVar = _handle(1)
     handle_type: Annotated[int, Uleb()]
     handle: Annotated[int, Uleb()]
-    backtrace_flags: HandleBacktraceFlags = None
+    backtrace_flags: HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
     backtrace: HandleBacktrace = None
 
 
-class FinalizeStart(Event, frozen=True, kw_only=True):
+class FinalizeStart(Event, frozen=True, kw_only=True, tag="gc-finalize-start"):
     """The start of a run of the finalizer queue.  spec: type GC format, TYPE_GC_FINALIZE_START"""
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_START)
 
 
-class FinalizeEnd(Event, frozen=True, kw_only=True):
+class FinalizeEnd(Event, frozen=True, kw_only=True, tag="gc-finalize-end"):
     """The end of a run of the finalizer queue.  spec: type GC format, TYPE_GC_FINALIZE_END"""
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_END)
 
 
-class FinalizeObjectStart(Event, frozen=True, kw_only=True):
+class FinalizeObjectStart(Event, frozen=True, kw_only=True, tag="gc-finalize-object-start"):
     """The start of the finalizer of an object.  spec: type GC format, TYPE_GC_FINALIZE_OBJECT_START"""
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_OBJECT_START)
     object: Object
 
 
-class FinalizeObjectEnd(Event, frozen=True, kw_only=True):
+class FinalizeObjectEnd(Event, frozen=True, kw_only=True, tag="gc-finalize-object-end"):
     """The end of the finalizer of an object.  spec: type GC format, TYPE_GC_FINALIZE_OBJECT_END"""
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, since=13, exinfo=enums.GcInfo.FINALIZE_OBJECT_END)
     object: Object
 
 
-class HeapStart(Event, frozen=True, kw_only=True):
+class HeapStart(Event, frozen=True, kw_only=True, tag="heap-start"):
     """The start of a heap shot.  spec: type heap format, TYPE_HEAP_START"""
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, exinfo=enums.HeapInfo.START)
 
 
-class HeapEnd(Event, frozen=True, kw_only=True):
+class HeapEnd(Event, frozen=True, kw_only=True, tag="heap-end"):
     """The end of a heap shot.  spec: type heap format, TYPE_HEAP_END"""
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, exinfo=enums.HeapInfo.END)
 
 
-class HeapObject(Event, frozen=True, kw_only=True):
+class HeapObject(LateEvent, frozen=True, kw_only=True, tag="heap-object"):
     """An object of a heap shot.  spec: type heap format, TYPE_HEAP_OBJECT
 
     Attributes:
@@ -308,16 +315,15 @@ class HeapObject(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, exinfo=enums.HeapInfo.OBJECT)
-    time: LateTick
     object: Object
-    class_pointer: Annotated[int | None, Relative(base="pointer", before=15)] = None
+    class_pointer: Annotated[int | None, Relative(base="pointer", before=15)] = field(default=None, name="class")
     vtable: Annotated[int | None, Relative(base="pointer", since=15)] = None
     size: Size
     generation: Annotated[int | None, Byte(since=16)] = None
     references: Annotated[tuple[Reference, ...], Repeated(of=Reference)]
 
 
-class HeapRoots(Event, frozen=True, kw_only=True):
+class HeapRoots(LateEvent, frozen=True, kw_only=True, tag="heap-roots"):
     """Garbage collection roots.  spec: type heap format, TYPE_HEAP_ROOT
 
     Attributes:
@@ -326,14 +332,13 @@ class HeapRoots(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, since=3, exinfo=enums.HeapInfo.ROOTS)
-    time: LateTick
-    collections: Annotated[int | None, AfterCount(before=15)] = None
+    collections: Annotated[int | None, AfterCount(before=15)] = field(default=None, name="num_gc")
     roots: Annotated[
         tuple[Root, ...], Repeated(of=Root, after_count="collections", before=15), Repeated(of=Root, since=15)
     ]
 
 
-class RootRegister(Event, frozen=True, kw_only=True):
+class RootRegister(Event, frozen=True, kw_only=True, tag="root-register"):
     """The registration of a memory region that holds GC roots.  Mono 5.12 and later.
 
     Attributes:
@@ -345,24 +350,24 @@ class RootRegister(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, since=15, exinfo=enums.HeapInfo.ROOT_REGISTER)
-    address: Pointer
+    address: Pointer = field(name="start")
     size: Size
     source: Annotated[int, Byte()]
     key: Pointer
-    name: Name
+    name: Name = field(name="description")
 
 
-class RootUnregister(Event, frozen=True, kw_only=True):
+class RootUnregister(Event, frozen=True, kw_only=True, tag="root-unregister"):
     """The removal of a memory region that holds GC roots.  Mono 5.12 and later."""
 
     first_bytes: ClassVar = _first_bytes(b.HeapByte, since=15, exinfo=enums.HeapInfo.ROOT_UNREGISTER)
-    address: Pointer
+    address: Pointer = field(name="start")
 
 
 # ---- execution: metadata, methods, exceptions, monitors, native code
 
 
-class ClassLoad(Event, frozen=True, kw_only=True):
+class ClassLoad(Event, frozen=True, kw_only=True, tag="class-load"):
     """The loading of a class.  spec: type metadata format, TYPE_CLASS
 
     Attributes:
@@ -376,11 +381,11 @@ class ClassLoad(Event, frozen=True, kw_only=True):
     subtype: ClassVar = enums.MetadataType.CLASS
     pointer: Pointer
     image: Pointer
-    flags: OldFlags = None
+    flags: OldFlags = field(default=None, name="_flags")
     name: Name
 
 
-class Image(Event, frozen=True, kw_only=True):
+class Image(Event, frozen=True, kw_only=True, tag="image"):
     """The loading or unloading of an image.  spec: type metadata format, TYPE_IMAGE
 
     Attributes:
@@ -393,14 +398,14 @@ class Image(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.LoadByte)
     subtype: ClassVar = enums.MetadataType.IMAGE
-    action: int
+    action: int = field(name="_action")
     pointer: Pointer
-    flags: OldFlags = None
+    flags: OldFlags = field(default=None, name="_flags")
     name: Name
     mvid: Annotated[str | None, Text(since=16, when=_IF_LOADED)] = None
 
 
-class Assembly(Event, frozen=True, kw_only=True):
+class Assembly(Event, frozen=True, kw_only=True, tag="assembly"):
     """The loading or unloading of an assembly.  spec: type metadata format, TYPE_ASSEMBLY
 
     Attributes:
@@ -413,14 +418,14 @@ class Assembly(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.LoadByte)
     subtype: ClassVar = enums.MetadataType.ASSEMBLY
-    action: int
+    action: int = field(name="_action")
     pointer: Pointer
     image: Annotated[int | None, Relative(base="pointer", since=14)] = None
-    flags: OldFlags = None
+    flags: OldFlags = field(default=None, name="_flags")
     name: Name
 
 
-class Domain(Event, frozen=True, kw_only=True):
+class Domain(Event, frozen=True, kw_only=True, tag="domain"):
     """The loading, unloading or naming of an application domain.  spec: type metadata format, TYPE_DOMAIN
 
     Attributes:
@@ -432,13 +437,13 @@ class Domain(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.NameByte)
     subtype: ClassVar = enums.MetadataType.DOMAIN
-    action: int
-    id: Pointer
-    flags: OldFlags = None
+    action: int = field(name="_action")
+    id: Pointer = field(name="pointer")
+    flags: OldFlags = field(default=None, name="_flags")
     name: Annotated[str | None, Text(when=_IF_NAMED)] = None
 
 
-class Thread(Event, frozen=True, kw_only=True):
+class Thread(Event, frozen=True, kw_only=True, tag="thread"):
     """The start, end or naming of a thread.  spec: type metadata format, TYPE_THREAD
 
     Attributes:
@@ -450,13 +455,13 @@ class Thread(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.NameByte)
     subtype: ClassVar = enums.MetadataType.THREAD
-    action: int
-    id: Pointer
-    flags: OldFlags = None
+    action: int = field(name="_action")
+    id: Pointer = field(name="pointer")
+    flags: OldFlags = field(default=None, name="_flags")
     name: Annotated[str | None, Text(when=_IF_NAMED)] = None
 
 
-class Context(Event, frozen=True, kw_only=True):
+class Context(Event, frozen=True, kw_only=True, tag="context"):
     """The loading or unloading of a context.  spec: type metadata format, TYPE_CONTEXT
 
     Attributes:
@@ -468,13 +473,13 @@ class Context(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.LoadByte)
     subtype: ClassVar = enums.MetadataType.CONTEXT
-    action: int
-    id: Pointer
-    flags: OldFlags = None
+    action: int = field(name="_action")
+    id: Pointer = field(name="pointer")
+    flags: OldFlags = field(default=None, name="_flags")
     domain: Pointer
 
 
-class VtableLoad(Event, frozen=True, kw_only=True):
+class VtableLoad(Event, frozen=True, kw_only=True, tag="vtable-load"):
     """The loading of a vtable.  Mono 5.12 and later.
 
     Attributes:
@@ -487,10 +492,10 @@ class VtableLoad(Event, frozen=True, kw_only=True):
     subtype: ClassVar = enums.MetadataType.VTABLE
     pointer: Pointer
     domain: Pointer
-    class_pointer: Pointer
+    class_pointer: Pointer = field(name="class")
 
 
-class Call(Event, frozen=True, kw_only=True):
+class Call(Event, frozen=True, kw_only=True, tag="method"):
     """The entry into a method or the exit from it.  spec: type method format
 
     Attributes:
@@ -499,11 +504,11 @@ class Call(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.MethodByte)
-    action: int
+    action: int = field(name="_action")
     method: Method
 
 
-class JitMethod(Event, frozen=True, kw_only=True):
+class JitMethod(Event, frozen=True, kw_only=True, tag="method-jit"):
     """The compilation of a method.  spec: type method format, TYPE_JIT
 
     Attributes:
@@ -515,12 +520,12 @@ class JitMethod(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.JitByte)
     method: Method
-    code: Pointer
-    size: Size
+    code: Pointer = field(name="code_address")
+    size: Size = field(name="code_size")
     name: Name
 
 
-class Throw(Event, frozen=True, kw_only=True):
+class Throw(Event, frozen=True, kw_only=True, tag="exception-throw"):
     """The throwing of an exception.  spec: type exception format
 
     Attributes:
@@ -531,11 +536,11 @@ class Throw(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.ThrowByte)
     object: Object
-    backtrace_flags: BacktraceFlags = None
+    backtrace_flags: BacktraceFlags = field(default=None, name="_backtrace_flags")
     backtrace: Backtrace = None
 
 
-class Clause(Event, frozen=True, kw_only=True):
+class Clause(Event, frozen=True, kw_only=True, tag="exception-clause"):
     """The start of an exception clause.  spec: type exception format, TYPE_CLAUSE
 
     Attributes:
@@ -546,13 +551,13 @@ class Clause(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.ClauseByte)
-    kind: Annotated[int, Uleb(before=13), Byte(since=13)]
-    index: Annotated[int, Uleb()]
+    kind: Small = field(name="clause_type")
+    index: Annotated[int, Uleb()] = field(name="clause_index")
     method: Method
     object: Annotated[int | None, Relative(base="object", shift=b.OBJECT_SHIFT, since=14)] = None
 
 
-class Monitor(Event, frozen=True, kw_only=True):
+class Monitor(Event, frozen=True, kw_only=True, tag="monitor"):
     """An attempt to enter a monitor, or its outcome.  spec: type monitor format
 
     Attributes:
@@ -565,11 +570,11 @@ class Monitor(Event, frozen=True, kw_only=True):
     first_bytes: ClassVar = (FirstByte(b.OldMonitorByte, before=14), FirstByte(b.MonitorByte, since=14))
     event: Annotated[int, Byte(since=14)]
     object: Object
-    backtrace_flags: BacktraceFlags = None
+    backtrace_flags: BacktraceFlags = field(default=None, name="_backtrace_flags")
     backtrace: Backtrace = None
 
 
-class JitHelper(Event, frozen=True, kw_only=True):
+class JitHelper(Event, frozen=True, kw_only=True, tag="jit-helper"):
     """The creation of native code that is no method.  spec: type runtime format, TYPE_JITHELPER
 
     Attributes:
@@ -580,9 +585,9 @@ class JitHelper(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.RuntimeByte, since=8)
-    buffer_type: Annotated[int, Uleb(before=13), Byte(since=13)]
-    address: Pointer
-    size: Size
+    buffer_type: Small
+    address: Pointer = field(name="buffer_address")
+    size: Size = field(name="buffer_size")
     name: Annotated[
         str | None,
         Text(before=14, when=("buffer_type", (enums.CodeBuffer.SPECIFIC_TRAMPOLINE + 1,))),
@@ -590,7 +595,7 @@ class JitHelper(Event, frozen=True, kw_only=True):
     ] = None
 
 
-class SyncPoint(Event, frozen=True, kw_only=True):
+class SyncPoint(Event, frozen=True, kw_only=True, tag="sync-point"):
     """A point in time: all events behind it are later than those before it.  spec: type meta format, TYPE_SYNC_POINT
 
     Attributes:
@@ -598,10 +603,10 @@ class SyncPoint(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.MetaByte, since=13, exinfo=0)
-    sync_type: Annotated[int, Byte()]
+    sync_type: Annotated[int, Byte()] = field(name="sync_point_type")
 
 
-class AotId(Event, frozen=True, kw_only=True):
+class AotId(Event, frozen=True, kw_only=True, tag="aot-id"):
     """The id of ahead-of-time compiled code.  Mono 5.14 and later."""
 
     first_bytes: ClassVar = _first_bytes(b.MetaByte, since=16, exinfo=1)
@@ -611,7 +616,7 @@ class AotId(Event, frozen=True, kw_only=True):
 # ---- measurements: samples, counters, coverage
 
 
-class SampleHit(Event, frozen=True, kw_only=True):
+class SampleHit(LateEvent, frozen=True, kw_only=True, tag="sample-hit"):
     """A sample of what a thread executes.  spec: type sample format, TYPE_SAMPLE_HIT
 
     Attributes:
@@ -624,16 +629,19 @@ class SampleHit(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.SampleByte, since=4, exinfo=enums.SampleInfo.HIT)
-    time: LateTick
-    sample_type: Annotated[int | None, Uleb(before=13), Byte(since=13, before=14)] = None
-    sample_time: Annotated[int | None, Uleb(before=13)] = None
-    interrupted: Annotated[int | None, Relative(base="pointer", since=11)] = None
+    sample_type: Annotated[int | None, Uleb(before=13), Byte(since=13, before=14)] = field(
+        default=None, name="_sample_type"
+    )
+    sample_time: Annotated[int | None, Uleb(before=13)] = field(default=None, name="_sample_time")
+    interrupted: Annotated[int | None, Relative(base="pointer", since=11)] = field(default=None, name="thread")
     addresses: Annotated[tuple[int, ...], Repeated(of=_POINTER)]
-    located_frames: Annotated[tuple[SampledFrame, ...] | None, Repeated(of=SampledFrame, since=6, before=13)] = None
-    frames: Annotated[tuple[int, ...] | None, Repeated(of=_METHOD, since=13)] = None
+    located_frames: Annotated[tuple[SampledFrame, ...] | None, Repeated(of=SampledFrame, since=6, before=13)] = field(
+        default=None, name="_located_frames"
+    )
+    frames: Annotated[tuple[int, ...] | None, Repeated(of=_METHOD, since=13)] = field(default=None, name="methods")
 
 
-class NativeSymbol(Event, frozen=True, kw_only=True):
+class NativeSymbol(LateEvent, frozen=True, kw_only=True, tag="sample-symbol"):
     """A symbol of native code.  spec: type sample format, TYPE_SAMPLE_USYM
 
     Attributes:
@@ -643,13 +651,12 @@ class NativeSymbol(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.SampleByte, since=4, exinfo=enums.SampleInfo.NATIVE_SYMBOL)
-    time: LateTick
     address: Pointer
     size: Size
     name: Name
 
 
-class NativeBinary(Event, frozen=True, kw_only=True):
+class NativeBinary(Event, frozen=True, kw_only=True, tag="sample-binary"):
     """The mapping of a native binary into memory.  spec: type sample format, TYPE_SAMPLE_UBIN
 
     Attributes:
@@ -661,20 +668,19 @@ class NativeBinary(Event, frozen=True, kw_only=True):
 
     first_bytes: ClassVar = _first_bytes(b.SampleByte, since=4, before=16, exinfo=enums.SampleInfo.NATIVE_BINARY)
     address: Annotated[int, Sleb(pointer=True, before=14), Relative(base="pointer", since=14)]
-    file_offset: Annotated[int, Uleb()]
+    file_offset: Annotated[int, Uleb()] = field(name="offset")
     size: Size
     name: Name
 
 
-class CounterDescriptions(Event, frozen=True, kw_only=True):
+class CounterDescriptions(LateEvent, frozen=True, kw_only=True, tag="counters-description"):
     """Descriptions of counters.  spec: type sample format, TYPE_SAMPLE_COUNTERS_DESC"""
 
     first_bytes: ClassVar = _first_bytes(b.SampleByte, since=5, exinfo=enums.SampleInfo.COUNTER_DESCRIPTIONS)
-    time: LateTick
     counters: Annotated[tuple[CounterDescription, ...], Repeated(of=CounterDescription)]
 
 
-class CounterValues(Event, frozen=True, kw_only=True):
+class CounterValues(LateEvent, frozen=True, kw_only=True, tag="counters-values"):
     """Values of counters.  spec: type sample format, TYPE_SAMPLE_COUNTERS
 
     Attributes:
@@ -683,8 +689,7 @@ class CounterValues(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _first_bytes(b.SampleByte, since=5, exinfo=enums.SampleInfo.COUNTERS)
-    time: LateTick
-    milliseconds: Annotated[int | None, Uleb(before=13)] = None
+    milliseconds: Annotated[int | None, Uleb(before=13)] = field(default=None, name="_milliseconds")
     values: Annotated[tuple[CounterValue, ...], Repeated(of=CounterValue, until_zero=True)]
 
 
@@ -692,7 +697,7 @@ def _coverage(kind: enums.CoverageInfo) -> tuple[FirstByte, ...]:
     return _first_bytes(b.CoverageByte, since=10, before=16, exinfo=kind)
 
 
-class CoverageAssembly(Event, frozen=True, kw_only=True):
+class CoverageAssembly(LateEvent, frozen=True, kw_only=True, tag="coverage-assembly"):
     """Coverage of an assembly.  spec: type coverage format, TYPE_COVERAGE_ASSEMBLY
 
     Attributes:
@@ -705,16 +710,15 @@ class CoverageAssembly(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _coverage(enums.CoverageInfo.ASSEMBLY)
-    time: LateTick
     name: Name
     guid: Name
     filename: Name
-    methods: Size
+    methods: Size = field(name="number_of_methods")
     fully_covered: Size
     partially_covered: Size
 
 
-class CoverageMethod(Event, frozen=True, kw_only=True):
+class CoverageMethod(LateEvent, frozen=True, kw_only=True, tag="coverage-method"):
     """Coverage of a method.  spec: type coverage format, TYPE_COVERAGE_METHOD
 
     Attributes:
@@ -729,18 +733,17 @@ class CoverageMethod(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _coverage(enums.CoverageInfo.METHOD)
-    time: LateTick
     assembly: Name
-    class_name: Name
+    class_name: Name = field(name="class")
     name: Name
     signature: Name
     filename: Name
     token: Size
     method_id: Size
-    statements: Size
+    statements: Size = field(name="len")
 
 
-class CoverageStatement(Event, frozen=True, kw_only=True):
+class CoverageStatement(LateEvent, frozen=True, kw_only=True, tag="coverage-statement"):
     """Coverage of a statement.  spec: type coverage format, TYPE_COVERAGE_STATEMENT
 
     Attributes:
@@ -752,15 +755,14 @@ class CoverageStatement(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _coverage(enums.CoverageInfo.STATEMENT)
-    time: LateTick
     method_id: Size
-    il_offset: Size
+    il_offset: Size = field(name="offset")
     counter: Size
     line: Size
     column: Size
 
 
-class CoverageClass(Event, frozen=True, kw_only=True):
+class CoverageClass(LateEvent, frozen=True, kw_only=True, tag="coverage-class"):
     """Coverage of a class.  spec: type coverage format, TYPE_COVERAGE_CLASS
 
     Attributes:
@@ -772,10 +774,9 @@ class CoverageClass(Event, frozen=True, kw_only=True):
     """
 
     first_bytes: ClassVar = _coverage(enums.CoverageInfo.CLASS)
-    time: LateTick
-    assembly: Name
-    name: Name
-    methods: Size
+    assembly: Name = field(name="name")
+    name: Name = field(name="class")
+    methods: Size = field(name="number_of_methods")
     fully_covered: Size
     partially_covered: Size
 

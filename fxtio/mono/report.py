@@ -124,23 +124,3 @@ def _is_address(cls: type[Item], name: str) -> bool:
         isinstance(part, Relative | Running) or (isinstance(part, Sleb) and part.pointer)
         for part in (part.of if isinstance(part, Repeated) else part for part in parts)
     ) or (cls is BufferHeader and name != "time" and isinstance(parts[0], Fixed))
-
-
-def json_objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Convert records to JSON objects: `offset`, `type`, `time`, `thread`, then the fields that the record has.
-
-    A thread in the header of a buffer is the thread of its entry; the time there is the base of times, `base_time`.
-    """
-    objects = []
-    for entry in entries:
-        values = {"offset": entry.offset, "type": type(entry.record).__name__, "time": entry.time}
-        values["thread"] = entry.thread
-        if isinstance(entry.record, Opaque):
-            values["raw"] = entry.record.raw.hex()
-        else:
-            fields = msgspec.to_builtins(entry.record)
-            if isinstance(entry.record, BufferHeader):
-                fields["base_time"] = fields.pop("time")
-            values |= {name: value for name, value in fields.items() if value is not None and name not in values}
-        objects.append(values)
-    return objects

@@ -35,7 +35,7 @@ def slices(tables: dict[str, Table]) -> Table:
     threads, method, time = calls["thread"], calls["method"], calls["time"]
     labels = calls["action"].values
     entry = calls["action"].codes == labels.index(MethodAction.ENTER.name.lower())
-    thrown = calls["action"].codes == labels.index(MethodAction.EXCEPTION_LEAVE.name.lower())
+    thrown = calls["action"].codes == labels.index(MethodAction.EXCEPTIONAL_LEAVE.name.lower())
     order = np.argsort(threads, kind="stable")
     bounds = np.flatnonzero(np.diff(threads[order])) + 1
     by_thread = []

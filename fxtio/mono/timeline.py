@@ -39,7 +39,7 @@ NOT_CARRIED = (
 )
 """The content of a recording that its timeline does not have."""
 
-_CALL_STEPS = {"enter": SpanStep.BEGIN, "leave": SpanStep.END, "exception_leave": SpanStep.END}
+_CALL_STEPS = {"enter": SpanStep.BEGIN, "leave": SpanStep.END, "exceptional_leave": SpanStep.END}
 GC_STEPS = {
     GcEventType.PRE_STOP_WORLD: (SpanStep.BEGIN, "GC pause"),
     GcEventType.POST_START_WORLD: (SpanStep.END, "GC pause"),
@@ -228,7 +228,7 @@ class _Mapping:
             kinds[labels.index(label)] = step
         codes = table["action"].codes
         steps.step[:] = kinds[codes]
-        steps.detail[codes == labels.index("exception_leave")] = SliceState.THROWN
+        steps.detail[codes == labels.index("exceptional_leave")] = SliceState.THROWN
         steps.level[steps.step == SpanStep.END] = UNWIND
         steps.key[:] = np.maximum(table["method"], 1)
         steps.name[:] = self._method_codes(table)

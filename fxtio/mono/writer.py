@@ -443,7 +443,7 @@ class MonoWriter(FileWriter):
         """Write that a method is left, by an exception if `thrown`."""
         if not isinstance(thrown, bool):
             raise EncodeError(f"{thrown!r} is neither True nor False", "thrown")
-        action = MethodAction.EXCEPTION_LEAVE if thrown else MethodAction.LEAVE
+        action = MethodAction.EXCEPTIONAL_LEAVE if thrown else MethodAction.LEAVE
         self._write(r.Call(time=time, action=action, method=method), thread)
 
     def throw(self, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None) -> None:

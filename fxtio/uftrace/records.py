@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from msgspec import field
+
 from fxtio.codec.generate import codec_of
 from fxtio.codec.parts import Rest
 from fxtio.codec.record import Opaque, Record
@@ -19,7 +21,7 @@ Payload = Annotated[bytes | None, Rest(flag="more")]
 """A multiple of 8 bytes, or None."""
 
 
-class FunctionEntry(Record, frozen=True, gc=False):
+class FunctionEntry(Record, frozen=True, gc=False, tag="entry"):
     """The entry of a function.  spec: ENTRY record
 
     Attributes:
@@ -36,7 +38,7 @@ class FunctionEntry(Record, frozen=True, gc=False):
     payload: Payload = None
 
 
-class FunctionExit(Record, frozen=True, gc=False):
+class FunctionExit(Record, frozen=True, gc=False, tag="exit"):
     """The exit of a function.  spec: EXIT record
 
     Attributes:
@@ -53,7 +55,7 @@ class FunctionExit(Record, frozen=True, gc=False):
     payload: Payload = None
 
 
-class Lost(Record, frozen=True, gc=False):
+class Lost(Record, frozen=True, gc=False, tag="lost"):
     """A number of records that could not be written.  spec: LOST record
 
     Attributes:
@@ -70,7 +72,7 @@ class Lost(Record, frozen=True, gc=False):
     payload: Payload = None
 
 
-class Event(Record, frozen=True, gc=False):
+class Event(Record, frozen=True, gc=False, tag="event"):
     """An event other than a call.  spec: EVENT record
 
     Attributes:
@@ -83,7 +85,7 @@ class Event(Record, frozen=True, gc=False):
     words = (TimeWord, EventWord)
     time: int
     depth: int
-    event: int
+    event: int = field(name="id")
     payload: Payload = None
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from fxtio.codec.record import Opaque
 from fxtio.report import Report, ReportTable, counted, human_duration, quoted, seconds
 from fxtio.table import Categories, Table
+from fxtio.uftrace.canonical import bytes_of
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, Info, UftraceTrace
-from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
+from fxtio.uftrace.records import Event, FunctionEntry, Lost
 
 _CLASS_WIDTH = len(FunctionEntry.__name__)
 _OF_CPU = (PerfEvent, KernelEvent)
@@ -164,7 +165,7 @@ def _content(entry: Entry) -> str:
 
 def _values(entry: Entry) -> str:
     if entry.values is None:
-        name, raw = _bytes_of(entry.record)
+        name, raw = bytes_of(entry.record)
         return "" if raw is None else f"{name}={raw.hex()}"
     shown = {
         name: quoted(value) if isinstance(value, str) else value.hex() if isinstance(value, bytes) else str(value)
@@ -175,57 +176,5 @@ def _values(entry: Entry) -> str:
     return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
-def json_objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Convert entries to JSON objects; bytes become hexadecimal text."""
-    return [*map(_object, entries)]
-
-
-def _object(entry: Entry) -> dict[str, Any]:
-    record = entry.record
-    result: dict[str, Any] = {"offset": entry.offset, "type": type(record).__name__, "time": entry.time}
-    result["tid"] = entry.tid
-    if entry.name is not None:
-        result["name"] = entry.name
-    if entry.function is not None:
-        result["module"] = entry.function.module
-    if entry.values is not None:
-        result["values"] = {name: _json_value(value) for name, value in entry.values.items()}
-    if entry.meanings:
-        result["meanings"] = dict(entry.meanings)
-    if isinstance(record, Opaque):
-        return result | {"raw": record.raw.hex()}
-    if isinstance(record, Lost):
-        return result | {"count": record.count}
-    if isinstance(record, Message):
-        return result | {"text": record.text}
-    if isinstance(record, PerfEvent):
-        result |= {"cpu": entry.cpu, "pid": record.pid, "kind": record.kind}
-    elif isinstance(record, KernelEvent):
-        result |= {"cpu": entry.cpu, "event": record.id, "missed": record.missed}
-    elif isinstance(record, Event):
-        result["event"] = record.event
-    elif isinstance(record, FunctionEntry | FunctionExit):
-        result |= {"depth": record.depth, "address": record.address}
-    name, raw = _bytes_of(record)
-    if entry.values is None and raw is not None:
-        result[name] = raw.hex()
-    return result
-
-
-def _bytes_of(record: Any) -> tuple[str, bytes | None]:
-    """Return the name and the bytes of what is shown of a record if its values are unknown."""
-    if isinstance(record, PerfEvent):
-        return "raw", record.raw if record.kind == "other" else None
-    return ("data", record.data) if isinstance(record, KernelEvent) else ("payload", record.payload)
-
-
 def _number(record: PerfEvent | KernelEvent) -> int | str:
     return record.kind if isinstance(record, PerfEvent) else record.id
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    return value

@@ -12,6 +12,7 @@ import msgspec
 from fuzz.engine import require
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
+from fxtio.formats import by_name
 
 FEW = 20
 """If a rule has more findings, it depends on the size of blocks which of them are kept."""
@@ -37,24 +38,20 @@ def check_strict(read: Callable[[], object], findings: Findings) -> None:
     require(raised is None or raised in reported, "what strict reading raises is a finding")
 
 
-def check_presented(trace: Any, presenter: Any, explain: Any = None) -> bytes:
+def check_presented(trace: Any) -> bytes:
     """Check that everything that the commands print of a trace can be made.
-
-    Args:
-        trace: the trace.
-        presenter: the room `report` of the format.
-        explain: its room `explain`, if that is another module.
 
     Returns:
         The bytes that `explain` annotates.
     """
-    for report in (presenter.info(trace), presenter.stats(trace, 3)):
+    rooms = by_name(trace.format)
+    for report in (rooms.report.info(trace), rooms.report.stats(trace, 3)):
         json.dumps(report.json, allow_nan=False)
     for raw in (False, True):
         entries = list(trace.entries(resolve=not raw))
-        require(len(list(presenter.text_lines(entries))) == len(entries), "a line for each entry")
-        for obj in presenter.json_objects(entries):
+        require(len(list(rooms.report.text_lines(entries))) == len(entries), "a line for each entry")
+        for obj in rooms.canonical.json_objects(entries):
             with contextlib.suppress(UnicodeEncodeError):  # the command replaces what is no UTF-8
                 msgspec.json.encode(obj)
-    pieces = (explain or presenter).explain(trace, record=None, offset=0, kinds=None)
+    pieces = rooms.explain.explain(trace, record=None, offset=0, kinds=None)
     return b"".join(byte_range.raw for record in pieces for byte_range in record.ranges)

@@ -12,13 +12,12 @@ import io
 import random
 from collections.abc import Iterator
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
-from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, explain, frames, report, rules
+from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, rules
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.consistency import Watcher
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS
@@ -30,7 +29,6 @@ from fxtio.table import Table
 from support import coreprofiler as support
 from support.fxt_readings import Trickle
 
-ROOMS = SimpleNamespace(**vars(report) | {"explain": explain.explain})
 """The functions that the commands use."""
 
 
@@ -110,7 +108,7 @@ def check_copy(data: bytes, entries: list[Any]) -> None:
     for raw, entry in zip(raws, entries, strict=True):
         require(entry.offset == at, "a record stands where the line before it ends")
         at += len(raw)
-    require(check_presented(CoreProfilerTrace(data), ROOMS) == lines, "all bytes are explained")
+    require(check_presented(CoreProfilerTrace(data)) == lines, "all bytes are explained")
 
 
 def check_tables(tables: dict[str, Table], entries: list[Any]) -> None:

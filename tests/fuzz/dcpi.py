@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -21,7 +20,7 @@ import numpy as np
 
 from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, Change, Target, require
-from fxtio.dcpi import DcpiTrace, dcpicat, explain, frames, reader, report, rules
+from fxtio.dcpi import DcpiTrace, dcpicat, frames, reader, rules
 from fxtio.dcpi import records as r
 from fxtio.dcpi.layout import HEAD_WORDS, STEP, WORD_TYPE
 from oracle import dcpi as oracle
@@ -32,7 +31,6 @@ from support.fxt_readings import Trickle
 SIZE = WORD_TYPE.itemsize
 
 
-ROOMS = SimpleNamespace(**vars(report) | {"explain": explain.explain})
 """The functions that the commands use."""
 
 
@@ -91,7 +89,7 @@ def check_copy(data: bytes, trace: DcpiTrace) -> None:
         at += len(r.encode(record))
     require(support.written(trace.records(resolve=False)) == data, "records are the same bytes")
     require(support.copied(DcpiTrace(data)) == data, "a copy is the same bytes")
-    require(check_presented(DcpiTrace(data), ROOMS) == data, "all bytes are explained")
+    require(check_presented(DcpiTrace(data)) == data, "all bytes are explained")
 
 
 def samples_of(entries: list[Any]) -> tuple[list[dict[str, int]], list[tuple[int, int]]]:

@@ -23,7 +23,7 @@ from unittest.mock import patch
 from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import LONGEST, Change, Target, require
 from fxtio.errors import FormatError
-from fxtio.uftrace import explain, frames, kernel, perf, report, rules
+from fxtio.uftrace import frames, kernel, perf, rules
 from fxtio.uftrace.directory import is_file_name
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.layout import RecordWord
@@ -76,7 +76,7 @@ def check_directory(trace: UftraceTrace, target: Path, files: dict[str, bytes]) 
     with UftraceWriter(copy) as writer:
         writer.copy(trace)
     require({path.name: path.read_bytes() for path in copy.iterdir()} == files, "a copy is the same bytes")
-    check_presented(UftraceTrace(target), report, explain)
+    check_presented(UftraceTrace(target))
     check_rules(target, findings[0])
     if not findings[0]:
         with patch.object(frames, "BLOCK", 1024), patch.object(frames, "_MAX_RECORD", 1024):

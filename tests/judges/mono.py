@@ -53,7 +53,7 @@ _CLAUSES = {
     ClauseKind.FAULT: "fault",
 }
 _MONITORS = {MonitorEvent.CONTENTION: "contended", MonitorEvent.ACQUIRED: "acquired", MonitorEvent.FAILED: "not taken"}
-_CALLS = {MethodAction.ENTER: "enter", MethodAction.LEAVE: "leave", MethodAction.EXCEPTION_LEAVE: "exleave"}
+_CALLS = {MethodAction.ENTER: "enter", MethodAction.LEAVE: "leave", MethodAction.EXCEPTIONAL_LEAVE: "exleave"}
 _CODE = (
     "method", "method trampoline", "unbox trampoline", "imt trampoline", "generics trampoline", "specific",
     "misc helper", "monitor/lock", "delegate invoke", "exception handling",

@@ -154,7 +154,11 @@ def _thread(e: Any, version: int) -> Row:
 
 
 def _call(e: Any, version: int) -> Row:
-    names = {MethodAction.ENTER: "Enter", MethodAction.LEAVE: "Leave", MethodAction.EXCEPTION_LEAVE: "ExceptionalLeave"}
+    names = {
+        MethodAction.ENTER: "Enter",
+        MethodAction.LEAVE: "Leave",
+        MethodAction.EXCEPTIONAL_LEAVE: "ExceptionalLeave",
+    }
     return f"{names[MethodAction(e.action)]}Event", {"MethodPointer": e.method}
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fxtio.conformance.canonical.values import parsed_text
+from fxtio.codec.canonical import Json, parsed_text
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace import payloads, perf, records
@@ -30,7 +30,6 @@ from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.tasks import TEXT, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
 from fxtio.uftrace.writer import UftraceWriter
 
-Json = dict[str, Any]
 Order = Literal["little", "big"]
 
 

@@ -1,26 +1,27 @@
-"""Canonical JSON of uftrace directories.  What scenarios ask for is written by `uftrace_scenario`."""
+"""Records as JSON: for people, and in the canonical form.  `canonical_writer` writes directories from that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from fxtio.conformance.canonical.uftrace_scenario import ArgumentType, write
-from fxtio.conformance.canonical.values import shown_text
+from fxtio.codec.canonical import Json, described, plain, shown_text, type_of
+from fxtio.codec.record import Opaque, Record
 from fxtio.finding import Findings
 from fxtio.uftrace.argspec import ValueSpecs
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, data_of
+from fxtio.uftrace.canonical_writer import ArgumentType, write
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message, data_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.info import HEADER_SIZE, INFO_FILE
+from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import PERF_HEADER, PERF_SAMPLE
-from fxtio.uftrace.reader import UftraceTrace, decoded
+from fxtio.uftrace.perf import PerfEvent
+from fxtio.uftrace.reader import Entry, UftraceTrace, decoded
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.symbols import MapFile, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskFile
-
-Json = dict[str, Any]
 
 _MAP_NAME = ("sid-", ".map")
 _SYMBOLS = ".sym"
@@ -32,7 +33,58 @@ _TYPES = {
 }  # fmt: skip
 _TASK_TYPES: dict[type, str] = {Session: "session", Task: "task", Fork: "fork", Dlopen: "dlopen"}
 
-__all__ = ["records", "write"]
+_OTHER_TYPES: dict[type, str] = {KernelEvent: "kernel-event", PerfEvent: "perf-event", Message: "message"}
+
+__all__ = ["bytes_of", "json_objects", "records", "write"]
+
+
+# ---- the form for people
+
+
+def json_objects(entries: Sequence[Entry]) -> list[Json]:
+    """Return records as JSON objects for people.
+
+    Each has `offset` (in its file), `type`, `time` and `tid`, then its function and values, then its fields.
+    """
+    return [*map(_described, entries)]
+
+
+def _described(entry: Entry) -> Json:
+    record = entry.record
+    kind = _OTHER_TYPES.get(type(record)) or type_of(type(record))
+    result: Json = {"offset": entry.offset, "type": kind, "time": entry.time, "tid": entry.tid}
+    is_call = isinstance(record, FunctionEntry | FunctionExit)
+    if entry.name is not None:
+        result["function" if is_call else "name"] = entry.name
+    if entry.function is not None:
+        result["module"] = entry.function.module
+    if entry.values is not None:
+        result["values"] = {name: plain(value) for name, value in entry.values.items()}
+    if entry.meanings:
+        result["meanings"] = dict(entry.meanings)
+    if isinstance(record, Record | Opaque):
+        result = described(record, result)
+        if entry.values is not None:
+            result.pop("payload", None)
+        return result
+    if isinstance(record, Message):
+        return result | {"message": record.text}
+    if isinstance(record, PerfEvent):
+        result |= {"cpu": entry.cpu, "pid": record.pid, "kind": record.kind}
+    else:
+        result |= {"cpu": entry.cpu, "id": record.id, "missed": record.missed}
+    name, raw = bytes_of(record)
+    return result if entry.values is not None or raw is None else result | {name: raw.hex()}
+
+
+def bytes_of(record: Any) -> tuple[str, bytes | None]:
+    """Return the name and the bytes of what is shown of a record if its values are unknown."""
+    if isinstance(record, PerfEvent):
+        return "raw", record.raw if record.kind == "other" else None
+    return ("data", record.data) if isinstance(record, KernelEvent) else ("payload", record.payload)
+
+
+# ---- the canonical form
 
 
 def records(trace: UftraceTrace) -> list[Json]:

@@ -1,0 +1,261 @@
+"""Records as JSON and back, with the names of their specifications, as `conformance/CANONICAL.md` lists them.
+
+A record is a msgspec struct.  The tag of its class is its `type`, and `msgspec.field(name=...)` names a field where the
+specification calls it other than Python does.  A name such as `extension.scope` is that of a field in an object
+`extension`; one that begins with `_` is that of a field which the canonical form does not have.  A field that has a
+default is left out where it is None.
+
+There are two forms: `shown` is the canonical one, where a number is a text and a text says whether it is UTF-8, and
+`described` is for people and `jq`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from fxtio.codec.record import once
+
+Json = dict[str, Any]
+
+_DOUBLE = "f64:"
+
+
+def type_of(cls: type[Any]) -> str:
+    """Return the type that the records of a class have."""
+    return str(cls.__struct_config__.tag)
+
+
+class JsonField(NamedTuple):
+    """A field of a record, as JSON has it.
+
+    Attributes:
+        attribute: its name in Python.
+        name: its name in JSON.
+        outer: the object that it is in, an empty text for the record itself.
+        is_canonical: whether the canonical form has it.
+        is_optional: whether it is left out where it is None.
+        kinds: the types that its value may have.
+    """
+
+    attribute: str
+    name: str
+    outer: str
+    is_canonical: bool
+    is_optional: bool
+    kinds: tuple[Any, ...]
+
+
+@once
+def fields_of(cls: type[Any]) -> tuple[JsonField, ...]:
+    """Return the fields of a class of records."""
+    hints, result = get_type_hints(cls), []
+    for each in msgspec.structs.fields(cls):
+        outer, dot, inner = each.encode_name.partition(".")
+        is_optional = each.default is not msgspec.NODEFAULT
+        name = (inner if dot else outer).removeprefix("_")
+        kinds = tuple(_kinds(hints[each.name]))
+        is_canonical = not each.encode_name.startswith("_")
+        result.append(JsonField(each.name, name, outer if dot else "", is_canonical, is_optional, kinds))
+    return tuple(result)
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    """Yield the types of which a value may be."""
+    if get_origin(hint) in (Union, UnionType):
+        for each in get_args(hint):
+            yield from _kinds(each)
+    else:
+        yield hint
+
+
+# ---- the canonical form
+
+
+def shown_record(record: Any, show: Callable[[str, Any], Any] | None = None) -> Json:
+    """Return the fields of a record in the canonical form, after its type if it has one.
+
+    Args:
+        record: the record.
+        show: returns the JSON of a value, given its attribute and itself; by default that of `shown`.
+    """
+    cls = type(record)
+    result: Json = {"type": type_of(cls)} if cls.__struct_config__.tag else {}
+    for field in fields_of(cls):
+        value = getattr(record, field.attribute)
+        if field.is_canonical and not (value is None and field.is_optional):
+            within = result.setdefault(field.outer, {}) if field.outer else result
+            within[field.name] = shown(value) if show is None else show(field.attribute, value)
+    return result
+
+
+def shown(value: Any) -> Any:
+    """Return the canonical form of a value: a text, a number, bytes, a record, or several of them."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return str(value)
+        case str():
+            return shown_text(value)
+        case float():
+            return f"{_DOUBLE}{struct.pack('>d', value).hex()}"
+        case bytes() | memoryview():
+            return value.hex()
+        case msgspec.Struct():
+            return shown_record(value)
+        case _:
+            return [*map(shown, value)]
+
+
+def shown_text(text: str) -> Json:
+    """Return the canonical form of a text, whose bytes that are not UTF-8 are surrogate escapes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return {"hex": text.encode("utf-8", "surrogateescape").hex()}
+    return {"text": text}
+
+
+def parsed_record(
+    cls: type[Any], source: Json, parse: Callable[[JsonField, Any], Any] | None = None, **values: Any
+) -> Any:
+    """Return the record of a class that has a canonical form.
+
+    Args:
+        cls: the class.
+        source: the form; what it leaves out is None, or has its default.
+        parse: returns a value, given its field and its form; by default that of `parsed`.
+        values: attributes that the form does not have.
+
+    Raises:
+        KeyError: a field is missing.
+        TypeError: the record lacks a value that the form cannot have, or a value is of a wrong type.
+        ValueError: a value cannot be parsed.
+    """
+    for field in [each for each in fields_of(cls) if each.is_canonical]:
+        within = source.get(field.outer, {}) if field.outer else source
+        if field.name in within or not field.is_optional:
+            form = within[field.name]
+            values[field.attribute] = parsed(form, field.kinds) if parse is None else parse(field, form)
+        elif type(None) in field.kinds:
+            values[field.attribute] = None
+    return cls(**values)
+
+
+def parsed(form: Any, kinds: tuple[Any, ...]) -> Any:
+    """Return the value that has a canonical form, and one of several types."""
+    match form:
+        case None | bool():
+            return form
+        case {"text": _} | {"hex": _}:
+            return parsed_text(form)
+        case dict():
+            return parsed_record(next(kind for kind in kinds if _is_record(kind)), form)
+        case list():
+            member = next(get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple)
+            return tuple([parsed(each, tuple(_kinds(member))) for each in form])
+        case _ if bytes in kinds:
+            return bytes.fromhex(form)
+        case _ if form.startswith(_DOUBLE):
+            return struct.unpack(">d", bytes.fromhex(form.removeprefix(_DOUBLE)))[0]
+        case _:
+            return int(form)
+
+
+def parsed_text(form: Json) -> str:
+    """Return the text that has a canonical form."""
+    if "hex" in form:
+        return bytes.fromhex(form["hex"]).decode("utf-8", "surrogateescape")
+    text: str = form["text"]
+    return text
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+# ---- the form for people
+
+
+def described(record: Any, head: Json) -> Json:
+    """Return the fields of a record behind others, by their names: numbers and texts as they are, bytes in hexadecimal.
+
+    Args:
+        record: the record.
+        head: what comes first.  A field whose name it has gets the name of the attribute, or is left out if it has
+            that as well.
+    """
+    cls: Any = type(record)
+    converted, moved = _shape(cls, tuple(head))
+    fields: Json = msgspec.to_builtins(record, builtin_types=_BUILT_IN)
+    if cls.__struct_config__.tag:
+        del fields["type"]
+    for name, attribute in converted:
+        fields[name] = plain(getattr(record, attribute) if attribute else fields[name])
+    result = head | fields
+    for name, outer, inner in moved:
+        value = fields[name]
+        if name in head:
+            result[name] = head[name]
+        else:
+            del result[name]
+        if value is not None and inner not in head:
+            within = result.setdefault(outer, {}) if outer else result
+            within[inner] = value
+    return result
+
+
+_BUILT_IN = (bytes, bytearray, memoryview)
+_AS_THEY_ARE = {int, str, bool, type(None)}
+
+
+@cache
+def _shape(cls: Any, head: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, str], ...]]:
+    """Return what is different in the form of a class of records from what msgspec makes of them.
+
+    Returns:
+        The names that msgspec has for fields that are converted, each with its attribute if it is converted from that;
+        and those of fields that may be left out or have another place, with the object that they are in and their name
+        there.
+    """
+    converted, moved = [], []
+    for field, each in zip(fields_of(cls), msgspec.structs.fields(cls), strict=True):
+        name = each.encode_name
+        if not set(field.kinds) <= _AS_THEY_ARE:
+            converted.append((name, "" if all(map(_is_regular, field.kinds)) else field.attribute))
+        if field.is_optional or field.outer or field.name != name or name in head:
+            moved.append((name, field.outer, field.attribute if field.name in head else field.name))
+    return tuple(converted), tuple(moved)
+
+
+def _is_regular(kind: Any) -> bool:
+    """Return whether the form of values of a type is that of msgspec, but for bytes and numbers that are not finite."""
+    if get_origin(kind) is tuple:
+        return all(_is_regular(each) for member in get_args(kind) for each in _kinds(member))
+    if not _is_record(kind):
+        return True
+    converted, moved = _shape(kind, ())
+    return not moved and not any(attribute for _, attribute in converted)
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the form for people: a text, a number, bytes, a record, or several of them."""
+    if isinstance(value, tuple | list):
+        return [*map(plain, value)]
+    if isinstance(value, dict):
+        return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in value.items()}
+    if isinstance(value, msgspec.Struct):
+        tag = value.__struct_config__.tag
+        return described(value, {"type": tag} if tag else {})
+    if isinstance(value, _BUILT_IN):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    return value
