@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from fxtio.codec.record import once
+from fxtio.codec.record import Opaque, once
+from fxtio.errors import FxtioError
 
 Json = dict[str, Any]
 
@@ -30,6 +31,33 @@ _DOUBLE = "f64:"
 def type_of(cls: type[Any]) -> str:
     """Return the type that the records of a class have."""
     return str(cls.__struct_config__.tag)
+
+
+def classes_named(name: str, *, classes: Sequence[type[Any]]) -> frozenset[type[Any]]:
+    """Return the classes of records that a name stands for: that of a class, of a base class of some, or of a type.
+
+    Capital letters, hyphens, underscores and blanks do not count; `unknown` is `Opaque`.
+
+    Args:
+        name: the name.
+        classes: the classes to choose from.
+
+    Raises:
+        FxtioError: there are none; the message lists the names of all.
+    """
+    wanted = _folded(name.replace("unknown", "opaque"))
+    result = frozenset(
+        cls
+        for cls in classes
+        if wanted in (_folded(type_of(cls)), *(_folded(base.__name__) for base in cls.__mro__ if _is_record(base)))
+    )
+    if not result or len(result) >= len(set(classes) - {Opaque}):
+        raise FxtioError(f"there is no record type {name!r}, only {', '.join(cls.__name__ for cls in classes)}")
+    return result
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
 class JsonField(NamedTuple):

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
-from fxtio.codec.canonical import type_of
+from fxtio.codec.canonical import classes_named
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.layout import TAG_SIZE, FixedItem
 from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, tag_of
-from fxtio.errors import FxtioError
 
 Kinds = frozenset[type[Any]]
 
 
-def kinds_of(name: str) -> Kinds:
-    """Return the record classes that a class name, or a type and subtype, stands for.
-
-    Raises:
-        FxtioError: there are none; the message lists the names.
-    """
-    key = name.lower().replace("_", "").replace("-", "")
-    if key in ("unknown", "opaque"):
-        return frozenset({Opaque})
-    classes: tuple[type[Any], ...] = RECORDS
-    kinds = frozenset(
-        cls for cls in classes if key in (cls.__name__.lower(), tag_of(cls), type_of(cls).replace("-", ""))
-    )
-    if not kinds:
-        names = ", ".join(cls.__name__ for cls in classes)
-        raise FxtioError(f"there is no record type {name!r}, only {names}, Opaque")
-    return kinds
+kinds_of = partial(classes_named, classes=(*RECORDS, Opaque))
+"""Returns the classes of records that a name stands for, see `classes_named`."""
 
 
 def explain(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
+from fxtio.codec.canonical import classes_named
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, STEP, TERMINATOR, WORD_TYPE
 from fxtio.dcpi.reader import DcpiTrace, Entry
 from fxtio.dcpi.records import RECORDS, Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
-from fxtio.errors import FxtioError
 
 SPECS: dict[type[Any], str] = {
     Line: "line",
@@ -28,17 +29,8 @@ Kinds = frozenset[type[Any]]
 _SHOWN_COUNTS = 16
 
 
-def kinds_of(name: str) -> Kinds:
-    """Return the record classes that a name stands for.
-
-    Raises:
-        FxtioError: there are none; the message lists the names.
-    """
-    classes: tuple[type[Any], ...] = (*RECORDS, Opaque)
-    class_of = {"unknown": Opaque} | {cls.__name__.lower(): cls for cls in classes}
-    if name.lower() not in class_of:
-        raise FxtioError(f"there is no record type {name!r}, only {', '.join(cls.__name__ for cls in RECORDS)}, Opaque")
-    return frozenset({class_of[name.lower()]})
+kinds_of = partial(classes_named, classes=(*RECORDS, Opaque))
+"""Returns the classes of records that a name stands for, see `classes_named`."""
 
 
 def explain(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
+from fxtio.codec.canonical import classes_named
 from fxtio.codec.columns import Block, StreamColumn
 from fxtio.codec.describe import (
     AnnotatedRecord,
@@ -27,13 +29,13 @@ from fxtio.codec.describe import (
     word_markdown,
 )
 from fxtio.codec.parts import Part
-from fxtio.codec.record import Record
-from fxtio.errors import FormatError, FxtioError
+from fxtio.codec.record import Opaque, Record
+from fxtio.errors import FormatError
 from fxtio.finding import Finding
 from fxtio.fxt import enums, layout
 from fxtio.fxt.frames import Frame
 from fxtio.fxt.reader import FxtTrace
-from fxtio.fxt.records import ARGUMENTS, RECORDS, StringReference
+from fxtio.fxt.records import ARGUMENTS, KINDS, RECORDS, StringReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
 
@@ -43,29 +45,12 @@ _MAX_WORDS_SHOWN = layout.MAX_RECORD_WORDS + 1
 _SHOWN_IN_SPANS = frozenset({"fxt.string.undefined", "fxt.thread.undefined"})
 
 
-def kinds_of(name: str) -> frozenset[int]:
-    """Return the kinds of records that a name stands for: that of a class, or those of a base class such as `Event`.
-
-    Raises:
-        FxtioError: it is not the name of a record class.
-    """
-    folded = _folded(name)
-    if folded in ("unknown", "opaque"):
-        return frozenset({-1})
-    names = [{_folded(base.__name__) for base in cls.__mro__ if issubclass(base, Record)} for cls in RECORDS.classes]
-    kinds = frozenset(kind for kind, names_of_kind in enumerate(names) if folded in names_of_kind)
-    if not kinds or len(kinds) == len(names):
-        types = ", ".join([*(cls.__name__ for cls in RECORDS.classes), "Opaque"])
-        raise FxtioError(f"there is no record type {name!r}, only {types}")
-    return kinds
-
-
-def _folded(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
+kinds_of = partial(classes_named, classes=(*RECORDS.classes, Opaque))
+"""Returns the classes of records that a name stands for, see `classes_named`."""
 
 
 def explain(
-    trace: FxtTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[int] | None = None
+    trace: FxtTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[type[Any]] | None = None
 ) -> Iterator[AnnotatedRecord]:
     """Yield the annotated records of a trace, and the bytes between them.  The trace is read only as far as needed.
 
@@ -73,7 +58,7 @@ def explain(
         trace: the trace.
         record: begin with this record, by its number from 0.
         offset: begin with whatever has this byte.
-        kinds: only records of these kinds (indices into `RECORDS.classes`, -1 unknown), without bytes between records.
+        kinds: only records of these classes (`Opaque` for unknown ones), without bytes between records.
     """
     number, end = 0, 0
     tail: Block | None = None
@@ -86,7 +71,7 @@ def explain(
         selected = (stops > offset) & (rows >= first)
         gaps = (starts > before) & (starts > offset) & (rows > first)
         if kinds is not None:
-            selected &= np.isin(frame.kind, list(kinds))
+            selected &= np.isin(frame.kind, [KINDS.get(cls, -1) for cls in kinds])
             gaps[:] = False
         for row in np.flatnonzero(selected | gaps).tolist():
             if gaps[row]:

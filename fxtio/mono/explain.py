@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
+from fxtio.codec.canonical import classes_named
 from fxtio.codec.describe import doc_of, enumerations_markdown
 from fxtio.codec.integers import MAX_UINT64
-from fxtio.errors import DecodeError, FxtioError
+from fxtio.errors import DecodeError
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.buffers import state_of
@@ -27,16 +29,8 @@ _SHOWN_BYTES = 64
 """The most bytes that are shown of what cannot be read."""
 
 
-def kinds_of(name: str) -> frozenset[type[Any]]:
-    """Return the classes of events that a name stands for.
-
-    Raises:
-        FxtioError: there are none.
-    """
-    class_of: dict[str, type[Any]] = {cls.__name__.lower(): cls for cls in r.EVENTS}
-    if name.lower() not in class_of:
-        raise FxtioError(f"there is no record type {name!r}, only {', '.join(cls.__name__ for cls in r.EVENTS)}")
-    return frozenset({class_of[name.lower()]})
+kinds_of = partial(classes_named, classes=r.EVENTS)
+"""Returns the classes of events that a name stands for, see `classes_named`."""
 
 
 def explain(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange, FieldValue
+from fxtio.codec.canonical import classes_named
 from fxtio.codec.describe import enumerations_markdown, layout_markdown, quoted, title_of, word_markdown
 from fxtio.codec.record import Opaque
 from fxtio.codec.word import Field, Word
-from fxtio.errors import DecodeError, FxtioError
+from fxtio.errors import DecodeError
 from fxtio.finding import Finding, Findings
 from fxtio.report import counted
 from fxtio.uftrace import enums, layout, payloads
@@ -26,23 +28,8 @@ _OTHER_WORDS = (layout.RingWord, layout.CommitWord, layout.DataLocWord, layout.P
 _FIELDS = layout.RecordWord.fields
 
 
-def kinds_of(name: str) -> Kinds:
-    """Return the record classes with a name, in any case.
-
-    A name is that of a class, or a type of the format such as `exit`; `opaque` stands for bytes that are not a record.
-
-    Raises:
-        FxtioError: there is no such class; the message lists the names.
-    """
-    lowered = name.lower()
-    if lowered in ("unknown", "opaque"):
-        return frozenset({Opaque})
-    classes = {cls.__name__.lower(): cls for cls in CLASSES.values()}
-    classes |= {kind.name.lower(): cls for kind, cls in CLASSES.items()}
-    if lowered not in classes:
-        names = ", ".join([*(cls.__name__ for cls in CLASSES.values()), Opaque.__name__])
-        raise FxtioError(f"there is no record type {name!r}, only {names}")
-    return frozenset({classes[lowered]})
+kinds_of = partial(classes_named, classes=(*CLASSES.values(), Opaque))
+"""Returns the classes of records that a name stands for, see `classes_named`."""
 
 
 def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kinds | None) -> Iterator[AnnotatedRecord]:
