@@ -207,7 +207,7 @@ def bits_outside_layouts(package: Path) -> list[str]:
     """Return the operations with bit numbers outside of layout modules."""
     problems = []
     for name, path in sources(package):
-        if name.startswith(("codec.", "_native.", "mono.stream.")) or path.name == "layout.py":
+        if name.startswith(("codec.", "_native.", "codec.stream.")) or path.name == "layout.py":
             continue
         for node in nodes(path):
             if isinstance(node, ast.BinOp):

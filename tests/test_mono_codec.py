@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native.constants import RULES
+from fxtio.codec.stream.codec import stream_codec_of
+from fxtio.codec.stream.declare import UNKNOWN, Dialect, layout_of
+from fxtio.codec.stream.describe import ranges_of
+from fxtio.codec.stream.kernels import CompiledKernels, Kernels
+from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono import records as r
 from fxtio.mono.buffers import decode_events, decode_events_exactly, encode_events, state_of, untimed_events
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.records import EVENTS, VERSIONS, dialect_of
-from fxtio.mono.stream.codec import stream_codec_of
-from fxtio.mono.stream.declare import UNKNOWN, Dialect, layout_of
-from fxtio.mono.stream.describe import ranges_of
-from fxtio.mono.stream.kernels import CompiledKernels, Kernels
-from fxtio.mono.stream.steps import Steps, steps_of
 from fxtio.testing.mono import buffers
 from support.mono_columns import all_kernels, columns_of, events_from_columns
 

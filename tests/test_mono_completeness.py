@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from fxtio.codec.stream.declare import Clock, Item, layout_of, parts_of
 from fxtio.errors import EncodeError
 from fxtio.mono import records as r
 from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.stream.declare import Clock, Item, layout_of, parts_of
 from fxtio.mono.writer import MonoWriter
 from support.mono_every import every_event
 from support.mono_samples import header

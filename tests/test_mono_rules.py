@@ -16,6 +16,7 @@ import pytest
 
 import fxtio
 from contract.damage import DAMAGE
+from fxtio.codec.stream.kernels import Kernels
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import columns, frames
 from fxtio.mono import records as r
@@ -24,7 +25,6 @@ from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
 from fxtio.mono.rules import check, references, sequences
 from fxtio.mono.rules import view as views
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
-from fxtio.mono.stream.kernels import Kernels
 from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.rules import rules_of

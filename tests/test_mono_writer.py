@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio.codec.record import Opaque
+from fxtio.codec.stream.declare import layout_of
 from fxtio.errors import EncodeError
 from fxtio.mono import records as r
 from fxtio.mono.buffers import MAX_EVENT_BYTES
@@ -34,7 +35,6 @@ from fxtio.mono.everything import VERSIONS as EVERY_VERSION
 from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import VERSIONS, dialect_of
-from fxtio.mono.stream.declare import layout_of
 from fxtio.mono.synth import SHAPES, synth
 from fxtio.mono.tables import ENUMERATIONS
 from fxtio.mono.writer import MonoWriter, header_for

@@ -1,6 +1,6 @@
 /* The kernels for byte streams in C: run a program over blocks of records, from bytes to columns and back.
  *
- * fxtio.mono.stream.steps makes programs from declarations, and constants.py describes each step.  Nothing here knows a
+ * fxtio.codec.stream.steps makes programs from declarations, and constants.py describes each step.  Nothing here knows a
  * record.  The bytes may be hostile: every read is checked against the end of its block, every write against its column.
  * Programs come from this package, but each is checked once. */
 #include "events_encode.h"

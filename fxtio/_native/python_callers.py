@@ -12,7 +12,7 @@ def scan_stream(
     data: Array, begin: Array, end: Array, registers: Array, steps: Array, entry: Array, jumps: Array, mask: int,
     counts: Array, stop: Array, fault: Array, late: Array,
 ) -> None:  # fmt: skip
-    """Count the rows of blocks, see `fxtio.mono.stream.kernels.Kernels.scan`.
+    """Count the rows of blocks, see `fxtio.codec.stream.kernels.Kernels.scan`.
 
     Args:
         data: the bytes (uint8).
@@ -38,7 +38,7 @@ def fill_stream(
     data: Array, begin: Array, stop: Array, registers: Array, steps: Array, entry: Array, jumps: Array, mask: int,
     base: int, first: Array, columns: tuple[Array | None, ...],
 ) -> None:  # fmt: skip
-    """Read blocks to columns, see `fxtio.mono.stream.kernels.Kernels.fill`.
+    """Read blocks to columns, see `fxtio.codec.stream.kernels.Kernels.fill`.
 
     Args:
         data: as for `scan_stream`, likewise `begin`, `registers`, `steps`, `entry`, `jumps` and `mask`.
@@ -63,7 +63,7 @@ def encode_stream(
     order: Array, start: int, starts: Array, kinds: Array, registers: Array, steps: Array, mask: int,
     columns: tuple[Array | None, ...], texts: Array, rows: Array, out: Array,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the records of a block until the output is full, see `fxtio.mono.stream.kernels.Kernels.encode`.
+    """Write the records of a block until the output is full, see `fxtio.codec.stream.kernels.Kernels.encode`.
 
     Args:
         order: for every record the number of its line (uint8).

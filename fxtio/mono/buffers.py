@@ -16,11 +16,11 @@ import msgspec
 
 from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.codec.record import Opaque
+from fxtio.codec.stream.codec import decode_record, encode_record
+from fxtio.codec.stream.declare import Dialect, Item, Part, Relative, Repeated, Running, StreamState, layout_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header
 from fxtio.mono.layout import MAX_BUFFER_SIZE
-from fxtio.mono.stream.codec import decode_record, encode_record
-from fxtio.mono.stream.declare import Dialect, Item, Part, Relative, Repeated, Running, StreamState, layout_of
 
 MAX_EVENT_BYTES = MAX_BUFFER_SIZE - BUFFER_HEADER_SIZE
 """The most bytes of events that a buffer gets, unless a single event is larger."""

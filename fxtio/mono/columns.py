@@ -15,13 +15,13 @@ import numpy as np
 from fxtio import _native
 from fxtio._native.constants import RULES, Fault
 from fxtio.arrays import Array
+from fxtio.codec.stream.kernels import kernels
+from fxtio.codec.stream.steps import steps_of
 from fxtio.finding import Findings
 from fxtio.mono.buffers import decode_events
 from fxtio.mono.frames import Frame
 from fxtio.mono.headers import buffer_dtype
 from fxtio.mono.records import VERSIONS, dialect_of
-from fxtio.mono.stream.kernels import kernels
-from fxtio.mono.stream.steps import steps_of
 from fxtio.report import counted
 from fxtio.table import MAX_TIME
 

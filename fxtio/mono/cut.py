@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fxtio.codec.record import Opaque
+from fxtio.codec.stream.declare import Dialect
 from fxtio.formats import CutResult
 from fxtio.io.sink import Sink, whole_file
 from fxtio.mono import records as r
@@ -28,7 +29,6 @@ from fxtio.mono.headers import BufferHeader, header_record
 from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.stream.declare import Dialect
 from fxtio.mono.writer import MonoWriter
 from fxtio.report import counted, human_size
 from fxtio.selection import Selection, SelectionError, is_number, is_selected

@@ -10,6 +10,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64
+from fxtio.codec.stream.values import signed
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
     UNSIGNED_COUNTERS,
@@ -20,7 +21,6 @@ from fxtio.mono.enums import (
 )
 from fxtio.mono.slices import slices
 from fxtio.mono.state import last_until
-from fxtio.mono.stream.values import signed
 from fxtio.table import Categories, Optional, Table
 
 STACK_SEPARATOR = ";"

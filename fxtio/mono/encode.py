@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.errors import EncodeError
-from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
-from fxtio.mono.headers import BufferHeader, encode_buffer_header
-from fxtio.mono.records import EVENTS, VERSIONS, Event
-from fxtio.mono.stream.declare import (
+from fxtio.codec.stream.declare import (
     Clock,
     Dialect,
     FirstByteField,
@@ -29,8 +25,12 @@ from fxtio.mono.stream.declare import (
     layout_of,
     parts_of,
 )
-from fxtio.mono.stream.kernels import kernels
-from fxtio.mono.stream.steps import Steps, steps_of
+from fxtio.codec.stream.kernels import kernels
+from fxtio.codec.stream.steps import Steps, steps_of
+from fxtio.errors import EncodeError
+from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
+from fxtio.mono.headers import BufferHeader, encode_buffer_header
+from fxtio.mono.records import EVENTS, VERSIONS, Event
 from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
 from fxtio.table import MAX_TIME, Categories, Column, Optional, Table, WritableTable, checked_columns
 

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fxtio.codec.stream.declare import Byte, Clock, Dialect, Item, layout_of, parts_of
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.headers import StreamHeader
-from fxtio.mono.stream.declare import Byte, Clock, Dialect, Item, layout_of, parts_of
 from fxtio.mono.writer import header_for
 
 VERSIONS = ((17, 8), (17, 4), *((version, 4 if version % 2 else 8) for version in reversed(r.VERSIONS[:-1])))

@@ -11,6 +11,9 @@ from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
 from fxtio.codec.describe import doc_of, enumerations_markdown
 from fxtio.codec.integers import MAX_UINT64
+from fxtio.codec.stream.codec import kind_at
+from fxtio.codec.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, layout_of
+from fxtio.codec.stream.describe import field_rows, ranges_of, stream_markdown
 from fxtio.errors import DecodeError
 from fxtio.mono import enums
 from fxtio.mono import records as r
@@ -20,9 +23,6 @@ from fxtio.mono.frames import Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, StreamHeader, buffer_dtype
 from fxtio.mono.layout import HEADER_MARK, ID_SIZE
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.stream.codec import kind_at
-from fxtio.mono.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, layout_of
-from fxtio.mono.stream.describe import field_rows, ranges_of, stream_markdown
 from fxtio.mono.tables import ENUMERATIONS
 
 _SHOWN_BYTES = 64

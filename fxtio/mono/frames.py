@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.stream.declare import Dialect
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.io.source import Source
@@ -35,7 +36,6 @@ from fxtio.mono.headers import (
 from fxtio.mono.hybrid import CLAIMED, is_hybrid
 from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, HYBRID, POINTER_SIZES
 from fxtio.mono.records import VERSIONS, dialect_of
-from fxtio.mono.stream.declare import Dialect
 from fxtio.mono.transfer import WINDOW, text_mode_fault
 from fxtio.report import counted
 

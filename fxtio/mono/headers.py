@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import field
 
 from fxtio.codec.record import Opaque
+from fxtio.codec.stream.codec import column_decoder, stream_codec_of
+from fxtio.codec.stream.declare import Byte, Fixed, Item, SizedText, StreamState, layout_of, parts_of
+from fxtio.codec.stream.values import put_byte
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, ID_SIZE, POINTER_SIZES
-from fxtio.mono.stream.codec import column_decoder, stream_codec_of
-from fxtio.mono.stream.declare import Byte, Fixed, Item, SizedText, StreamState, layout_of, parts_of
-from fxtio.mono.stream.values import put_byte
 
 _NS_PER_MS = 10**6
 _PROFILERS = ((16, (3, 0)), (14, (2, 0)), (13, (1, 1)), (12, (1, 0)), (0, (0, 4)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.stream.kernels import kernels
+from fxtio.codec.stream.steps import steps_of
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, buffer_dtype
 from fxtio.mono.layout import BUFFER_MARK, HYBRID
 from fxtio.mono.records import dialect_of
-from fxtio.mono.stream.kernels import kernels
-from fxtio.mono.stream.steps import steps_of
 
 CLAIMED = 15
 """The data version in the headers of these recordings."""

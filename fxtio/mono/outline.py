@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.stream.declare import SizedText, parts_of
 from fxtio.mono.frames import Frame, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader
-from fxtio.mono.stream.declare import SizedText, parts_of
 from fxtio.table import Categories, Column, Optional, Table, joined, saturated
 
 OUTLINE_TABLES = ("recordings", "buffers")

@@ -12,10 +12,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from fxtio.codec.word import Word
-from fxtio.mono import enums
-from fxtio.mono import layout as b
-from fxtio.mono.stream.declare import (
+from fxtio.codec.stream.declare import (
     AfterCount,
     Byte,
     Choice,
@@ -34,6 +31,9 @@ from fxtio.mono.stream.declare import (
     Text,
     Uleb,
 )
+from fxtio.codec.word import Word
+from fxtio.mono import enums
+from fxtio.mono import layout as b
 
 _METHOD = Running(of="method")
 _POINTER = Relative(base="pointer")

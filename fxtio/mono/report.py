@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from fxtio.codec.record import Opaque
+from fxtio.codec.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
 from fxtio.mono.derived import totals
 from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
-from fxtio.mono.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
 from fxtio.mono.tables import ENUMERATIONS
 from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds
 from fxtio.table import Categories

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
 from fxtio.finding import Findings
 from fxtio.mono import enums
 from fxtio.mono import records as r
@@ -24,7 +25,6 @@ from fxtio.mono.columns import Batch, empty_batch
 from fxtio.mono.derived import DERIVED_TABLES
 from fxtio.mono.outline import OUTLINE_TABLES, Outline
 from fxtio.mono.state import AddressNames, Lookup
-from fxtio.mono.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
 from fxtio.report import counted
 from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table
 

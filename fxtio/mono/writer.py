@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
+from fxtio.codec.stream.declare import Byte, Dialect, Item
+from fxtio.codec.stream.values import signed
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter, checked_integer
 from fxtio.mono import records as r
@@ -46,8 +48,6 @@ from fxtio.mono.headers import (
 )
 from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
-from fxtio.mono.stream.declare import Byte, Dialect, Item
-from fxtio.mono.stream.values import signed
 from fxtio.report import counted
 from fxtio.table import MAX_TIME, Column, WritableTable
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fxtio.mono.headers import BufferHeader
-from fxtio.mono.records import Event
-from fxtio.mono.stream.declare import (
+from fxtio.codec.stream.declare import (
     AfterCount,
     Byte,
     Choice,
@@ -33,6 +31,8 @@ from fxtio.mono.stream.declare import (
     layout_of,
     parts_of,
 )
+from fxtio.mono.headers import BufferHeader
+from fxtio.mono.records import Event
 
 Strategy = st.SearchStrategy[Any]
 

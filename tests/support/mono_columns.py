@@ -9,10 +9,10 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
+from fxtio.codec.stream.declare import Choice, Dialect, Double, Part, RecordLayout, Repeated, Sleb, Text, layout_of
+from fxtio.codec.stream.kernels import CompiledKernels, Kernels, PythonKernels
+from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.mono.headers import BufferHeader
-from fxtio.mono.stream.declare import Choice, Dialect, Double, Part, RecordLayout, Repeated, Sleb, Text, layout_of
-from fxtio.mono.stream.kernels import CompiledKernels, Kernels, PythonKernels
-from fxtio.mono.stream.steps import Steps, steps_of
 
 
 def all_kernels() -> list[Kernels]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fxtio.codec.stream.declare import layout_of
 from fxtio.mono import records as r
 from fxtio.mono.enums import CounterSection, CounterType, GcEventType, RootSource
-from fxtio.mono.stream.declare import layout_of
 
 IMAGE, ASSEMBLY, CLASS, VTABLE = 0x6200, 0x6300, 0x6100, 0x6400
 MAIN, WORK = 0x9000, 0x9100

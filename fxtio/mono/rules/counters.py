@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.stream.declare import Byte
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.rules.view import MOST_NUMBERS, Check, EventClass, View, always
-from fxtio.mono.stream.declare import Byte
 
 _ATTRIBUTES = (("section", enums.CounterSection), ("unit", enums.CounterUnit), ("variance", enums.CounterVariance))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fxtio.codec.stream.declare import SizedText, parts_of
 from fxtio.finding import Findings
 from fxtio.mono.frames import Recording
 from fxtio.mono.headers import StreamHeader, profiler_of
-from fxtio.mono.stream.declare import SizedText, parts_of
 
 
 def check_header(recording: Recording, findings: Findings) -> None:

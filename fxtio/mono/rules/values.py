@@ -11,10 +11,10 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
+from fxtio.codec.stream.declare import Item
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.rules.view import Check, EventClass, View, always
-from fxtio.mono.stream.declare import Item
 
 _LARGEST_CODE = 1 << 30
 """Bytes of native code from which on the size of a method cannot be true."""

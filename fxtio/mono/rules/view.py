@@ -10,11 +10,11 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
+from fxtio.codec.stream.declare import Item, Repeated, parts_of
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch
 from fxtio.mono.frames import Recording
-from fxtio.mono.stream.declare import Item, Repeated, parts_of
 
 EventClass = type[r.Event]
 

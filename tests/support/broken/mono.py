@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from fxtio.codec.stream.declare import Dialect, layout_of
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.layout import HYBRID, OBJECT_SHIFT
-from fxtio.mono.stream.declare import Dialect, layout_of
 from fxtio.mono.writer import MonoWriter, header_for
 
 Values = tuple[type[r.Event], dict[str, Any]]

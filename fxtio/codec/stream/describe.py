@@ -13,10 +13,8 @@ from typing import Any
 
 from fxtio.codec.annotation import ByteRange, FieldValue
 from fxtio.codec.describe import doc_of, title_of
-from fxtio.codec.word import Field
-from fxtio.errors import DecodeError
-from fxtio.mono.stream.codec import with_helpers
-from fxtio.mono.stream.declare import (
+from fxtio.codec.stream.codec import with_helpers
+from fxtio.codec.stream.declare import (
     AfterCount,
     Byte,
     Choice,
@@ -39,7 +37,9 @@ from fxtio.mono.stream.declare import (
     layout_of,
     parts_of,
 )
-from fxtio.mono.stream.values import HELPERS
+from fxtio.codec.stream.values import HELPERS
+from fxtio.codec.word import Field
+from fxtio.errors import DecodeError
 from fxtio.report import counted
 
 Meaning = Callable[[type[Item], str, Any], str]

@@ -15,8 +15,7 @@ from typing import Any
 
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
-from fxtio.errors import DecodeError, EncodeError, LayoutError
-from fxtio.mono.stream.declare import (
+from fxtio.codec.stream.declare import (
     SUBTYPE,
     UNKNOWN,
     AfterCount,
@@ -41,7 +40,8 @@ from fxtio.mono.stream.declare import (
     layout_of,
     parts_of,
 )
-from fxtio.mono.stream.values import COLUMN_HELPERS, HELPERS, take_uleb
+from fxtio.codec.stream.values import COLUMN_HELPERS, HELPERS, take_uleb
+from fxtio.errors import DecodeError, EncodeError, LayoutError
 
 
 @dataclass(frozen=True, slots=True)

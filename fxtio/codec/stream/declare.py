@@ -319,7 +319,7 @@ class Dialect:
         kind_of: the kind of each class that the version has.
         subtypes: the kinds by first byte and subtype.
         mask: the largest address.
-        codecs: the codecs of kinds, as far as they were needed; see `fxtio.mono.stream.codec.codec_of`.
+        codecs: the codecs of kinds, as far as they were needed; see `fxtio.codec.stream.codec.codec_of`.
     """
 
     def __init__(self, classes: tuple[type[StreamRecord], ...], version: float, width: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fxtio._native.constants import MAX_SLOTS, Op
 from fxtio.arrays import Array
-from fxtio.mono.stream.declare import (
+from fxtio.codec.stream.declare import (
     SUBTYPE,
     AfterCount,
     Byte,

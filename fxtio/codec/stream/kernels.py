@@ -16,9 +16,8 @@ from fxtio import _native
 from fxtio._native.constants import RULES, Fault
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64
-from fxtio.errors import DecodeError, EncodeError
-from fxtio.mono.stream.codec import column_decoder, encode_record, kind_at
-from fxtio.mono.stream.declare import (
+from fxtio.codec.stream.codec import column_decoder, encode_record, kind_at
+from fxtio.codec.stream.declare import (
     Choice,
     Double,
     FirstByteField,
@@ -30,7 +29,8 @@ from fxtio.mono.stream.declare import (
     StreamState,
     Text,
 )
-from fxtio.mono.stream.steps import Line, Steps
+from fxtio.codec.stream.steps import Line, Steps
+from fxtio.errors import DecodeError, EncodeError
 
 Columns = tuple[Array | None, ...]
 
