@@ -448,7 +448,7 @@ def test_where_to_begin() -> None:
     assert annotated_records(data, record=3)[0].number == 3
     assert annotated_records(data, record=99) == []
     assert annotated_records(data, offset=len(data)) == []
-    kinds = frozenset({RECORDS.classes.index(r.ProviderSection)})
+    kinds = frozenset({r.ProviderSection})
     assert [record.number for record in annotated_records(data, kinds=kinds)] == [*range(1, 8)]
 
 

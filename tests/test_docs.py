@@ -25,6 +25,7 @@ import pytest
 
 from fxtio import tracer
 from fxtio.cli.parser import COMMANDS
+from fxtio.tracer.functions import FunctionNames
 from support.checkout import CHECKOUT, CORPUS
 from support.in_process import run_fxtio
 
@@ -111,6 +112,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for name in ("docs", "examples"):
         (tmp_path / name).symlink_to(CHECKOUT / name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fxtio.tracer.decorate._names", FunctionNames())  # other tests have functions of these names
     namespace: dict[str, object] = {"__name__": "page"}
     page_blocks = list(blocks(page.read_text(encoding="utf-8")))
     for block in page_blocks:
