@@ -263,6 +263,7 @@ DOCUMENTS: dict[str, Callable[[], Iterator[bytes]]] = {
 
 
 @pytest.mark.full
+@pytest.mark.once
 @pytest.mark.parametrize("format", IMPORTED)
 def test_extreme_numbers_are_losses(format: str) -> None:
     for data in DOCUMENTS[format]():

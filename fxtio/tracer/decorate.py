@@ -143,8 +143,8 @@ def _traced_function(
 def _name_of(target: FunctionType) -> str:
     """Return the qualified name of a function, with its place if a function at another place has the name.
 
-    Code that comes from no file has no place; and a cell of a notebook that runs again defines its functions anew, which
-    keep their names.
+    Code that comes from no file has no place; and a cell of a notebook that runs again defines its functions anew,
+    which keep their names.
     """
     place, name = place_of(target.__code__), target.__qualname__
     return name if place["file"].startswith("<") or is_cell(place["file"]) else _names.of(name, place)

@@ -130,6 +130,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.full
+@pytest.mark.once
 @every_format
 def test_a_call_writes_all_or_nothing(name: str, tmp_path: Path) -> None:
     faults = Faults()
