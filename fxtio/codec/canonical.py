@@ -45,7 +45,7 @@ def classes_named(name: str, *, classes: Sequence[type[Any]]) -> frozenset[type[
     Raises:
         FxtioError: there are none; the message lists the names of all.
     """
-    wanted = _folded(name.replace("unknown", "opaque"))
+    wanted = _folded(name).replace("unknown", "opaque")
     result = frozenset(
         cls
         for cls in classes
