@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from fxtio import _native
 from fxtio._native import python as twin
 from fxtio.uftrace.argspec import ValueSpec
-from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit
@@ -329,16 +328,3 @@ def test_an_empty_trace_has_all_columns(tmp_path: Path) -> None:
         table = trace.table(name)
         assert len(table.keys()) > 1
         assert (table.num_rows > 0) == (name in ("info", "tasks", "task_events", "modules", "symbols"))
-
-
-@given(values=st.lists(st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1])))
-def test_rows_are_grouped_by_value(values: list[int]) -> None:
-    groups = [(value, group.tolist()) for value, group in rows_by_value(np.array(values, np.int64))]
-    assert groups == [(value, [row for row, other in enumerate(values) if other == value])
-                      for value in sorted(set(values))]  # fmt: skip
-
-
-def test_grouping_does_not_compare_all_rows_for_each_value() -> None:
-    """The cost of 300,000 tasks with an event each is that of one sort."""
-    count = 300_000
-    assert sum(len(group) for _, group in rows_by_value(np.arange(count))) == count

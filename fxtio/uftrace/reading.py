@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from fxtio.codec.distinct import rows_of_each
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message
-from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.state import Sessions
 from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
@@ -159,7 +159,7 @@ class Reading:
         quiet = Reading(self.directory, self._info, self._tids, Findings("uftrace"))  # others report the faults
         for _, block in quiet.perf_blocks():
             times = np.minimum(block.time, np.uint64(MAX_TIME)).astype(np.int64)
-            for tid, rows in rows_by_value(np.where(block.kind == perf.OTHER, -1, block.tid)):
+            for tid, rows in rows_of_each(np.where(block.kind == perf.OTHER, -1, block.tid)):
                 last[tid] = max(last[tid], int(times[rows].max()))
                 execs[tid] += times[rows][block.kind[rows] == perf.EXEC].tolist()
         for _, event in quiet.kernel_events():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.report import counted
@@ -18,7 +19,6 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import FIRST_OWN_EVENT, NAMES, EventsFile, data_of, sizes_of
 from fxtio.uftrace.file_rules import check_files
 from fxtio.uftrace.frames import Chunk
-from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.layout import DEPTHS, Feature, RecordWord
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.reading import Reading
@@ -197,7 +197,7 @@ class _TaskRules:
         ids, depth = _FIELDS["address"].get(chunk.words[rows]), _FIELDS["depth"].get(chunk.words[rows])
         self._report("event.depth", chunk, rows[depth != 0])
         has_data = _FIELDS["more"].get(chunk.words[rows]) != 0
-        for number, chosen in rows_by_value(ids):
+        for number, chosen in rows_of_each(ids):
             own = rows[chosen]
             if number < FIRST_OWN_EVENT:
                 message = f"the event {number:,} is one of the kernel, which records of a task do not have"

@@ -12,11 +12,11 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
+from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
-from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.info import INFO_FILE
 from fxtio.uftrace.kernel import FUNCTION_ENTRY, KernelEvent
 from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW
@@ -233,7 +233,7 @@ def _kernel_slices(files: Reading) -> Columns:
     rows = [(number, event) for number, event in enumerate(files.kernel_events_by_time) if event.is_call]
     columns: dict[str, list[Array]] = {name: [] for name in ("event", "end", "state")}
     tids = np.array([event.tid for _, event in rows], np.int64)
-    for _, of_task in rows_by_value(tids):
+    for _, of_task in rows_of_each(tids):
         begin, end, state = _paired([rows[row][1] for row in of_task.tolist()])
         columns["event"].append(of_task[begin])
         columns["end"].append(of_task[end])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.integers import MAX_INT32
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
@@ -15,7 +16,6 @@ from fxtio.uftrace.declarations import FUNCTION_SIZE
 from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import payload_of
-from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.new_trace import NewTrace
 from fxtio.uftrace.tables import NO_ENTRY
 
@@ -316,7 +316,7 @@ def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:
     Raises:
         EncodeError: a value is not such an integer.
     """
-    groups = list(rows_by_value(integers(name, column)))
+    groups = rows_of_each(integers(name, column))
     if groups and groups[0][0] < 0:
         raise EncodeError("a number is negative", name)
     return groups

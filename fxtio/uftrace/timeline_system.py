@@ -13,12 +13,12 @@ import numpy as np
 
 from fxtio._native.constants import SliceState, SpanStep
 from fxtio.arrays import Array
+from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.table import MAX_TIME, Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.scheduling import IDLE, Processors
 from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
-from fxtio.uftrace.groups import rows_by_value
 from fxtio.uftrace.perf import EXEC, KINDS, PREEMPTED, SCHED_IN, SCHED_OUT, TASK_EXIT, TASK_NAME, TASK_NEW
 from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.small_files import FILE_TABLES
@@ -186,7 +186,7 @@ class SystemFiles:
             self._add_args(number, event.values)
         rows = Steps.joined([steps, instants])
         tids = np.append(calls["tid"], np.array([event.tid for event in others], np.int64))
-        for tid, of_task in rows_by_value(tids):
+        for tid, of_task in rows_of_each(tids):
             mine = rows.take(of_task)
             mine.track[:] = self.track(tid)
             order = np.lexsort((-mine.end, mine.time))
