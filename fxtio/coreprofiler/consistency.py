@@ -82,8 +82,7 @@ class TimelineRules:
         if record.thread is not None and is_os not in self._thread_kinds:
             self._thread_kinds.add(is_os)
             if len(self._thread_kinds) > 1:
-                message = "one file gives threads by Internal ID and by number of the operating system"
-                self._findings.add("thread.style", offset, message)
+                self._findings.add("thread.style", offset)
         cls = type(record)
         function = getattr(record, "function_id", None)
         if cls in _BEGINS:
@@ -269,8 +268,7 @@ class Rules:
             timeline: the intervals of the trace.
         """
         if count := timeline.open_count(*_BEGINS.values()):
-            message = "a collection, compilation or search has no end"
-            self._findings.add("time.interval-open", end, message, times=count)
+            self._findings.add("time.interval-open", end, times=count)
         if style.mark or style.newline != "\n":
             message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
             self._findings.add("source.windows-lines", 0, message)

@@ -109,7 +109,7 @@ class _Report:
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
 
-    def rows(self, name: str, block: Block, rows: Array, message: str) -> None:
+    def rows(self, name: str, block: Block, rows: Array, message: str = "") -> None:
         """Add findings about some lines (rows of the block)."""
         if len(rows):
             self.findings.add_each(name, block.offsets()[np.unique(rows)].tolist(), message)
@@ -160,7 +160,7 @@ class _Profiling(_Rules):
     def add(self, block: Block) -> None:
         starts, _ = block.columns(r.ProfilerStart)
         if len(starts) and not self._has_start and block.offsets()[starts[0]] > len(BYTE_ORDER_MARK):
-            self.report.rows("profiling.start-place", block, starts[:1], "the start is not the first record")
+            self.report.rows("profiling.start-place", block, starts[:1])
         self._has_start = self._has_start or len(starts) > 0
         for offset, record in block.placed(r.ProfilerConfig):
             self._add_parameter(offset, record)
@@ -296,7 +296,7 @@ class _Loads(_Rules):
         rows, columns = block.columns(r.SourceLine)
         lines, ends = columns["start_line"], columns["end_line"]
         falls = (ends < lines) | (ends == lines) & (columns["end_column"] < columns["start_column"])
-        self.report.rows("load.line-range", block, rows[falls], "the place ends before it begins")
+        self.report.rows("load.line-range", block, rows[falls])
 
     def _use(self, kind: str, block: Block, rows: Array, columns: dict[str, Any], name: str) -> None:
         if not len(rows):
@@ -342,18 +342,15 @@ class _Code(_Rules):
             if len(lines.columns["native_end"]):
                 owner, end = _owners(lines), lines.columns["native_end"]
                 falls = end < lines.columns["native_start"]
-                message = "a range of native code ends before it begins"
-                self.report.rows("function.il-range", block, rows[owner[falls]], message)
+                self.report.rows("function.il-range", block, rows[owner[falls]])
                 beyond = (end > size[owner]) & (code.counts[owner] > 0)
-                message = "a range of native code ends behind the code of the function"
-                self.report.rows("function.il-beyond-code", block, rows[owner[beyond]], message)
+                self.report.rows("function.il-beyond-code", block, rows[owner[beyond]])
 
     def _check_overlaps(self, block: Block, rows: Array, owner: Array, address: Array, size: Array) -> None:
         order = np.lexsort((address, owner))
         owner, address, size = owner[order], address[order], size[order]
         overlaps = (owner[1:] == owner[:-1]) & (address[1:] - address[:-1] < size[:-1])
-        message = "two blocks of the function's code overlap"
-        self.report.rows("function.code-overlap", block, rows[owner[1:][overlaps]], message)
+        self.report.rows("function.code-overlap", block, rows[owner[1:][overlaps]])
 
 
 def _owners(lists: ListColumn) -> Array:
@@ -368,7 +365,7 @@ class _Collections(_Rules):
         rows, columns = block.columns(r.GcStarted)
         if len(rows) and not {*columns["reason"].tolist()} <= _REASONS:
             odd = np.array([reason not in _REASONS for reason in columns["reason"].tolist()])
-            self.report.rows("gc.reason", block, rows[odd], "the reason is neither `induced` nor `?`")
+            self.report.rows("gc.reason", block, rows[odd])
         rows, columns = block.columns(r.AllocationTable)
         items = columns["items"]
         if len(items.columns["class_iid"]):
@@ -376,7 +373,7 @@ class _Collections(_Rules):
             order = np.lexsort((iid, owner))
             owner, iid = owner[order], iid[order]
             is_repeated = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
-            self.report.rows("gc.class-again", block, rows[owner[1:][is_repeated]], "the table has a class twice")
+            self.report.rows("gc.class-again", block, rows[owner[1:][is_repeated]])
         rows, columns = block.columns(r.HeapGenerations)
         odd = columns["items"].counts != _GENERATIONS
         self.report.rows("gc.heap-generations", block, rows[odd], f"there are not {_GENERATIONS} items")
@@ -394,17 +391,15 @@ class _Samples(_Rules):
         count, match, size = columns["count"], columns["match"], columns["size"]
         frames, has_ip = columns["frames"], columns["ip"].state != ABSENT
         nothing = (count == 0) & (match == size) & (size > 0) & (frames.counts == 0) & ~has_ip
-        self.report.rows("stack.nothing", block, rows[nothing], "a sample has no ticks and changes nothing")
+        self.report.rows("stack.nothing", block, rows[nothing])
         odd = self._config.rows_with(block, rows[count > 0], "CollectionMethod", "Instrumentation")
-        message = "profiling is by instrumentation, but a sample has ticks"
-        self.report.rows("stack.count-in-instrumentation", block, odd, message)
+        self.report.rows("stack.count-in-instrumentation", block, odd)
         allocations, columns = block.columns(r.MemorySample)
         odd = np.concatenate(
             [rows[has_ip], rows[_with_pointers(frames)], allocations[_with_pointers(columns["items"])]]
         )
         odd = self._config.rows_with(block, odd, "LineTraceEnabled", *_FALSE)
-        message = "`LineTraceEnabled` is off, but there is an instruction pointer"
-        self.report.rows("stack.ip-without-lines", block, odd, message)
+        self.report.rows("stack.ip-without-lines", block, odd)
 
 
 def _with_pointers(items: ListColumn) -> Array:
@@ -438,5 +433,4 @@ class _CpuTimes(_Rules):
                 before[begin] = self._last.get(key, time[begin])
                 if key in self._last or len(self._last) < MAX_IDS:
                     self._last[key] = int(time[end])
-            message = "the record of CPU time is earlier than the one before it"
-            self.report.rows("time.cpu-backwards", block, rows[time < before], message)
+            self.report.rows("time.cpu-backwards", block, rows[time < before])

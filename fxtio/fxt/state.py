@@ -523,8 +523,7 @@ def _oddities_of(cls: type[Record], columns: Columns, oddities: list[Oddity]) ->
     if cls is DurationComplete:
         early = columns["end"] < columns["timestamp"]
         if early.any():
-            message = "a complete event ends before it begins"
-            return [*oddities, Oddity("event.end-before-start", np.flatnonzero(early), message)]
+            return [*oddities, Oddity("event.end-before-start", np.flatnonzero(early), "")]
     if cls is Instant and int(columns["scope"].values.max(initial=0)) > max(Scope):
         message = "the scope of an instant is none that has a meaning"
         return [*oddities, Oddity("event.scope", np.flatnonzero(columns["scope"].values > max(Scope)), message)]
@@ -720,8 +719,7 @@ class Reading:
         for number, row in enumerate(rows.tolist()):
             rate = int(columns["ticks_per_second"][number])
             if rate == 0:
-                message = "an initialization record with 0 ticks per second is ignored"
-                self.findings.add("clock.zero-rate", batch.frame.offset(row), message)
+                self.findings.add("clock.zero-rate", batch.frame.offset(row))
                 continue
             anchor = (int(base.values[number]), int(wall.values[number])) if wall.present[number] else (None, None)
             code = self._clock_code(Clock(rate, *anchor), batch, row)

@@ -321,8 +321,7 @@ class Framer:
         dialect = dialect_of(self._data_version or header.data_version, header.pointer_size)
         may_be_hybrid = self._recognizes_hybrid and header.data_version == CLAIMED
         if may_be_hybrid and is_hybrid(bytes(head[size:]), header.pointer_size):
-            message = "the header gives data version 15, but the events are those of Mono 5.10.0"
-            self._findings.add("header.hybrid-version", offset, message)
+            self._findings.add("header.hybrid-version", offset)
             dialect = dialect_of(HYBRID, header.pointer_size)
         self._recording = Recording(header, bytes(head[:size]), dialect, offset)
         self.first, self.last = self.first or self._recording, self._recording

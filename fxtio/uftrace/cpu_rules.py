@@ -35,9 +35,8 @@ def _check_perf(block: perf.PerfBlock, name: str, last: int, findings: Findings)
     times = np.append(np.uint64(last), block.time[rows])
     back = rows[np.flatnonzero(times[1:] < times[:-1])]
     if len(back):
-        message = "the event is earlier than the one before it on its CPU"
         offset = block.base + int(block.at[back[0]])
-        findings.add("perf.time-backwards", offset, message, times=len(back), file=name)
+        findings.add("perf.time-backwards", offset, times=len(back), file=name)
     return int(times[-1])
 
 
@@ -60,10 +59,8 @@ def _check_kernel(reading: Reading) -> None:
             message = f"the event {event.id} is not described"
             findings.add("kernel.undescribed-event", event.offset, message, file=name)
         if event.time < last.get(name, 0):
-            message = "the event is earlier than the one before it on its CPU"
-            findings.add("kernel.time-backwards", event.offset, message, file=name)
+            findings.add("kernel.time-backwards", event.offset, file=name)
         if event.is_call and not has_symbols:
             has_symbols = True  # reported once
-            message = f"there are calls of kernel functions, but no {kernel.SYMBOLS_FILE}"
-            findings.add("kernel.no-symbols", event.offset, message, file=name)
+            findings.add("kernel.no-symbols", event.offset, file=name)
         last[name] = event.time

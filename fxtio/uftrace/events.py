@@ -197,8 +197,7 @@ class EventsFile:
                 parsed.names[int(match[1])] = match[2]
                 parsed.places.append((offset, int(match[1]), match[2]))
             elif line:
-                message = "the line is not the name of an event"
-                findings.add("event.line", offset, message, file=NAMES_FILE)
+                findings.add("event.line", offset, file=NAMES_FILE)
         return parsed
 
     @classmethod
@@ -258,8 +257,7 @@ class ExternFile:
                 if time > MAX_TIME:
                     add_overflow(findings, EXTERN_FILE, offset)
             elif line.strip() and not line.lstrip().startswith("#"):
-                message = "the line is not a time and a message"
-                findings.add("event.extern-line", offset, message, file=EXTERN_FILE)
+                findings.add("event.extern-line", offset, file=EXTERN_FILE)
         return parsed
 
     @classmethod

@@ -150,8 +150,7 @@ def _check_features(info: InfoFile, reading: Reading) -> None:
             message = f"the header lists the feature {feature.name}, but {text} is not there"
             findings.add("info.missing-file", place, message, file=INFO_FILE)
     if Feature.TASK_SESSION not in info.features and (TEXT in names or BINARY in names):
-        message = "the header does not list the feature TASK_SESSION, but there is a task file"
-        findings.add("info.no-session-bit", place, message, file=INFO_FILE)
+        findings.add("info.no-session-bit", place, file=INFO_FILE)
 
 
 def _check_specs(info: InfoFile, reading: Reading) -> None:
@@ -159,8 +158,7 @@ def _check_specs(info: InfoFile, reading: Reading) -> None:
     findings, specs = reading.findings, reading.sessions.specs
     in_register = [rule.place for rule in specs.saved for value in rule.values if value.in_register]
     if in_register and InfoBit.CPUINFO not in info.blocks:
-        message = "a specification names a register, but the type of the processor (cpuinfo) is missing"
-        findings.add("argspec.no-processor", in_register[0], message, file=INFO_FILE)
+        findings.add("argspec.no-processor", in_register[0], file=INFO_FILE)
     saved = {(rule.text, value) for rule in specs.saved for value in rule.values}
     place = next((offset for offset, key, _ in info.placed_items() if key == "cmdline"), HEADER_SIZE)
     for rule in specs.triggers:
@@ -176,8 +174,7 @@ def _check_task_file(reading: Reading) -> None:
     """Check the sessions, tasks, forks and libraries."""
     file, findings = reading.sessions.file, reading.findings
     if not isinstance(file, TaskFile):
-        message = "the task file is the binary one of version 3"
-        findings.add("task.binary", 0, message, file=BINARY)
+        findings.add("task.binary", 0, file=BINARY)
         return
     for offset, line in placed_lines(reading.directory.read(TEXT, Findings("uftrace")), TEXT, Findings("uftrace")):
         match = _FRACTION.match(line)
@@ -317,8 +314,7 @@ def _check_symbol_file(file: SymbolFile, name: str, reading: Reading) -> None:
         top = max(symbol.address for symbol in file.symbols)
         marks = [symbol for symbol in file.symbols if symbol.type == END or symbol.name in END_MARKS]
         if not any(mark.address == top for mark in marks):
-            message = "symbols have no sizes, and no mark tells where the last one ends"
-            findings.add("symbol.no-end", file.places[-1], message, file=name)
+            findings.add("symbol.no-end", file.places[-1], file=name)
 
 
 # ---- events and messages
@@ -342,8 +338,7 @@ def _check_messages(reading: Reading) -> None:
     placed = list(zip(file.places, file.messages, strict=True))
     for (_, before), (place, after) in pairwise(placed):
         if after.time < before.time:
-            message = "the message is earlier than the one before it"
-            reading.findings.add("event.extern-order", place, message, file=EXTERN_FILE)
+            reading.findings.add("event.extern-order", place, file=EXTERN_FILE)
     for place, (_, text) in placed:
         size = byte_size(text)
         if size > MAX_MESSAGE:

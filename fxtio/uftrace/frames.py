@@ -389,8 +389,8 @@ class TaskReader:
             times = np.concatenate([np.array([self._last], np.uint64), times[rows]])
             back = rows[np.flatnonzero(times[1:] < times[:-1])]
             if len(back):
-                message, offset = "the record is earlier than the previous one", int(chunk.offsets()[back[0]])
-                self._findings.add("time.backwards", offset, message, times=len(back), file=self.name)
+                offset = int(chunk.offsets()[back[0]])
+                self._findings.add("time.backwards", offset, times=len(back), file=self.name)
             times = times[1:]
         if int(times[-1] if rows is None else times.max()) > MAX_TIME:
             over = np.flatnonzero(times > np.uint64(MAX_TIME))

@@ -170,7 +170,7 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
             findings.add("perf.record", base, message, file=name)
             return
     if rest:
-        findings.add("perf.record", base, file=name)
+        findings.add("perf.record", base, "the file ends in the middle of a record", file=name)
 
 
 def _size_reader(order: Order) -> Any:

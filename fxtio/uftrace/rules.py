@@ -119,8 +119,7 @@ class _TaskRules:
         had_lower_exits = self._pairing.has_lower_exits
         calls = self._pairing.ended_in(chunk, self._record)
         if self._pairing.has_lower_exits and not had_lower_exits:
-            message = "the depths of exits are one lower than those of entries"
-            self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1], message)
+            self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1])
         if self._pairing.wraps and not self._wraps:
             self._wraps = True
             message = f"calls are deeper than the {DEPTHS:,} depths of a record"
@@ -158,8 +157,7 @@ class _TaskRules:
             self._report("record.first-depth", chunk, rows[:1], message)
             jump[0] = False
         self._is_first_call = False
-        message = "the entry is more than one deeper than the call around it"
-        self._report("record.depth-jump", chunk, rows[jump], message)
+        self._report("record.depth-jump", chunk, rows[jump])
         self._previous = None if len(lost) and lost[-1] > rows[-1] else (int(steps[-1]), int(depths[-1]))
 
     def _check_functions(self, chunk: Chunk, kinds: Array) -> None:

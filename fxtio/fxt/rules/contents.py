@@ -108,8 +108,7 @@ class Contents:
         is_process = np.isin(names, view.codes_of("process"))
         right = owners[is_process & (kinds == ArgumentType.KOID)]
         wrong = owners[is_process & (kinds != ArgumentType.KOID)]
-        message = "the argument `process` of a thread is not a koid"
-        view.report("object.process-type", np.intersect1d(wrong, threads), message)
+        view.report("object.process-type", np.intersect1d(wrong, threads))
         without = np.setdiff1d(threads, np.concatenate([right, wrong]))
         view.report("object.no-process", without)
 

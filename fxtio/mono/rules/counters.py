@@ -10,7 +10,7 @@ from fxtio.arrays import Array
 from fxtio.codec.stream.declare import Byte
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import MOST_NUMBERS, Check, EventClass, View, always
+from fxtio.mono.rules.view import MOST_NUMBERS, Check, EventClass, View
 
 _ATTRIBUTES = (("section", enums.CounterSection), ("unit", enums.CounterUnit), ("variance", enums.CounterVariance))
 
@@ -58,12 +58,12 @@ class Counters(Check):
         )  # fmt: skip
         if view.has(r.CounterValues):
             for _, _, begin, _, text_offsets in view.item_texts(r.CounterValues, "values", r.CounterValue):
-                self.report("counter.text", begin >= 0, text_offsets, always("the value of a counter is a text"))
+                self.report("counter.text", begin >= 0, text_offsets)
         if view.has(r.CounterDescriptions):
             self._check_descriptions(view, indices, types, offsets)
 
     def _check_descriptions(self, view: View, indices: Array, types: Array, offsets: Array) -> None:
-        self.report("counter.index-zero", indices == 0, offsets, always("a counter has the index 0"))
+        self.report("counter.index-zero", indices == 0, offsets)
         self.report(
             "counter.unknown-type", types > max(enums.CounterType), offsets,
             lambda row: f"the type of the counter {int(indices[row])} is {int(types[row])}",
@@ -77,7 +77,7 @@ class Counters(Check):
             if column is None or is_cut:
                 continue
             broken = ~np.isin(column[0], np.array([int(member) for member in members], np.uint64))
-            message = always(f"the {name} of the counter is none that Mono has")
+            message = f"the {name} of the counter is none that Mono has"
             self.report("counter.unknown-attribute", broken, offsets, message)
             if name == "section":
                 self.report(

@@ -10,7 +10,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, Numbers, View, always, mixed
+from fxtio.mono.rules.view import Check, Numbers, View, mixed
 
 _MOST_MISSING = 1 << 16
 """The most objects that are remembered as missing in a shot."""
@@ -73,10 +73,10 @@ class HeapShots(Check):
     def _check_objects(self, view: View, marks: Array, is_open: Array, threads: Array) -> None:
         offsets, addresses = view.offsets(r.HeapObject), view.values(r.HeapObject, "object")
         number = np.searchsorted(marks, offsets)
-        self.report("heap.outside", ~is_open[number], offsets, always("the object of the heap is not in a heap shot"))
+        self.report("heap.outside", ~is_open[number], offsets, "the object of the heap is not in a heap shot")
         self.report(
             "heap.other-thread", is_open[number] & (view.threads(r.HeapObject) != threads[number]), offsets,
-            always("another thread wrote the start of the heap shot"),
+            "another thread wrote the start of the heap shot",
         )  # fmt: skip
         shots = number + self._shot
         objects = _Objects(shots, mixed(addresses, shots), addresses, offsets)

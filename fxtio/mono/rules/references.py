@@ -12,7 +12,7 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, EventClass, Numbers, View, always, mixed
+from fxtio.mono.rules.view import Check, EventClass, Numbers, View, mixed
 
 MOST_UNDEFINED = 1 << 16
 """The most addresses without a definition that are remembered until the end; there are no findings of further ones."""
@@ -294,5 +294,5 @@ class Loads(Check):
             same = np.diff(ids, prepend=~ids[:1]) == 0  # as the row before
             was_loaded = same & np.append(False, loads[:-1])
             name = cls.__name__.lower()
-            self.report("load.missing", ~loads & ~was_loaded, offsets, always(f"{name} unloaded, but not loaded"))
-            self.report("load.twice", loads & was_loaded, offsets, always(f"{name} loaded for the second time"))
+            self.report("load.missing", ~loads & ~was_loaded, offsets, f"{name} unloaded, but not loaded")
+            self.report("load.twice", loads & was_loaded, offsets, f"{name} loaded for the second time")

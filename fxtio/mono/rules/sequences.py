@@ -10,7 +10,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, EventClass, Numbers, View, always, mixed
+from fxtio.mono.rules.view import Check, EventClass, Numbers, View, mixed
 from fxtio.mono.slices import OPEN, UNWOUND, pair_by_depth, pair_in_order
 
 _WRITTEN_LATE = (r.JitMethod, r.SampleHit, r.NativeSymbol, r.CounterDescriptions, r.CounterValues)
@@ -77,7 +77,7 @@ class Buffers(Check):
             "buffer.order", np.array(early, np.int64), offsets,
             lambda row: f"the buffer begins at {times[row]:,} ns, earlier than the last of thread {threads[row]:#x}",
         )  # fmt: skip
-        self.report("buffer.thread-zero", headers["thread"] == 0, offsets, lambda _: "the thread of the buffer is 0")
+        self.report("buffer.thread-zero", headers["thread"] == 0, offsets)
         if view.pointer_bits < 64:
             bases = np.maximum(headers["pointer"], headers["method"])
             self.report(
@@ -183,10 +183,10 @@ class Pairs(Check):
             keys, offsets, opens = keys[order], offsets[order], opens[order]
             same = np.append(False, keys[1:] == keys[:-1])
             was_open = np.where(same, np.append(False, opens[:-1]), open_.has(keys))
-            message = always(f"the event ends {rule.subject}, which did not begin")
+            message = f"the event ends {rule.subject}, which did not begin"
             self.report(rule.not_open, ~opens & ~was_open, offsets, message)
             if rule.already_open and not open_.is_full:
-                message = always(f"the event begins {rule.subject}, but one has not ended")
+                message = f"the event begins {rule.subject}, but one has not ended"
                 self.report(rule.already_open, opens & was_open, offsets, message)
             is_last = np.append(~same[1:], True)
             open_.remove(keys[is_last & ~opens])

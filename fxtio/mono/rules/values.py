@@ -14,7 +14,7 @@ from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.stream.declare import Item
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, EventClass, View, always
+from fxtio.mono.rules.view import Check, EventClass, View
 
 _LARGEST_CODE = 1 << 30
 """Bytes of native code from which on the size of a method cannot be true."""
@@ -157,10 +157,7 @@ class ItemCounts(Check):
         if view.has(r.SampleHit):
             addresses = view.item_counts(r.SampleHit, "addresses")
             assert addresses is not None
-            self.report(
-                "sample.no-address", addresses == 0, view.offsets(r.SampleHit),
-                lambda row: "the sample has no instruction pointer",
-            )  # fmt: skip
+            self.report("sample.no-address", addresses == 0, view.offsets(r.SampleHit))
 
 
 _NAMES: frozenset[tuple[type[Item], str]] = frozenset(
@@ -181,7 +178,7 @@ class Texts(Check):
         high = np.flatnonzero(view.data[view.place] >= 0x80) + (view.place.start or 0)
         for cls, field, begin, size, offsets in columns:
             if (cls, field) in _NAMES and (empty := (begin >= 0) & (size == 0)).any():
-                self.report("text.empty-name", empty, offsets, always(f"the name of the {cls.__name__} is empty"))
+                self.report("text.empty-name", empty, offsets, f"the name of the {cls.__name__} is empty")
             rows = np.flatnonzero(np.searchsorted(high, begin) < np.searchsorted(high, begin + size))
             broken = np.array([row for row in rows.tolist() if _is_broken(view.data, begin[row], size[row])], np.int64)
             if len(broken):
@@ -214,4 +211,4 @@ class ImageUnloads(Check):
         if view.version < self._FIRST_VERSION:
             return
         unloads = view.values(r.Image, "action") == enums.LoadAction.UNLOAD
-        self.report("image.unload", unloads, view.offsets(r.Image), lambda _: "an image is unloaded")
+        self.report("image.unload", unloads, view.offsets(r.Image), "an image is unloaded")

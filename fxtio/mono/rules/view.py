@@ -25,6 +25,9 @@ MOST_NUMBERS = 1 << 22
 """The most numbers that a set of `Numbers` takes, so that a hostile recording cannot fill the memory."""
 
 
+Message = str | Callable[[int], str]
+
+
 class View:
     """The events in some buffers in a row, which belong to one recording.
 
@@ -172,22 +175,23 @@ class Check(ABC):
     def _finish(self) -> None:  # noqa: B027  # most checks have nothing to do at the end
         """Check what follows from all events."""
 
-    def report(self, rule: str, rows: Array, offsets: Array, message: Callable[[int], str]) -> None:
+    def report(self, rule: str, rows: Array, offsets: Array, message: Message = "") -> None:
         """Add a finding for each of some rows.
 
         Args:
             rule: the id of the rule without the format.
             rows: the numbers of the rows, or a mask of them.
             offsets: the byte offsets of all rows.
-            message: returns the message for the number of a row.
+            message: what is wrong, or what returns it for the number of a row; by default what the rule says.
         """
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         room = max(KEPT_PER_RULE - self.findings.counts[f"{self.findings.format}.{rule}"], 0)
         for row in rows[:room].tolist():
-            self.findings.add(rule, int(offsets[row]), message(row))
+            self.findings.add(rule, int(offsets[row]), message if isinstance(message, str) else message(row))
         if len(rest := rows[room:]):
             first = int(rest[0])
-            self.findings.add(rule, int(offsets[first]), message(first), times=len(rest))
+            text = message if isinstance(message, str) else message(first)
+            self.findings.add(rule, int(offsets[first]), text, times=len(rest))
 
 
 _FACTOR = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, and without a pattern
@@ -200,11 +204,6 @@ def mixed(*columns: Array) -> Array:
         numbers = (numbers + column.astype(np.uint64)) * _FACTOR  # wraps
         numbers ^= numbers >> np.uint64(29)
     return numbers
-
-
-def always(text: str) -> Callable[[int], str]:
-    """Return a function that gives the same message for each row."""
-    return lambda _: text
 
 
 class Numbers:
