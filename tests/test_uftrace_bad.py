@@ -427,7 +427,7 @@ def test_findings_of_small_files_are_printed(command: str, tmp_path: Path, capsy
     assert main([command, str(tmp_path / "t")]) == 1
     captured = capsys.readouterr()
     assert (
-        "in events.txt at byte 19: the line is not the name of an event [uftrace.event.line]"
+        "in events.txt at byte 19: a line of `events.txt` is not the name of an event [uftrace.event.line]"
         in captured.out + captured.err
     )
 

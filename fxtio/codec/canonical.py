@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -238,6 +238,25 @@ def described(record: Any, head: Json) -> Json:
             within = result.setdefault(outer, {}) if outer else result
             within[inner] = value
     return result
+
+
+def described_entries(entries: Iterable[Any], *, more: Sequence[str] = ()) -> list[Json]:
+    """Return the entries of a trace as JSON objects for people.
+
+    Each has `offset`, `type` and `time` (nanoseconds or null), then the fields of the record.
+
+    Args:
+        entries: the entries, see `fxtio.formats.Entry`.
+        more: further attributes of entries that come before the fields.
+    """
+    return [
+        described(
+            entry.record,
+            {"offset": entry.offset, "type": type_of(type(entry.record)), "time": entry.time}
+            | {name: getattr(entry, name) for name in more},
+        )
+        for entry in entries
+    ]
 
 
 _BUILT_IN = (bytes, bytearray, memoryview)

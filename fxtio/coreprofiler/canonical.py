@@ -10,7 +10,7 @@ from typing import Any
 from fxtio.codec.canonical import (
     Json,
     JsonField,
-    described,
+    described_entries,
     fields_of,
     parsed,
     parsed_record,
@@ -22,7 +22,7 @@ from fxtio.codec.canonical import (
 )
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import UNDEFINED, OsThread
-from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry
+from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.writer import CoreProfilerWriter
 from fxtio.errors import EncodeError
 
@@ -38,12 +38,7 @@ _THREAD, _OS_THREAD = "thread_iid", "os_thread_id"
 _IP = "ip"
 
 
-def json_objects(entries: Sequence[Entry]) -> list[Json]:
-    """Return records as JSON objects for people: `offset`, `type`, `time` (nanoseconds or null), then the fields."""
-    return [
-        described(entry.record, {"offset": entry.offset, "type": type_of(type(entry.record)), "time": entry.time})
-        for entry in entries
-    ]
+json_objects = described_entries
 
 
 # ---- reading

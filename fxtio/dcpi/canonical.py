@@ -6,9 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fxtio.codec.canonical import Json, described, parsed_record, parsed_text, shown, shown_record, shown_text, type_of
+from fxtio.codec.canonical import (
+    Json,
+    described_entries,
+    parsed_record,
+    parsed_text,
+    shown,
+    shown_record,
+    shown_text,
+    type_of,
+)
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.reader import DcpiTrace, Entry
+from fxtio.dcpi.reader import DcpiTrace
 from fxtio.dcpi.records import Chunk, Footer, Line, MoreCounts, Terminator
 from fxtio.dcpi.writer import DcpiWriter
 from fxtio.errors import EncodeError
@@ -16,12 +25,7 @@ from fxtio.errors import EncodeError
 _CLASSES: dict[str, type[Any]] = {type_of(cls): cls for cls in (Chunk, Footer)}
 
 
-def json_objects(entries: Sequence[Entry]) -> list[Json]:
-    """Return records as JSON objects for people: `offset` (in the file), `type`, `time` (null), then the fields."""
-    return [
-        described(entry.record, {"offset": entry.offset, "type": type_of(type(entry.record)), "time": entry.time})
-        for entry in entries
-    ]
+json_objects = described_entries
 
 
 def records(trace: DcpiTrace) -> list[Json]:

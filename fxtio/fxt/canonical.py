@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fxtio.codec.canonical import (
     Json,
     JsonField,
-    described,
+    described_entries,
     parsed,
     parsed_record,
     parsed_text,
@@ -42,25 +43,8 @@ _WITHOUT_PROVIDER = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent
 
 _WORD_BYTES = 8
 
-
-def json_objects(entries: Sequence[Entry]) -> list[Json]:
-    """Return records as JSON objects for people.
-
-    Each has `offset`, `type`, `time`, `end_time` (nanoseconds or null) and `provider`, then the fields of the class.
-    """
-    return [
-        described(
-            entry.record,
-            {
-                "offset": entry.offset,
-                "type": type_of(type(entry.record)),
-                "time": entry.time,
-                "end_time": entry.end_time,
-                "provider": entry.provider,
-            },
-        )
-        for entry in entries
-    ]
+json_objects = partial(described_entries, more=("end_time", "provider"))
+"""Returns records as JSON objects for people, see `fxtio.codec.canonical.described_entries`."""
 
 
 # ---- reading
