@@ -280,6 +280,9 @@ def test_names_as_uftrace_shows_them(mangled: str, simple: str) -> None:
         ("_ZN99x", "_ZN99x"),
         ("_Z99x", "_Z99x"),
         ("_Znwm", "_Znwm"),
+        ("_ZN2rs4main1e17hb98a14e108f53ac6E", "rs::main::e"),
+        ("_ZN2rs6shapes12Buf$LT$_$GT$3len17hbef93ed252a23b78E", "_ZN2rs6shapes12Buf$LT$_$GT$3len17hbef93ed252a23b78E"),
+        ("_RNvC3abc3def", "_RNvC3abc3def"),
     ],
 )
 def test_plain_names_without_the_library(mangled: str, simple: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""Readable names of C++ and Rust functions; those of C++ by the library pydemumble (the extra `demangle`).
+"""Readable names of C++ and Rust functions, by the library pydemumble (the extra `demangle`).
 
-uftrace matches its argument specifications with *simple* names: scope and name, without parameters and template
-arguments.  So a C++ trace with such specifications needs the library, unless its `.dbg` files name the functions.
+uftrace shows *simple* names and matches its argument specifications with them.  A C++ name is scope and name, without
+parameters and template arguments.  A Rust name has its types, but no trait, crate hash, lifetime or return type:
+`<shapes::Square>::area`.  Unlike uftrace, constants are written as in Rust, and names in Unicode are decoded.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from fxtio.uftrace.rust import rust_name
-
-_MAX_NAME, _MAX_REFERENCES = 4096, 40
-_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
-_CPP = ("_Z", "__Z")
-_PREFIXES = (*_CPP, "_R")
+_PREFIXES = ("_Z", "__Z", "_R")
+_MAX_NAME, _MAX_RESULT = 4096, 1 << 16
+_REFERENCES = {True: (re.compile(r"B[0-9a-zA-Z]*_"), 30), False: (re.compile(r"[ST][0-9A-Z]*_"), 40)}
+"""What refers to a part of the name, and how often it may, in Rust and in C++: a megabyte of text in 10 ms at most."""
 
 
 def is_mangled(name: str) -> bool:
@@ -36,42 +35,46 @@ def available() -> bool:
     return _library() is not None
 
 
-HINT = "names of C++ functions are mangled; pip install 'fxtio[demangle]' makes them readable"
+HINT = "names of C++ and Rust functions are mangled; pip install 'fxtio[demangle]' makes them readable"
 """What is said where the library would help."""
 
 
 def would_help(name: str) -> bool:
     """Return whether a name is mangled because the library is not installed."""
-    return name.startswith(_CPP) and not available()
+    return is_mangled(name) and not available()
 
 
 def full_name(name: str) -> str:
-    """Return the demangled C++ name with parameters, or the name itself if it is not one or cannot be demangled.
+    """Return the demangled name with everything in it, or the name itself if it is not one or cannot be demangled.
 
     A name that refers to its own parts very often is not demangled: two hundred bytes could expand to gigabytes.
     """
     library = _library()
-    if library is None or not name.startswith(_CPP) or not name.isascii() or len(name) > _MAX_NAME:
+    if library is None or not is_mangled(name) or not name.isascii() or len(name) > _MAX_NAME:
         return name
-    if len(_REFERENCE.findall(name)) > _MAX_REFERENCES:
+    reference, most = _REFERENCES[name.startswith("_R")]
+    if len(reference.findall(name)) > most:
         return name
     demangled: str = library.demangle(name)  # type: ignore[attr-defined]
-    return demangled or name
+    return demangled if 0 < len(demangled) <= _MAX_RESULT else name
 
 
 def simple_name(name: str) -> str:
-    """Return scope and name only, as uftrace shows and matches them."""
+    """Return the name as uftrace shows and matches it."""
     start = next((prefix for prefix in _STARTS if name.startswith(prefix)), "")
     rest = name[len(start) :]
-    if is_mangled(rest):
-        rest = rest.partition("@")[0]  # the version of the symbol follows
-        if rest.startswith(_CLONES):
-            rest = "_Z" + rest[len(_CLONES[0]) :]
-        if len(rest) <= _MAX_NAME and (rust := rust_name(rest)):
-            return start + rust
+    if not is_mangled(rest):
+        return name
+    rest = rest.partition("@")[0]  # the version of the symbol follows
+    if rest.startswith(_CLONES):
+        rest = "_Z" + rest[len(_CLONES[0]) :]
     whole = full_name(rest)
     if whole == rest:
-        return start + _plain(rest) if is_mangled(rest) else name
+        whole = _plain(rest)
+    if whole == rest:
+        return start + rest
+    if rest.startswith("_R") or _LEGACY_RUST.search(rest):
+        return start + _rust(whole, _LEGACY_FORM if rest.startswith("_Z") else _V0_FORM)
     simple = _simplified(whole)
     if _STRING.match(rest):
         simple = simple.replace("std::string", "std::basic_string").replace("basic_string", "basic_string<>")
@@ -82,7 +85,7 @@ def simple_name(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Demangle a plain function name without the library; return other names unchanged."""
+    """Demangle a plain name that the library does not, or without it; return other names unchanged."""
     match = _PLAIN.match(name)
     if not match:
         return name
@@ -97,19 +100,55 @@ def _plain(name: str) -> str:
     return "::".join(parts) if whole else name
 
 
-_PLAIN = re.compile(r"_Z(N[rVK]{0,3}|L)?(St)?(?=[0-9])")
+_PLAIN = re.compile(r"_Z(N[rVK]{0,3}|L)?(St)?(?=[0-9])(?!.*\$)")
 _LENGTH = re.compile(r"[0-9]{1,4}")
-_SHORT = {f"std::{short}::": f"std::basic_{short}::" for short in ("ostream", "istream", "iostream")}
-"""Names that the library abbreviates and uftrace does not."""
-
-_STRING = re.compile("_ZN[rVK]*Ss")
-"""The beginning of the methods of strings, whose template arguments uftrace shows as empty."""
-
 _CLONES = ("_ZGTt", "_ZGTn")
 """Prefixes of copies of functions for transactional memory, which have the name of the function."""
 
 _STARTS = ("_GLOBAL__sub_I_", "_GLOBAL__sub_D_")
 """Prefixes of the functions with which the compiler initializes globals; a mangled name follows."""
+
+
+# ---- Rust: the names of the current mangling (v0), and those of the legacy one, which end with a hash
+
+_LEGACY_RUST = re.compile(r"17h[0-9a-f]{16}E")
+_LEGACY_FORM = {r"::h[0-9a-f]{16}$": "", r"(^|::)(?=[<{])": r"\1_"}
+_V0_FORM = {
+    r"::<": "<",
+    r" \(\.[^()]*\)$": "",  # a suffix of the compiler
+    r"\bfor<[^<>]*> |<'\w+>|'\w+,? |\b(?:dyn|unsafe) |\bextern \"[^\"]*\" ": "",
+    r"\{shim:(\w+)#\d+\}": r"\1",
+    r"(\{\w+)[^}]*": r"\1",
+    r"\b(const|mut) ": r"\1_",
+    r" ?([,;=+]) ": r"\1",
+    r",\)": ")",
+}
+_MARKS = re.compile(r"( as | -> |[<>()\[\],;])")
+
+
+def _rust(name: str, form: dict[str, str]) -> str:
+    """Return a demangled name without traits and return types, in the form in which uftrace has it."""
+    kept, depth, hidden = "", 0, 0
+    for part in _MARKS.split(name):
+        if part in (" as ", " -> "):
+            hidden = hidden or depth  # until these brackets close or their next item begins
+        depth += (part in ("<", "(", "[")) - (part in (">", ")", "]"))
+        if depth < hidden or (depth == hidden and part in (",", ";")):
+            hidden = 0
+        if not hidden:
+            kept += part
+    for pattern, text in form.items():
+        kept = re.sub(pattern, text, kept)
+    return kept
+
+
+# ---- C++
+
+_SHORT = {f"std::{short}::": f"std::basic_{short}::" for short in ("ostream", "istream", "iostream")}
+"""Names that the library abbreviates and uftrace does not."""
+
+_STRING = re.compile("_ZN[rVK]*Ss")
+"""The beginning of the methods of strings, whose template arguments uftrace shows as empty."""
 
 _OPERATORS = ("<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">")
 _WORDS = re.compile(r' (?:new|delete|co_await)(?:\[\])?|"" ?\w+|\[\]|[-+*/%^&|~!=,]+')
