@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 import struct
+import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fxtio.errors import DecodeError, EncodeError
@@ -18,7 +19,7 @@ from fxtio.uftrace.argspec import ArgumentSpecs, ValueSpec, checked_values, pars
 from fxtio.uftrace.demangle import available, full_name, simple_name
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.layout import InfoBit
-from fxtio.uftrace.regex import BadPatternError, matcher
+from fxtio.uftrace.patterns import BadPatternError, is_name, pattern
 from fxtio.uftrace.symbols import Symbol
 
 
@@ -191,49 +192,102 @@ def test_invalid_specifications_are_reported() -> None:
     assert findings.counts == {"uftrace.argspec.invalid": 1, "uftrace.argspec.pattern": 1}
 
 
+def matches(text: str, kind: str, names: list[str]) -> list[str]:
+    """Return the names that a pattern matches."""
+    test = pattern(text, kind).matches
+    return [name for name in names if test(name)]
+
+
 @given(
-    pattern=st.text("ab.*+?|()^$", min_size=1, max_size=7).filter(lambda text: set(text) & set(".*+?|()^$")),
-    names=st.lists(st.text("ab", max_size=5), max_size=8),
+    text=st.text("ab.*+?|()^$", min_size=1, max_size=9).filter(lambda text: set(text) & set(".*+?|()^$")),
+    names=st.lists(st.text("ab", max_size=7), max_size=8),
 )
-def test_expressions_match_as_those_of_python(pattern: str, names: list[str]) -> None:
+def test_expressions_match_as_those_of_python(text: str, names: list[str]) -> None:
     # Where both have a meaning: a repeated repetition or anchor is read in many ways.
-    if re.search(r"[*+?][*+?]|[\^$][*+?]|\(\)|\|[*+?)|]|\([*+?|^]|^[*+?|]|\|$", pattern):
+    if re.search(r"[*+?][*+?]|[\^$][*+?]|\(\)|\|[*+?)|]|\([*+?|^]|^[*+?|]|\|$", text):
         return
     try:
-        compiled = re.compile(pattern)
+        compiled = re.compile(text)
     except re.error:
         with pytest.raises(BadPatternError):
-            matcher(pattern, "regex")
+            pattern(text, "regex")
         return
-    matches = matcher(pattern, "regex")
-    assert [matches(name) for name in names] == [bool(compiled.search(name)) for name in names]
+    try:
+        actual = matches(text, "regex", names)
+    except BadPatternError:
+        assert re.search(r"\)[*+]", text)  # a group that can match in several ways is repeated
+    else:
+        assert actual == [name for name in names if compiled.search(name)]
 
 
 @pytest.mark.parametrize(
-    ("pattern", "kind", "yes", "no"),
+    ("text", "kind", "yes", "no"),
     [
         ("^get[[:upper:]_]", "regex", ["getX", "get_x"], ["getx", "xgetX"]),
         ("a{2,3}b", "regex", ["aab", "aaaab"], ["ab"]),
-        ("f[^a-c]$", "regex", ["fd"], ["fa", "fdd"]),
+        ("^a{2,}(b|cd){2}$", "regex", ["aabb", "aaacdb"], ["abb", "aab"]),
+        ("f[^a-c]$", "regex", ["fd"], ["fa", "fdd", "fd\n"]),
+        ("x[]a-]y[^]&&b]", "regex", ["x]ya", "x-yc"], ["xby]", "xay&"]),
         (r"a\.b", "regex", ["a.b"], ["axb"]),
+        ("^std::.*<.*>::(push|pop)_back.*x$", "regex", ["std::vector<A<B>>::pop_backx"], ["std::vector::pop_back<>x"]),
+        ("(a|aab).*b$|^c", "regex", ["aab", "ab", "cd"], ["aa", "dc"]),
+        ("^.*::$", "regex", ["a::", "a\nb::"], ["a::b"]),
+        ("a+.*b+c", "regex", ["xaaybbc"], ["bcaab"]),
+        ("(ab)+c?d", "regex", ["ababd", "abcd"], ["aabbc"]),
         ("std::*", "glob", ["std::vector"], ["my::std::x"]),
         ("[!a]?", "glob", ["bc"], ["ac", "bcd"]),
-        ("operator+", "regex", ["operator+"], ["operator"]),
-        ("operator ()", "regex", ["operator ()"], ["operator"]),
-        ("A.b", "simple", ["A.b"], ["Axb"]),
+        ("*[[:digit:]_]", "glob", ["a1", "b_"], ["a1b"]),
+        ("a[![:punct:][:space:]]", "glob", ["a1", "as"], ["a[", "a\\", "a_", "a ", "a"]),
+        ("a[[:punct:]]", "glob", ["a[", "a!", "a~"], ["a1", "a"]),
+        ("a[[:punct:]b-]", "regex", ["a[", "a]", "a\\", "a_", "ab", "a-"], ["a ", "ac", "a"]),
+        ("operator+", "regex", ["operatorr"], []),
     ],
 )
-def test_patterns(pattern: str, kind: str, yes: list[str], no: list[str]) -> None:
-    if pattern == "operator+":
-        no = []
-    matches = matcher(pattern, kind)
-    assert all(map(matches, yes if pattern != "operator+" else ["operatorr"])) and not any(map(matches, no))
+def test_patterns(text: str, kind: str, yes: list[str], no: list[str]) -> None:
+    assert matches(text, kind, yes + no) == yes
 
 
-@pytest.mark.parametrize("pattern", ["(", ")", "[a", "a{", "a{1,x}", "[[:no:]]", "(" * 60 + ")" * 60, "a{999}{999}"])
-def test_invalid_patterns(pattern: str) -> None:
+def test_names_are_no_patterns() -> None:
+    assert all(map(is_name, ["main", "operator ()", "std::sort", "größe"]))
+    assert not any(map(is_name, ["A.b", "a*", "operator()"]))
+    info = info_with(argspec="A.b@arg1;operator ()@arg1")
+    info.set_block(InfoBit.PATTERN_TYPE, "pattern_type:simple")
+    assert labels(info, "A.b")[0] and labels(info, "operator ()")[0] and not labels(info, "Axb")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(", ")", "[a", "[]", "a{", "a{1,x}", "a{3,2}", "*a", "a|+", "a\\", "[b-a]", "[[:no:]]", "(" * 60 + ")" * 60,
+        "(a*)*", "(a|b)+", "(a?)*", "(a+b){2,}", "a*+", "^*", "()+", "(a|b){40}", "a?" * 20, "(a{0,99}){9}", "a*" * 20,
+    ],
+)  # fmt: skip
+def test_invalid_patterns(text: str) -> None:
+    """They are no expressions, or could match in too many ways."""
     with pytest.raises(BadPatternError):
-        matcher(pattern, "regex")
+        pattern(text, "regex")
+
+
+@given(
+    text=st.text("ab.*+?|()^$", min_size=1, max_size=30)
+    | st.lists(
+        st.sampled_from(["a*", "a+", ".*", "(a|b)", "a?", "(aa|a)", "a{1,3}", "[ab]*", "(aa)*"]), max_size=9
+    ).map("".join),
+    letter=st.sampled_from("ab"),
+)
+@example("a?" * 13 + "b", "a")
+@example("(a|a)" * 12 + "b", "a")
+@example("a*" * 3 + "b", "a")
+@example("a.*" * 100 + "b", "a")
+def test_no_pattern_takes_longer_than_it_says(text: str, letter: str) -> None:
+    try:
+        made = pattern(f"{text}$", "regex")
+    except BadPatternError:
+        return
+    size = next(size for size in range(5000, 0, -1) if made.steps("a" * size) < 10_000_000 or size == 1)
+    begin = time.process_time()
+    made.matches(letter * size)
+    assert time.process_time() - begin < 0.2
 
 
 @pytest.mark.skipif(not available(), reason="pydemumble is not installed")

@@ -344,10 +344,12 @@ def test_without_a_demangler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_patterns_that_backtracking_would_take_forever(tmp_path: Path) -> None:
     minimal(tmp_path / "t")
     info = tmp_path / "t" / "info"
-    raw = info.read_bytes().replace(b"argspec:work@", b"argspec:((a*)*)*(x+x+)+y@arg1;(w|wo|wor|work)+$@")
-    info.write_bytes(raw.replace(b"pattern_type:simple", b"pattern_type:regex\0\0\0".rstrip(b"\0")))
-    values = [entry.values for entry in UftraceTrace(tmp_path / "t").entries() if entry.values]
+    raw = info.read_bytes().replace(b"argspec:work@", b"argspec:((a*)*)*(x+x+)+y@arg1;(w|wo|wor|work)+$@arg1;wo.*k$@")
+    info.write_bytes(raw.replace(b"pattern_type:simple", b"pattern_type:regex"))
+    trace = UftraceTrace(tmp_path / "t")
+    values = [entry.values for entry in trace.entries() if entry.values]
     assert values[0] == {"arg1": 0, "arg2": "text 0"}
+    assert trace.findings.counts["uftrace.argspec.pattern"] == 2
 
 
 @pytest.mark.parametrize("block", [96, 256, 4096])

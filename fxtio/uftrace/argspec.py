@@ -18,7 +18,7 @@ from fxtio.finding import Findings
 from fxtio.uftrace.demangle import HINT, available, is_mangled, simple_name, would_help
 from fxtio.uftrace.directory import byte_size
 from fxtio.uftrace.info import INFO_FILE, InfoFile
-from fxtio.uftrace.regex import BadPatternError, NameTest, is_exact, matcher
+from fxtio.uftrace.patterns import BadPatternError, Pattern, is_name, pattern
 from fxtio.uftrace.symbols import PLT, DebugFile, Symbol
 from fxtio.uftrace.tasks import check_text
 
@@ -103,13 +103,13 @@ MAX_VALUES = MAX_PAYLOAD // 4
 MAX_PATTERNS = 256
 """The largest number of patterns of a trace that are used."""
 
-_MAX_STATES = 1 << 15
-"""The number of states of all patterns from which on further patterns are not used."""
+_MAX_PATTERN_TEXT = 1 << 14
+"""The number of characters of all patterns from which on further patterns are not used."""
 
-MAX_PATTERN_STEPS = 300_000_000
+MAX_PATTERN_STEPS = 1_000_000_000
 """The largest number of steps that finding the specifications of functions may take in the worst case."""
 
-_STEPS_PER_VALUE = 16
+_STEPS_PER_VALUE = 50
 """The steps of matching a pattern that take as long as a value of a specification."""
 
 
@@ -146,16 +146,14 @@ class SpecRule:
 
     Attributes:
         text: the name or pattern of functions.
-        matches: tells whether a name matches the text.
-        exact: whether the text is a name and not a pattern.
+        pattern: the pattern, or None if the text is a name.
         module: the module that the rule is limited to, or empty.
         values: the specified values; none if the values of the prototype or debug information are meant.
         place: the byte offset of the rule in the info file.
     """
 
     text: str
-    matches: NameTest
-    exact: bool
+    pattern: Pattern | None
     module: str
     values: ValueSpecs
     place: int = 0
@@ -172,7 +170,7 @@ class _Parser:
     def __init__(self, pointer_size: int, findings: Findings) -> None:
         self._pointer_size = pointer_size
         self._findings = findings
-        self._patterns = self._states = 0  # those so far
+        self._patterns = self._size = 0  # those so far, and their characters
         self._is_full = False
 
     def rules(self, text: str, kind: str, place: int = 0) -> Iterator[SpecRule]:
@@ -185,22 +183,22 @@ class _Parser:
         """
         for begin, spec in _placed_parts(text, ";", place):
             name, _, rest = spec.partition("@")
-            exact = kind == "simple" or is_exact(name)
-            if not exact and not self._takes_pattern(begin):
+            is_pattern = kind != "simple" and not is_name(name)
+            if is_pattern and not self._takes_pattern(name, begin):
                 continue
             values, module = self._values(name, rest, begin + byte_size(name) + 1)
             try:
-                matches = matcher(name, kind)
+                compiled = pattern(name, kind) if is_pattern else None
             except BadPatternError as error:
                 self._findings.add("argspec.pattern", begin, f"{name!r}: {error}", file=INFO_FILE)
                 continue
-            self._states += 0 if exact else matches.states
-            yield SpecRule(name, matches, exact, module, values, begin)
+            yield SpecRule(name, compiled, module, values, begin)
 
-    def _takes_pattern(self, place: int) -> bool:
+    def _takes_pattern(self, text: str, place: int) -> bool:
         """Return whether there is room for another pattern; report the first one for which there is none."""
         self._patterns += 1
-        if self._patterns <= MAX_PATTERNS and self._states < _MAX_STATES:
+        self._size += len(text)
+        if self._patterns <= MAX_PATTERNS and self._size <= _MAX_PATTERN_TEXT:
             return True
         if not self._is_full:
             self._is_full = True
@@ -330,11 +328,13 @@ class ArgumentSpecs:
         self._automatic, self._place = bool(automatic), automatic[0][0] if automatic else 0
         self._enums = parse_enums(info.specs("enumauto"))
         self._debug_enums: dict[int, dict[str, EnumNames]] = {}
-        self._by_name = any(not rule.exact or not is_mangled(rule.text) for rule in self._rules)
+        self._by_name = any(rule.pattern or not is_mangled(rule.text) for rule in self._rules)
         self._exact: dict[str, list[int]] = {}
-        self._patterns = [number for number, rule in enumerate(self._rules) if not rule.exact]
+        self._patterns: list[tuple[int, Pattern]] = []
         for number, rule in enumerate(self._rules):
-            if rule.exact:
+            if rule.pattern:
+                self._patterns.append((number, rule.pattern))
+            else:
                 self._exact.setdefault(rule.text, []).append(number)
         self._steps_left = MAX_PATTERN_STEPS
 
@@ -374,7 +374,7 @@ class ArgumentSpecs:
                 continue
             automatic, place = automatic or not rule.values, rule.place
             for value in rule.values:
-                (returns if value.kind == "retval" else arguments).add(value, rule.exact)
+                (returns if value.kind == "retval" else arguments).add(value, rule.pattern is None)
         specs = [tuple(value for value, _ in slots.values.values()) for slots in (arguments, returns)]
         if automatic and not all(specs):
             values = self._automatic_values(symbol, name, debug)
@@ -400,10 +400,9 @@ class ArgumentSpecs:
     def _matching(self, names: set[str]) -> list[SpecRule]:
         """Return the rules that match one of the names, in the order of the file."""
         numbers = {number for name in names for number in self._exact.get(name, ())}
-        size = sum(map(len, names)) + 1
-        for number in self._patterns:
-            rule = self._rules[number]
-            if self._takes_steps(size * rule.matches.states, rule.place) and any(map(rule.matches, names)):
+        for number, each in self._patterns:
+            steps = sum(map(each.steps, names))
+            if self._takes_steps(steps, self._rules[number].place) and any(map(each.matches, names)):
                 numbers.add(number)
         rules = [self._rules[number] for number in sorted(numbers)]
         costs = [(_STEPS_PER_VALUE * (1 + len(rule.values)), rule.place) for rule in rules]
