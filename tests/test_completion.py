@@ -8,12 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from fxtio.cli.completion_model import Argument, Command, Kind, fxtio_command
-from fxtio.cli.completion_scripts import SCRIPTS
+from fxtio.cli.completion import SCRIPTS
 from fxtio.cli.parser import COMMANDS
 from support.in_process import run_fxtio
 from support.limits import PATIENCE
@@ -53,7 +53,7 @@ CASES: dict[str, set[str]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with files and the three scripts, in which the shells start."""
+    """Return a folder with files, the three scripts and the program that they ask, in which the shells start."""
     for name in ("one.fxt", "two.fxt", "prog.py"):
         (tmp_path / name).touch()
     (tmp_path / "other dir").mkdir()
@@ -62,6 +62,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         done = run_fxtio("completion", shell)
         assert (done.returncode, done.stderr) == (0, "")
         (tmp_path / "scripts" / shell).write_text(done.stdout)
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "fxtio"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m fxtio "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "scripts"))
     return tmp_path
@@ -79,45 +84,81 @@ def needs(shell: str) -> None:
         (pytest.fail if REQUIRED else pytest.skip)(f"{shell} is missing (Debian: apt-get install {shell})")
 
 
-# ---- what the scripts are made of
+# ---- what the scripts ask for
 
 
-def walk(command: Command) -> list[Argument]:
-    return [argument for each in command.all() for argument in (*each.options, *each.arguments)]
+def asked(monkeypatch: pytest.MonkeyPatch, *arguments: str, shell: str = "fish") -> tuple[str, dict[str, str]]:
+    """Return what completes the last argument: the kind, and the words with their descriptions."""
+    monkeypatch.setenv("_FXTIO_COMPLETE", shell)
+    done = run_fxtio(*arguments)
+    monkeypatch.delenv("_FXTIO_COMPLETE")
+    assert (done.returncode, done.stderr) == (0, "")
+    kind, *lines = done.stdout.splitlines()
+    return kind, {word: text for word, _, text in (line.partition("\t") for line in lines)}
 
 
-def test_everything_that_is_declared_is_in_the_model() -> None:
-    root = fxtio_command()
-    assert [command.path for command in root.commands] == [(name,) for name in COMMANDS]
-    for command in root.all():
-        usage = run_fxtio(*command.path, "--help").stdout
-        declared = {name for option in command.options for name in option.names}
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_offered(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, children = asked(monkeypatch, command, "") if command == "conformance" else ("", {})
+    for path in ((command,), *((command, child) for child in children)):
+        usage = run_fxtio(*path, "--help").stdout
         in_help = set(re.findall(r"^  (?:-\w(?: [^ ]+)?, )?(--?[a-z][\w-]*)", usage, re.MULTILINE))
-        assert {"-h", "--help"} <= declared
-        assert in_help <= declared
-    words = [argument for argument in walk(root) if argument.kind is Kind.WORDS]
-    assert all(argument.words for argument in words)
-    assert any(argument.kind is Kind.FOLDER for argument in walk(root))
+        kind, options = asked(monkeypatch, *path, "-")
+        assert kind == "words"
+        assert in_help | {"-h", "--help"} <= {*options}
+        assert all(options.values())
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
-def test_scripts_have_every_option(shell: str) -> None:
-    script = run_fxtio("completion", shell).stdout
-    for argument in walk(fxtio_command()):
-        for name in argument.names:
-            bare = name.lstrip("-") if shell == "fish" else name
-            assert re.search(rf"(?<![\w-]){re.escape(bare)}(?![\w-])", script), name
+@pytest.mark.parametrize(
+    ("words", "kind", "some"),
+    [
+        (["--v"], "words", {"--version"}),
+        (["nosuch", ""], "words", set()),
+        (["conformance", "nosuch", ""], "words", set()),
+        (["conformance", "run", ""], "files", set()),
+        (["run", ""], "files", set()),
+        (["run", "-c", "--sp"], "files", set()),
+        (["top", "--sort=m"], "words", {"median", "max"}),
+        (["top", "--sort", "=", "m"], "words", {"median", "max"}),
+        (["top", "--sort", "="], "words", {"self", "total", "calls", "median", "waiting", "p99", "max"}),
+        (["top", "--format", "ux"], "words", set()),
+        (["top", "--format", "uf"], "words", {"uftrace"}),
+        (["diff", "a", "--", "b"], "files", set()),
+        (["conformance", "list", "--kit", ""], "folders", set()),
+    ],
+)
+def test_what_completes_a_word(words: list[str], kind: str, some: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked(monkeypatch, *words)
+    assert (found[0], {*found[1]}) == (kind, some)
 
 
-def test_help_texts_are_no_code() -> None:
-    """A text with characters that shells take for theirs stays a text."""
-    text = "it's [a] 'b': $(touch pwned) `touch pwned` \\ \"x\" %s"
-    option = Argument(("--odd",), text, "V:[x]'", Kind.TEXT, (), repeats=False)
-    root = Command((), "", (), (), (Command(("odd",), text, (option,), (), ()),))
-    for shell, make in SCRIPTS.items():
-        if shutil.which(shell) is not None and shell == "bash":
-            subprocess.run([shell, "-n"], input=make(root), text=True, check=True, timeout=PATIENCE)
-        assert "$(touch pwned)" not in re.sub(r"'[^']*'", "", make(root).replace("\\'", "").replace("'\"'\"'", ""))
+def test_shells_get_descriptions_as_they_show_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(monkeypatch, "he") == ("words", {"help": "Show the help of a command"})
+    assert asked(monkeypatch, "he", shell="zsh") == ("words", {"help:Show the help of a command": ""})
+    assert asked(monkeypatch, "he", shell="bash") == ("words", {"help": ""})
+
+
+def test_completing_imports_little() -> None:
+    """A key is pressed, and the answer comes at once."""
+    lines = [["t"], ["top", "--sort", "m"], ["convert", "--to", "sp"], ["conformance", "run", "--"]]
+    code = f"""if True:
+        import sys
+        from fxtio.cli import main
+        for line in {lines}:
+            main(line)
+        print({{"numpy", "construct"}} & {{*sys.modules}})
+    """
+    environment = {**os.environ, "_FXTIO_COMPLETE": "fish"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        timeout=PATIENCE,
+    )
+    assert "speedscope\n" in done.stdout
+    assert done.stdout.endswith("set()\n")
 
 
 # ---- the shells
@@ -186,6 +227,8 @@ class Terminal:
         os.close(self._leader)
 
 
+@pytest.mark.full
+@pytest.mark.once
 def test_bash(folder: Path) -> None:
     terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], BASH)
     found = {line: terminal.completed(line) for line in CASES}

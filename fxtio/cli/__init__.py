@@ -36,6 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: the arguments are invalid (code 2), or `--help` or `--version` was given (code 0).
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if shell := os.environ.get("_FXTIO_COMPLETE"):
+        from fxtio.cli.completion import complete
+
+        return complete(shell, arguments)
     if arguments[:1] == [run.NAME]:
         return _run_program(arguments)
     if sys.stdout is None:
