@@ -260,6 +260,7 @@ def test_names_are_no_patterns() -> None:
     [
         "(", ")", "[a", "[]", "a{", "a{1,x}", "a{3,2}", "*a", "a|+", "a\\", "[b-a]", "[[:no:]]", "(" * 60 + ")" * 60,
         "(a*)*", "(a|b)+", "(a?)*", "(a+b){2,}", "a*+", "^*", "()+", "(a|b){40}", "a?" * 20, "(a{0,99}){9}", "a*" * 20,
+        "[a-\uffff]",
     ],
 )  # fmt: skip
 def test_invalid_patterns(text: str) -> None:

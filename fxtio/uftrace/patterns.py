@@ -186,5 +186,7 @@ def pattern(text: str, kind: str) -> Pattern:
     Raises:
         BadPatternError: the text is not a valid pattern, or could match in too many ways.
     """
+    if "[" in text and max(text) > "\xff":  # `re` takes milliseconds to compile such a set
+        raise BadPatternError("it has a set, and characters beyond Latin-1")
     text = _CLASS.sub(_members, text)
     return Pattern(re.compile(translate(text)).match, len(text)) if kind == "glob" else _regex(text)
