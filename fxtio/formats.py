@@ -187,6 +187,22 @@ class Format:
             return None
 
 
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the function `__getattr__` of a format's package, which imports some names on first use.
+
+    Args:
+        package: the name of the package.
+        modules: the names, and the module that has each.
+    """
+
+    def find(name: str) -> Any:
+        if name in modules:
+            return getattr(import_module(modules[name]), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return find
+
+
 class Entry(Protocol):
     """A record with its place and time.  A format may add attributes behind these, such as the thread."""
 
@@ -392,10 +408,24 @@ class SynthRoom(Protocol):
         seed: int,
         progress: Callable[[int, int | None], None],
     ) -> tuple[int, int]:
-        """Write a synthetic trace with about so many events or bytes; return the number of both.
+        """Write a synthetic trace.
 
-        The target is anything that `fxtio.create` takes; the command passes a binary file object, or the path of a
-        directory, which get the name of the trace when it is whole.
+        Args:
+            target: anything that `fxtio.create` takes; the command passes a binary file object, or the path of a
+                directory, which get the name of the trace when it is whole.
+            shape: one of `SHAPES`.
+            events: about how many events to write, None for the default or a size.
+            size: about how many bytes to write, before compression.
+            threads: the number of threads, None for the default of the shape.
+            seed: the seed of the random numbers; the same seed gives the same bytes on every machine.
+            progress: called now and then with the number of events or bytes so far, and the number in all.
+
+        Returns:
+            The number of events, and the number of bytes before compression.
+
+        Raises:
+            FxtioError: the shape cannot be so.
+            OSError: the target cannot be written.
         """
 
 

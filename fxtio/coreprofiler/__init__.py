@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fxtio.formats import Format
+from fxtio.formats import Format, lazily
 
 if TYPE_CHECKING:
     from fxtio.coreprofiler.explain import describe_markdown
@@ -36,17 +35,13 @@ FORMAT = Format(
     has_lines=lambda _rule, _file: True,
 )
 
-_LAZY = {
-    "CoreProfilerTrace": "fxtio.coreprofiler.reader",
-    "CoreProfilerWriter": "fxtio.coreprofiler.writer",
-    "describe_markdown": "fxtio.coreprofiler.explain",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__ = lazily(
+    __name__,
+    {
+        "CoreProfilerTrace": "fxtio.coreprofiler.reader",
+        "CoreProfilerWriter": "fxtio.coreprofiler.writer",
+        "describe_markdown": "fxtio.coreprofiler.explain",
+    },
+)
 
 __all__ = ["FORMAT", "CoreProfilerTrace", "CoreProfilerWriter", "describe_markdown"]  # lazy

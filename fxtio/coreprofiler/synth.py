@@ -42,24 +42,10 @@ def synth(
     style: str | Style | None = None,
     progress: Progress | None = None,
 ) -> tuple[int, int]:
-    """Write a synthetic trace.
+    """Write a synthetic trace, see `fxtio.formats.SynthRoom.synth`; events are records.
 
-    Args:
-        target: what to write to, see `fxtio.create`.
-        shape: one of `SHAPES`.
-        events: about how many records; 100,000 by default.
-        size: about how many bytes before compression, in place of `events`.
-        threads: the number of threads; 8 by default, except in `everything`, where every round has one.
-        seed: the seed of the random numbers; the same seed gives the same bytes on every machine.
-        style: the style, see `CoreProfilerWriter`; by default `D3` for `program` and `everything`, else `D2`.
-        progress: called now and then with the records or bytes so far, and all of them.
-
-    Returns:
-        The number of records and the number of bytes.
-
-    Raises:
-        FxtioError: threads are asked for in `everything`.
-        OSError: the target cannot be created.
+    The style is that of `CoreProfilerWriter`: by default `D3` for `program` and `everything`, else `D2`.  In
+    `everything` every round has one thread.
     """
     goal = next((number for number in (events, size) if number is not None), DEFAULT_EVENTS)
     if shape == "everything" and threads is not None:

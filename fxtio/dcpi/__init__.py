@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fxtio.formats import Format
+from fxtio.formats import Format, lazily
 
 if TYPE_CHECKING:
     from fxtio.dcpi.explain import describe_markdown
@@ -39,17 +38,13 @@ FORMAT = Format(
     has_lines=lambda rule, _file: rule.startswith(("dcpi.header.", "dcpi.listing.")),
 )
 
-_LAZY = {
-    "DcpiTrace": "fxtio.dcpi.reader",
-    "DcpiWriter": "fxtio.dcpi.writer",
-    "describe_markdown": "fxtio.dcpi.explain",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__ = lazily(
+    __name__,
+    {
+        "DcpiTrace": "fxtio.dcpi.reader",
+        "DcpiWriter": "fxtio.dcpi.writer",
+        "describe_markdown": "fxtio.dcpi.explain",
+    },
+)
 
 __all__ = ["FORMAT", "DcpiTrace", "DcpiWriter", "describe_markdown"]  # lazy

@@ -62,23 +62,9 @@ def synth(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[int, int]:
-    """Write a synthetic profile.
+    """Write a synthetic profile, see `fxtio.formats.SynthRoom.synth`.
 
-    Args:
-        target: what to write to, see `fxtio.create`.
-        shape: one of `SHAPES`.
-        events: number of addresses with samples, 100,000 by default; `everything` completes the last round.
-        size: about how many bytes, in place of `events`.
-        threads: must be None; a profile has no threads.
-        seed: the seed of the random numbers; the same seed gives the same bytes on every machine.
-        progress: called now and then with the addresses so far, and all of them.
-
-    Returns:
-        The number of addresses with samples, and the number of bytes.
-
-    Raises:
-        FxtioError: threads are asked for, or the addresses do not fit the format.
-        OSError: the target cannot be created.
+    Events are addresses with samples; `everything` completes the last round.  A profile has no threads.
     """
     if threads is not None:
         raise FxtioError("a DCPI profile has no threads")

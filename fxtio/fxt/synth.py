@@ -277,20 +277,7 @@ def synth(
     seed: int,
     progress: Progress,
 ) -> tuple[int, int]:
-    """Write a synthetic trace.
-
-    Args:
-        target: where to write, see `fxtio.create`.
-        shape: one of `SHAPES`.
-        events: about how many events to write; or
-        size: about how many bytes to write, before compression.
-        threads: the number of threads; None for the default of the shape.
-        seed: the seed of the random numbers.
-        progress: called now and then with the number of events or bytes so far, and the number in all.
-
-    Returns:
-        The number of events, and the number of bytes.
-    """
+    """Write a synthetic trace, see `fxtio.formats.SynthRoom.synth`."""
     amount: Amount = {"events": events, "size": size, "seed": seed, "progress": progress}
     if threads is not None:
         amount["threads"] = threads

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fxtio.formats import Format
+from fxtio.formats import Format, lazily
+
+if TYPE_CHECKING:
+    from fxtio.mono.explain import describe_markdown
+    from fxtio.mono.reader import MonoTrace
+    from fxtio.mono.writer import MonoWriter
 
 
 def _sniff(head: bytes) -> bool:
@@ -29,17 +33,13 @@ FORMAT = Format(
     sniff=_sniff,
 )
 
-_LAZY = {
-    "MonoTrace": "fxtio.mono.reader",
-    "MonoWriter": "fxtio.mono.writer",
-    "describe_markdown": "fxtio.mono.explain",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__ = lazily(
+    __name__,
+    {
+        "MonoTrace": "fxtio.mono.reader",
+        "MonoWriter": "fxtio.mono.writer",
+        "describe_markdown": "fxtio.mono.explain",
+    },
+)
 
 __all__ = ["FORMAT", "MonoTrace", "MonoWriter", "describe_markdown"]  # lazy

@@ -59,20 +59,7 @@ def synth(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[int, int]:
-    """Write a synthetic recording.
-
-    Args:
-        target: where to write, see `fxtio.create`.
-        shape: one of `SHAPES`.
-        events: about how many events; or
-        size: about how many bytes, before compression.
-        threads: the number of threads, 2 by default.
-        seed: recordings with different seeds differ.
-        progress: called now and then with the number of events so far, and of all.
-
-    Returns:
-        The number of events, and of bytes before compression.
-    """
+    """Write a synthetic recording, see `fxtio.formats.SynthRoom.synth`."""
     count = events or (max(int(size / _BYTES[shape]), 1) if size else DEFAULT_EVENTS)
     ids = [_FIRST_THREAD + number for number in range(threads or 2)]
     if shape == "everything":

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fxtio.formats import Format
+from fxtio.formats import Format, lazily
+
+if TYPE_CHECKING:
+    from fxtio.uftrace.explain import describe_markdown
+    from fxtio.uftrace.reader import UftraceTrace
+    from fxtio.uftrace.writer import UftraceWriter
 
 
 def _sniff_directory(path: Path) -> bool:
@@ -41,17 +45,13 @@ FORMAT = Format(
     has_lines=lambda _rule, file: file.endswith(_TEXT),
 )
 
-_LAZY = {
-    "UftraceTrace": "fxtio.uftrace.reader",
-    "UftraceWriter": "fxtio.uftrace.writer",
-    "describe_markdown": "fxtio.uftrace.explain",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__ = lazily(
+    __name__,
+    {
+        "UftraceTrace": "fxtio.uftrace.reader",
+        "UftraceWriter": "fxtio.uftrace.writer",
+        "describe_markdown": "fxtio.uftrace.explain",
+    },
+)
 
 __all__ = ["FORMAT", "UftraceTrace", "UftraceWriter", "describe_markdown"]  # lazy

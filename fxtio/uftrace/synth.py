@@ -120,20 +120,7 @@ def synth(
     seed: int,
     progress: Progress,
 ) -> tuple[int, int]:
-    """Write a synthetic trace.
-
-    Args:
-        target: the directory.
-        shape: one of `SHAPES`.
-        events: the approximate number of records, or None; then
-        size: the approximate number of bytes of records, or None for 100,000 records.
-        threads: the number of tasks, or None for 8.
-        seed: the seed of the random numbers; the same seed gives the same trace.
-        progress: called after each task with the number of records so far, and of all records.
-
-    Returns:
-        The number of records, and the number of their bytes.
-    """
+    """Write a synthetic trace, see `fxtio.formats.SynthRoom.synth`; events are records."""
     rng = random.Random(seed)
     tasks = threads or THREADS
     if shape in _ROUNDS:
