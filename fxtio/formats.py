@@ -378,7 +378,16 @@ class ExplainRoom(Protocol):
         """
 
     def explain(self, trace: Any, *, record: int | None, offset: int, kinds: Any) -> Iterator[AnnotatedRecord]:
-        """Yield annotated records, from a record number or a byte on; only these kinds, or all where it is None."""
+        """Yield the annotated records of a trace in its order, and the bytes that belong to none.
+
+        The trace is read only as far as needed.
+
+        Args:
+            trace: the trace.
+            record: begin with this record, by its number from 0.
+            offset: begin with whatever has this byte.
+            kinds: only records of these kinds, see `kinds_of`, and nothing between them; None for all.
+        """
 
 
 class DirectoryExplainRoom(ExplainRoom, Protocol):

@@ -25,17 +25,7 @@ kinds_of = partial(classes_named, classes=(*RECORDS, Opaque))
 def explain(
     trace: CoreProfilerTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
 ) -> Iterator[AnnotatedRecord]:
-    """Take the lines of a trace apart, in the order of the file.
-
-    Args:
-        trace: the trace.
-        record: the number of the first line, counted from 0.
-        offset: the first line is the one that has this byte.
-        kinds: only records of these classes.
-
-    Yields:
-        An annotated record for each line.
-    """
+    """Take the lines of a trace apart, see `fxtio.formats.ExplainRoom.explain`."""
     number = -1
     for block in trace._blocks():
         if isinstance(block, tuple):

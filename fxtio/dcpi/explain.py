@@ -36,17 +36,7 @@ kinds_of = partial(classes_named, classes=(*RECORDS, Opaque))
 def explain(
     trace: DcpiTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
 ) -> Iterator[AnnotatedRecord]:
-    """Take the records of a profile apart, in the order of the file.
-
-    Args:
-        trace: the profile.
-        record: the number of the first record, counted from 0.
-        offset: the first record is the one that has this byte.
-        kinds: only records of these classes.
-
-    Yields:
-        An annotated record for each record.
-    """
+    """Take the records of a profile apart, see `fxtio.formats.ExplainRoom.explain`."""
     pending: list[tuple[int, Entry, int]] = []
     findings = 0
     for number, entry, end in _numbered(trace):

@@ -52,14 +52,7 @@ kinds_of = partial(classes_named, classes=(*RECORDS.classes, Opaque))
 def explain(
     trace: FxtTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[type[Any]] | None = None
 ) -> Iterator[AnnotatedRecord]:
-    """Yield the annotated records of a trace, and the bytes between them.  The trace is read only as far as needed.
-
-    Args:
-        trace: the trace.
-        record: begin with this record, by its number from 0.
-        offset: begin with whatever has this byte.
-        kinds: only records of these classes (`Opaque` for unknown ones), without bytes between records.
-    """
+    """Yield the annotated records of a trace, see `fxtio.formats.ExplainRoom.explain`."""
     number, end = 0, 0
     tail: Block | None = None
     for batch in trace.record_batches(forget=True):

@@ -36,17 +36,7 @@ kinds_of = partial(classes_named, classes=r.EVENTS)
 def explain(
     trace: MonoTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[type[Any]] | None = None
 ) -> Iterator[AnnotatedRecord]:
-    """Annotate a recording from some place on.
-
-    Args:
-        trace: the recording.
-        record: begin with this event, by its number from 0.
-        offset: begin with whatever has this byte.
-        kinds: only events of these classes, without what is between them.
-
-    Yields:
-        All bytes in the order of the file: events, headers, and what belongs to none of them.
-    """
+    """Yield the annotated events and headers of a recording, see `fxtio.formats.ExplainRoom.explain`."""
     names = None if kinds is None else {cls.__name__ for cls in kinds}
     reached = record is None
     for annotated in _annotated(trace):

@@ -33,13 +33,9 @@ kinds_of = partial(classes_named, classes=(*CLASSES.values(), Opaque))
 
 
 def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kinds | None) -> Iterator[AnnotatedRecord]:
-    """Yield annotated records.
+    """Yield annotated records, see `fxtio.formats.ExplainRoom.explain`.
 
-    Args:
-        trace: the trace.
-        record: the number of the first record, counted from 0 over all tasks; or None, then
-        offset: a byte of the first record, counted over the files of all tasks in the order of `trace.tids`.
-        kinds: the classes of records to yield; None for all.
+    They are counted over all tasks, and bytes over the files of all tasks in the order of `trace.tids`.
     """
     number = begin = 0
     tid = None
