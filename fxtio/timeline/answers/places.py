@@ -127,6 +127,9 @@ _PLACE_PARTS = len(_KINDS)
 def names_with_places(name: Array, file: Array, names: Names, line: Array | None = None) -> Array:
     """Return the names of functions, with the place where functions of several places have one name.
 
+    A name such as `main (app.py:24)` has the file without its folder, unless that does not tell the functions apart.
+    Functions without a file keep their names.
+
     Args:
         name: the code of the name of each function, -1 for none.
         file: the code of its file, -1 for none.
@@ -134,8 +137,7 @@ def names_with_places(name: Array, file: Array, names: Names, line: Array | None
         line: the line at which it is defined, -1 for none; by default only files tell functions apart.
 
     Returns:
-        The codes of the names (int64).  A name such as `main (app.py:24)` has the file without its folder, unless that
-        does not tell the functions apart; those without a file keep their names.
+        The codes of the names (int64).
     """
     line = np.full(len(name), -1) if line is None else line
     functions, function = np.unique(np.stack([name, file, line]).astype(np.int64), axis=1, return_inverse=True)
