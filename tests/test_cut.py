@@ -26,6 +26,7 @@ from fxtio.selection import Selection
 from fxtio.testing import strategies
 from support.costs import operations
 from support.fxt_cut import Program, cut, faults, seen, within
+from support.fxt_hostile import damaged_traces
 from support.fxt_samples import share
 from support.in_process import run_piped
 
@@ -162,6 +163,14 @@ def test_any_trace_can_be_cut(trace: list[Any], start: int, words: int) -> None:
     faults(part)
 
 
+@given(
+    data=damaged_traces() | damaged_traces("big"), start=st.integers(0, 2**64), patterns=st.sampled_from([(), ("a*",)])
+)
+def test_damaged_traces_can_be_cut(data: bytes, start: int, patterns: tuple[str, ...]) -> None:
+    part, _ = cut(data, Selection(start, start + 2**40, names=patterns))
+    faults(part)
+
+
 @share(2)
 @given(data=st.binary(max_size=200), start=st.integers(0, 2**64))
 def test_any_bytes_can_be_cut(data: bytes, start: int) -> None:
@@ -273,8 +282,7 @@ def test_memory_for_records_before_the_range_is_bounded(
     classes: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fxtio.fxt.cut.pairs.MAX_BYTES", 100)
-    monkeypatch.setattr("fxtio.fxt.cut.pairs._FEW", 3)
-    monkeypatch.setattr("fxtio.fxt.cut.latest.MAX_BYTES", 100)
+    monkeypatch.setattr("fxtio.fxt.cut.repeated.MAX_BYTES", 100)
     more = {r.DurationBegin: (), r.Counter: (7,)}
     records = [cls(number, Thread(1, number), "c", f"name {number}", (), *more[cls]) for cls in classes
                for number in range(1, 20)]  # fmt: skip

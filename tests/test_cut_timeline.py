@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
@@ -62,6 +63,48 @@ def test_parts_of_fxt(seed: int, middle: int) -> None:
     out = io.BytesIO()
     merge_to([fxtio.open(part, format="fxt") for part in parts], open_sink(out))
     assert slices(out.getvalue(), "fxt") == first + second
+
+
+def points(target: bytes, start: int, end: int) -> tuple[Counter[tuple[Any, ...]], dict[Any, Any], dict[int, Any]]:
+    """Return what the timeline of an FXT trace has in a range besides slices.
+
+    Returns:
+        The instants and messages; by counter and time its values, at the start the last one from before; by id the
+        points of each flow that has several.
+    """
+    with fxtio.open_timeline(target, format="fxt") as timeline:
+        tables = timeline.tables("instants", "logs", "counters", "flow_points", "tracks")
+    tracks = list(tables["tracks"].rows())
+    rows = {name: sorted(table.rows(), key=lambda row: row.get("time", 0)) for name, table in tables.items()}
+    alone = Counter(
+        (name, row["time"], row.get("name"), row.get("scope"), row.get("message"))
+        for name in ("instants", "logs")
+        for row in rows[name]
+        if start <= row["time"] < end
+    )
+    counters: dict[Any, Any] = {}
+    for row in rows["counters"]:
+        if row["time"] < end:
+            counters.setdefault(tracks[row["track"]]["name"], {})[max(row["time"], start)] = row["value"]
+    flows: dict[int, Any] = {}
+    for row in rows["flow_points"]:
+        if start < row["time"] < end:
+            flows.setdefault(row["id"], []).append((row["time"], row["category"], row["name"]))
+    return alone, counters, {number: steps for number, steps in flows.items() if len(steps) > 1}
+
+
+@share(2)
+@given(
+    seed=st.integers(0, 10**6),
+    start=st.integers(0, 400),
+    length=st.integers(1, 400),
+    words=st.sampled_from([64, BATCH_WORDS]),
+)
+def test_the_timeline_of_a_part_is_the_selection_of_the_whole(seed: int, start: int, length: int, words: int) -> None:
+    data, end = Program(seed, 40).encoded(), start + length
+    part, _ = cut(data, Selection(start, end), words)
+    assert slices(part, "fxt") == slices(data, "fxt", start, end)
+    assert points(part, start, end + 1) == points(data, start, end)
 
 
 @share(2)

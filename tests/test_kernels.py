@@ -117,19 +117,6 @@ def test_gather(words: list[int], at: list[int], deltas: int | list[int]) -> Non
     assert results[0] == [words[min(max(a + d, 0), len(words) - 1)] for a, d in zip(at, steps, strict=False)]
 
 
-@given(kinds=st.lists(st.integers(-128, 127) | st.integers(-1, 3), max_size=30), chosen=st.lists(st.booleans()))
-def test_choose_rows(kinds: list[int], chosen: list[bool]) -> None:
-    expected = [row for row, kind in enumerate(kinds) if 0 <= kind < len(chosen) and chosen[kind]]
-    for choose_rows in (kernels.choose_rows, stand_in.choose_rows):
-        rows = np.empty(len(kinds), np.int64)
-        count = choose_rows(np.array(kinds, np.int8), np.array(chosen, bool), rows)
-        assert rows[:count].tolist() == expected
-        with pytest.raises(ValueError, match="lengths differ"):
-            choose_rows(np.zeros(2, np.int8), np.ones(1, bool), i64(0))
-    with pytest.raises(TypeError, match="3 arguments"):
-        kernels.choose_rows(FEW)
-
-
 @given(kinds=st.lists(st.integers(-3, 5), max_size=30), count=st.integers(0, 8))
 def test_group_rows(kinds: list[int], count: int) -> None:
     for group_rows in (kernels.group_rows, stand_in.group_rows):

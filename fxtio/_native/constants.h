@@ -60,8 +60,7 @@ enum {
     PLAIN_HEADER = 0,
     PLAIN_WORD = 1,
     PLAIN_TEXT = 2,
-    PLAIN_NOWHERE = 3,
-    PLAIN_MEMBERS = 4
+    PLAIN_MEMBERS = 3
 };
 
 /* Op */

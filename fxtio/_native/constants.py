@@ -104,8 +104,6 @@ class PlainValue(IntEnum):
     "In the word behind the header."
     TEXT = 2
     "In the slot of a string, which is in a field of the header."
-    NOWHERE = 3
-    "The argument is passed over, whatever it is."
 
 
 class Op(IntEnum):

@@ -6,12 +6,10 @@
 #include "arguments.h"
 
 #define KERNELS(X) \
-    X(choose_rows) \
     X(copy_rows) \
     X(distinct) \
     X(encode_stream) \
     X(fill_stream) \
-    X(find_uses) \
     X(gather) \
     X(group_rows) \
     X(interleave) \

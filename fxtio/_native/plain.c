@@ -1,8 +1,8 @@
-/* Kernels for events: records of a header word, a word of time, small records, and at most one more word.  One reads plain
- * events, whose references are all to slots; the other one finds the slots to which events refer.
+/* The kernel for plain events, whose references are all to slots: records of a header word, a word of time, small records,
+ * and at most one more word.
  *
- * As in records.c, no layout is known here: where fields lie comes from the declarations, see fxtio/fxt/plain.py and
- * fxtio/fxt/cut/uses.py.  Every index is checked against its buffer. */
+ * As in records.c, no layout is known here: where fields lie comes from the declarations, see fxtio/fxt/plain.py.  Every
+ * index is checked against its buffer. */
 #include "constants.h"
 #include "kernels.h"
 
@@ -65,13 +65,6 @@ static inline int read_argument(const Source *source, int64_t *here, int64_t end
         return 0;
     uint64_t word = source->words[*here];
     const ArgumentRule *rule = &source->rules[word & source->last_type];
-    if (rule->source == PLAIN_NOWHERE) {
-        uint64_t words = bits_of(rule->size, word);
-        if (words == 0 || (uint64_t)(end - *here) < words)
-            return 0;
-        *here += (int64_t)words;
-        return 1;
-    }
     if (rule->words == 0 || bits_of(rule->size, word) != rule->words || (uint64_t)(end - *here) < rule->words ||
         word & rule->reserved)
         return 0;
@@ -185,104 +178,4 @@ KERNEL(read_plain) {
     }
     Py_END_ALLOW_THREADS
     return call_close(a, COUNT, valid ? PyLong_FromSsize_t(plain ? to.arguments : -1) : refuse("lengths differ, or the rules do not fit"));
-}
-
-/* The slots of a table that records refer to: `rows` and `slots` are the definitions of the batch, in order. */
-typedef struct {
-    const int64_t *rows, *slots;
-    Py_ssize_t definitions, next;
-    int64_t *now; /* by slot, the definition in effect, -1 for one from before the batch; NULL without definitions */
-    int8_t *used; /* by definition */
-    int8_t *earlier; /* by slot, whether its definition from before the batch is used */
-    uint64_t room;
-} SlotUses;
-
-/* Note the definitions before a record. */
-static inline void define_until(SlotUses *uses, int64_t row) {
-    for (; uses->next < uses->definitions && uses->rows[uses->next] < row; uses->next++) {
-        uint64_t slot = (uint64_t)uses->slots[uses->next];
-        if (slot < uses->room)
-            uses->now[slot] = uses->next;
-    }
-}
-
-/* Note a reference; returns how many words of text the record has in place of a slot. */
-static inline uint64_t note_use(SlotUses *uses, uint64_t slot) {
-    if (slot >= uses->room)
-        return (slot - uses->room + 7) / 8;
-    if (slot > 0 && uses->now != NULL && uses->now[slot] >= 0)
-        uses->used[uses->now[slot]] = 1;
-    else if (slot > 0)
-        uses->earlier[slot] = 1;
-    return 0;
-}
-
-/* Note what an event refers to.  Returns 0 if its arguments must be read in another way. */
-static inline int note_event(const Source *source, int64_t at, int64_t size, int tail, SlotUses *strings,
-                             SlotUses *threads) {
-    if (at < 0 || size < 2 + tail || at >= source->total || size > source->total - at)
-        return 0;
-    uint64_t word = source->words[at], thread = bits_of(source->header->thread, word), left = (uint64_t)(size - tail);
-    uint64_t here = 2 + (thread == 0 ? 2 : 0);
-    if (thread < threads->room)
-        note_use(threads, thread);
-    here += note_use(strings, bits_of(source->header->category, word));
-    here += note_use(strings, bits_of(source->header->name, word));
-    for (uint64_t count = bits_of(source->header->argument_count, word); count > 0; count--) {
-        if (here >= left)
-            return 0;
-        uint64_t argument = source->words[at + (int64_t)here];
-        const ArgumentRule *rule = &source->rules[argument & source->last_type];
-        uint64_t words = bits_of(rule->size, argument), needed = rule->words;
-        if (needed == 0 || words > left - here)
-            return 0;
-        needed += note_use(strings, bits_of(rule->name, argument));
-        if (rule->source == PLAIN_TEXT)
-            needed += note_use(strings, bits_of(rule->value, argument));
-        if (words < needed)
-            return 0;
-        here += words;
-    }
-    return here <= left;
-}
-
-/* Find the definitions that events refer to. */
-KERNEL(find_uses) {
-    static const Argument takes[] = {
-        READS("words", 8), READS("at", 8), READS("size", 8), READS("kind", 1), READS("taken", 1), READS("header", 8),
-        READS("rules", 8), READS("tails", 1), READS("string_rows", 8), READS("string_slots", 8),
-        WRITES("string_now", 8), WRITES("string_used", 1), WRITES("string_earlier", 1), READS("thread_rows", 8),
-        READS("thread_slots", 8), WRITES("thread_now", 8), WRITES("thread_used", 1), WRITES("thread_earlier", 1)};
-    enum { WORDS, AT, SIZE, KIND, TAKEN, HEADER, RULES, TAILS, STRINGS, THREADS = STRINGS + 5, COUNT = THREADS + 5 };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
-    Py_ssize_t rows = a[AT].count, kinds = a[TAILS].count, types = a[RULES].view.len / (Py_ssize_t)sizeof(ArgumentRule);
-    Source source = {.words = a[WORDS].view.buf, .total = a[WORDS].count, .header = a[HEADER].view.buf,
-                     .rules = a[RULES].view.buf, .last_type = (uint64_t)types - 1};
-    SlotUses uses[2];
-    int valid = a[HEADER].view.len == (Py_ssize_t)sizeof(EventHeader) && a[SIZE].count == rows &&
-                a[KIND].count == rows && a[TAKEN].count == rows &&
-                a[RULES].view.len == types * (Py_ssize_t)sizeof(ArgumentRule) &&
-                rules_fit(source.header, source.rules, types);
-    for (int i = 0; i < 2; i++) {
-        const Value *of = &a[STRINGS + 5 * i];
-        uses[i] = (SlotUses){of[0].view.buf, of[1].view.buf, of[0].count, 0, of[0].count > 0 ? of[2].view.buf : NULL,
-                             of[3].view.buf, of[4].view.buf, (uint64_t)of[4].count};
-        valid = valid && of[1].count == of[0].count && of[3].count == of[0].count &&
-                (of[0].count == 0 || of[2].count == of[4].count);
-        memset(of[2].view.buf, 0xff, (size_t)of[2].view.len); /* -1 in each */
-    }
-    const int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
-    const int8_t *kind = a[KIND].view.buf, *taken = a[TAKEN].view.buf, *tails = a[TAILS].view.buf;
-    int plain = valid;
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t row = 0; plain && row < rows; row++)
-        if (taken[row] && kind[row] >= 0 && kind[row] < kinds && tails[kind[row]] >= 0) {
-            define_until(&uses[0], row);
-            define_until(&uses[1], row);
-            plain = note_event(&source, at[row], size[row], tails[kind[row]], &uses[0], &uses[1]);
-        }
-    Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, valid ? PyBool_FromLong(plain) : refuse("lengths differ, or the rules do not fit"));
 }

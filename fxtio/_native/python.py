@@ -98,29 +98,6 @@ def gather(words: Array, at: Array, delta: int | Array, out: Array) -> None:
     words.take(index, out=out, mode="clip")
 
 
-def choose_rows(kind: Array, chosen: Array, rows: Array) -> int:
-    """Find the rows of some kinds.
-
-    Args:
-        kind: the kind of each row (int8); those that `chosen` does not have are none of them.
-        chosen: by kind, whether it is one of them (bool).
-        rows: filled with the numbers of the rows, ascending (int64, as long as `kind`); the rest means nothing.
-
-    Returns:
-        The number of these rows.
-
-    Raises:
-        ValueError: lengths differ.
-    """
-    if len(rows) != len(kind):
-        raise ValueError("lengths differ")
-    is_chosen = np.zeros(256, bool)
-    is_chosen[: len(chosen[:128])] = chosen[:128]
-    found = np.flatnonzero(is_chosen[kind.view(np.uint8)])
-    rows[: len(found)] = found
-    return len(found)
-
-
 def group_rows(kind: Array, order: Array, begins: Array) -> None:
     """Sort rows by their kinds; rows of a kind stay in order.
 

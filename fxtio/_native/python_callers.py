@@ -87,42 +87,6 @@ def encode_stream(
     raise NotImplementedError
 
 
-def find_uses(
-    words: Array, at: Array, size: Array, kind: Array, taken: Array, header: Array, rules: Array, tails: Array,
-    string_rows: Array, string_slots: Array, string_now: Array, string_used: Array, string_earlier: Array,
-    thread_rows: Array, thread_slots: Array, thread_now: Array, thread_used: Array, thread_earlier: Array,
-) -> bool:  # fmt: skip
-    """Find the definitions of strings and threads to which the events of a batch refer, see `fxtio.fxt.cut.uses`.
-
-    Args:
-        words: the words (uint64).
-        at: the index of the header of each record (int64).
-        size: the size of each record in words (int64).
-        kind: the kind of each record (int8).
-        taken: whether each record counts (bool).
-        header: where the fields of an event's header lie, see `fxtio.fxt.plain.header_fields` (uint64).
-        rules: where the fields of arguments lie, see `fxtio.fxt.plain.argument_rules` (uint64).
-        tails: by kind, the number of words behind the arguments, or -1 for what is no event (int8).
-        string_rows: the row of each definition of a string, ascending (int64).
-        string_slots: the slot of each definition (int64).
-        string_now: for the kernel's own use: a number for each slot, or none without definitions (int64).
-        string_used: set to 1 for each definition that is used (int8).
-        string_earlier: set to 1 for each slot whose definition from before the batch is used (int8).
-        thread_rows: likewise for threads.
-        thread_slots: likewise.
-        thread_now: likewise.
-        thread_used: likewise.
-        thread_earlier: likewise.
-
-    Returns:
-        Whether all events could be read; if not, what is set means nothing.
-
-    Raises:
-        ValueError: lengths differ, or the rules do not fit.
-    """
-    raise NotImplementedError
-
-
 def read_plain(
     words: Array, at: Array, size: Array, kind: Array, header: Array, rules: Array, steps: Array, tails: Array,
     strings: Array, strings_since: Array, threads: Array, threads_since: Array, step: Array, track: Array,
@@ -136,10 +100,10 @@ def read_plain(
         at: the index of the header of each record (int64).
         size: the size of each record in words (int64).
         kind: the kind of each record (int8).
-        header: as for `find_uses`.
-        rules: as for `find_uses`.
+        header: where the fields of an event's header lie, see `fxtio.fxt.plain.header_fields` (uint64).
+        rules: where the fields of arguments lie, see `fxtio.fxt.plain.argument_rules` (uint64).
         steps: by kind, what events do, see `SpanStep` (int8).
-        tails: as for `find_uses`.
+        tails: by kind, the number of words behind the arguments, or -1 for what is no event (int8).
         strings: the value of each slot of strings, or -1 (int32).
         strings_since: the row from which on each slot has its value (int64).
         threads: likewise for threads.

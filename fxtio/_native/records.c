@@ -152,29 +152,6 @@ KERNEL(group_rows) {
     return call_close(a, COUNT, valid ? Py_NewRef(Py_None) : refuse("lengths differ, or a kind has no begin"));
 }
 
-/* Find the rows of some kinds. */
-KERNEL(choose_rows) {
-    static const Argument takes[] = {READS("kind", 1), READS("chosen", 1), WRITES("rows", 8)};
-    enum { KIND, CHOSEN, ROWS, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
-    const int8_t *kind = a[KIND].view.buf, *chosen = a[CHOSEN].view.buf;
-    int64_t *out = a[ROWS].view.buf;
-    Py_ssize_t rows = a[KIND].count, kinds = a[CHOSEN].count, found = 0;
-    uint8_t is_chosen[UINT8_MAX + 1] = {0}; /* by kind, negative ones behind the others */
-    for (Py_ssize_t each = 0; each < kinds && each <= INT8_MAX; each++)
-        is_chosen[each] = chosen[each] != 0;
-    int valid = a[ROWS].count == rows;
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t row = 0; valid && row < rows; row++) {
-        out[found] = row; /* without a branch, which would often be foretold wrongly */
-        found += is_chosen[(uint8_t)kind[row]];
-    }
-    Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, valid ? PyLong_FromSsize_t(found) : refuse("lengths differ"));
-}
-
 /* Copy runs of words one behind the other. */
 KERNEL(copy_rows) {
     static const Argument takes[] = {

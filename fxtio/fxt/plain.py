@@ -104,13 +104,10 @@ class PlainReader:
     Args:
         steps: the effect of each class of events, NONE for those of which only the arguments are needed; records of
             other classes are passed over.
-        kinds: the type of an argument in a timeline for each type; arguments of other types are not plain.  If it is
-            None, arguments are passed over, and events may have any that lie within them.
+        kinds: the type of an argument in a timeline for each type; arguments of other types are not plain.
     """
 
-    def __init__(
-        self, steps: Mapping[type[Record], SpanStep], kinds: Mapping[ArgumentType, ArgumentKind] | None
-    ) -> None:
+    def __init__(self, steps: Mapping[type[Record], SpanStep], kinds: Mapping[ArgumentType, ArgumentKind]) -> None:
         self._steps = np.zeros(len(RECORDS.classes), np.int8)
         self._tails = np.full(len(RECORDS.classes), -1, np.int8)
         for cls, step in steps.items():
@@ -178,16 +175,13 @@ def header_fields() -> Array:
 _RULE_FIELDS = 11
 
 
-def argument_rules(kinds: Mapping[ArgumentType, ArgumentKind] | None) -> Array:
+def argument_rules(kinds: Mapping[ArgumentType, ArgumentKind]) -> Array:
     """Return for each type of argument where its fields lie, as the kernels take it (uint64, a row for each type).
 
     Args:
         kinds: see `PlainReader`.
     """
     rules = np.zeros((ARGUMENTS.base.fields["type"].mask + 1, _RULE_FIELDS), np.uint64)
-    if kinds is None:
-        rules[:] = [1, 0, PlainValue.NOWHERE, *_place(ARGUMENTS.base.fields[SIZE]), *(0,) * 6]
-        return rules
     for cls in ARGUMENTS.classes:
         kind = cls.words[0].fields["type"].value
         if kind in kinds and issubclass(cls, Argument):

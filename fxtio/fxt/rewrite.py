@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
 
@@ -10,21 +11,15 @@ from fxtio import _native
 from fxtio.arrays import Array
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
+from fxtio.errors import EncodeError
 from fxtio.fxt.frames import decode_exactly
 from fxtio.fxt.state import Batch
 
 
-def broken(batch: Batch, whole: Collection[type[Record]] = ()) -> Array:
-    """Return which records are too short for their content (bool): no reader could decode them.
-
-    Args:
-        batch: the batch.
-        whole: classes of records of which it is known that none is too short.
-    """
+def broken(batch: Batch) -> Array:
+    """Return which records of a batch are too short for their content (bool): no reader could decode them."""
     result = np.zeros(len(batch), bool)
     for cls in batch.classes():
-        if cls in whole:
-            continue
         rows, _ = batch.columns(cls)
         of_class = batch.rows(cls)
         if len(rows) < len(of_class):
@@ -76,11 +71,12 @@ def little_endian(batch: Batch, first: int, last: int) -> bytes | memoryview:
     for row in range(first, last + 1):
         at, size = int(frame.at[row]), int(frame.size[row])
         record = decode_exactly(frame.block, at, at + size, True)
-        if isinstance(record, Record):
-            encoded.append(encode(record))
-        else:
-            message = "a record with unknown content cannot be converted from big-endian to little-endian"
-            batch.report("merge.byte-order", np.array([row]), message)
+        with suppress(EncodeError):  # an argument of an unknown type has bytes of which no order is known
+            if isinstance(record, Record):
+                encoded.append(encode(record))
+                continue
+        message = "a record with unknown content cannot be converted from big-endian to little-endian"
+        batch.report("merge.byte-order", np.array([row]), message)
     return b"".join(encoded)
 
 

@@ -282,6 +282,11 @@ class Batch:
         """The thread tables of the providers, and what the batch defines in them."""
         return self._thread_slots
 
+    @property
+    def clock_slots(self) -> SlotLookup:
+        """The clocks of the providers, each in slot 0, and what the batch defines of them."""
+        return self._clocks
+
     def clock_at(self, provider: int, row: int) -> Clock:
         """Return the clock that a provider has at a record."""
         code = self._clocks.codes(provider, np.zeros(1, np.int64), np.array([row]))

@@ -11,25 +11,20 @@ in the result is known at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from fxtio.codec.generate import encode
 from fxtio.formats import CutResult
 from fxtio.fxt import records as r
 from fxtio.fxt.cut.body import Body
-from fxtio.fxt.cut.early import Head, Tables, early_records
-from fxtio.fxt.cut.fields import Classes, event_reader
-from fxtio.fxt.cut.flows import Flows
-from fxtio.fxt.cut.latest import Latest
-from fxtio.fxt.cut.marks import Choice, Limits, Marked, is_behind, values_at
+from fxtio.fxt.cut.early import Head, early_records
+from fxtio.fxt.cut.flows import FLOWS, Flows
+from fxtio.fxt.cut.marks import Choice, Classes, Limits, Marked
 from fxtio.fxt.cut.pairs import Pairs
-from fxtio.fxt.cut.splices import Splices
-from fxtio.fxt.cut.track_names import TrackNames
+from fxtio.fxt.cut.repeated import Latest, TrackNames
 from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.state import Batch, Reading
@@ -45,11 +40,6 @@ _ALWAYS: Classes = frozenset({
 })  # fmt: skip
 """The records without a time, which are taken over; definitions are as far as they are used."""
 
-_DEFINITIONS: Classes = frozenset({
-    r.Magic, r.ProviderInfo, r.ProviderSection, r.Initialization, r.String, r.ThreadRecord,
-})  # fmt: skip
-"""The records that are written as far as others need them."""
-
 _POINTS: Classes = frozenset({r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob})
 """The records that are taken over if their time is in the range."""
 
@@ -59,16 +49,7 @@ _SCHEDULING: Classes = frozenset({r.LegacyContextSwitch, r.ContextSwitch, r.Thre
 _MODULES: Classes = frozenset({r.ProfilerModule, r.ProfilerMmap})
 """The records that explain the addresses of later ones: those before the range are moved to its start."""
 
-
 _COMPLETE: Classes = frozenset({r.DurationComplete})
-
-
-def _events(marked: Marked) -> int:
-    """Return how many of the records that are taken over are events in the range."""
-    batch, taken = marked.batch, marked.taken
-    others = [batch.rows(cls) for cls in batch.classes() if cls in _ALWAYS or cls in _MODULES]
-    others.append(np.flatnonzero(batch.frame.kind == UNKNOWN))
-    return int(np.count_nonzero(taken)) - sum(int(np.count_nonzero(taken[rows])) for rows in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,115 +104,73 @@ class _Cutter:
     """The work on one trace."""
 
     def __init__(self, limits: Limits, choice: Choice, file: BinaryIO) -> None:
-        self._limits, self._choice, self._file = limits, choice, file
-        self._reader = event_reader()
-        self._head = Head()
+        self._limits, self._choice = limits, choice
+        self._head, self._body = Head(), Body(file)
         self._pairs = (
-            Pairs(r.DurationBegin, r.DurationEnd, None, self._head),
-            Pairs(r.AsyncBegin, r.AsyncEnd, r.AsyncInstant, self._head),
+            Pairs(r.DurationBegin, r.DurationEnd, None, self._head, by_name=choice.by_name),
+            Pairs(r.AsyncBegin, r.AsyncEnd, r.AsyncInstant, self._head, by_name=choice.by_name),
         )
-        self._names = TrackNames()
-        self._splices = Splices()
-        self._latest, self._flows = Latest(), Flows(self._splices)
-        self._body = Body(file)
+        self._names, self._latest, self._flows = TrackNames(), Latest(), Flows(self._body)
         self._reading: Reading | None = None
         self._events = 0
 
     def enter(self, batch: Batch) -> None:
         """Take the next batch."""
         self._reading = batch.reading
-        is_live = self._flows.is_live or any(pairs.is_live for pairs in self._pairs)
-        if not is_live and is_behind(batch, self._limits, _DEFINITIONS):
-            self._body.write(batch, np.zeros(len(batch), bool))
-            return
-        marked = Marked(batch, self._reader, self._limits, self._choice)
+        marked = Marked(batch, self._limits, self._choice)
         for pairs in self._pairs:
             pairs.enter(marked)
         self._names.enter(marked)
         self._latest.enter(marked)
         self._mark(marked)
-        self._flows.mark(marked)
-        marked.taken &= ~marked.fields.broken()
-        self._flows.settle(marked)
         self._names.note_used(marked)
-        self._events += _events(marked)
-        places = self._body.write(batch, marked.taken)
-        self._flows.enter(marked, places)
+        self._events += int(np.count_nonzero(marked.taken & marked.timed & ~marked.are(_MODULES)))
+        self._flows.enter(marked, self._body.write(batch, marked.taken))
 
     def _mark(self, marked: Marked) -> None:
         """Mark what does not depend on other records."""
-        batch, fields, taken = marked.batch, marked.fields, marked.taken
-        taken |= batch.frame.kind == UNKNOWN
-        taken |= fields.are(_ALWAYS)
-        taken |= fields.are(_POINTS) & marked.within & marked.chosen
+        taken = marked.taken
+        taken |= marked.batch.frame.kind == UNKNOWN
+        taken |= marked.are(_ALWAYS)
+        taken |= marked.are(_POINTS) & marked.within & marked.chosen
+        if not marked.choice.by_name:  # those in spans that are selected by name are marked with these
+            taken |= marked.are(FLOWS) & marked.points & marked.chosen
         if marked.choice.nameless:
-            taken |= fields.are(_SCHEDULING) & marked.within
-        for cls in fields.present(_MODULES):
-            is_module = fields.are(frozenset({cls}))
+            taken |= marked.are(_SCHEDULING) & marked.within
+        for cls in marked.present(_MODULES):
+            is_module = marked.are(frozenset({cls}))
             taken |= is_module & (marked.before | marked.within)
             early = np.flatnonzero(is_module & marked.before)
-            marked.move(cls, 0, early, values_at(marked.first, early))
-        if fields.present(_COMPLETE):
+            marked.move(cls, 0, early, marked.first[early])
+        if marked.present(_COMPLETE):
             self._clip(marked)
 
     def _clip(self, marked: Marked) -> None:
         """Take over complete events in the range, clip those that end behind it, pass on those that begin before it."""
-        is_chosen = marked.fields.are(_COMPLETE) & marked.chosen
-        ends = marked.fields.tails(_COMPLETE)
+        is_chosen, ends = marked.are(_COMPLETE) & marked.chosen, marked.tails
         taken = is_chosen & marked.within
         marked.taken |= taken
-        late = np.flatnonzero(taken & (ends > marked.last))
-        if len(late):
-            marked.move(r.DurationComplete, 1, late, values_at(marked.last, late) + np.uint64(1))
-        if not marked.has_before:
-            return
         begun = np.flatnonzero(is_chosen & marked.before & (ends > marked.first))
-        for early, tick in zip(
-            early_records(marked.batch, r.DurationComplete, begun), ends[begun].tolist(), strict=True
-        ):
-            if early is not None:
-                early.end, early.until = tick, early.clock.ns(tick)
-                self._head.add(early)
+        for row, early in early_records(marked.batch, r.DurationComplete, begun).items():
+            early.end = int(ends[row])
+            early.until = early.clock.ns(early.end)
+            self._head.add(early)
+        late = np.flatnonzero(taken & (ends > marked.last))
+        marked.move(r.DurationComplete, 1, late, marked.last[late] + np.uint64(1))
 
     def finish(self, sink: Sink) -> Cut:
         """Write the new trace."""
-        self._names.finish(self._head, self._pairs[1].open_keys)  # before operations that begin at the same time
+        head = self._head
+        self._names.finish(head, self._pairs[1].open_keys)  # before operations that begin at the same time
         for pairs in self._pairs:
             pairs.finish()
-        events = self._events + self._head.count
-        self._latest.finish(self._head)
         self._flows.finish()
+        events = self._events + head.count - self._flows.left_out
+        self._latest.finish(head)
         sink.write(MAGIC)
-        if self._reading is not None and self._head.left_out:
-            message = f"{self._head.left_out:,} spans that are open at the start of the range are left out"
-            self._reading.findings.add("event.too-many-open", 0, message)
         if self._reading is not None:
-            for data in self._introductions(self._reading):
-                sink.write(data)
-        for part in self._splices.copy(self._file, self._body.size):
-            sink.write(part)
-        early = self._head.count
-        return Cut(self._body.records + early, events, early)
-
-    def _introductions(self, reading: Reading) -> Iterator[bytes]:
-        """Yield all providers with what belongs to them before the body; the body loses what it repeats of this."""
-        body = self._body
-        used = {*body.initial, *self._head.records}
-        claimed = set(body.ids.values())
-        numbers = sorted(range(len(reading.providers)), key=lambda number: (number in claimed, number == body.first))
-        for number in numbers:
-            is_anonymous = number == 0 and reading.is_anonymous
-            if is_anonymous and number not in used:
-                continue
-            provider = reading.providers[number]
-            if not is_anonymous or len(numbers) > 1:
-                yield encode(r.ProviderInfo(provider.id, provider.name))
-            tables = Tables(is_timed=number in reading.clock_of)
-            yield from self._head.write(self._limits, number, tables)
-            initial = body.initial.get(number)
-            if initial is not None:
-                assert initial.clock is not None
-                yield from tables.set_clock(initial.clock)
-                for definition, value in initial.values.items():
-                    yield from tables.define(definition, value)
-            body.drop_repeated(number, tables, self._splices)
+            if head.left_out:
+                message = f"{head.left_out:,} spans that are open at the start of the range are left out"
+                self._reading.findings.add("event.too-many-open", 0, message)
+            self._body.write_to(sink, self._reading, head, self._limits)
+        return Cut(self._body.records - self._flows.left_out + head.count, events, head.count)

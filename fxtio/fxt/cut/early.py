@@ -1,23 +1,19 @@
-"""Records from before the range that are written again at its start, with the definitions that they need."""
+"""Records from before the range that are written again at its start, and the definitions to which records refer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.columns import tick_places
-from fxtio.codec.generate import decode, encode
-from fxtio.codec.parts import Many
-from fxtio.codec.record import Record, layout_of
-from fxtio.errors import DecodeError
+from fxtio.codec.columns import ManyColumn, members_of, tick_places
+from fxtio.codec.record import Record
 from fxtio.fxt.cut.marks import Limits
-from fxtio.fxt.layout import MAX_TEXT_BYTES
-from fxtio.fxt.records import RECORDS, Initialization, String, StringReference, Thread, ThreadRecord, ThreadReference
+from fxtio.fxt.records import ARGUMENTS, Initialization, String, Thread, ThreadRecord
+from fxtio.fxt.reference_columns import SlotLookup, StringColumn, ThreadColumn
 from fxtio.fxt.rewrite import little_endian
 from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.fxt.state import Batch, Clock
@@ -28,8 +24,55 @@ MAX_BYTES = 1 << 28
 Definition = tuple[type[Record], int]
 """A slot: the class of the records that define it, and its number."""
 
-Value = str | Thread
-"""The meaning of a slot."""
+Value = str | Thread | Clock
+"""The meaning of a slot; a clock is in slot 0."""
+
+
+def slots_of(batch: Batch) -> dict[type[Record], tuple[SlotLookup, list[Any]]]:
+    """Return by the class of definitions what resolves slots, and the values that the codes mean."""
+    return {
+        String: (batch.string_slots, batch.strings.values),
+        ThreadRecord: (batch.thread_slots, batch.threads.values),
+        Initialization: (batch.clock_slots, batch.reading.clocks),
+    }
+
+
+def references(batch: Batch, taken: Array, *, with_rows: bool = True) -> Iterator[tuple[type[Record], Array, Array]]:
+    """Yield what records refer to.
+
+    Args:
+        batch: the batch.
+        taken: the records (bool).
+        with_rows: tell which record each reference is of.
+
+    Yields:
+        The class of definitions, slots (0 is not a reference), and the numbers of the records that refer to them.
+    """
+    for cls in batch.classes():
+        rows, columns = batch.columns(cls)
+        is_taken = taken[rows]
+        which = slice(None) if is_taken.all() else np.flatnonzero(is_taken)
+        owners = rows[which]
+        for column in columns.values() if len(owners) else ():
+            if isinstance(column, StringColumn):
+                yield String, column.slot[which], owners
+            elif isinstance(column, ThreadColumn):
+                yield ThreadRecord, column.slot[which], owners
+            elif isinstance(column, ManyColumn) and len(column.at):
+                members = members_of(ARGUMENTS, batch.frame.block, _some_of(column, is_taken))
+                owner = np.repeat(owners, members.many.count) if with_rows else owners[:0]
+                for _, indices, fields in members.groups:
+                    for field in fields.values():
+                        if isinstance(field, StringColumn):
+                            yield String, field.slot, owner[indices] if with_rows else owner
+
+
+def _some_of(many: ManyColumn, is_taken: Array) -> ManyColumn:
+    """Return the arguments of some records (bool)."""
+    if is_taken.all():
+        return many
+    which = np.flatnonzero(np.repeat(is_taken, many.count))
+    return ManyColumn(many.count[is_taken], many.at[which], many.size[which], many.kind[which], many.at[:0])
 
 
 @dataclass(slots=True)
@@ -70,85 +113,39 @@ class EarlyRecord:
         return bytes(raw)
 
 
-def early_records(batch: Batch, cls: type[Record], rows: Array) -> list[EarlyRecord | None]:
-    """Return records of a class with what they refer to; None for one that cannot be written again.
+def early_records(batch: Batch, cls: type[Record], rows: Array) -> dict[int, EarlyRecord]:
+    """Return records of a class by their numbers, with what they refer to; without those that cannot be written again.
 
     Args:
         batch: the batch.
         cls: the class.
-        rows: the numbers of the records in the batch (ascending).
+        rows: the numbers of the records in the batch.
     """
-    result: list[EarlyRecord | None] = [None] * len(rows)
-    early: list[EarlyRecord] = []
-    uses: list[tuple[int, int, Definition]] = []
+    result: dict[int, EarlyRecord] = {}
     if not len(rows):
         return result
-    frame = batch.frame
-    fields = [*tick_places(cls, frame.block, frame.at[rows], frame.size[rows]).values()]
-    for number, row in enumerate(rows.tolist()):
-        at, size = int(batch.frame.at[row]), int(batch.frame.size[row])
-        words = batch.frame.block.words[at : at + size]
-        try:
-            record = decode(RECORDS, words.tolist(), batch.frame.raw(row), 0, size, [])
-        except DecodeError:
-            continue
+    frame, taken = batch.frame, np.zeros(len(batch), bool)
+    taken[rows] = True
+    at = frame.at[rows]
+    places = (np.stack([*tick_places(cls, frame.block, at, frame.size[rows]).values()], axis=1) - at[:, None]) * 8
+    ticks = frame.block.words[at + places[:, 0] // 8].tolist()
+    providers = np.broadcast_to(batch.provider_of(rows), len(rows)).tolist()
+    for row, provider, tick, own in zip(rows.tolist(), providers, ticks, places.tolist(), strict=True):
         raw = bytes(little_endian(batch, row, row))
-        if not raw:
-            continue
-        provider = batch.provider if isinstance(batch.provider, int) else int(batch.provider[row])
-        uses += [(len(early), row, definition) for definition in _slots(record)]
-        places = tuple((int(places[number]) - at) * 8 for places in fields)
-        early.append(EarlyRecord(provider, batch.clock_at(provider, row), raw, record.timestamp, places, {}))
-        result[number] = early[-1]
-    _resolve(batch, early, uses)
+        if raw:
+            result[row] = EarlyRecord(provider, batch.clock_at(provider, row), raw, tick, tuple(own), {})
+    lookups = slots_of(batch)
+    for definer, slots, owners in references(batch, taken):
+        lookup, values = lookups[definer]
+        codes = lookup.codes(batch.provider_of(owners), slots, owners)
+        for row, slot, code in zip(owners.tolist(), slots.tolist(), codes.tolist(), strict=True):
+            if code >= 0 and slot and row in result:
+                result[row].uses[definer, slot] = values[code]
     return result
 
 
-def _resolve(batch: Batch, early: list[EarlyRecord], uses: list[tuple[int, int, Definition]]) -> None:
-    """Look up what slots mean; one that is not defined stays out."""
-    values: tuple[tuple[type[Record], Any, list[Any]], ...] = (
-        (String, batch.string_slots, batch.strings.values),
-        (ThreadRecord, batch.thread_slots, batch.threads.values),
-    )
-    for cls, lookup, meanings in values:
-        mine = [(number, row, definition) for number, row, definition in uses if definition[0] is cls]
-        if mine:
-            providers = np.array([early[number].provider for number, _, _ in mine], np.int32)
-            slots = np.array([slot for _, _, (_, slot) in mine], np.int64)
-            codes = lookup.codes(providers, slots, np.array([row for _, row, _ in mine])).tolist()
-            for (number, _, definition), code in zip(mine, codes, strict=True):
-                if code >= 0:
-                    early[number].uses[definition] = meanings[code]
-
-
-@cache
-def _references(cls: type[Record]) -> list[tuple[str, type[Record] | None]]:
-    """Return the fields of a class that refer to slots, with the class that defines these; None for members."""
-    kinds: list[tuple[str, type[Record] | None]] = []
-    for name, part in layout_of(cls).parts:
-        if isinstance(part, StringReference):
-            kinds.append((name, String))
-        elif isinstance(part, ThreadReference):
-            kinds.append((name, ThreadRecord))
-        elif isinstance(part, Many):
-            kinds.append((name, None))
-    return kinds
-
-
-def _slots(record: Record) -> Iterator[Definition]:
-    """Yield the slots that a record refers to."""
-    for name, definer in _references(type(record)):
-        value = getattr(record, name)
-        if definer is None:
-            for member in value:
-                if isinstance(member, Record):
-                    yield from _slots(member)
-        elif type(value) is int and value:
-            yield definer, value
-
-
 class Head:
-    """The begin of the new trace: providers, and the records that are written again at the start of the range.
+    """The records that are written again at the start of the range.
 
     Attributes:
         records: the records by the index of their provider; not many more bytes than `MAX_BYTES`.
@@ -170,46 +167,3 @@ class Head:
             self.records.setdefault(early.provider, []).append(early)
             self.count += 1
             self._size += len(early.raw)
-
-    def write(self, limits: Limits, provider: int, tables: Tables) -> Iterator[bytes]:
-        """Yield the records of a provider, each behind the definitions that it needs."""
-        for early in sorted(self.records.get(provider, ()), key=EarlyRecord.order):
-            yield from tables.set_clock(early.clock)
-            for definition, value in early.uses.items():
-                yield from tables.define(definition, value)
-            yield early.at_start(limits)
-
-
-class Tables:
-    """The tables and the clock of a provider at some place of the new trace.
-
-    Args:
-        is_timed: the old trace describes the provider's clock; otherwise it is the one that readers assume.
-    """
-
-    def __init__(self, *, is_timed: bool) -> None:
-        self.values: dict[Definition, Value] = {}
-        self.clock = None if is_timed else Clock()
-
-    def define(self, definition: Definition, value: Value) -> Iterator[bytes]:
-        """Yield the record that defines a slot, unless it has this value."""
-        if self.values.get(definition) != value:
-            self.values[definition] = value
-            cls, slot = definition
-            if isinstance(value, Thread):
-                yield encode(ThreadRecord(slot, value.process, value.thread or 0))
-            else:
-                assert cls is String
-                yield encode(String(slot, fitting(value)))
-
-    def set_clock(self, clock: Clock) -> Iterator[bytes]:
-        """Yield the record that describes a clock, unless it is the present one."""
-        if self.clock != clock:
-            self.clock = clock
-            yield encode(Initialization(clock.ticks_per_second, clock.base_ticks, clock.wall_clock))
-
-
-def fitting(text: str) -> str:
-    """Return a text, cut at the greatest length that the specification allows; readers deliver longer ones."""
-    raw = text.encode("utf-8", "surrogateescape")
-    return text if len(raw) <= MAX_TEXT_BYTES else raw[:MAX_TEXT_BYTES].decode("utf-8", "surrogateescape")
