@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -28,6 +29,7 @@ Json = dict[str, Any]
 _DOUBLE = "f64:"
 
 
+@once
 def type_of(cls: type[Any]) -> str:
     """Return the type that the records of a class have."""
     return str(cls.__struct_config__.tag)
@@ -58,6 +60,10 @@ def classes_named(name: str, *, classes: Sequence[type[Any]]) -> frozenset[type[
 
 def _folded(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def _has_type(cls: Any) -> bool:
+    return cls.__struct_config__.tag is not None
 
 
 class JsonField(NamedTuple):
@@ -114,7 +120,7 @@ def shown_record(record: Any, show: Callable[[str, Any], Any] | None = None) -> 
         show: returns the JSON of a value, given its attribute and itself; by default that of `shown`.
     """
     cls = type(record)
-    result: Json = {"type": type_of(cls)} if cls.__struct_config__.tag else {}
+    result: Json = {"type": type_of(cls)} if _has_type(cls) else {}
     for field in fields_of(cls):
         value = getattr(record, field.attribute)
         if field.is_canonical and not (value is None and field.is_optional):
@@ -212,34 +218,6 @@ def _is_record(kind: Any) -> bool:
 # ---- the form for people
 
 
-def described(record: Any, head: Json) -> Json:
-    """Return the fields of a record behind others, by their names: numbers and texts as they are, bytes in hexadecimal.
-
-    Args:
-        record: the record.
-        head: what comes first.  A field whose name it has gets the name of the attribute, or is left out if it has
-            that as well.
-    """
-    cls: Any = type(record)
-    converted, moved = _shape(cls, tuple(head))
-    fields: Json = msgspec.to_builtins(record, builtin_types=_BUILT_IN)
-    if cls.__struct_config__.tag:
-        del fields["type"]
-    for name, attribute in converted:
-        fields[name] = plain(getattr(record, attribute) if attribute else fields[name])
-    result = head | fields
-    for name, outer, inner in moved:
-        value = fields[name]
-        if name in head:
-            result[name] = head[name]
-        else:
-            del result[name]
-        if value is not None and inner not in head:
-            within = result.setdefault(outer, {}) if outer else result
-            within[inner] = value
-    return result
-
-
 def described_entries(entries: Iterable[Any], *, more: Sequence[str] = ()) -> list[Json]:
     """Return the entries of a trace as JSON objects for people.
 
@@ -249,60 +227,113 @@ def described_entries(entries: Iterable[Any], *, more: Sequence[str] = ()) -> li
         entries: the entries, see `fxtio.formats.Entry`.
         more: further attributes of entries that come before the fields.
     """
-    return [
-        described(
-            entry.record,
-            {"offset": entry.offset, "type": type_of(type(entry.record)), "time": entry.time}
-            | {name: getattr(entry, name) for name in more},
-        )
-        for entry in entries
-    ]
+    names, result, known = ("offset", "type", "time", *more), [], dict[Any, tuple[Any, Moved, str]]()
+    get = attrgetter("offset", "time", *more)
+    for entry in entries:
+        record = entry.record
+        cls: Any = type(record)
+        if cls not in known:
+            known[cls] = (*_shape(cls, *names), type_of(cls))
+        make, moved, kind = known[cls]
+        offset, time, *others = get(entry)
+        head = {"offset": offset, "type": kind, "time": time}
+        if others:
+            head |= zip(more, others, strict=True)
+        result.append(_placed(make(head, record), moved))
+    return result
 
 
-_BUILT_IN = (bytes, bytearray, memoryview)
+def described(record: Any, head: Json) -> Json:
+    """Return the fields of a record behind others, by their names: numbers and texts as they are, bytes in hexadecimal.
+
+    Args:
+        record: the record.
+        head: what comes first.  A field whose name it has gets the name of the attribute, or is left out if it has
+            that as well.
+    """
+    cls: Any = type(record)
+    make, moved = _shape(cls, *head)
+    return _placed(make(head, record), moved)
+
+
+Moved = tuple[tuple[str, str, str], ...]
+"""Names of fields that may be left out or are in an object: the object or an empty text, and their names there."""
+
+
+def _placed(form: Json, moved: Moved) -> Json:
+    """Return a record's form, changed such that those fields are where they belong."""
+    for name, outer, inner in moved:
+        value = form.pop(name)
+        if value is not None:
+            within = form.setdefault(outer, {}) if outer else form
+            within[inner] = value
+    return form
+
+
+_BYTES = (bytes, bytearray, memoryview)
 _AS_THEY_ARE = {int, str, bool, type(None)}
 
 
 @cache
-def _shape(cls: Any, head: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, str], ...]]:
-    """Return what is different in the form of a class of records from what msgspec makes of them.
+def _shape(cls: Any, *head: str) -> tuple[Callable[[Json, Any], Json], Moved]:
+    """Return how the records of a class are described behind some names.
 
     Returns:
-        The names that msgspec has for fields that are converted, each with its attribute if it is converted from that;
-        and those of fields that may be left out or have another place, with the object that they are in and their name
-        there.
+        A generated function that returns the fields of a record behind others, and those that `_placed` moves.
     """
-    converted, moved = [], []
-    for field, each in zip(fields_of(cls), msgspec.structs.fields(cls), strict=True):
-        name = each.encode_name
-        if not set(field.kinds) <= _AS_THEY_ARE:
-            converted.append((name, "" if all(map(_is_regular, field.kinds)) else field.attribute))
-        if field.is_optional or field.outer or field.name != name or name in head:
-            moved.append((name, field.outer, field.attribute if field.name in head else field.name))
-    return tuple(converted), tuple(moved)
+    fields = [
+        (field.attribute if field.name in head else field.name, field)
+        for field in fields_of(cls)
+        if not (field.name in head and field.attribute in head)
+    ]
+    values = []
+    for name, field in fields:
+        convert = "" if all(map(_is_plain, field.kinds)) else "plain"
+        values.append(f"{name!r}: {convert}(record.{field.attribute})")
+    source = f"lambda head, record: {{**head, {', '.join(values)}}}"
+    moved = tuple(
+        (name, field.outer, field.name if field.outer else name) for name, field in fields if field.is_optional
+    )
+    return eval(source, {"plain": plain}), moved  # of names that are declared
 
 
-def _is_regular(kind: Any) -> bool:
-    """Return whether the form of values of a type is that of msgspec, but for bytes and numbers that are not finite."""
-    if get_origin(kind) is tuple:
-        return all(_is_regular(each) for member in get_args(kind) for each in _kinds(member))
+def _is_plain(kind: Any) -> bool:
+    """Return whether the form of values of a type is what msgspec makes of them."""
     if not _is_record(kind):
-        return True
-    converted, moved = _shape(kind, ())
-    return not moved and not any(attribute for _, attribute in converted)
+        return kind in _AS_THEY_ARE
+    fields = fields_of(kind)
+    is_regular = all(field.name == field.attribute and not field.outer and not field.is_optional for field in fields)
+    return is_regular and all(_is_plain(each) for field in fields for each in field.kinds) and not _has_type(kind)
+
+
+class _Converters(dict[type[Any], Callable[[Any], Any]]):
+    """Functions that return values of a type in the form for people; each is made when the first value comes."""
+
+    def __missing__(self, cls: type[Any]) -> Callable[[Any], Any]:
+        self[cls] = convert = self._made(cls)
+        return convert
+
+    def _made(self, cls: Any) -> Callable[[Any], Any]:
+        if issubclass(cls, tuple):
+            return lambda values: [self[type(each)](each) for each in values]
+        if issubclass(cls, _BYTES):
+            return lambda value: value.hex()
+        if issubclass(cls, float):
+            return _number
+        if not issubclass(cls, msgspec.Struct):
+            return lambda value: value
+        head = {"type": type_of(cls)} if _has_type(cls) else {}
+        make, moved = _shape(cls, *head)
+        return partial(described, head=head) if moved else partial(make, head)
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+
+
+_CONVERTERS = _Converters()
 
 
 def plain(value: Any) -> Any:
     """Return a value in the form for people: a text, a number, bytes, a record, or several of them."""
-    if isinstance(value, tuple | list):
-        return [*map(plain, value)]
-    if isinstance(value, dict):
-        return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in value.items()}
-    if isinstance(value, msgspec.Struct):
-        tag = value.__struct_config__.tag
-        return described(value, {"type": tag} if tag else {})
-    if isinstance(value, _BUILT_IN):
-        return value.hex()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
-    return value
+    return _CONVERTERS[type(value)](value)
