@@ -98,7 +98,7 @@ def toctree(pages: list[str], folder: str = "../_generated") -> str:
 def rule_markdown(rule: Rule) -> str:
     """Return the section of a rule, below that of its group."""
     source = f', from the section "{rule.section}"' if rule.section else ""
-    lines = [f"### {rule.id}", "", f"**{rule.found[0].upper()}{rule.found[1:]}** ({rule.level}{source})", ""]
+    lines = [f"### {rule.id}", "", f"**{rule.summary[0].upper()}{rule.summary[1:]}** ({rule.level}{source})", ""]
     return "\n".join([*lines, *(f"- {title}: {text}" for title, text in rule.facts), ""])
 
 

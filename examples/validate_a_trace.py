@@ -1,4 +1,4 @@
-"""Check traces against the rules of their formats, and say for each broken rule how to mend the program that wrote it.
+"""Check traces against the rules of their formats, and say for each broken rule how to fix the program that wrote it.
 
 usage: python validate_a_trace.py TRACE...
 """
@@ -23,9 +23,9 @@ def main(*paths: str) -> int:
 def report(path: str, result: Validation) -> None:
     """Print the rules that a trace breaks, and the record of the first finding of each."""
     for rule in result.broken:  # the most binding rules come first
-        print(f"  {rule.id} ({rule.level}), {result.counts[rule.id]:,} times: {rule.found}")
-        if rule.mend:
-            print(f"    {rule.mend}")
+        print(f"  {rule.id} ({rule.level}), {result.counts[rule.id]:,} times: {rule.summary}")
+        if rule.fix:
+            print(f"    {rule.fix}")
         finding = result.findings_of(rule.id)[0]
         record = record_of(path, finding, result.format)  # None for a pipe, and far behind the beginning
         if record is not None:

@@ -92,7 +92,7 @@ class Findings:
         """
         rule_id = f"{self.format}.{name}"
         if self.strict or self.counts[rule_id] < KEPT_PER_RULE:
-            message = message or rule(rule_id).found
+            message = message or rule(rule_id).summary
         if self.strict:
             raise DecodeError(rule_id, f"{file}: {message}" if file else message, offset)
         if self.counts[rule_id] < KEPT_PER_RULE:

@@ -1,4 +1,4 @@
-"""The rules of the formats: what each demands, why, and how to mend a trace that breaks it.
+"""The rules of the formats: what each demands, why, and how to fix a trace that breaks it.
 
 The rules are data, `conformance/rules/<format>.toml`.  Each file is read once, when one of its rules is first asked
 for, so that reading a sound trace does not read it.
@@ -39,9 +39,9 @@ class Rule:
         section: the heading of the specification that it follows from, or empty.
         quote: the words of that section that demand it, or empty; ` ... ` stands for words that are left out.
         basis: what demands it where the specification has no words for it, or empty.
-        found: what is wrong in a trace that breaks it.
+        summary: what is wrong in a trace that breaks it.
         why: why that matters.
-        mend: how to mend the program that wrote the trace.
+        fix: how to fix the program that wrote the trace.
         since: the version of the conformance kit that first had the rule.
         severity: what the fault does to a reading.
         reading: what the reader does about it; empty where readers do not notice it, only `fxtio validate`.
@@ -53,9 +53,9 @@ class Rule:
     id: str
     level: str
     section: str
-    found: str
+    summary: str
     why: str
-    mend: str
+    fix: str
     since: str
     severity: Severity = Severity.WARNING
     reading: str = ""
@@ -77,13 +77,13 @@ class Rule:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The texts of the rule other than `found`, as pairs of a title and a text that is not empty."""
+        """The texts of the rule other than `summary`, as pairs of a title and a text that is not empty."""
         reading = f"{self.severity}: {self.reading}" if self.reading else ""
         facts = [
             ("Quote", f'"{self.quote}"' if self.quote else ""),
             ("Basis", self.basis),
             ("Why", self.why),
-            ("Mend", self.mend),
+            ("Fix", self.fix),
             ("Readers", reading),
             ("Known", self.also),
             ("Except", self.excepted),

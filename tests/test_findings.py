@@ -36,7 +36,7 @@ DECLARED = [rule for name in formats() for rule in rules_of(name).values()]
 
 
 def test_without_a_message_a_finding_has_the_text_of_its_rule() -> None:
-    text = rule_of("dcpi.chunk.empty").found
+    text = rule_of("dcpi.chunk.empty").summary
     findings = Findings("dcpi")
     findings.add("chunk.empty", 5)
     findings.add_each("chunk.empty", [6, 7])
@@ -52,7 +52,7 @@ DECODERS = {"fxt/faults.py"}
 
 @pytest.mark.parametrize("name", formats())
 def test_no_message_repeats_what_the_rule_says(name: str) -> None:
-    texts = {rule.found for rule in rules_of(name).values()}
+    texts = {rule.summary for rule in rules_of(name).values()}
     for path in (PACKAGE / name).rglob("*.py"):
         if str(path.relative_to(PACKAGE)) not in DECODERS:
             constants = {node.value: node.lineno for node in ast.walk(ast.parse(path.read_bytes()))
@@ -76,5 +76,5 @@ def test_every_rule_in_the_source_is_declared() -> None:
 
 
 def test_a_rule_without_a_declaration_has_no_texts() -> None:
-    assert (rule_of("toy.line.bad").found, rule_of("toy.line.bad").why) == ("toy.line.bad", "")
+    assert (rule_of("toy.line.bad").summary, rule_of("toy.line.bad").why) == ("toy.line.bad", "")
     assert rules_of("toy") == {}

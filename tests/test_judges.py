@@ -267,7 +267,7 @@ def test_perfetto_keeps_time() -> None:
 
 # ---------------------------------------------------------------------------------------------------------- PyPI fxt
 
-# (opens the file as it is, opens it mended)
+# (opens the file as it is, opens it repaired)
 OPENED_BY_PYPI_FXT = {
     "ffx-perfetto-blobs.fxt": (True, True),
     "ffx-symbolize-profiler.fxt": (False, True),
@@ -282,14 +282,14 @@ OPENED_BY_PYPI_FXT = {
 
 
 @needs_pypi_fxt
-@pytest.mark.parametrize("mended", [False, True])
+@pytest.mark.parametrize("repaired", [False, True])
 @pytest.mark.parametrize("name", TRACES)
-def test_pypi_fxt_on_the_corpus(name: str, mended: bool) -> None:
-    if not OPENED_BY_PYPI_FXT[name][mended]:
+def test_pypi_fxt_on_the_corpus(name: str, repaired: bool) -> None:
+    if not OPENED_BY_PYPI_FXT[name][repaired]:
         with pytest.raises(pypi_fxt.PypiFxtError):
-            pypi_fxt.read(CORPUS / name, mended=mended)
+            pypi_fxt.read(CORPUS / name, repaired=repaired)
         return
-    trace = pypi_fxt.read(CORPUS / name, mended=mended)
+    trace = pypi_fxt.read(CORPUS / name, repaired=repaired)
     assert not trace.truncated
     counts = json.loads((CORPUS / "files.json").read_text("utf-8"))[name]["counts"]
     seen = Counter(record["kind"] for record in trace.records)
@@ -303,7 +303,7 @@ def test_pypi_fxt_on_the_corpus(name: str, mended: bool) -> None:
 
 @needs_pypi_fxt
 def test_pypi_fxt_on_magic_trace() -> None:
-    trace = pypi_fxt.read(CORPUS / "magic-trace.fxt", mended=False)
+    trace = pypi_fxt.read(CORPUS / "magic-trace.fxt", repaired=False)
     (provider,) = trace.providers.values()
     assert (list(trace.providers), provider.name, len(provider.records)) == ([0], "jane_tracing", 34594)
     assert len(trace.texts) == 864

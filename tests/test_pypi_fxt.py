@@ -1,6 +1,6 @@
 """Output of the writer, judged by the `fxt` reader from PyPI, which also shows what Perfetto drops.
 
-It reads every file as it is, unless a test says that it is mended; the defects that have to be stepped around are
+It reads every file as it is, unless a test says that it is repaired; the defects that have to be stepped around are
 named ("defect"), `judges.pypi_fxt` lists them all.
 """
 
@@ -37,11 +37,11 @@ def _judge() -> None:
     judges.require(pypi_fxt.available())
 
 
-def judged(write: Callable[[FxtWriter], object], *, mended: bool = False, **options: Any) -> PypiTrace:
+def judged(write: Callable[[FxtWriter], object], *, repaired: bool = False, **options: Any) -> PypiTrace:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt", **options) as writer:
         write(writer)
-    trace = pypi_fxt.read(out.getvalue(), mended=mended)
+    trace = pypi_fxt.read(out.getvalue(), repaired=repaired)
     assert not trace.truncated
     assert not trace.left_out
     return trace
@@ -148,7 +148,7 @@ def test_records_that_the_package_cannot_read() -> None:
     with fxtio.create(out, format="fxt") as writer:
         write_unreadable(writer)
     with pytest.raises(pypi_fxt.PypiFxtError):
-        pypi_fxt.read(out.getvalue(), mended=False)
+        pypi_fxt.read(out.getvalue(), repaired=False)
     trace = pypi_fxt.read(out.getvalue())
     assert [record["name"] for record in trace.records] == ["before", "behind"]
     assert trace.left_out == {"scheduling type 0": 1, "kernel object type 17": 1, "record type 10": 3}
@@ -213,10 +213,10 @@ def test_exact_and_friendly_records_mixed() -> None:
         read_so_far = out.getvalue()
         writer.put(rec.ProviderSection(9))
         writer.thread(1, 3).instant("friendly again", 4)
-    records = {n: p.records for n, p in pypi_fxt.read(read_so_far, mended=False).providers.items()}
+    records = {n: p.records for n, p in pypi_fxt.read(read_so_far, repaired=False).providers.items()}
     assert [(n, r["name"]) for n, taken in records.items() for r in taken] == [(9, "taken"), (1, "friendly")]
     with pytest.raises(pypi_fxt.PypiFxtError, match="multiple ProviderInfo"):
-        pypi_fxt.read(out.getvalue(), mended=False)
+        pypi_fxt.read(out.getvalue(), repaired=False)
 
 
 # --------------------------------------------------------------------------------------------------------------- bulk

@@ -85,7 +85,7 @@ def test_a_broken_trace_fails_and_shows_its_bytes(pytester: pytest.Pytester, bro
             ">*validate_trace(*",
             "E*AssertionError: *broken.fxt: 1 finding *",
             f"E*required: {RULE}, 1 finding, at byte *",
-            "E*Mend: *",
+            "E*Fix: *",
             "E*text *! the padding is not zero",
         ]
     )

@@ -565,7 +565,7 @@ def test_pypi_fxt(front: str, out: Path) -> None:
     record(front + LESS_BUSY, out)
     last: dict[Any, int] = {}
     counts: Counter[str] = Counter()
-    for event in pypi_fxt.read(out, mended=False).records:
+    for event in pypi_fxt.read(out, repaired=False).records:
         if "timestamp_ns" in event and event["kind"] != "log":
             assert event["timestamp_ns"] >= last.get(event["thread"], 0)
             last[event["thread"]] = event["timestamp_ns"]

@@ -257,7 +257,7 @@ def test_the_bytes_of_the_first_findings_are_shown(tmp_path: Path) -> None:
     assert lines[3:6] == [
         '  A record whose size is 0 words (section "Record header").',
         f"  Why: {rule_of(RULE).why}",
-        f"  Mend: {rule_of(RULE).mend}",
+        f"  Fix: {rule_of(RULE).fix}",
     ]
     assert [line for line in lines if "no record" in line] == [
         f"  no record, though it begins like Instant, 8 bytes at {first:,} (spec: Instant event)"
@@ -351,7 +351,7 @@ def test_json(broken: Path) -> None:
     assert first["findings"][0] | {"message": ""} == {"rule": RULE, "offset": AT, "message": ""}
     assert first["counts"] == {RULE: 1}
     assert report["traces"][-1]["error"] == "there is no such file\\x00"
-    assert report["rules"][RULE]["mend"] == rule_of(RULE).mend
+    assert report["rules"][RULE]["fix"] == rule_of(RULE).fix
     assert {"fxt", "dcpi"} == {name.partition(".")[0] for name in report["rules"]}
 
 
@@ -577,7 +577,7 @@ def test_explain_a_rule(capsys: Capture) -> None:
     code, out, _ = run(capsys, "--explain", RULE)
     assert code == 0
     assert out.splitlines()[0] == f"{RULE}, level required"
-    for text in (rule_of(RULE).why, rule_of(RULE).mend, rule_of(RULE).section, rule_of(RULE).quote):
+    for text in (rule_of(RULE).why, rule_of(RULE).fix, rule_of(RULE).section, rule_of(RULE).quote):
         assert text in out
     assert "similar ones are fxt.framing.zero-size" in run(capsys, "--explain", "fxt.framing.zero")[2]
 

@@ -213,7 +213,7 @@ def _explain(rule_id: str) -> int:
         raise UsageError(f"there is no rule {rule_id!r}{hint}")
     rule = rules[rule_id]
     print(f"{rule.id}, level {rule.level}")
-    print(f"  {rule.found[:1].upper()}{rule.found[1:]}.")
+    print(f"  {rule.summary[:1].upper()}{rule.summary[1:]}.")
     facts = [("Section", rule.section)] if rule.section else []
     facts += [*rule.facts, ("Since", f"version {rule.since} of the kit")]
     if rule.id in broken_traces(rule.format):
@@ -235,7 +235,7 @@ def _list(selection: Selection, options: Namespace) -> int:
     if options.report == "json":
         print(json_document({rule.id: rule_json(rule) for rule in rules}), end="")
     elif options.report == "text":
-        print_table(["rule", "level", "what is wrong"], [(rule.id, rule.level, rule.found) for rule in rules])
+        print_table(["rule", "level", "what is wrong"], [(rule.id, rule.level, rule.summary) for rule in rules])
     else:
         options.refuse("--list-rules has no such report; --report is text or json")
     return FINE

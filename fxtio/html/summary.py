@@ -126,6 +126,6 @@ def _findings_grid(findings: Findings) -> Grid:
         known = rule(rule_id)
         place = first[rule_id]
         where = f"byte {place.offset:,}" + (f" of {place.file}" if place.file else "")
-        meaning = f"{known.found}. {known.why}".strip()
+        meaning = f"{known.summary}. {known.why}".strip()
         rows.append([meaning, str(known.severity), cells.count(number), f"{where}: {place.message}", rule_id])
     return cells.grid(["Finding", "Severity", "Count", "First one", "Rule"], rows, title="Findings")

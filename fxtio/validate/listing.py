@@ -83,12 +83,12 @@ def _places(findings: list[Finding], number: int) -> str:
 
 
 def _advice(rule: Rule) -> Iterator[str]:
-    """Yield what is wrong, why it matters, and how to mend it."""
-    if rule.found == rule.id:  # the rule is not declared, as those of another distribution's format
+    """Yield what is wrong, why it matters, and how to fix it."""
+    if rule.summary == rule.id:  # the rule is not declared, as those of another distribution's format
         return
     section = f' (section "{rule.section}")' if rule.section else ""
-    yield f"{rule.found[:1].upper()}{rule.found[1:]}{section}."
-    for title, text in (("Why", rule.why), ("Mend", rule.mend), ("Known", rule.also)):
+    yield f"{rule.summary[:1].upper()}{rule.summary[1:]}{section}."
+    for title, text in (("Why", rule.why), ("Fix", rule.fix), ("Known", rule.also)):
         if text:
             yield f"{title}: {text}"
 

@@ -57,9 +57,9 @@ def rule_json(rule: Rule) -> dict[str, str]:
         "section": rule.section,
         "quote": rule.quote,
         "basis": rule.basis,
-        "found": rule.found,
+        "summary": rule.summary,
         "why": rule.why,
-        "mend": rule.mend,
+        "fix": rule.fix,
         "also": rule.also,
         "since": rule.since,
     }
@@ -137,9 +137,9 @@ def sarif_of(results: Results) -> str:
 def _sarif_rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
-        "shortDescription": {"text": rule.found},
-        "fullDescription": {"text": rule.why or rule.found},
-        "help": {"text": rule.mend or rule.found},
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why or rule.summary},
+        "help": {"text": rule.fix or rule.summary},
         "defaultConfiguration": {"level": _sarif_level(rule)},
         "properties": {"level": rule.level, "section": rule.section},
     }
@@ -250,11 +250,11 @@ def _junit_suite(suites: ET.Element, name: str, result: Validation, threshold: s
         case = ET.SubElement(suite, "testcase", name=rule.id, classname=title)
         if rule.id in result.counts:
             number = result.counts[rule.id]
-            message = f"{counted(number, 'time')}: {rule.found}"
+            message = f"{counted(number, 'time')}: {rule.summary}"
             lines = [printable(str(finding)) for finding in result.findings_of(rule.id)]
             is_failure = rule in failed
             element = ET.SubElement(case, "failure" if is_failure else "system-out")
             if is_failure:
                 element.set("message", message)
                 element.set("type", rule.level)
-            element.text = "\n".join([message, *filter(None, [rule.why, rule.mend]), *lines])
+            element.text = "\n".join([message, *filter(None, [rule.why, rule.fix]), *lines])

@@ -179,9 +179,9 @@ def test_a_broken_trace_breaks_its_rule_only(rule: Rule, tmp_path: Path) -> None
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_rule_is_described(rule: Rule) -> None:
     assert rule.level.partition(":")[0] in LEVELS
-    assert rule.found
+    assert rule.summary
     assert rule.why.endswith(".")
-    assert rule.mend.endswith(".")
+    assert rule.fix.endswith(".")
     assert rule.section or rule.level != "required"
     assert not (rule.quote and not rule.section)
     if rule.level == "required":

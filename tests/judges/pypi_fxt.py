@@ -7,8 +7,8 @@ Undone:
 
 - It takes the end of a duration-complete event for its duration. The value is returned as `end_ns`.
 
-Mended, by rewriting the framing before the package sees the trace (`mend`); a record that the package can read is
-never touched, and `read(..., mended=False)` and `timed_read` give it the file as it is:
+Repaired, by rewriting the framing before the package sees the trace (`repair`); a record that the package can read is
+never touched, and `read(..., repaired=False)` and `timed_read` give it the file as it is:
 
 - It refuses records before the first provider info. A nameless provider 0 is put before them.
 - It refuses timestamps without an initialization record. One with 1 tick = 1 ns is put behind each provider info,
@@ -135,20 +135,20 @@ def available() -> str | None:
     return None
 
 
-def read(trace: str | os.PathLike[str] | bytes, *, mended: bool = True) -> PypiTrace:
+def read(trace: str | os.PathLike[str] | bytes, *, repaired: bool = True) -> PypiTrace:
     """Read a trace, given as a path or as the bytes themselves.
 
     Args:
         trace: The trace, uncompressed.
-        mended: Work around what the package refuses for no fault of the trace; see the module's text.
+        repaired: Work around what the package refuses for no fault of the trace; see the module's text.
 
     Raises:
         PypiFxtError: The package refused the trace.
     """
     data = trace if isinstance(trace, bytes) else Path(trace).read_bytes()
     left_out: Counter[str] = Counter()
-    if mended:
-        data = mend(data, left_out)
+    if repaired:
+        data = repair(data, left_out)
     result = _parse(io.BytesIO(data))
     providers = {
         number: Provider(state.name, [_plain(record) for record in state.records], len(state.events))
@@ -190,9 +190,9 @@ def _plain(record: Any) -> dict[str, Any]:
     return plain
 
 
-def mend(data: bytes, left_out: Counter[str]) -> bytes:
+def repair(data: bytes, left_out: Counter[str]) -> bytes:
     """Return the trace changed so that the package can read it; count what is left out in `left_out`."""
-    mended = bytearray()
+    repaired = bytearray()
     provider_known = False
     for header, record in _records(data):
         reason = _unreadable(header)
@@ -201,13 +201,13 @@ def mend(data: bytes, left_out: Counter[str]) -> bytes:
             continue
         is_metadata = header & 0xF == 0
         if not provider_known and not is_metadata:
-            mended += _PROVIDER_0 + _ONE_TICK_IS_ONE_NS
+            repaired += _PROVIDER_0 + _ONE_TICK_IS_ONE_NS
             provider_known = True
-        mended += record
+        repaired += record
         if is_metadata and header >> 16 & 0xF == 1:
-            mended += _ONE_TICK_IS_ONE_NS
+            repaired += _ONE_TICK_IS_ONE_NS
             provider_known = True
-    return bytes(mended)
+    return bytes(repaired)
 
 
 def _unreadable(header: int) -> str | None:

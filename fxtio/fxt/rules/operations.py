@@ -164,7 +164,7 @@ def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bo
 
 
 def _async_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
-    """Return the faults of the async events of an id in the order of time, and whether later events may mend some."""
+    """Return the faults of the async events of an id in the order of time, and whether later events may settle some."""
     faults: list[Fault] = []
     is_open = False
     nested = _Nested()
@@ -228,7 +228,7 @@ class _Nested:
 
 
 def _flow_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
-    """Return the faults of the flow events of an id in the order of time, and whether later events may mend some."""
+    """Return the faults of the flow events of an id in the order of time, and whether later events may settle some."""
     faults: list[Fault] = []
     is_open = False
     flows: dict[int, _Event] = {}  # by process
