@@ -98,7 +98,8 @@ def _break(options: Namespace) -> int:
 
     if options.broken == "list":
         ids = [rule_id for name in formats() for rule_id in broken_traces(name)]
-        print_table(["rule", "level", "what is wrong"], [(each.id, each.level, each.summary) for each in map(rule, ids)])
+        rules = map(rule, ids)
+        print_table(["rule", "level", "what is wrong"], [(each.id, each.level, each.summary) for each in rules])
         return FINE
     excess = [name for name in ("shape", "events", "size", "threads", "format") if getattr(options, name) is not None]
     if excess or options.output is None:
