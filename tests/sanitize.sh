@@ -10,31 +10,31 @@ cd "$(dirname "$0")/.."
 python=${1:-python}
 
 kernels=(
-  tests/test_kernels.py tests/test_dcpi_kernels.py tests/test_uftrace_kernels.py tests/test_columns.py
-  tests/test_mono_codec.py tests/test_mono_bad.py
+  tests/packages/{native,dcpi,uftrace}/test_kernels.py tests/packages/codec/test_columns.py
+  tests/packages/mono/test_codec.py tests/packages/mono/test_bad.py
 )
-recorder=(tests/test_tracer_*.py)
+recorder=(tests/packages/tracer/test_*.py)
 # What cannot be sanitized, or says nothing of memory and takes long.
 left_out=(
-  tests/test_tracer_conditions.py                                  # what becomes of the file
-  tests/test_tracer_crash.py                                       # the same, and faults that the sanitizer reports
-  tests/test_tracer_leaks.py                                       # counts what Python's own allocator gives
-  tests/test_tracer_extremes.py::test_forty_thousand_functions     # long
-  tests/test_tracer_extremes.py::test_threads_with_a_small_stack   # sanitized frames do not fit into 64 KiB
-  tests/test_tracer_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files
-  tests/test_tracer_flight.py::test_killed_during_a_dump           # the same
-  tests/test_tracer_greenlets.py                                   # throws in C++, unknown to a runtime loaded first
-  tests/test_tracer_missing.py                                     # without the recorder
-  tests/test_tracer_endings.py::test_a_killed_recording_is_found_by_its_final_name # what becomes of the file
-  tests/test_tracer_options.py::test_an_option_that_makes_no_sense_is_refused      # records nothing
-  tests/test_tracer_options.py::test_a_recording_for_which_there_is_no_memory_keeps_no_file_open # asks for 4 TiB
-  tests/test_tracer_options.py::test_other_names_of_traces_are_accepted            # what becomes of the file
-  tests/test_tracer_order.py::test_a_killed_recording_opens_in_order               # the same
-  tests/test_tracer_order.py::test_perfetto                        # others read the file
-  tests/test_tracer_order.py::test_pypi_fxt                        # the same
-  tests/test_tracer_order.py::test_recover_without_the_extension   # without the recorder
-  tests/test_tracer_perfetto.py::test_the_clock_is_right_over_time # waits
-  tests/test_tracer_recorder.py::test_the_limit_holds              # what becomes of the file
+  tests/packages/tracer/test_conditions.py                                  # what becomes of the file
+  tests/packages/tracer/test_crash.py                                       # the same, and faults that the sanitizer reports
+  tests/packages/tracer/test_leaks.py                                       # counts what Python's own allocator gives
+  tests/packages/tracer/test_extremes.py::test_forty_thousand_functions     # long
+  tests/packages/tracer/test_extremes.py::test_threads_with_a_small_stack   # sanitized frames do not fit into 64 KiB
+  tests/packages/tracer/test_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files
+  tests/packages/tracer/test_flight.py::test_killed_during_a_dump           # the same
+  tests/packages/tracer/test_greenlets.py                                   # throws in C++, unknown to a runtime loaded first
+  tests/packages/tracer/test_missing.py                                     # without the recorder
+  tests/packages/tracer/test_endings.py::test_a_killed_recording_is_found_by_its_final_name # what becomes of the file
+  tests/packages/tracer/test_options.py::test_an_option_that_makes_no_sense_is_refused      # records nothing
+  tests/packages/tracer/test_options.py::test_a_recording_for_which_there_is_no_memory_keeps_no_file_open # asks for 4 TiB
+  tests/packages/tracer/test_options.py::test_other_names_of_traces_are_accepted            # what becomes of the file
+  tests/packages/tracer/test_order.py::test_a_killed_recording_opens_in_order               # the same
+  tests/packages/tracer/test_order.py::test_perfetto                        # others read the file
+  tests/packages/tracer/test_order.py::test_pypi_fxt                        # the same
+  tests/packages/tracer/test_order.py::test_recover_without_the_extension   # without the recorder
+  tests/packages/tracer/test_perfetto.py::test_the_clock_is_right_over_time # waits
+  tests/packages/tracer/test_recorder.py::test_the_limit_holds              # what becomes of the file
 )
 
 case $python in
@@ -58,11 +58,10 @@ if [ "$python" = threads ]; then
   exit
 fi
 
-mkdir "$scratch/tests"
 cp -r fxtio pyproject.toml "$scratch/"
 find "$scratch" -name '*.so' -delete
-cp tests/conftest.py "${kernels[@]}" "${recorder[@]}" "$scratch/tests/"
-cp -r tests/support tests/oracle tests/judges tests/corpus "$scratch/tests/"
+cp -r --parents tests/conftest.py tests/support tests/oracle tests/judges tests/corpus "${kernels[@]}" "${recorder[@]}" \
+  "$scratch/"
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
 

@@ -23,9 +23,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 if __package__:
-    from outside.packages import PACKAGES, Outcomes, Suite
+    from outside.suites import PACKAGES, Outcomes, Suite
 else:
-    from packages import PACKAGES, Outcomes, Suite  # type: ignore[import-not-found,no-redef]
+    from suites import PACKAGES, Outcomes, Suite  # type: ignore[import-not-found,no-redef]
 
 SMALL = ("test_generators", "test_coroutines", "test_contextlib", "test_code", "test_opcodes")
 ALL = (

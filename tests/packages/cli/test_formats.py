@@ -56,7 +56,7 @@ def test_a_format_of_another_distribution(tmp_path: Path) -> None:
     (tmp_path / "trace").write_bytes(LINES)
     program = f"""
     import sys
-    sys.path += {[str(tmp_path), str(Path(__file__).parent)]!r}
+    sys.path += {[str(tmp_path), str(Path(__file__).parents[2])]!r}
     before = "importlib.metadata" in sys.modules
     from fxtio import formats, open
     print(formats.by_name("fxt").title, formats.by_suffix("a.fxt.gz").name)

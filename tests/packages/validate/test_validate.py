@@ -54,7 +54,7 @@ BROKEN = CLEAN[:AT] + BAD_WORD + CLEAN[AT:]
 """A trace with a record of size 0 at the byte AT, which breaks a rule of the level `required`."""
 
 RULE = "fxt.framing.zero-size"
-SCHEMA = json.loads(Path(__file__).parent.joinpath("schemas", "sarif-2.1.0-rtm.5.json").read_text("utf-8"))
+SCHEMA = json.loads(Path(__file__).parents[2].joinpath("schemas", "sarif-2.1.0-rtm.5.json").read_text("utf-8"))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from judges import go_pprof, perfetto, pypi_fxt, speedscope
 
 pytestmark = [pytest.mark.full, pytest.mark.once]
 
-CORPUS = Path(__file__).parent / "corpus" / "fxt"
+CORPUS = Path(__file__).parents[1] / "corpus" / "fxt"
 TRACES = sorted(path.name for path in CORPUS.glob("*.fxt"))
 VECTORS: dict[str, bytes] = {
     vector["name"]: bytes.fromhex(vector["hex"]) for vector in json.loads((CORPUS / "vectors.json").read_text("utf-8"))

@@ -1,6 +1,6 @@
 """Merging traces: each event keeps its time and all its content.
 
-The command itself is in `test_merge_command.py`.
+The command itself is in `cli/test_merge.py`.
 """
 
 from __future__ import annotations

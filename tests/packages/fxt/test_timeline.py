@@ -23,7 +23,7 @@ from support.fxt_nested import STEPS, write
 
 pytestmark = [pytest.mark.full, pytest.mark.once]
 
-CORPUS = Path(__file__).parent / "corpus" / "fxt"
+CORPUS = Path(__file__).parents[2] / "corpus" / "fxt"
 
 
 @pytest.fixture(autouse=True, scope="module")

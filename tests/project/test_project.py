@@ -78,7 +78,7 @@ def test_tests_of_the_checkout_are_refused(tmp_path: Path) -> None:
     (tmp_path / "fxtio").mkdir()
     (tmp_path / "fxtio" / "__init__.py").touch()
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    command = ["-m", "pytest", "-n0", "-q", "--collect-only", "tests/test_word.py"]
+    command = ["-m", "pytest", "-n0", "-q", "--collect-only", "tests/packages/codec/test_word.py"]
     done = subprocess.run(
         [sys.executable, *command],
         cwd=CHECKOUT, env=variables | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,

@@ -37,7 +37,7 @@ COMMANDS = {
     "explain": ["explain", "--count", "5"],
 }
 
-SMALL = (Path(__file__).parent / "corpus" / "mono" / "synth-v17.mlpd").read_bytes()
+SMALL = (Path(__file__).parents[2] / "corpus" / "mono" / "synth-v17.mlpd").read_bytes()
 
 
 class Once(io.RawIOBase):

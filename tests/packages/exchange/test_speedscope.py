@@ -22,7 +22,7 @@ from support import exchange
 from support.checkout import CORPUS
 from support.exchange import Content, exported, imported
 
-SCHEMA = json.loads((Path(__file__).parent / "schemas" / "speedscope.json").read_text("utf-8"))
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "speedscope.json").read_text("utf-8"))
 
 MIXED = Content(
     spans=[

@@ -22,7 +22,7 @@ from support.recorded_programs import PROGRAMS, recorded
 
 pytestmark = pytest.mark.once
 
-CORPUS = Path(__file__).parent / "corpus" / "fxt"
+CORPUS = Path(__file__).parents[2] / "corpus" / "fxt"
 DEMO, MAGIC = CORPUS / "janestreet-demo.fxt", CORPUS / "magic-trace.fxt"
 
 QUERIES = {

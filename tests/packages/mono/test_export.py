@@ -25,7 +25,7 @@ from fxtio.timeline.parts import Registry
 from support.conversion import export
 from support.costs import operations
 
-CORPUS = Path(__file__).parent / "corpus"
+CORPUS = Path(__file__).parents[2] / "corpus"
 
 
 def stacks_of(tables: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """Tests of what `fxtio info`, `dump` and `stats` print about traces.
 
-Errors and exit codes are tested in `test_cli_process.py`; `explain`, `synth` and `merge` have files of their own.
+Errors and exit codes are tested in `test_process.py`; `explain`, `synth` and `merge` have files of their own.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from fxtio.codec.protobuf import number_field
 from fxtio.exchange.convert import convert
 from fxtio.mono.headers import StreamHeader
 
-CORPUS = Path(__file__).parent / "corpus"
+CORPUS = Path(__file__).parents[2] / "corpus"
 AT_ZERO = 1_700_000_000_000_000_000
 """2023-11-14 22:13:20 UTC"""
 

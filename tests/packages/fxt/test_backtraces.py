@@ -17,7 +17,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt.backtraces import _Mappings
 from fxtio.fxt.records import Thread
 
-CORPUS = Path(__file__).parent / "corpus" / "fxt"
+CORPUS = Path(__file__).parents[2] / "corpus" / "fxt"
 ONE, TWO = Thread(1, None), Thread(2, None)
 
 

@@ -55,7 +55,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 def run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     """Run pytest as a child, because hooks that watch a process cannot be removed."""
     suite.makeconftest(
-        f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\npytest_plugins = ['support.full_run']\n"
+        f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\npytest_plugins = ['support.full_run']\n"
     )
     return suite.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
 
