@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.html.cells import short
-from fxtio.html.contents import Chart, Section
+from fxtio.html.contents import Chart, Section, short
 from fxtio.table import Table
 from fxtio.timeline.answers.labels import Labels
 from fxtio.timeline.parts import Registry

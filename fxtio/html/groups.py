@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.html import cells
+from fxtio.html import contents
 from fxtio.html.contents import Cell, Grid
 from fxtio.timeline.answers.totals import Durations, Totals
 from fxtio.timeline.parts import PAIR
@@ -95,7 +95,7 @@ class DurationGroups:
             longest, shortest = (int(self._totals[name][number]) for name in ("max", "min"))
             middle, late = (min(max(int(column[number]), shortest), longest) for column in (median, p99))
             times = (int(self._totals["total"][number]), middle, late, longest)
-            return [*label(key), cells.count(int(self._totals["calls"][number])), *map(cells.duration, times)]
+            return [*label(key), contents.count(int(self._totals["calls"][number])), *map(contents.duration, times)]
 
         rows = (row_of(*each) for each in shown[:most])
-        return cells.grid([*headers, *_HEADERS], rows, more=max(len(shown) - most, 0), title=title)
+        return contents.grid([*headers, *_HEADERS], rows, more=max(len(shown) - most, 0), title=title)

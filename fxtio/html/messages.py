@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import numpy as np
 
-from fxtio.html import cells
+from fxtio.arrays import Array
+from fxtio.html import contents
 from fxtio.html.contents import Cell, Section
 from fxtio.table import Table
 from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import PAIR, Registry
 
 MAX_MESSAGES = 500
@@ -70,7 +72,7 @@ class Messages:
         has_levels = any(level >= 0 for _, _, level, _ in shown)
         rows: list[list[str | Cell]] = [
             [
-                cells.moment(time, origin),
+                contents.moment(time, origin),
                 *([values[level] if level >= 0 else ""] if has_levels else []),
                 values[message] if message >= 0 else "",
                 labels.thread(thread),
@@ -79,7 +81,7 @@ class Messages:
         ]
         headers = ["At", *(["Level"] if has_levels else []), "Message", "Thread"]
         notes = ["Errors and warnings come first."] if self._errors and self._others else []
-        return Section("Log", [cells.grid(headers, rows, more=self._count - len(shown), size=_SIZE)], notes)
+        return Section("Log", [contents.grid(headers, rows, more=self._count - len(shown), size=_SIZE)], notes)
 
 
 class Instants:
@@ -126,12 +128,82 @@ class Instants:
             [
                 text_of(values, pair[1]),
                 values[pair[0]] if pair[0] >= 0 else "",
-                cells.count(count),
-                *(cells.moment(time, origin) for time in self._times[pair]),
+                contents.count(count),
+                *(contents.moment(time, origin) for time in self._times[pair]),
             ]
             for pair, count in self._counts.most_common(MAX_INSTANTS)
         ]
         headers = ["Name", "Category", "Count", "First", "Last"]
         more = len(self._counts) - len(rows)
         notes = [f"{self._missed:,} instants with further names are not counted."] if self._missed else []
-        return Section("Instants", [cells.grid(headers, rows, more=more, size=_SIZE)], notes)
+        return Section("Instants", [contents.grid(headers, rows, more=more, size=_SIZE)], notes)
+
+
+_LOSSES = {
+    ("drop_stats", "records"): "events",
+    ("drop_stats", "num_records"): "records",
+    ("lost records", "count"): "records",
+}
+"""The names of slices and instants that say how many events were lost, the argument with the number, and a noun."""
+
+_FACTS = {
+    ("recording", "command"): "Command",
+    ("recording", "python"): "Python",
+    ("recording", "engine"): "Functions recorded by",
+}
+"""The name of an instant, its argument, and the label of the fact that it is."""
+
+_MAX_VALUES = 100
+
+
+class Notices:
+    """Collects what a trace says about itself; `enter` gets all rows of a batch, whatever is selected.
+
+    Args:
+        registry: the registry of the reading.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._names = registry.names
+        self._arguments = Arguments(registry, accepts=self._is_asked_for)
+        self._lost: Counter[str] = Counter()
+        self._facts: dict[str, dict[str, None]] = {}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        self._arguments.enter(tables)
+        for name, events in (("slices", ("event", "end_event")), ("instants", ("event",))):
+            if name in tables:
+                self._note(tables[name], events)
+        self._arguments.leave(tables)
+
+    def _is_asked_for(self, args: Table) -> Array:
+        codes = [self._names.code(argument) for _, argument in (*_LOSSES, *_FACTS)]
+        return np.isin(args["name"].codes, codes)
+
+    def _note(self, rows: Table, events: tuple[str, ...]) -> None:
+        codes = [self._names.code(name) for name, _ in (*_LOSSES, *_FACTS)]
+        at = np.flatnonzero(np.isin(rows["name"].codes, codes))
+        if not len(at):
+            return
+        texts = self._names.values
+        found = self._arguments.of(*(rows[event][at] for event in events))
+        owners = rows["name"].codes[at][found.row].tolist()
+        for owner, argument, value in zip(owners, found.name.tolist(), found.values(texts), strict=True):
+            key = (texts[owner], texts[argument])
+            if key in _LOSSES and isinstance(value, int):
+                self._lost[_LOSSES[key]] += value
+            elif key in _FACTS and isinstance(value, str):
+                values = self._facts.setdefault(_FACTS[key], {})
+                if len(values) < _MAX_VALUES:
+                    values[value] = None
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield the facts: pairs of a label and a text."""
+        for label, values in self._facts.items():
+            for value in values:
+                yield label, value
+
+    def losses(self) -> str:
+        """Return how much was lost, as text; empty if the trace says nothing about it."""
+        return ", ".join(f"{number:,} {noun}" for noun, number in self._lost.items() if number > 0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.html import cells
+from fxtio.html import contents
 from fxtio.html.contents import Cell, Grid, Section
 from fxtio.html.flames import LongestSlices
 from fxtio.html.groups import DurationGroups
@@ -96,10 +96,10 @@ class Moments:
         if not grids:
             return None
         rows: list[list[str | Cell]] = [
-            [text_of(names, name), cells.duration(-duration), cells.moment(start, origin), labels.track(track)]
+            [text_of(names, name), contents.duration(-duration), contents.moment(start, origin), labels.track(track)]
             for duration, start, name, track in self._longest
         ]
-        longest = cells.grid(["Name", "Duration", "At", "Thread"], rows, title="The longest ones")
+        longest = contents.grid(["Name", "Duration", "At", "Thread"], rows, title="The longest ones")
         return Section("Pauses", [*grids, longest] if rows else grids)
 
     def slow(self, longest: LongestSlices, ranking: Table, labels: Labels, origin: int) -> Section | None:
@@ -115,20 +115,20 @@ class Moments:
         if not len(columns["id"]):
             return None
         rows = self._rows(columns, np.arange(min(len(columns["id"]), MAX_ROWS)), labels, origin)
-        grids = [cells.grid(["Name", "Duration", "At", "Thread"], rows, title="The longest slices")]
+        grids = [contents.grid(["Name", "Duration", "At", "Thread"], rows, title="The longest slices")]
         unusual = self._unusual(columns, ranking, labels, origin)
         grids += [unusual] if unusual is not None else []
         gaps = self._gaps.longest(MAX_ROWS)
         if gaps:
-            times = [[cells.duration(duration), cells.moment(begin, origin)] for begin, duration in gaps]
-            grids.append(cells.grid(["Duration", "At"], times, title="Times without any slice"))
+            times = [[contents.duration(duration), contents.moment(begin, origin)] for begin, duration in gaps]
+            grids.append(contents.grid(["Duration", "At"], times, title="Times without any slice"))
         return Section("Slow moments", grids, _unexamined(longest.count - len(columns["id"]), columns["duration"]))
 
     def _rows(self, columns: dict[str, Array], at: Array, labels: Labels, origin: int) -> list[list[str | Cell]]:
         names = self._registry.names.values
         values = zip(*(columns[name][at].tolist() for name in ("name", "duration", "start", "track")), strict=True)
         return [
-            [text_of(names, name), cells.duration(duration), cells.moment(start, origin), labels.track(track)]
+            [text_of(names, name), contents.duration(duration), contents.moment(start, origin), labels.track(track)]
             for name, duration, start, track in values
         ]
 
@@ -152,11 +152,11 @@ class Moments:
         places = self._rows(columns, at, labels, origin)
         numbers = zip(median[at].tolist(), (columns["duration"][at] / np.maximum(median[at], 1)).tolist(), strict=True)
         rows = [
-            [*place, cells.duration(each), Cell(f"{times:,.1f}", times)]
+            [*place, contents.duration(each), Cell(f"{times:,.1f}", times)]
             for place, (each, times) in zip(places, numbers, strict=True)
         ]
         headers = ["Name", "Duration", "At", "Thread", "Median of the name", "Times the median"]
-        return cells.grid(headers, rows, title="Calls much slower than usual")
+        return contents.grid(headers, rows, title="Calls much slower than usual")
 
 
 def _unexamined(missing: int, durations: Array) -> list[str]:

@@ -21,8 +21,7 @@ from typing import Any
 from fxtio import __version__
 from fxtio.errors import FxtioError
 from fxtio.html.assets import assets
-from fxtio.html.cells import MAX_TEXT, short
-from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Part
+from fxtio.html.contents import MAX_TEXT, Cell, Chart, Facts, Flame, Grid, Page, Part, short
 from fxtio.report import human_size
 
 MAX_BYTES = 10_000_000

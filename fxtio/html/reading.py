@@ -8,13 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from fxtio.html.charts import CounterPoints
-from fxtio.html.flames import LongestSlices
-from fxtio.html.messages import Instants, Messages
+from fxtio.html.flames import LongestSlices, MergedCalls, MergedStacks
+from fxtio.html.messages import Instants, Messages, Notices
 from fxtio.html.moments import Moments
-from fxtio.html.notices import Notices
-from fxtio.html.stacked import MergedCalls, MergedStacks
-from fxtio.html.tracks import Tracks
-from fxtio.html.waits import Arrows, Processors
+from fxtio.html.tracks import Arrows, Processors, Tracks
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import Answer

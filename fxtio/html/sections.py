@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fxtio.html.cells import short
-from fxtio.html.changes import changes_section
-from fxtio.html.contents import Page, Section
-from fxtio.html.profiles import Reduced
-from fxtio.html.rankings import ranking_sections
+from fxtio.html.contents import Page, Section, short
+from fxtio.html.flames import Reduced
+from fxtio.html.rankings import changes_section, ranking_sections
 from fxtio.html.reading import Reading, read
 from fxtio.html.summary import format_facts, summary_section
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fxtio.exchange import exchanges
 from fxtio.formats import by_name
-from fxtio.html import cells
+from fxtio.html import contents
 from fxtio.html.contents import Cell, Facts, Grid, Section
 from fxtio.html.reading import Reading
 from fxtio.report import human_duration, seconds
@@ -68,10 +68,10 @@ def summary_section(
     facts = [*facts, *reading.notices.facts(), *_extent(reading, selection), *_counts(reading)]
     lost = reading.notices.losses()
     facts += [("Lost, as the trace says", lost)] if lost else []
-    parts: list[Facts | Grid] = [Facts([(cells.short(label), cells.short(text)) for label, text in facts])]
+    parts: list[Facts | Grid] = [Facts([(contents.short(label), contents.short(text)) for label, text in facts])]
     if timeline.findings:
         parts.append(_findings_grid(timeline.findings))
-    notes = [f"Not shown: {cells.short(phrase)} ({number:,})." for phrase, number in timeline.losses.most_common()]
+    notes = [f"Not shown: {contents.short(phrase)} ({number:,})." for phrase, number in timeline.losses.most_common()]
     return Section(title, parts, notes)
 
 
@@ -108,7 +108,7 @@ def _counts(reading: Reading) -> Iterator[tuple[str, str]]:
     if count:
         names = [labels.process(row) for row in islice(range(count), MAX_NAMED)]
         more = f" and {count - len(names):,} more" if count > len(names) else ""
-        yield "Process" if count == 1 else "Processes", f"{', '.join(map(cells.short, names))}{more}"
+        yield "Process" if count == 1 else "Processes", f"{', '.join(map(contents.short, names))}{more}"
     if tables["threads"].num_rows:
         yield "Threads", f"{tables['threads'].num_rows:,}"
     for name, label in _COUNTED.items():
@@ -127,5 +127,5 @@ def _findings_grid(findings: Findings) -> Grid:
         place = first[rule_id]
         where = f"byte {place.offset:,}" + (f" of {place.file}" if place.file else "")
         meaning = f"{known.summary}. {known.why}".strip()
-        rows.append([meaning, str(known.severity), cells.count(number), f"{where}: {place.message}", rule_id])
-    return cells.grid(["Finding", "Severity", "Count", "First one", "Rule"], rows, title="Findings")
+        rows.append([meaning, str(known.severity), contents.count(number), f"{where}: {place.message}", rule_id])
+    return contents.grid(["Finding", "Severity", "Count", "First one", "Rule"], rows, title="Findings")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.html import cells
+from fxtio.html import contents
 from fxtio.html.contents import Cell, Grid
 from fxtio.html.groups import DurationGroups
 from fxtio.table import MAX_TIME, Table
-from fxtio.timeline.answers.labels import Labels
+from fxtio.timeline.answers.labels import UNNAMED, Labels, text_of
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.schema import ArgumentKind, TrackKind
+from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
 MAX_ROWS = 300
 """The most threads that are shown, those that are busy longest, and the most tasks, those that last longest."""
@@ -99,16 +100,16 @@ class Tracks:
         rows: list[list[str | Cell]] = [
             [
                 labels.track(int(tracks[row])),
-                cells.duration(int(sums["busy"][row])),
-                cells.share(sums["busy"][row] / max(length, 1)),
-                cells.count(sums["calls"][row]),
-                cells.moment(sums["start"][row], origin),
-                cells.moment(sums["end"][row], origin),
+                contents.duration(int(sums["busy"][row])),
+                contents.share(sums["busy"][row] / max(length, 1)),
+                contents.count(sums["calls"][row]),
+                contents.moment(sums["start"][row], origin),
+                contents.moment(sums["end"][row], origin),
             ]
             for row in order
         ]
         headers = ["Thread", "In slices", "Share of the time", "Slices", "First slice at", "Last one ends at"]
-        return cells.grid(headers, rows, more=len(tracks) - len(rows), title="Threads")
+        return contents.grid(headers, rows, more=len(tracks) - len(rows), title="Threads")
 
     def tasks(self, labels: Labels, origin: int) -> list[Grid]:
         """Return the tasks by their coroutines, and the tracks of tasks that last longest, as far as there are any.
@@ -138,12 +139,163 @@ class Tracks:
             [
                 labels.track(track),
                 *([names[coroutines[track]] if track in coroutines else ""] if coroutines else []),
-                cells.moment(int(self._sums["start"][track]), origin),
-                cells.duration(int(lasts[track])),
-                cells.duration(int(self._sums["busy"][track])),
-                cells.count(int(self._sums["calls"][track])),
+                contents.moment(int(self._sums["start"][track]), origin),
+                contents.duration(int(lasts[track])),
+                contents.duration(int(self._sums["busy"][track])),
+                contents.count(int(self._sums["calls"][track])),
             ]
             for track in order.tolist()
         ]
         headers = ["Task", *(["Coroutine"] if coroutines else []), "Begins at", "Lasts", "In slices", "Slices"]
-        return cells.grid(headers, rows, more=len(tracks) - len(rows), title="Tasks and other async operations")
+        return contents.grid(headers, rows, more=len(tracks) - len(rows), title="Tasks and other async operations")
+
+
+MAX_THREADS = 300
+"""The most threads that are shown."""
+
+MAX_ARROWS = 300
+"""The most groups of arrows that are shown."""
+
+MAX_WAITING = 200_000
+"""The most flows whose next point is waited for, those with the latest points."""
+
+_BEGIN = FLOW_TYPES.index("begin")
+_END = FLOW_TYPES.index("end")
+_MAX_PAIRS = 100_000
+
+
+class Arrows:
+    """Adds up arrows, from each point of a flow to the next one, by the names of the flow and of the slices.
+
+    Args:
+        registry: the registry of the reading.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._groups = DurationGroups()
+        self._waiting = _no_points()
+        self._lost = 0
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the points of a batch, and the slices around them."""
+        if "flow_points" not in tables:
+            return
+        points = tables["flow_points"]
+        new = {
+            "id": points["id"],
+            "time": points["time"],
+            "type": points["type"].codes.astype(np.int64),
+            "name": points["name"].codes.astype(np.int64),
+            "within": self._names_of(points["slice"], tables),
+        }
+        rows = {name: np.concatenate([self._waiting[name], new[name]]) for name in _POINT}
+        order = np.lexsort((rows["time"], rows["id"]))
+        rows = {name: column[order] for name, column in rows.items()}
+        is_same = rows["id"][1:] == rows["id"][:-1]
+        first = np.flatnonzero(is_same & (rows["type"][1:] != _BEGIN) & (rows["type"][:-1] != _END))
+        keys = [rows["name"][first], rows["within"][first], rows["within"][first + 1]]
+        self._groups.enter(keys, rows["time"][first + 1] - rows["time"][first])
+        last = np.flatnonzero(np.append(~is_same, True) & (rows["type"] != _END))
+        if len(last) > MAX_WAITING:
+            self._lost += len(last) - MAX_WAITING
+            last = last[np.argsort(-rows["time"][last], kind="stable")[:MAX_WAITING]]
+        self._waiting = {name: column[last] for name, column in rows.items()}
+
+    def _names_of(self, ids: Array, tables: Mapping[str, Table]) -> Array:
+        """Return the codes of the names of slices, -1 for none: they end in this batch, or are still open."""
+        sources = [tables["slices"]] if "slices" in tables else []
+        sources.append(self._registry.open_slices())
+        known = np.concatenate([table["id"] for table in sources])
+        names = np.concatenate([table["name"].codes for table in sources])
+        order = np.argsort(known)
+        known, names = np.append(known[order], -1), np.append(names[order], -1)
+        place = np.searchsorted(known[:-1], ids)
+        return np.where((known[place] == ids) & (ids >= 0), names[place], -1).astype(np.int64)
+
+    def grid(self) -> Grid | None:
+        """Return the arrows by their names, None if there are none."""
+        names = self._registry.names.values
+
+        def label(key: tuple[int, ...]) -> list[str | Cell]:
+            return [text_of(names, key[1]), text_of(names, key[2]), text_of(names, key[0])]
+
+        title = "Arrows from one slice to the next"
+        return self._groups.grid(["From", "To", "Flow"], label, most=MAX_ARROWS, title=title, by="calls")
+
+    def notes(self) -> list[str]:
+        """Return sentences about what is not shown."""
+        missing = self._lost + self._groups.missed
+        return [f"{missing:,} arrows with many ids or names are not counted."] if missing else []
+
+
+_POINT = {"id": np.uint64, "time": np.int64, "type": np.int64, "name": np.int64, "within": np.int64}
+"""The columns of points that wait for the next one with their id."""
+
+
+def _no_points() -> dict[str, Array]:
+    return {name: np.empty(0, dtype) for name, dtype in _POINT.items()}
+
+
+class Processors:
+    """Adds up the times for which threads ran, and for which they waited until they ran again; and who woke them.
+
+    Args:
+        registry: the registry of the reading.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._runs = DurationGroups()
+        self._pauses = DurationGroups()
+        self._wakeups: Counter[tuple[int, int]] = Counter()
+        self._last: dict[str, Array] = {"thread": np.empty(0, np.int64), "end": np.empty(0, np.int64)}
+        self._last["state"] = np.empty(0, np.int64)
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the runs and wakeups of a batch."""
+        if "scheduling" in tables:
+            self._enter(tables["scheduling"])
+        if "wakeups" in tables:
+            pairs = np.stack([tables["wakeups"][name] for name in ("waker", "thread")], axis=1)
+            distinct, counts = np.unique(pairs, axis=0, return_counts=True)
+            for pair, count in zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True):
+                if pair in self._wakeups or len(self._wakeups) < _MAX_PAIRS:
+                    self._wakeups[pair] += count
+
+    def _enter(self, table: Table) -> None:
+        thread, start = table["thread"].astype(np.int64), table["start"]
+        self._runs.enter([thread], table["duration"])
+        order = np.lexsort((start, thread))
+        end, state = (start + table["duration"])[order], table["state"].codes[order].astype(np.int64)
+        thread, start = thread[order], start[order]
+        # The last run of each thread in earlier batches stands before its first one here.
+        at = np.searchsorted(thread, self._last["thread"], "left")
+        thread = np.insert(thread, at, self._last["thread"])
+        start, end = np.insert(start, at, self._last["end"]), np.insert(end, at, self._last["end"])
+        state = np.insert(state, at, self._last["state"])
+        is_same = thread[1:] == thread[:-1]
+        rows = np.flatnonzero(is_same)
+        self._pauses.enter([thread[rows], state[rows]], np.maximum(start[rows + 1] - end[rows], 0))
+        last = np.flatnonzero(np.append(~is_same, True))
+        self._last = {"thread": thread[last], "end": end[last], "state": state[last]}
+
+    def grids(self, labels: Labels) -> list[Grid]:
+        """Return the grids about runs, pauses and wakeups, as far as there are any."""
+        names = self._registry.names.values
+        runs = self._runs.grid(
+            ["Thread"], lambda key: [labels.thread(key[0])], most=MAX_THREADS, title="Threads on processors"
+        )
+
+        def state(key: tuple[int, ...]) -> list[str | Cell]:
+            return [labels.thread(key[0]), "unknown" if key[1] < 0 else text_of(names, key[1])]
+
+        pauses = self._pauses.grid(["Thread", "State"], state, most=MAX_THREADS, title="Threads that wait")
+        rows: list[list[str | Cell]] = [
+            [UNNAMED if pair[0] < 0 else labels.thread(pair[0]), labels.thread(pair[1]), contents.count(count)]
+            for pair, count in self._wakeups.most_common(MAX_ARROWS)
+        ]
+        more = len(self._wakeups) - len(rows)
+        headers = ["Woken by", "Thread", "Count"]
+        wakeups = contents.grid(headers, rows, more=more, title="Who wakes whom") if rows else None
+        return [grid for grid in (runs, pauses, wakeups) if grid is not None]

@@ -39,6 +39,7 @@ class StackTree:
         parent: the stack around each stack (int64), -1 for none.
         frames: the table of frames.
         frame: the innermost frame of each stack (int64).
+        depth: the number of stacks around each stack (int64); a last item is -1, for no stack.
 
     Args:
         stacks: the table of stacks; a stack stands behind the one around it.
@@ -50,16 +51,10 @@ class StackTree:
         self.frame = stacks["frame"].astype(np.int64)
         parent = stacks["parent"].astype(np.int64)
         self.parent = np.where(parent < np.arange(len(parent)), parent, -1)
-        self._levels = self._by_depth()
-
-    def _by_depth(self) -> list[Array]:
-        """Return the stacks of each depth, the outermost first."""
-        depth = np.zeros(len(self.parent), np.int64)
-        for row, parent in enumerate(self.parent.tolist()):
-            if parent >= 0:
-                depth[row] = depth[parent] + 1
-        order = np.argsort(depth, kind="stable")
-        return np.split(order, np.cumsum(np.bincount(depth)))[:-1] if len(depth) else []
+        self.depth = np.zeros(len(self.parent) + 1, np.int64)
+        self.depth[-1] = -1
+        for row, around in enumerate(self.parent.tolist()):
+            self.depth[row] = self.depth[around] + 1
 
     def inclusive(self, own: Array) -> Array:
         """Return the sum of each stack and of all that are deeper (int64).
@@ -81,7 +76,9 @@ class StackTree:
         node = np.full(len(group) + 1, -1, np.int64)  # the last item stands for no parent
         parents, groups = [], []
         count = 0
-        for rows in self._levels:
+        depth = self.depth[:-1]
+        order = np.argsort(depth, kind="stable")
+        for rows in np.split(order, np.cumsum(np.bincount(depth)))[:-1] if len(depth) else []:
             keys = np.stack([node[self.parent[rows]], group[rows]], axis=1)
             distinct, place = np.unique(keys, axis=0, return_inverse=True)
             node[rows] = place.reshape(-1) + count

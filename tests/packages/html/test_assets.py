@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fxtio.html.assets import assets
-from fxtio.html.vendoring import FILES, Project, VendoringError, fetch, projects, unpack
+from fxtio.html.assets import FILES, Project, VendoringError, assets, fetch, projects, unpack
 from support.checkout import CHECKOUT
 from support.limits import PATIENCE
 

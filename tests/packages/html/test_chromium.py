@@ -11,8 +11,7 @@ import fxtio
 import judges
 from fxtio.exchange.convert import convert
 from fxtio.exchange.opening import open_timeline
-from fxtio.html.cells import short
-from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Section
+from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Section, short
 from fxtio.html.page import render
 from fxtio.report import human_duration
 from judges import chromium, perfetto

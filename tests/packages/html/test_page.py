@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio.html.assets import assets
-from fxtio.html.cells import MAX_TEXT, short
-from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page, Part, Section
+from fxtio.html.contents import MAX_TEXT, Cell, Chart, Facts, Flame, Grid, Page, Part, Section, short
 from fxtio.html.page import MAX_BYTES, PageTooLargeError, render
 
 HOSTILE = (

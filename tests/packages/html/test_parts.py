@@ -14,17 +14,14 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.fxt import Koid
-from fxtio.html import charts, flames, groups, stacked
+from fxtio.html import charts, flames, groups
 from fxtio.html.charts import CounterPoints, reduced
 from fxtio.html.contents import Chart, Grid, Section
-from fxtio.html.flames import LongestSlices
+from fxtio.html.flames import LongestSlices, MergedCalls, MergedStacks
 from fxtio.html.groups import DurationGroups
-from fxtio.html.messages import Instants, Messages
+from fxtio.html.messages import Instants, Messages, Notices
 from fxtio.html.moments import Moments
-from fxtio.html.notices import Notices
-from fxtio.html.stacked import MergedCalls, MergedStacks
-from fxtio.html.tracks import Tracks
-from fxtio.html.waits import Arrows, Processors
+from fxtio.html.tracks import Arrows, Processors, Tracks
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
@@ -170,7 +167,7 @@ def test_merged_calls_fit_and_keep_their_widths(steps: list[Step], batch: int, s
     rows = [*timeline.table("slices").rows()]
     assume(rows and nests(rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stacked, "MAX_PATHS", most)
+        patch.setattr(flames, "MAX_PATHS", most)
         calls, _ = collected(timeline, merged, "slices")
     flame = calls.flame("Calls", size)
     if flame is None:
@@ -203,7 +200,7 @@ TABLES_OF_SAMPLES = ("samples", "stacks", "frames")
 def test_a_flame_graph_of_samples(samples: list[Any], most: int) -> None:
     timeline = Content(samples=samples).timeline()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stacked, "MAX_SAMPLES", most)
+        patch.setattr(flames, "MAX_SAMPLES", most)
         stacks, _ = collected(timeline, samples_of, *TABLES_OF_SAMPLES)
     flame = stacks.flame("Samples", PLENTY)
     again = imported(flame.flame.speedscope, "speedscope")
@@ -421,7 +418,7 @@ def test_arrows(events: list[tuple[str, int, int]], batch: int) -> None:
 
 
 def test_flows_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.html.waits.MAX_WAITING", 2)
+    monkeypatch.setattr("fxtio.html.tracks.MAX_WAITING", 2)
     timeline = with_flows([("flow_begin", flow, 0) for flow in range(5)])
     collector, _ = collected(timeline, Arrows, "flow_points", "slices")
     assert collector.notes() == ["3 arrows with many ids or names are not counted."]

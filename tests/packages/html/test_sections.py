@@ -14,8 +14,7 @@ import fxtio
 from fxtio.errors import FxtioError
 from fxtio.formats import BUILT_IN
 from fxtio.html import sections
-from fxtio.html.cells import MAX_TEXT
-from fxtio.html.contents import Cell, Chart, Facts, Flame, Grid, Page
+from fxtio.html.contents import MAX_TEXT, Cell, Chart, Facts, Flame, Grid, Page
 from fxtio.html.page import render
 from fxtio.html.sections import compared_page, trace_page
 from fxtio.selection import Selection
