@@ -85,7 +85,7 @@ def _of_tracer(name: str) -> Any:
         return getattr(unrecorded, name)
     value = globals()[name] = getattr(tracer, name)
     if not sys.is_finalizing():
-        listen = getattr(import_module("fxtio.tracer.attached"), "listen", None)
+        listen = getattr(import_module("fxtio.tracer.startup"), "listen", None)
         if listen is not None:  # else who has begun to import it calls it
             listen()
     return value

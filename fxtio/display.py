@@ -13,8 +13,7 @@ import shutil
 from collections.abc import Sequence
 from html import escape
 
-from fxtio.report import Report, ReportTable, counted, printable
-from fxtio.text_width import fitted, start_of, width_of
+from fxtio.report import Report, ReportTable, counted, fitted, printable, start_of, width_of
 
 MAX_ROWS = 20
 """The most rows of a table that are shown."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from fxtio.report import printable, short_duration
-from fxtio.text_width import fitted
+from fxtio.report import fitted, printable, short_duration
 
 _COLORS = (110, 150, 180, 174, 139, 144, 116, 186, 152, 181)  # of the palette of 256 colors: pale ones
 _MIN_DISTANCE = 12  # columns between two marks of the axis

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_format
-from fxtio.cli.compared import (
+from fxtio.cli.diff import (
     DEFAULT_FLOOR,
     add_column,
     check_inputs,
@@ -23,7 +23,7 @@ from fxtio.errors import shown
 from fxtio.report import json_document, printable, short_duration
 
 if TYPE_CHECKING:
-    from fxtio.cli.compared import Side
+    from fxtio.cli.diff import Side
     from fxtio.timeline.comparison import Comparison, Difference, Floor
 
 NAME = "check"

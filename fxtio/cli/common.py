@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fxtio.cli.bars import Bar, Style
 from fxtio.errors import FxtioError, shown
-from fxtio.report import counted, human_size, json_document, printable, short_seconds
-from fxtio.text_width import shortened, width_of
+from fxtio.report import counted, human_size, json_document, printable, short_seconds, shortened, width_of
 
 if TYPE_CHECKING:
     from fxtio.exchange.opening import Imported

@@ -14,9 +14,9 @@ from fxtio.cli.answers import (
     print_end,
     print_json,
     selection_in,
+    suggest_open,
 )
 from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
-from fxtio.cli.seeing import suggest_open
 from fxtio.report import counted, json_lines, json_value, printable, seconds, short_duration
 
 if TYPE_CHECKING:

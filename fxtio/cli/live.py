@@ -235,7 +235,7 @@ class _View:
 
     def _open_spans(self) -> list[tuple[int, str, str]]:
         """Return how long each open span lasts so far in nanoseconds, its name and its track; the longest first."""
-        from fxtio.timeline.answers.labels import Labels
+        from fxtio.timeline.answers.answer import Labels
 
         table = self._registry.open_slices()
         wall_clock = self._registry.wall_clock

@@ -1,12 +1,17 @@
-"""The parser of the command line, made of the arguments that the commands declare.
+"""The parser of the command line, made of the arguments that the commands declare, and the form of its help.
 
 Each command is a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(options)`, which returns the exit code.
+The names of traces may be those of recordings that have not ended, or were killed.
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
+import sys
+import textwrap
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import chain
@@ -15,8 +20,9 @@ from typing import Any, NoReturn
 
 from fxtio.cli import run
 from fxtio.cli.common import SEPARATOR, with_joined_times
-from fxtio.cli.help_format import HelpFormatter, ListingParser
-from fxtio.cli.unfinished import use_unfinished
+from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.io.source import COMPRESSION_SUFFIXES
+from fxtio.report import printable
 
 GROUPS = {
     "record": ("run", "attach", "recover"),
@@ -176,3 +182,113 @@ class _Version(argparse.Action):
 
         print(f"fxtio {__version__}", *status(), sep="\n")
         parser.exit()
+
+
+_WIDEST = 120
+"""The greatest width of a help text in columns: longer lines are hard to read."""
+
+_MARGIN = 2
+_HELP_INDENT = "  "
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Wraps the paragraphs of descriptions; those with indented lines, such as lists of examples, stay as they are."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        if options.get("width") is None:
+            options["width"] = min(shutil.get_terminal_size().columns, _WIDEST) - _MARGIN
+        super().__init__(prog, **options)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip("\n").split("\n\n")
+        return "\n\n".join(self._paragraph(paragraph, width, indent) for paragraph in paragraphs)
+
+    def _paragraph(self, paragraph: str, width: int, indent: str) -> str:
+        if any(line.startswith(_HELP_INDENT) for line in paragraph.splitlines()):
+            return textwrap.indent(paragraph, indent)
+        words = " ".join(paragraph.split())
+        return textwrap.fill(words, width, initial_indent=indent, subsequent_indent=indent)
+
+
+class ListingParser(argparse.ArgumentParser):
+    """A parser whose help begins with lists, such as that of all commands.
+
+    Args:
+        sections: the lists: a title, and pairs of a word and its description.
+        options: those of the base class.
+    """
+
+    def __init__(self, *, sections: Iterable[tuple[str, Iterable[tuple[str, str]]]], **options: Any) -> None:
+        super().__init__(**options)
+        self._sections = sections
+
+    def format_help(self) -> str:
+        """Return the help: usage, description, lists, options, epilog."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for title, rows in self._sections:
+            formatter.start_section(title)
+            formatter.add_arguments(_row(word, text) for word, text in rows)
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments(self._actions)
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+
+def _row(word: str, text: str) -> argparse.Action:
+    """Return a row of a list as the positional argument that argparse formats."""
+    return argparse.Action([], dest=word, metavar=word, help=text.replace("%", "%%"))
+
+
+_TRACES = ("file", "files", "baseline", "diff")
+"""The arguments of commands that are traces to read."""
+
+
+def use_unfinished(options: Namespace) -> None:
+    """Replace names of traces by those of the files that are recorded to, where only these exist.
+
+    It says which are such, unless the command follows a recording that is not finished.
+
+    Args:
+        options: the parsed arguments of a command.
+    """
+    says = not getattr(options, "live", False)
+    for argument, value in vars(options).items():
+        if argument in _TRACES and isinstance(value, str):
+            setattr(options, argument, _existing(value, says=says))
+        elif argument in _TRACES and isinstance(value, list):
+            setattr(
+                options, argument, [_existing(file, says=says) if isinstance(file, str) else file for file in value]
+            )
+
+
+def _existing(name: str, *, says: bool) -> str:
+    """Return the name of a trace, or that of the file to which it is recorded before it is compressed."""
+    path = Path(name)
+    part = path.with_name(f"{path.name}.part") if path.suffix in COMPRESSION_SUFFIXES else path
+    try:
+        if part != path and not path.exists() and part.is_file():
+            if says:
+                _say(f"there is no {printable(name)} yet, so {printable(part.name)} is read: {_reason(name)}")
+            return str(part)
+        if says and path.is_file() and _is_unfinished(path):
+            _say(f"{printable(name)} is not finished: {_reason(name)}")
+    except (OSError, ValueError):  # the command will say what is wrong with the name
+        pass
+    return name
+
+
+def _is_unfinished(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return Chunks.of(file.read(HEAD_BYTES)) is not None
+
+
+def _reason(name: str) -> str:
+    return f"its program still runs, or was killed; after that, `fxtio recover {printable(name)}` finishes it"
+
+
+def _say(message: str) -> None:
+    print(f"fxtio: {message}", file=sys.stderr)

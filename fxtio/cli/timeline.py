@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from fxtio.cli.answers import add_output, nothing_of, print_csv, print_end, print_json, selection_in
 from fxtio.cli.bars import axis, bars
 from fxtio.cli.common import add_examples, add_input, count, opened_timeline, output_height, output_style, output_width
-from fxtio.report import printable, short_duration
-from fxtio.text_width import fitted, shortened, width_of
+from fxtio.report import fitted, printable, short_duration, shortened, width_of
 
 if TYPE_CHECKING:
     from fxtio.cli.bars import Style

@@ -17,6 +17,8 @@ from fxtio.cli.answers import (
     print_json,
     print_notes,
     selection_in,
+    suggest_open,
+    suggest_report,
 )
 from fxtio.cli.bars import bar_of, bar_width
 from fxtio.cli.common import (
@@ -29,7 +31,6 @@ from fxtio.cli.common import (
     output_width,
     print_table,
 )
-from fxtio.cli.seeing import suggest_open, suggest_report
 from fxtio.report import human_value, printable
 
 if TYPE_CHECKING:

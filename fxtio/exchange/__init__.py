@@ -41,6 +41,7 @@ class Exchange:
         extra: the extra of fxtio that its exporter or importer needs, None for none.
         directory: whether it is written as a directory of files.
         binary: whether its files are told by their endings as well, since their first bytes may say little.
+        place: the module and the name of its exporter, `module:class`; by default `Exporter` of the module of its name.
     """
 
     name: str
@@ -50,10 +51,11 @@ class Exchange:
     extra: str | None = None
     directory: bool = False
     binary: bool = False
+    place: str = ""
 
     @property
     def _module(self) -> Any:
-        return import_module(f"{__name__}.{self.name}")
+        return import_module(f"{__name__}.{self.place.partition(':')[0] or self.name}")
 
     def sniff(self, head: bytes) -> bool:
         """Return whether a file that begins with these bytes is of this format, and can be imported."""
@@ -62,7 +64,7 @@ class Exchange:
     @property
     def exports(self) -> bool:
         """Whether there is an exporter."""
-        return hasattr(self._module, "Exporter")
+        return hasattr(self._module, self._exporter_name)
 
     def parts(self, source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
         """Read a file, and yield what each part of it adds to a timeline, see `fxtio.formats.TimelineRoom.parts`."""
@@ -71,7 +73,11 @@ class Exchange:
     @property
     def exporter(self) -> type[Exporter]:
         """The class of its exporter."""
-        return cast("type[Exporter]", self._module.Exporter)
+        return cast("type[Exporter]", getattr(self._module, self._exporter_name))
+
+    @property
+    def _exporter_name(self) -> str:
+        return self.place.partition(":")[2] or "Exporter"
 
 
 EXCHANGES = (
@@ -81,9 +87,11 @@ EXCHANGES = (
     Exchange("pprof", "pprof profile", (".pprof", ".pb"), imports=True, binary=True),
     Exchange("otlp", "OTLP JSON lines", (".otlp.jsonl", ".otlp.json", ".otlp"), imports=True),
     Exchange("perfetto", "Perfetto protobuf trace", (".pftrace", ".perfetto-trace", ".perfetto")),
-    Exchange("parquet", "Parquet tables", (".parquet",), extra="arrow", directory=True),
-    Exchange("arrow", "Arrow tables", (".arrow",), extra="arrow", directory=True),
-    Exchange("csv", "CSV tables", (".csv",), extra="arrow", directory=True),
+    Exchange(
+        "parquet", "Parquet tables", (".parquet",), extra="arrow", directory=True, place="table_files:ParquetExporter"
+    ),
+    Exchange("arrow", "Arrow tables", (".arrow",), extra="arrow", directory=True, place="table_files:ArrowExporter"),
+    Exchange("csv", "CSV tables", (".csv",), extra="arrow", directory=True, place="table_files:CsvExporter"),
 )
 """All exchange formats, in the order in which they are asked what a file is."""
 

@@ -17,9 +17,9 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined, thousandths
 from fxtio.exchange.formatting import Converter, by_kind, portions, row_ranges
-from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
+from fxtio.timeline.event_export import TrackEventExporter
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
 from fxtio.timeline.replay import Events

@@ -17,9 +17,8 @@ from fxtio._native.constants import SliceState, SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import as_double
 from fxtio.errors import FormatError
-from fxtio.exchange.json_arrays import UNREADABLE
-from fxtio.exchange.whole import MAX_BYTES
-from fxtio.io.source import Source
+from fxtio.exchange.json_events import UNREADABLE
+from fxtio.io.source import MAX_BYTES, Source
 from fxtio.table import MAX_TIME
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind, TrackKind

@@ -20,9 +20,9 @@ from fxtio.codec.byte_columns import ByteColumn, ByteTable, joined, sum_of_sizes
 from fxtio.codec.protobuf import bytes_field, doubles, lengths, messages, number_field, varints
 from fxtio.exchange.formatting import portions, row_ranges
 from fxtio.exchange.perfetto_scheduling import Scheduler
-from fxtio.exchange.track_events import TrackEventExporter
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
+from fxtio.timeline.event_export import TrackEventExporter
 from fxtio.timeline.losses import Texts, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.replay import Events

@@ -26,11 +26,9 @@ from fxtio.codec.protobuf import (
     signed,
     varint,
 )
-from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
-from fxtio.exchange.texts import shallow
-from fxtio.exchange.whole import read_whole
+from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks, shallow
 from fxtio.io.sink import Sink
-from fxtio.io.source import Source
+from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry

@@ -20,12 +20,19 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.errors import FormatError
-from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks
-from fxtio.exchange.json_arrays import UNREADABLE, items, objects
-from fxtio.exchange.texts import StackTexts, label, thread_titles, track_titles
-from fxtio.exchange.whole import read_whole
+from fxtio.exchange.gathered import (
+    STACKED,
+    FramePlaces,
+    Gathered,
+    StackTexts,
+    count_lost_beside_stacks,
+    label,
+    thread_titles,
+    track_titles,
+)
+from fxtio.exchange.json_events import UNREADABLE, items, objects
 from fxtio.io.sink import Sink
-from fxtio.io.source import Source
+from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.places import FILE, LINE, names_with_places
 from fxtio.timeline.losses import plain

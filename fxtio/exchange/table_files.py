@@ -1,7 +1,6 @@
 """The tables of a timeline as files of columns, one for each table, written with pyarrow in groups of rows.
 
-A thread encodes and compresses the files while the trace is read.  The modules `parquet`, `arrow` and `csv` are the
-formats.
+A thread encodes and compresses the files while the trace is read.
 """
 
 from __future__ import annotations
@@ -291,3 +290,44 @@ class _Temporary:
             self._file.seek(0)
         while data := self._file.read(_CHUNK):
             self._sink.write(data)
+
+
+class ParquetExporter(Exporter):
+    """Writes each table as a Parquet file."""
+
+    SUFFIX: ClassVar[str] = ".parquet"
+    HAS_DICTIONARIES: ClassVar[bool] = True
+
+    def new_file(self, target: Any, schema: Any) -> TableFile:
+        """Return a new file of a table."""
+        import pyarrow.parquet as pq
+
+        # Numbers seldom repeat as texts do, and dictionaries of them take most of the time.
+        texts = [field.name for field in schema if self._pa.types.is_dictionary(field.type)]
+        file: TableFile = pq.ParquetWriter(target, schema, compression="snappy", use_dictionary=texts)
+        return file
+
+
+class ArrowExporter(Exporter):
+    """Writes each table as an Arrow IPC file."""
+
+    SUFFIX: ClassVar[str] = ".arrow"
+
+    def new_file(self, target: Any, schema: Any) -> TableFile:
+        """Return a new file of a table."""
+        ipc = self._pa.ipc
+        file: TableFile = ipc.new_file(target, schema, options=ipc.IpcWriteOptions(compression="lz4"))
+        return file
+
+
+class CsvExporter(Exporter):
+    """Writes each table as a CSV file, whose first line names the columns."""
+
+    SUFFIX: ClassVar[str] = ".csv"
+
+    def new_file(self, target: Any, schema: Any) -> TableFile:
+        """Return a new file of a table."""
+        from pyarrow import csv
+
+        file: TableFile = csv.CSVWriter(target, schema)
+        return file

@@ -14,7 +14,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.html.contents import Chart, Section, short
 from fxtio.table import Table
-from fxtio.timeline.answers.labels import Labels
+from fxtio.timeline.answers.answer import Labels
 from fxtio.timeline.parts import Registry
 
 MAX_CHARTS = 24

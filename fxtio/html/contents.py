@@ -1,4 +1,4 @@
-"""The kinds of content that a page has.
+"""The kinds of content that a page has, and cells and grids of bounded size.
 
 A page has sections, and a section has parts: facts, grids, charts and flame graphs.  Who makes the content knows
 traces and no HTML; who shows it knows these classes and no traces.  All text may come from a trace, so it is untrusted.

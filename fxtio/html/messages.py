@@ -1,4 +1,4 @@
-"""Messages of logs, errors first, and instants by name."""
+"""What a trace says in words: messages of logs, errors first; instants by name; notices about the recording itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxtio.arrays import Array
 from fxtio.html import contents
 from fxtio.html.contents import Cell, Section
 from fxtio.table import Table
-from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.answers.answer import Labels, text_of
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import PAIR, Registry
 

@@ -13,7 +13,7 @@ from fxtio.html.flames import LongestSlices
 from fxtio.html.groups import DurationGroups
 from fxtio.report import short_duration
 from fxtio.table import Table
-from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.answers.answer import Labels, text_of
 from fxtio.timeline.answers.overview import Gaps
 from fxtio.timeline.parts import Registry
 

@@ -1,4 +1,4 @@
-"""Rankings as grids: functions by their slices, samples and allocations, classes by their allocations."""
+"""Rankings as grids: functions and classes by slices, samples and allocations; changes between two runs."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from fxtio.html.moments import Moments
 from fxtio.html.tracks import Arrows, Processors, Tracks
 from fxtio.selection import Selection
 from fxtio.table import Table
-from fxtio.timeline.answers.answer import Answer
-from fxtio.timeline.answers.labels import Labels
+from fxtio.timeline.answers.answer import Answer, Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.top import Slices, Weighted
 from fxtio.timeline.comparison import Run

@@ -1,4 +1,4 @@
-"""Threads and tasks: how long each is busy, and which coroutine a task runs."""
+"""Threads and tasks: how long each is busy, what a task runs and waits for, and when a thread had a processor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fxtio.html import contents
 from fxtio.html.contents import Cell, Grid
 from fxtio.html.groups import DurationGroups
 from fxtio.table import MAX_TIME, Table
-from fxtio.timeline.answers.labels import UNNAMED, Labels, text_of
+from fxtio.timeline.answers.answer import UNNAMED, Labels, text_of
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind

@@ -351,3 +351,28 @@ def _called(url: str, function: Callable[..., Any], *arguments: Any) -> Any:
         missing = "a package is not installed that fsspec needs for it" if isinstance(error, ImportError) else ""
         reason = described(error).partition("\n")[0]
         raise FormatError(f"{printable(url)}: {missing or 'fsspec refuses it'}: {printable(reason)}") from error
+
+
+MAX_BYTES = 1 << 29
+"""The most (decompressed) bytes of such a file; each reader bounds what it makes of them."""
+
+_BLOCK = 1 << 20
+
+
+def read_whole(source: Source) -> bytearray:
+    """Return all bytes of a source.
+
+    Raises:
+        FormatError: they are more than `MAX_BYTES`, or the source is cut or damaged.
+    """
+    data = bytearray()
+    chunk = memoryview(bytearray(_BLOCK))
+    while count := source.readinto(chunk):
+        data += chunk[:count]
+        if len(data) > MAX_BYTES:
+            raise FormatError(
+                f"{source.name} has more than {MAX_BYTES:,} bytes, the most of a file that is read as a whole"
+            )
+    if source.fault:
+        raise FormatError(f"{source.name}: {source.fault}")
+    return data

@@ -25,8 +25,7 @@ from fxtio.mono.buffers import decode_events, untimed_events
 from fxtio.mono.columns import Batch
 from fxtio.mono.cut_state import STATEFUL, CounterSums, OpenEvents, begins, ends
 from fxtio.mono.frames import Recording
-from fxtio.mono.headers import BufferHeader, header_record
-from fxtio.mono.hybrid import CLAIMED
+from fxtio.mono.headers import CLAIMED, BufferHeader, header_record
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter

@@ -23,6 +23,8 @@ from fxtio.finding import Findings
 from fxtio.io.source import Source
 from fxtio.mono.headers import (
     BUFFER_HEADER_SIZE,
+    CLAIMED,
+    WINDOW,
     BufferHeader,
     OpaqueBufferHeader,
     StreamHeader,
@@ -31,12 +33,12 @@ from fxtio.mono.headers import (
     buffer_record,
     buffer_size,
     decode_header,
+    is_hybrid,
     outline_header,
+    text_mode_fault,
 )
-from fxtio.mono.hybrid import CLAIMED, is_hybrid
 from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, HYBRID, POINTER_SIZES
 from fxtio.mono.records import VERSIONS, dialect_of
-from fxtio.mono.transfer import WINDOW, text_mode_fault
 from fxtio.report import counted
 
 BLOCK = 1 << 23

@@ -1,5 +1,8 @@
 """The two headers of a recording: one at its beginning, one in front of each buffer.
 
+A header may be misleading: recordings of Mono 5.10.0 say data version 15 although the events are those of `HYBRID`, and
+a transfer in text mode, as by FTP, adds or removes carriage returns, so that buffers have other lengths than they say.
+
 `StreamHeader` is declared like an event; its versions are those of the profiler (`major`), not data versions.
 """
 
@@ -12,12 +15,16 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import field
 
+from fxtio.arrays import Array
 from fxtio.codec.record import Opaque
 from fxtio.codec.stream.codec import column_decoder, stream_codec_of
 from fxtio.codec.stream.declare import Byte, Fixed, Item, SizedText, StreamState, layout_of, parts_of
+from fxtio.codec.stream.kernels import kernels
+from fxtio.codec.stream.steps import steps_of
 from fxtio.codec.stream.values import put_byte
 from fxtio.errors import DecodeError, EncodeError
-from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, ID_SIZE, POINTER_SIZES
+from fxtio.mono.layout import BUFFER_MARK, HEADER_MARK, HYBRID, ID_SIZE, POINTER_SIZES
+from fxtio.mono.records import dialect_of
 
 _NS_PER_MS = 10**6
 _PROFILERS = ((16, (3, 0)), (14, (2, 0)), (13, (1, 1)), (12, (1, 0)), (0, (0, 4)))
@@ -235,3 +242,101 @@ def encode_buffer_header(header: BufferHeader, size: int) -> bytes:
     return (
         BUFFER_MARK + size.to_bytes(_SIZE_BYTES, "little") + stream_codec_of(BufferHeader, 0).encode(header, _NO_STATE)
     )
+
+
+CLAIMED = 15
+"""The data version in the headers of these recordings."""
+
+
+def is_hybrid(data: bytes, pointer_size: int) -> bool:
+    """Return whether buffers have events that `HYBRID` has and version 15 does not have.
+
+    Only then their version is sure: most events are the same in both.
+
+    Args:
+        data: bytes from the first buffer of a recording on.
+        pointer_size: of its header.
+    """
+    raw, begin, end = np.frombuffer(data, np.uint8), [], []
+    place = BUFFER_HEADER_SIZE
+    while data.startswith(BUFFER_MARK, place - BUFFER_HEADER_SIZE) and place <= len(data):
+        size = int(np.frombuffer(data, buffer_dtype(), 1, place - BUFFER_HEADER_SIZE)["size"][0])
+        if place + size > len(data):
+            break
+        begin.append(place)
+        end.append(place + size)
+        place += size + BUFFER_HEADER_SIZE
+    if not begin:
+        return False
+    first, last = np.array(begin, np.int64), np.array(end, np.int64)
+    faults = [_faults(raw, first, last, version, pointer_size) for version in (CLAIMED, HYBRID)]
+    return bool(faults[0].any()) and not faults[1].any()
+
+
+def _faults(data: Array, begin: Array, end: Array, version: float, pointer_size: int) -> Array:
+    """Return the faults of buffers, read as those of a data version."""
+    steps = steps_of(dialect_of(version, pointer_size))
+    raw = data[(begin - BUFFER_HEADER_SIZE)[:, None] + np.arange(BUFFER_HEADER_SIZE)]
+    headers = np.ascontiguousarray(raw).view(buffer_dtype())[:, 0]
+    registers = np.stack([headers[name].astype(np.uint64) for name in steps.registers], axis=1)
+    counts, stop = np.empty((len(begin), steps.owners), np.int64), np.empty(len(begin), np.int64)
+    fault, late = np.empty(len(begin), np.uint8), np.empty(len(begin), np.uint8)
+    kernels().scan(steps, data, begin, end, registers, counts, stop, fault, late)
+    return fault
+
+
+WINDOW = 1 << 20
+"""The number of bytes behind a fault that are examined."""
+
+_FEWEST_SHORT_BUFFERS = 2
+"""Fewer buffers that lack some bytes do not show that a transfer removed them."""
+
+
+def text_mode_fault(data: bytes) -> str:
+    """Return how a transfer in text mode has changed a recording, or an empty text if it has not.
+
+    Args:
+        data: up to `WINDOW` bytes from a header on behind which the next one is not where it should be.
+    """
+    if data.count(b"\n") == data.count(b"\r\n") > 0 and _holds(data.replace(b"\r\n", b"\n")):
+        return (
+            "every line feed has a carriage return before it, as a transfer in text mode adds them; "
+            "removing these carriage returns repairs the file. Changed buffers are left out"
+        )
+    if b"\r\n" not in data and _short_buffers(data) >= _FEWEST_SHORT_BUFFERS:
+        return (
+            "buffers are too short, and no line feed has a carriage return before it, as after a transfer in text mode "
+            "that removes them; this cannot be repaired. Changed buffers are left out"
+        )
+    return ""
+
+
+def _holds(data: bytes) -> bool:
+    """Return whether the next header, or the end, follows where the header at the beginning says."""
+    if data.startswith(HEADER_MARK):
+        try:
+            size = decode_header(data)[1]
+        except DecodeError:
+            return False
+    elif data.startswith(BUFFER_MARK) and len(data) >= BUFFER_HEADER_SIZE:
+        size = BUFFER_HEADER_SIZE + buffer_size(data)
+    else:
+        return False
+    return size == len(data) or data.startswith((BUFFER_MARK, HEADER_MARK), size)
+
+
+def _short_buffers(data: bytes) -> int:
+    """Return how many buffers are shorter than they say by no more bytes than they have line feeds; 0 if others are."""
+    short = begin = 0
+    while data.startswith(BUFFER_MARK, begin) and len(data) >= begin + BUFFER_HEADER_SIZE:
+        events = begin + BUFFER_HEADER_SIZE
+        end = events + buffer_size(data[begin:events])
+        if end >= len(data):
+            break
+        if not data.startswith(BUFFER_MARK, end):
+            after = data.find(BUFFER_MARK, events, end + len(BUFFER_MARK) - 1)
+            if after < 0 or data.count(b"\n", begin, after) < end - after:
+                return 0
+            short, end = short + 1, after
+        begin = end
+    return short

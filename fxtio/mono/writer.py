@@ -35,6 +35,7 @@ from fxtio.mono.enums import (
     SampleType,
 )
 from fxtio.mono.headers import (
+    CLAIMED,
     BufferHeader,
     OpaqueBufferHeader,
     OpaqueGap,
@@ -46,7 +47,6 @@ from fxtio.mono.headers import (
     header_has,
     profiler_of,
 )
-from fxtio.mono.hybrid import CLAIMED
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
 from fxtio.report import counted
 from fxtio.table import MAX_TIME, Column, WritableTable

@@ -1,4 +1,4 @@
-"""Starting and stopping a recording in another process, see `fxtio attach` and `fxtio.tracer.attached`."""
+"""Starting and stopping a recording in another process, see `fxtio attach` and `fxtio.tracer.startup`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST = 30.0
 
 _SCRIPT = """\
 try:
-    from fxtio.tracer.attached import obey
+    from fxtio.tracer.startup import obey
 except ImportError:
     import os
     with open({unfinished!r}, "x") as file:

@@ -17,7 +17,7 @@ from types import CodeType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from fxtio.fxt.constants import MAX_ARGUMENTS
-from fxtio.tracer import greenlets, monitor, plain
+from fxtio.tracer import monitor, plain, tasks
 from fxtio.tracer.backend import recorder
 
 CATEGORY = "function"
@@ -29,7 +29,7 @@ PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + o
 DISGUISE = "fxtio: "
 """How the qualified names begin of our own functions whose file is that of another library."""
 
-_REMOTE_SCRIPT = "fxtio.tracer.attached"
+_REMOTE_SCRIPT = "fxtio.tracer.startup"
 """A name that only code has which `fxtio attach` sends by `sys.remote_exec`; its file is `<string>`."""
 
 _OWN_MODULES = "fxtio."
@@ -256,7 +256,7 @@ def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks:
     """
 
     def hook(code: CodeType) -> Any:
-        greenlets.follow()  # which the program may have imported since
+        tasks.follow()  # which the program may have imported since
         return accepted.site_of(code) if accepted is not None else None
 
     c_functions = c_functions and accepted is not None

@@ -18,10 +18,10 @@ from fxtio.tracer import (
     environment,
     flight,
     functions,
-    greenlets,
     plain,
     process_names,
     sources,
+    tasks,
 )
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
@@ -227,10 +227,10 @@ class Recording:
         Returns:
             Whether Python started the thread.
         """
-        if name := greenlets.track_name(thread):
+        if name := tasks.track_name(thread):
             self._name_thread(thread, name)
             return False
-        greenlets.follow()
+        tasks.follow()
         # Not current_thread(): for a thread that Python did not start it would add an entry to the table.
         threads = list(threading._active.values())  # type: ignore[attr-defined]
         for entry in threads:

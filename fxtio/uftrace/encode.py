@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
 from fxtio.codec.encode_columns import Ragged, interleave
+from fxtio.codec.generate import Order
 from fxtio.codec.integers import MAX_INT64
 from fxtio.errors import EncodeError
 from fxtio.table import Categories
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import DEPTHS, RecordWord, TimeWord
 from fxtio.uftrace.tables import NO_ENTRY, STATES, TYPES, WHOLE
-
-Order = Literal["little", "big"]
 
 
 def record_bytes(

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from fxtio.codec.generate import Order
 from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.enums import EventId
-from fxtio.uftrace.tasks import NS, stamp
-from fxtio.uftrace.times import add_overflow
+from fxtio.uftrace.tasks import NS, add_overflow, stamp
 
 NAMES_FILE, EXTERN_FILE = "events.txt", "extern.dat"
-Order = Literal["little", "big"]
 
 NAMES: dict[int, str] = {
     EventId.READ_STATM: "read:proc/statm",

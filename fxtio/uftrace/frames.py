@@ -11,7 +11,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,14 @@ from fxtio import _native
 from fxtio._native.constants import PayloadWalkEnd
 from fxtio.arrays import Array
 from fxtio.codec.columns import Block
+from fxtio.codec.generate import Order
 from fxtio.finding import Findings
 from fxtio.report import counted
 from fxtio.table import MAX_TIME, saturated
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord, TimeWord
 from fxtio.uftrace.state import AddressSpace, Epoch, Sessions
-from fxtio.uftrace.times import add_overflow
-
-Order = Literal["little", "big"]
+from fxtio.uftrace.tasks import add_overflow
 
 BLOCK = 1 << 20
 """The size of a block in bytes."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from construct import Byte as ByteField
 from construct import Bytes, ConstructError, Int16ub, Int16ul, Int32ub, Int32ul, Int64ub, Int64ul, Struct
 
+from fxtio.codec.generate import Order
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
@@ -112,7 +113,7 @@ class InfoFile:
 
     version: int = 4
     header_size: int = HEADER_SIZE
-    order: Literal["little", "big"] = "little"
+    order: Order = "little"
     word_class: int = WordClass.BITS64
     features: Feature = field(default=Feature(0))
     blocks: InfoBit = field(default=InfoBit(0))
@@ -134,7 +135,7 @@ class InfoFile:
             report_carriage_returns(raw, INFO_FILE, findings)
             raw = raw.replace(b"\r\n", b"\n")
         try:
-            order: Literal["little", "big"] = "big" if _ENDIAN.parse(raw).endian == ByteOrder.BIG else "little"
+            order: Order = "big" if _ENDIAN.parse(raw).endian == ByteOrder.BIG else "little"
             header = HEADERS[order].parse(raw)
         except ConstructError:
             fault = f"ends after {counted(len(raw), 'byte')} of its header" if raw else "is missing or empty"

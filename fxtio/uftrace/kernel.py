@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from fxtio.codec.generate import Order
 from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
@@ -18,14 +19,13 @@ from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
-from fxtio.uftrace.times import add_overflow
+from fxtio.uftrace.tasks import add_overflow
 
 HEADER_FILE, SYMBOLS_FILE = "kernel_header", "kallsyms"
 FUNCTION_ENTRY, FUNCTION_EXIT = "funcgraph_entry", "funcgraph_exit"
 FUNCTION = "func"
 """The field with the address of the function of a call."""
 
-Order = Literal["little", "big"]
 
 _FIELD = re.compile(r"\s*field:(.*?);\s*offset:(\d{1,6});\s*size:(\d{1,6});(?:\s*signed:(\d+);)?")
 _BLOCK = re.compile(rb"TRACEFS: ([^\n]{1,200}): (\d{1,8})\n")

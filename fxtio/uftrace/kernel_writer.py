@@ -1,17 +1,24 @@
-"""The kernel's part of a new trace: descriptions of events, functions, and the events of every CPU."""
+"""The kernel's part of a new trace: descriptions of events, functions, and the events and switches of every CPU.
+
+`DESCRIPTIONS` has those of common events as tracefs of Linux 6 on 64-bit machines has them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
+
+from fxtio.arrays import Array
+from fxtio.codec.generate import Order
 from fxtio.codec.integers import MAX_INT32, checked_integer
 from fxtio.errors import EncodeError
 from fxtio.table import MAX_TIME
-from fxtio.uftrace import tracefs
+from fxtio.uftrace import perf
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.kernel import (
     FUNCTION_ENTRY,
@@ -28,8 +35,6 @@ from fxtio.uftrace.kernel import (
 from fxtio.uftrace.symbols import KERNEL, Symbol, SymbolFile
 from fxtio.uftrace.tasks import check_text
 
-Order = Literal["little", "big"]
-
 MAX_CPU = 4095
 """The largest number of a CPU of a new trace."""
 
@@ -38,7 +43,90 @@ _FUNCTION_SIZE = 0x100
 _MAX_FUNCTIONS = 1 << 16
 _MAX_DATA = 2000
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
-_ENTRY, _EXIT = (f"{tracefs.FUNCTION_GRAPH}:{name}" for name in (FUNCTION_ENTRY, FUNCTION_EXIT))
+FUNCTION_GRAPH = "ftrace"
+"""The subsystem of the events that report calls of kernel functions."""
+
+_COMMON = (
+    ("unsigned short common_type", 0, 2, 0),
+    ("unsigned char common_flags", 2, 1, 0),
+    ("unsigned char common_preempt_count", 3, 1, 0),
+    ("int common_pid", 4, 4, 1),
+)
+_EVENTS: dict[tuple[str, str, int], tuple[tuple[tuple[str, int, int, int], ...], str]] = {
+    ("ftrace", "funcgraph_entry", 11): (
+        (("unsigned long func", 8, 8, 0), ("int depth", 16, 4, 1)),
+        '"--> %ps (%d)", (void *)REC->func, REC->depth',
+    ),
+    ("ftrace", "funcgraph_exit", 10): (
+        (
+            ("unsigned long func", 8, 8, 0),
+            ("unsigned long long calltime", 16, 8, 0),
+            ("unsigned long long rettime", 24, 8, 0),
+            ("unsigned long overrun", 32, 8, 0),
+            ("int depth", 40, 4, 1),
+        ),
+        '"<-- %ps (%d) (start: %llx  end: %llx)", (void *)REC->func, REC->depth, REC->calltime, REC->rettime',
+    ),
+    ("sched", "sched_switch", 316): (
+        (
+            ("char prev_comm[16]", 8, 16, 0),
+            ("pid_t prev_pid", 24, 4, 1),
+            ("int prev_prio", 28, 4, 1),
+            ("long prev_state", 32, 8, 1),
+            ("char next_comm[16]", 40, 16, 0),
+            ("pid_t next_pid", 56, 4, 1),
+            ("int next_prio", 60, 4, 1),
+        ),
+        '"prev_comm=%s prev_pid=%d ==> next_comm=%s", REC->prev_comm, REC->prev_pid, REC->next_comm',
+    ),
+    ("sched", "sched_wakeup", 318): (
+        (
+            ("char comm[16]", 8, 16, 0),
+            ("pid_t pid", 24, 4, 1),
+            ("int prio", 28, 4, 1),
+            ("int target_cpu", 32, 4, 1),
+        ),
+        '"comm=%s pid=%d prio=%d target_cpu=%03d", REC->comm, REC->pid, REC->prio, REC->target_cpu',
+    ),
+    ("sched", "sched_process_exec", 309): (
+        (("__data_loc char[] filename", 8, 4, 0), ("pid_t pid", 12, 4, 1), ("pid_t old_pid", 16, 4, 1)),
+        '"filename=%s pid=%d old_pid=%d", __get_str(filename), REC->pid, REC->old_pid',
+    ),
+}
+
+HEADER_PATH = "events/header_page"
+"""The path of the description of a page of the ring buffer."""
+
+HEADER_PAGE = """\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;
+"""
+"""The description of a page of the ring buffer."""
+
+
+def path_of(system: str, name: str) -> str:
+    """Return the path of the description of an event."""
+    return f"events/{system}/{name}/format"
+
+
+def _lines(fields: tuple[tuple[str, int, int, int], ...]) -> str:
+    return "".join(
+        f"\tfield:{name};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n" for name, offset, size, signed in fields
+    )
+
+
+def _text(name: str, number: int, fields: tuple[tuple[str, int, int, int], ...], shown: str) -> str:
+    return f"name: {name}\nID: {number}\nformat:\n{_lines(_COMMON)}\n{_lines(fields)}\nprint fmt: {shown}\n"
+
+
+DESCRIPTIONS: dict[str, str] = {
+    f"{system}:{name}": _text(name, number, fields, shown)
+    for (system, name, number), (fields, shown) in _EVENTS.items()
+}
+"""The descriptions by names such as sched:sched_switch."""
+
+_ENTRY, _EXIT = (f"{FUNCTION_GRAPH}:{name}" for name in (FUNCTION_ENTRY, FUNCTION_EXIT))
 
 
 @dataclass(slots=True)
@@ -51,7 +139,7 @@ class _OpenCall:
 
 @cache
 def _common_layout(name: str) -> EventFormat:
-    layout = parse_format(tracefs.DESCRIPTIONS[name])
+    layout = parse_format(DESCRIPTIONS[name])
     assert layout is not None
     return layout
 
@@ -87,7 +175,7 @@ class KernelFiles:
             raise EncodeError(f"{system!r} is not the name of a subsystem", "system")
         if not text_bytes(description, "description").isascii() or "\r" in description:
             raise EncodeError("a description has only ASCII characters", "description")
-        layout = parse_format(description, tracefs.path_of(system, "event"))
+        layout = parse_format(description, path_of(system, "event"))
         if layout is None or not _NAME.fullmatch(layout.name) or layout.id > 0xFFFF:
             raise EncodeError("this is not the description of an event in tracefs", "description")
         if layout.fields.keys() & {"common_type", "common_pid"} != {"common_type", "common_pid"}:
@@ -96,7 +184,7 @@ class KernelFiles:
         if described is None:
             self._check_id(layout)
             self._formats[f"{system}:{layout.name}"] = layout
-            self._blocks.append((tracefs.path_of(system, layout.name), description.encode()))
+            self._blocks.append((path_of(system, layout.name), description.encode()))
         elif described != layout:
             raise EncodeError(f"the event {layout.name} was described in another way before", "description")
         return f"{system}:{layout.name}"
@@ -242,7 +330,7 @@ class KernelFiles:
 
     def _layout(self, name: Any) -> EventFormat:
         """Return the description of an event, whether it was given or is that of a common event."""
-        if check_text(name, "event") not in self._formats and name not in tracefs.DESCRIPTIONS:
+        if check_text(name, "event") not in self._formats and name not in DESCRIPTIONS:
             raise EncodeError("the event is not described", repr(name))
         layout = self._formats.get(name)
         if layout is None:
@@ -261,14 +349,14 @@ class KernelFiles:
 
     def _describe_common(self, name: str) -> None:
         if name not in self._formats:
-            self.describe(name.partition(":")[0], tracefs.DESCRIPTIONS[name])
+            self.describe(name.partition(":")[0], DESCRIPTIONS[name])
 
     def _append(self, cpu: int, time: int, data: bytes) -> None:
         self._events.setdefault(cpu, []).append((time, data))
 
     def files(self) -> dict[str, Any]:
         """Return the files by name."""
-        header = KernelHeader.of([(tracefs.HEADER_PATH, tracefs.HEADER_PAGE.encode()), *self._blocks])
+        header = KernelHeader.of([(HEADER_PATH, HEADER_PAGE.encode()), *self._blocks])
         header.order = self._order
         end = self._first_function + len(self._functions) * _FUNCTION_SIZE
         symbols = [Symbol(address, name, KERNEL) for name, address in self._functions.items()]
@@ -276,3 +364,69 @@ class KernelFiles:
         files[SYMBOLS_FILE] = SymbolFile.of([*symbols, Symbol(end, "_end", KERNEL)])
         pages = {cpu: build_pages(events, header, self._missed.get(cpu, ())) for cpu, events in self._events.items()}
         return files | {f"kernel-cpu{cpu}.dat": raw for cpu, raw in pages.items()}
+
+
+class SchedFiles:
+    """Collects what the files of scheduler events will contain.
+
+    Args:
+        order: the byte order.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order: Order = order
+        self._files: dict[int, bytearray] = {}
+        self._last: dict[int, int] = {}  # the time of the last event of each CPU
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
+
+    def add(self, cpu: int, event: perf.PerfEvent) -> None:
+        """Append an event of a CPU.
+
+        Raises:
+            EncodeError: a value does not fit, or time goes back; nothing was added.
+        """
+        if not isinstance(event, perf.PerfEvent):
+            raise EncodeError(f"{event!r} is not a scheduler event", "event")
+        raw = perf.build(event, self._order)
+        time = event.time if event.raw else checked_integer(event.time, "time", 0, MAX_TIME)
+        if event.kind == perf.KINDS[perf.OTHER]:  # it need not have a time
+            time = self._last.get(cpu, 0)
+        self.check_times(cpu, np.array([time], np.uint64))
+        self.append(cpu, time, raw)
+
+    def encode(self, cpu: int, time: Array, **columns: Array | Sequence[str | None]) -> bytes:
+        """Return the bytes of events that can be appended for a CPU.
+
+        Args:
+            cpu: the CPU.
+            time: nanoseconds.
+            columns: the other columns, see `perf.encode`.
+
+        Raises:
+            EncodeError: a value does not fit, or time goes back.
+        """
+        fields: dict[str, Any] = columns
+        raw = perf.encode(time=time, **fields, order=self._order)
+        self.check_times(cpu, time)
+        return raw
+
+    def check_times(self, cpu: int, times: Array) -> None:
+        """Raise an error if the next events of a CPU cannot have these times.
+
+        Raises:
+            EncodeError: time goes back, or the number of the CPU is too large.
+        """
+        number = checked_integer(cpu, "cpu", 0, MAX_CPU)
+        if int(times[0]) < self._last.get(number, 0) or bool((times[1:] < times[:-1]).any()):
+            raise EncodeError("time goes back", f"CPU {cpu}")
+
+    def append(self, cpu: int, last: int, raw: bytes) -> None:
+        """Append the bytes of events of a CPU, given the time of the last one."""
+        self._files.setdefault(cpu, bytearray()).extend(raw)
+        self._last[cpu] = last
+
+    def files(self) -> dict[str, Any]:
+        """Return the files by name."""
+        return {f"perf-cpu{cpu}.dat": raw for cpu, raw in self._files.items()}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fxtio.arrays import Array
+from fxtio.codec.generate import Order
 from fxtio.codec.integers import checked_integer
 from fxtio.errors import EncodeError
 from fxtio.io.sink import names_if_full
@@ -17,13 +18,10 @@ from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.events import EVENT_IDS, Message
 from fxtio.uftrace.info import TEXT_VERSION
-from fxtio.uftrace.kernel_writer import KernelFiles
+from fxtio.uftrace.kernel_writer import KernelFiles, SchedFiles
 from fxtio.uftrace.processes import NewTask, Processes
 from fxtio.uftrace.records import encode
-from fxtio.uftrace.sched_writer import SchedFiles
 from fxtio.uftrace.tasks import check_text
-
-Order = Literal["little", "big"]
 
 _BUFFERED = 1 << 18
 _MAX_MESSAGE = 1000

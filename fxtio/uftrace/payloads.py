@@ -9,15 +9,14 @@ import math
 import struct
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
+from fxtio.codec.generate import Order
 from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.report import counted
 from fxtio.uftrace.argspec import MAX_PAYLOAD, ValueSpec, ValueSpecs
 from fxtio.uftrace.directory import text_bytes
-
-Order = Literal["little", "big"]
 
 NULL = b"\xff\xff\xff\xff"
 """The bytes that old versions of uftrace wrote for a null pointer to a string; readers still accept them."""

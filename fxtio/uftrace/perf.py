@@ -15,14 +15,14 @@ from typing import Any, Literal
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import PerfType
 from fxtio.uftrace.layout import PERF_COMM, PERF_HEADER, PERF_SAMPLE, PERF_TASK, PerfMiscWord
-from fxtio.uftrace.times import report_overflow
+from fxtio.uftrace.tasks import report_overflow
 
-Order = Literal["little", "big"]
 Kind = Literal["sched-in", "sched-out", "sched-out (pre-empted)", "task-new", "task-exit", "task-name", "exec", "other"]
 
 KINDS: tuple[Kind, ...] = (

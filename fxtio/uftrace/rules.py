@@ -14,10 +14,9 @@ from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.report import counted
 from fxtio.uftrace.argspec import MAX_PAYLOAD
-from fxtio.uftrace.cpu_rules import check_cpus
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import FIRST_OWN_EVENT, NAMES, EventsFile, data_of, sizes_of
-from fxtio.uftrace.file_rules import check_files
+from fxtio.uftrace.file_rules import check_cpus, check_files
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import DEPTHS, Feature, RecordWord
 from fxtio.uftrace.reader import UftraceTrace

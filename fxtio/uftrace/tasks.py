@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 from construct import (
     Bytes,
     Const,
@@ -25,16 +26,18 @@ from construct import (
     Struct,
 )
 
+from fxtio.arrays import Array
+from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
+from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import join_lines, placed_lines, text_bytes
 
 TEXT, BINARY = "task.txt", "task"
 """The name of the file, and its name in format version 3."""
 
 NS = 1_000_000_000
-Order = Literal["little", "big"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,3 +324,30 @@ def check_text(text: str, where: str) -> str:
     if any(character in text for character in "\r\n\0"):
         raise EncodeError(f"{text[:60]!r} contains a line end or a NUL", where)
     return text
+
+
+def report_overflow(findings: Findings, file: str, times: Array, offsets: Array) -> None:
+    """Add a finding if some times do not fit.
+
+    Args:
+        findings: receives the finding.
+        file: the name of the file.
+        times: nanoseconds (uint64).
+        offsets: the byte offsets of their records (int64).
+    """
+    over = np.flatnonzero(times > np.uint64(MAX_TIME))
+    if len(over):
+        add_overflow(findings, file, int(offsets[over[0]]), len(over))
+
+
+def add_overflow(findings: Findings, file: str, offset: int, times: int = 1) -> None:
+    """Add a finding about times that do not fit.
+
+    Args:
+        findings: receives the finding.
+        file: the name of the file.
+        offset: the byte offset of the first of them.
+        times: how many there are.
+    """
+    message = "the time does not fit in 64-bit nanoseconds; it is taken for 2**63 - 1"
+    findings.add("time.overflow", offset, message, times=times, file=file)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.io.sink import names_if_full, refuse_url
 from fxtio.io.writing import TraceWriter
@@ -31,8 +32,6 @@ from fxtio.uftrace.state import map_name
 from fxtio.uftrace.table_writer import WRITABLE, TableWriter
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.tasks import BINARY, NS, TEXT, BinaryTaskFile, TaskFile, check_text
-
-Order = Literal["little", "big"]
 
 
 class UftraceWriter(TraceWriter):
@@ -362,8 +361,8 @@ class UftraceWriter(TraceWriter):
             cpu: the CPU.
             time: nanoseconds.
             tid: the task that was running.
-            event: the name, such as `sched:sched_switch`; one of `fxtio.uftrace.tracefs.DESCRIPTIONS`, or described by
-                `kernel_format`.
+            event: the name, such as `sched:sched_switch`; one of `fxtio.uftrace.kernel_writer.DESCRIPTIONS`, or one
+                that `kernel_format` has described.
             values: the values by field; the others are 0.
 
         Raises:

@@ -19,9 +19,8 @@ from fxtio import readers
 from fxtio.cli import main
 from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_CELL, MAX_COLUMNS, MAX_ROWS, as_html, as_text
 from fxtio.finding import Findings
-from fxtio.report import Report, ReportTable, counted
+from fxtio.report import Report, ReportTable, counted, fitted, start_of, width_of
 from fxtio.table import Bytes, Categories, Derived, Lists, Optional, Table
-from fxtio.text_width import fitted, start_of, width_of
 from fxtio.timeline import answers
 from support.checkout import CORPUS
 

@@ -15,8 +15,7 @@ from fxtio.errors import require_type, shown
 from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
 from fxtio.timeline.accepted import check_types
-from fxtio.timeline.answers.answer import QuestionError
-from fxtio.timeline.answers.labels import ArgumentValue, Labels, argument_value
+from fxtio.timeline.answers.answer import ArgumentValue, Labels, QuestionError, argument_value
 from fxtio.timeline.answers.places import Places, place_of
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen
 from fxtio.timeline.arguments import Arguments

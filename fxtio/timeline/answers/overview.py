@@ -13,8 +13,7 @@ from fxtio.arrays import Array
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.accepted import check_types
-from fxtio.timeline.answers.answer import Answer
-from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.answers.answer import Answer, Labels, text_of
 from fxtio.timeline.answers.top import Weighted
 from fxtio.timeline.parts import Registry
 

@@ -14,11 +14,9 @@ from fxtio.report import counted, human_value
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Categories, Table, numbers_of
 from fxtio.timeline.accepted import check_types
-from fxtio.timeline.answers.answer import Answer, QuestionError
-from fxtio.timeline.answers.groups import ARGUMENT, Groups
-from fxtio.timeline.answers.labels import Labels, text_of
+from fxtio.timeline.answers.answer import Answer, Labels, QuestionError, text_of
 from fxtio.timeline.answers.places import Places, place_of
-from fxtio.timeline.answers.rows import Chosen, Rows, chosen
+from fxtio.timeline.answers.rows import ARGUMENT, Chosen, Groups, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.answers.totals import Durations, Totals
 from fxtio.timeline.answers.waiting import MAX_RUNS, Pauses, Runs, Waiting

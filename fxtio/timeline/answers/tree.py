@@ -13,8 +13,7 @@ from fxtio.report import counted
 from fxtio.selection import Selection
 from fxtio.table import Categories, Table, numbers_of
 from fxtio.timeline.accepted import check_types
-from fxtio.timeline.answers.answer import Answer, QuestionError
-from fxtio.timeline.answers.labels import text_of
+from fxtio.timeline.answers.answer import Answer, QuestionError, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.parts import Registry

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from contract.calls.case import Call, Opened
+from fxtio.uftrace.kernel_writer import DESCRIPTIONS
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.records import FunctionEntry
 from fxtio.uftrace.task_writer import TaskWriter
-from fxtio.uftrace.tracefs import DESCRIPTIONS
 from fxtio.uftrace.writer import UftraceWriter
 
 OPTIONS: list[dict[str, Any]] = [

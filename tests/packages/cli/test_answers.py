@@ -23,8 +23,8 @@ from fxtio.cli.parser import COMMANDS as ALL_COMMANDS
 from fxtio.cli.parser import parser_of
 from fxtio.exchange.convert import convert
 from fxtio.fxt.enums import ThreadState
+from fxtio.report import shortened, width_of
 from fxtio.selection import Moment
-from fxtio.text_width import shortened, width_of
 from fxtio.timeline.answers import waiting
 from support.checkout import CORPUS
 from support.in_process import piped

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio.cli.bars import Style, axis, bar_of, bar_width, bars
-from fxtio.text_width import fitted, width_of
+from fxtio.report import fitted, width_of
 
 PLAIN = Style.of("utf-8", color=False)
 ASCII = Style.of("ascii", color=False)

@@ -124,9 +124,9 @@ def test_an_event_that_both_have_is_written_once(tmp_path: Path) -> None:
 
 
 def test_kernel_events_that_are_described_in_two_ways(tmp_path: Path) -> None:
-    from fxtio.uftrace import tracefs
+    from fxtio.uftrace import kernel_writer
 
-    other = tracefs.DESCRIPTIONS["sched:sched_switch"].replace("prev_pid", "pid_before")
+    other = kernel_writer.DESCRIPTIONS["sched:sched_switch"].replace("prev_pid", "pid_before")
     paths = [kernel_directory(tmp_path / "a", 10, range(1_000, 1_100, 10))]
     with fxtio.create(tmp_path / "b", format="uftrace", program="/b") as writer:
         writer.task(20).enter("f", 1)

@@ -18,7 +18,7 @@ import judges
 from fxtio.cli import main
 from fxtio.codec.protobuf import bytes_field, fields, number_field, packed_field, varint
 from fxtio.errors import FxtioError
-from fxtio.exchange import pprof, texts, whole
+from fxtio.exchange import pprof
 from fxtio.exchange.convert import UntimedError, convert, exporters
 from fxtio.timeline.answers import lanes, top, tree
 from judges import go_pprof, speedscope
@@ -298,7 +298,7 @@ def test_inlined_functions_are_limited() -> None:
 
 @pytest.mark.parametrize("to", ["pprof", "collapsed", "speedscope"])
 def test_deep_stacks_are_cut(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "MAX_DEPTH", 3)
+    monkeypatch.setattr("fxtio.exchange.gathered.MAX_DEPTH", 3)
     content = Content(samples=[(0, 0, tuple("abcde"), 2, "samples"), (0, 0, tuple("abc"), 3, "samples")])
     data, losses = exported(content.timeline(), to)
     assert exchange.weights(imported(data, to)) == {(tuple("abc"), "samples"): 5}
@@ -374,7 +374,7 @@ def test_the_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "MAX_BYTES", 5000)
+    monkeypatch.setattr("fxtio.io.source.MAX_BYTES", 5000)
     assert imported(gzip.compress(profile(CPU, bytes(4000)))).table("samples").num_rows == 0
     with pytest.raises(fxtio.FormatError, match="more than 5,000 bytes"):
         imported(gzip.compress(profile(CPU, bytes(10**6)))).table("samples")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.exchange import formatting, track_events
+from fxtio.exchange import formatting
 from fxtio.exchange.convert import exporters
 from fxtio.exchange.formatting import row_ranges
 from fxtio.io.sink import Sink
@@ -49,7 +49,7 @@ class Largest(io.BytesIO):
 @pytest.mark.parametrize("format", ["chrome", "perfetto"])
 def test_flows_that_do_not_end_are_forgotten(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are remembered give their names to their ends."""
-    monkeypatch.setattr(track_events, "MAX_FLOWS", 3)
+    monkeypatch.setattr("fxtio.timeline.event_export.MAX_FLOWS", 3)
     trace = io.BytesIO()
     with fxtio.create(trace, format="fxt") as writer:
         thread = writer.thread(1, 2, "main")

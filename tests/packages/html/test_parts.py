@@ -26,7 +26,7 @@ from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
-from fxtio.timeline.answers.labels import Labels
+from fxtio.timeline.answers.answer import Labels
 from fxtio.timeline.flows import arrows
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind

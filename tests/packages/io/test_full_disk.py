@@ -78,7 +78,7 @@ def test_errors_of_temporary_files(
         "table": ["convert", trace, f"{output}.csv", "--table", "slices"],
         "open": ["open", "--no-browser", "-"],
     }[command]
-    monkeypatch.setattr("fxtio.view.ui.files", dict)
+    monkeypatch.setattr("fxtio.view.content.files", dict)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(trace).read_bytes())))
     with full_disk():
         code = main(arguments)

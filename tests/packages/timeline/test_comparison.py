@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.cli import main
-from fxtio.cli.compared import DEFAULT_FLOOR, floor
+from fxtio.cli.diff import DEFAULT_FLOOR, floor
 from fxtio.table import Categories, Table
-from fxtio.timeline import comparison, permutation
-from fxtio.timeline.comparison import Change, Floor, Run, Times, compare, run_of
-from fxtio.timeline.permutation import permutation_test
+from fxtio.timeline import comparison
+from fxtio.timeline.comparison import Change, Floor, Run, Times, compare, permutation_test, run_of
 from support.simulated_runs import CALLS, MEANS, NAMES, simulated_run
 
 pytestmark = pytest.mark.once
@@ -90,7 +89,7 @@ def test_many_rows_at_once_have_the_p_values_of_few() -> None:
     rows = random.normal(0, 1, (40, 24))
     expected = permutation_test(rows, 10)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(permutation, "_BLOCK", 5000)
+        patch.setattr(comparison, "_BLOCK", 5000)
         assert permutation_test(rows, 10) == pytest.approx(expected, abs=0.02)
         assert permutation_test(rows[:, :9], 4).tolist() == permutation_test(rows[:, :9], 4).tolist()
 

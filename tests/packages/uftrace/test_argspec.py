@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fxtio.codec.generate import Order
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace import payloads
@@ -83,7 +84,7 @@ def values() -> st.SearchStrategy[tuple[ValueSpec, object]]:
 
 
 @given(pairs=st.lists(values(), max_size=6), order=st.sampled_from(["little", "big"]))
-def test_values_come_back(pairs: list[tuple[ValueSpec, object]], order: payloads.Order) -> None:
+def test_values_come_back(pairs: list[tuple[ValueSpec, object]], order: Order) -> None:
     specs = tuple(value for value, _ in pairs)
     payload = payloads.encode(specs, [item for _, item in pairs], order)
     assert len(payload) % 8 == 0

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace import kernel, perf
@@ -128,7 +129,7 @@ def test_invalid_events_of_pages_are_refused() -> None:
             kernel.build_data(layout, 1, values)
 
 
-def events_of(blocks: Iterable[bytes], order: perf.Order) -> Iterator[perf.PerfEvent]:
+def events_of(blocks: Iterable[bytes], order: Order) -> Iterator[perf.PerfEvent]:
     findings = Findings("uftrace")
     for block in perf.parse(blocks, "perf-cpu0.dat", order, findings):
         yield from block.events()
@@ -147,7 +148,7 @@ PERF: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("order", ["little", "big"])
-def test_scheduler_events_come_back(order: perf.Order) -> None:
+def test_scheduler_events_come_back(order: Order) -> None:
     events = [perf.PerfEvent(10 * number, 1, 2, **item) for number, item in enumerate(PERF)]
     raw = b"".join(perf.build(event, order) for event in events)
     for size in (1, 7, 1000):
@@ -186,7 +187,7 @@ PERF_RECORDS = st.one_of(
 
 @given(drawn=st.lists(st.tuples(PERF_RECORDS, SAMPLE, st.integers(0, 2**16 - 1)), max_size=20),
        order=st.sampled_from(["little", "big"]), size=st.integers(1, 300))  # fmt: skip
-def test_scheduler_events_equal_those_of_the_oracle(drawn: list[Any], order: perf.Order, size: int) -> None:
+def test_scheduler_events_equal_those_of_the_oracle(drawn: list[Any], order: Order, size: int) -> None:
     raws, expected = [], []
     for (kind, body), sample, misc in drawn:
         length = 8 + len(body["comm"]) if kind == 3 else 24 if kind in (4, 7) else len(body)

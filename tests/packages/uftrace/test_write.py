@@ -18,13 +18,13 @@ from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.table import Bytes
 from fxtio.uftrace.events import payload_of
+from fxtio.uftrace.kernel_writer import DESCRIPTIONS
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.merge import merge
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.tasks import BINARY, BinaryTaskFile, Fork, Session, Task
-from fxtio.uftrace.tracefs import DESCRIPTIONS
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import SAMPLES, UFTRACE, opened
 
