@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli.common import FINE, FOUND, Progress, UsageError, add_examples, count, print_table
-from fxtio.cli.help_format import HelpFormatter
+from fxtio.cli.parser import HelpFormatter
 from fxtio.errors import shown
 from fxtio.report import counted
 from fxtio.shared_folders import opener
