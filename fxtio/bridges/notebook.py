@@ -172,7 +172,7 @@ def _begin(path: Path, arguments: Any) -> None:
 def _end(shell: Any, path: Path, *, is_kept: bool) -> None:
     """End the recording and show it; what goes wrong is reported, since the code has run."""
     from fxtio.tracer import session
-    from fxtio.tracer.notices import report
+    from fxtio.tracer.backend import report
 
     try:
         summary = session.stop()

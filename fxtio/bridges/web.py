@@ -14,6 +14,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -31,15 +32,6 @@ MIN_TOKEN = 16
 
 _BLOCK_BYTES = 1 << 18
 _SCHEME = "bearer"
-_REASONS = {
-    200: "OK",
-    401: "Unauthorized",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    409: "Conflict",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
 
 Environment = Mapping[str, Any]
 StartResponse = Callable[..., Any]
@@ -161,7 +153,7 @@ def wsgi(
             return app(environ, start_response)
         else:
             answer = _refusal(404, f"only {dumps.path} is here")
-        start_response(f"{answer.status} {_REASONS[answer.status]}", answer.headers)
+        start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", answer.headers)
         return answer.blocks()
 
     return application

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fxtio.cli import run as run_command
+from fxtio.cli.answers import duration
 from fxtio.cli.common import FINE, add_examples
 from fxtio.errors import FxtioError
 from fxtio.report import printable
@@ -37,21 +38,12 @@ def add_arguments(parser: ArgumentParser) -> None:
             parser.add_argument(*names, **settings)
     parser.set_defaults(dump_on=[], no_children=True)
     duration_help = "how long, such as 500ms or 5s (default: until Ctrl-C, or the end of the program)"
-    parser.add_argument("--for", dest="duration", type=_time, metavar="TIME", help=duration_help)
+    parser.add_argument("--for", dest="duration", type=duration, metavar="TIME", help=duration_help)
     stop_help = "end the recording that a killed `fxtio attach` has left in the process"
     parser.add_argument("--stop", action="store_true", help=stop_help)
     parser.add_argument("pid", metavar="PID", type=_process_id, help="the process id of the program")
     add_examples(parser, "fxtio attach --for 5s 4711", "fxtio attach -o slow.fxt.zst --include myapp 4711")
     parser.description = _DESCRIPTION
-
-
-def _time(text: str) -> int:
-    from fxtio.tracer.units import time_in_ns
-
-    try:
-        return time_in_ns(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
 
 
 def _process_id(text: str) -> int:

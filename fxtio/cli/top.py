@@ -11,6 +11,7 @@ from fxtio.cli.answers import (
     absence,
     add_output,
     answer_json,
+    duration,
     nothing_of,
     print_csv,
     print_end,
@@ -79,12 +80,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _interval(text: str) -> int:
-    from fxtio.tracer.units import time_in_ns
-
-    try:
-        interval = time_in_ns(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
+    interval = duration(text)
     if not interval:
         raise ArgumentTypeError("the interval is greater than 0")
     return interval

@@ -204,7 +204,7 @@ def _explain(rule_id: str) -> int:
         UsageError: there is no such rule; the message has those with a similar id.
     """
     from fxtio.conformance.kit import broken_traces
-    from fxtio.validate.selection import all_rules
+    from fxtio.validate import all_rules
 
     rules = {rule.id: rule for rule in all_rules()}
     if rule_id not in rules:
@@ -227,8 +227,8 @@ def _explain(rule_id: str) -> int:
 def _list(selection: Selection, options: Namespace) -> int:
     """List the rules that are selected."""
     from fxtio.formats import by_name
+    from fxtio.validate import all_rules
     from fxtio.validate.reports import rule_json
-    from fxtio.validate.selection import all_rules
 
     only = by_name(options.format).name if options.format else None
     rules: list[Rule] = [rule for rule in all_rules() if selection.has(rule) and only in (None, rule.format)]

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fxtio.tracer.backend import MISSING, RecorderMissingError
+from fxtio.tracer.backend import MISSING, RecorderMissingError, RecordingWarning
 from fxtio.tracer.decorate import trace
 from fxtio.tracer.marks import Flow, counter, flow, instant, log, span
-from fxtio.tracer.notices import RecordingWarning
 from fxtio.tracer.options import Options
 from fxtio.tracer.session import dump, start, stop, tracing
 

@@ -1,7 +1,12 @@
-"""The recorder: the C extension `fxtio._native._recorder`, or stand-ins where it cannot be imported."""
+"""The recorder: the C extension `fxtio._native._recorder`, or stand-ins where it cannot be imported.
+
+What goes wrong is said to the user of a traced program by lines on standard error, and a category of warnings.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import TYPE_CHECKING
 
 from fxtio._native.extensions import CONSEQUENCES, RECORDER, load, remedy
@@ -35,3 +40,20 @@ def require_recorder() -> None:
     if MISSING:
         consequence = f"the recorder, a C extension, is missing, so {CONSEQUENCES[RECORDER]}"
         raise RecorderMissingError(f"{consequence} ({MISSING}); {remedy(MISSING)}")
+
+
+NOT_FINISHED = "is a valid trace, but not finished: `fxtio recover` finishes it later"
+"""What is said of a recording whose file could not be put into its final form."""
+
+
+class RecordingWarning(RuntimeWarning):
+    """A recording is incomplete, or not in its final form."""
+
+
+def report(message: str) -> None:
+    """Write a line to standard error, if it is open and this is not a signal handler that interrupts a write to it.
+
+    Names are escaped, which others may have chosen.
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+        sys.stderr.write(f"fxtio: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in message)}\n")

@@ -16,9 +16,8 @@ from fxtio.fxt.constants import MAX_RECORD_WORDS
 from fxtio.fxt.unfinished import Chunks, filler
 from fxtio.shared_folders import naming, replacing, resolved
 from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed
-from fxtio.tracer.backend import recorder
+from fxtio.tracer.backend import NOT_FINISHED, recorder
 from fxtio.tracer.clock import RecordingClock
-from fxtio.tracer.notices import NOT_FINISHED
 from fxtio.tracer.options import COMPRESSED
 
 _MIB = 1024 * 1024

@@ -10,28 +10,14 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fxtio.tracer import (
-    archive,
-    cost,
-    decorate,
-    encode,
-    environment,
-    flight,
-    functions,
-    plain,
-    process_names,
-    sources,
-    tasks,
-)
-from fxtio.tracer.backend import recorder
+from fxtio.tracer import archive, decorate, encode, environment, flight, functions, plain, process_names, sources, tasks
+from fxtio.tracer.backend import recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
-from fxtio.tracer.notices import report
-from fxtio.tracer.options import Options
+from fxtio.tracer.options import Options, size_in_bytes, time_in_ns
 from fxtio.tracer.tasks import look_around
-from fxtio.tracer.units import size_in_bytes, time_in_ns
 from fxtio.tracer.waiting import PATIENCE_S, acquire
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
@@ -114,7 +100,7 @@ class Recording:
         self.clock = clock or RecordingClock.start()
         if call_cost is None:  # arguments and results cost more, and not the same for each call
             has_one_cost = options.functions and not options.args and not options.results
-            call_cost = cost.call_cost(self.clock) if has_one_cost else 0
+            call_cost = functions.call_cost(self.clock) if has_one_cost else 0
         self._call_cost = call_cost
         self._pid = os.getpid()
         self.may_end = _thread.allocate_lock()

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import described
 from fxtio.tracer import process_names
-from fxtio.tracer.backend import MISSING, recorder, require_recorder
-from fxtio.tracer.notices import NOT_FINISHED, RecordingWarning, report
-from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_outputs
-from fxtio.tracer.units import time_as_text
+from fxtio.tracer.backend import MISSING, NOT_FINISHED, RecordingWarning, recorder, report, require_recorder
+from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_outputs, time_as_text
 from fxtio.tracer.waiting import NO_LIMIT, PATIENCE_S, wait_for
 
 if TYPE_CHECKING:

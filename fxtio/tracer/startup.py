@@ -16,9 +16,8 @@ from typing import Any
 
 from fxtio.errors import described
 from fxtio.tracer import environment, session
-from fxtio.tracer.backend import MISSING, recorder, require_recorder
+from fxtio.tracer.backend import MISSING, recorder, report, require_recorder
 from fxtio.tracer.mailbox import SIGNAL, START, STOP, Mailbox
-from fxtio.tracer.notices import report
 from fxtio.tracer.options import Options
 
 

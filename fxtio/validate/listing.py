@@ -21,8 +21,7 @@ from fxtio.formats import by_name
 from fxtio.io.reading import can_reopen
 from fxtio.report import counted, human_size, printable
 from fxtio.rules import Rule
-from fxtio.validate import Validation
-from fxtio.validate.selection import REQUIRED
+from fxtio.validate import REQUIRED, Validation
 
 if TYPE_CHECKING:
     from fxtio.formats import DirectoryExplainRoom

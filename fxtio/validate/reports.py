@@ -22,8 +22,7 @@ from fxtio.formats import by_name
 from fxtio.io.source import open_source
 from fxtio.report import counted, json_document, printable
 from fxtio.rules import Rule, rules_of
-from fxtio.validate import Validation
-from fxtio.validate.selection import INTEROP, RECOMMENDED, REQUIRED, ROBUSTNESS, is_at_least
+from fxtio.validate import INTEROP, RECOMMENDED, REQUIRED, ROBUSTNESS, Validation, is_at_least
 
 SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

@@ -1,8 +1,8 @@
-"""Checks of single values: enumerations, sizes, objects, texts, counts of items."""
+"""Checks of single values: enumerations, sizes, objects, texts, counts of items; and of the header of a recording."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
@@ -11,9 +11,12 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
-from fxtio.codec.stream.declare import Item
+from fxtio.codec.stream.declare import Item, SizedText, parts_of
+from fxtio.finding import Findings
 from fxtio.mono import enums
 from fxtio.mono import records as r
+from fxtio.mono.frames import Recording
+from fxtio.mono.headers import StreamHeader, profiler_of
 from fxtio.mono.rules.view import Check, EventClass, View
 
 _LARGEST_CODE = 1 << 30
@@ -212,3 +215,23 @@ class ImageUnloads(Check):
             return
         unloads = view.values(r.Image, "action") == enums.LoadAction.UNLOAD
         self.report("image.unload", unloads, view.offsets(r.Image), "an image is unloaded")
+
+
+def check_header(recording: Recording, findings: Findings) -> None:
+    """Add findings for the faults in the header of a recording."""
+    header, offset = recording.header, recording.offset
+    if header.major != profiler_of(header.data_version)[0]:
+        message = (
+            f"version {header.major}.{header.minor} of the profiler does not write data version {header.data_version}"
+        )
+        findings.add("header.version-pair", offset, message)
+    for name, text in _header_texts(header):
+        raw = text.encode("utf-8", "surrogateescape")
+        if any("\udc80" <= character <= "\udcff" for character in text):
+            findings.add("text.not-utf8", offset, f"the text {name} of the header is not UTF-8: {raw[:60]!r}")
+
+
+def _header_texts(header: StreamHeader) -> Iterator[tuple[str, str]]:
+    for name, parts in parts_of(StreamHeader).items():
+        if any(isinstance(part, SizedText) for part in parts) and (text := getattr(header, name)) is not None:
+            yield name, text

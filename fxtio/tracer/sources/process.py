@@ -18,7 +18,7 @@ from typing import Any
 
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND
-from fxtio.tracer.units import time_in_ns
+from fxtio.tracer.options import time_in_ns
 
 _DEFAULT_INTERVAL = "100ms"
 _STAT = "/proc/self/stat"

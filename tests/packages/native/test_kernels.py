@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native import python_callers, python_copying
+from fxtio._native import python_callers
 from fxtio._native.constants import SpanStep, WalkEnd, c_header
 from fxtio.arrays import Array
 from fxtio.codec.columns import tables_of
@@ -358,7 +358,7 @@ def test_interleave(case: tuple[int, list[Array]], room: int, portion: int) -> N
         out, ends = np.full(room, 7, np.uint8), np.full(rows, -7, np.int64)
         try:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(python_copying, "_ROWS", portion)
+                patch.setattr(stand_in, "_ROWS", portion)
                 count = kernel(out, ends, *columns)
         except ValueError as error:
             results.append(str(error))

@@ -9,7 +9,7 @@ import pytest
 import fxtio
 from fxtio.fxt.records import KernelObject
 from fxtio.timeline.answers import top
-from fxtio.tracer import cost, monitor
+from fxtio.tracer import functions, monitor
 from fxtio.tracer.clock import RecordingClock
 from support.tracer_run import fine
 
@@ -43,7 +43,7 @@ def told(path: Path) -> list[int]:
 
 @pytest.mark.skipif(not monitor.AVAILABLE, reason="calls are not monitored before CPython 3.12")
 def test_what_a_call_costs_is_measured(tmp_path: Path) -> None:
-    assert cost.call_cost(RecordingClock.start()) > 0
+    assert functions.call_cost(RecordingClock.start()) > 0
     fine(PROGRAM, tmp_path / "out.fxt", start=True, functions=True)
     assert len(told(tmp_path / "out.fxt")) == 1
     with fxtio.open(tmp_path / "out.fxt") as trace:
@@ -63,15 +63,15 @@ def test_where_it_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError
 
     monkeypatch.setattr("os.memfd_create", fails)
-    assert cost.call_cost(RecordingClock.start()) == 0
+    assert functions.call_cost(RecordingClock.start()) == 0
     monkeypatch.delattr("os.memfd_create")
-    assert cost.call_cost(RecordingClock.start()) == 0
+    assert functions.call_cost(RecordingClock.start()) == 0
 
 
 def test_no_descriptor_is_left_where_the_recorder_runs(tmp_path: Path) -> None:
     before = {*Path("/proc/self/fd").iterdir()}
     with fxtio.tracing(tmp_path / "out.fxt", functions=False):
-        assert cost.call_cost(RecordingClock.start()) == 0
+        assert functions.call_cost(RecordingClock.start()) == 0
         with fxtio.span("s"):
             pass
     assert {*Path("/proc/self/fd").iterdir()} == before

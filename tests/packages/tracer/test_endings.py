@@ -21,8 +21,8 @@ from fxtio.fxt.records import Event
 from fxtio.fxt.unfinished import Chunks
 from fxtio.shared_folders import temporary_name
 from fxtio.tracer import archive
+from fxtio.tracer.options import time_as_text
 from fxtio.tracer.recovery import recover
-from fxtio.tracer.units import time_as_text
 from support.checkout import import_path
 from support.in_process import run_fxtio
 from support.limits import PATIENCE

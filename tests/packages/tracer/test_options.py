@@ -11,8 +11,7 @@ import pytest
 
 import fxtio
 from fxtio.cli.parser import parse
-from fxtio.tracer.options import Options
-from fxtio.tracer.units import size_in_bytes, time_in_ns
+from fxtio.tracer.options import Options, size_in_bytes, time_in_ns
 from support.tracer_run import fine, run_command
 from support.tracer_run import run as run_program
 

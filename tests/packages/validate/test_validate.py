@@ -29,8 +29,20 @@ from fxtio.io.source import open_source
 from fxtio.report import human_size
 from fxtio.rules import LEVELS, Rule, Severity
 from fxtio.rules import rule as rule_of
-from fxtio.validate import Selection, SelectionError, listing, reports, traces_in, validate
-from fxtio.validate.selection import ERROR, NEVER, THRESHOLDS, all_rules, is_at_least, profiles
+from fxtio.validate import (
+    ERROR,
+    NEVER,
+    THRESHOLDS,
+    Selection,
+    SelectionError,
+    all_rules,
+    is_at_least,
+    listing,
+    profiles,
+    reports,
+    traces_in,
+    validate,
+)
 from support import toy_format
 from support.broken import write_broken
 from support.checkout import CHECKOUT, CORPUS
@@ -94,7 +106,7 @@ def rule(level: str, rule_id: str = "fxt.framing.zero-size") -> Rule:
 )
 def test_profiles(monkeypatch: pytest.MonkeyPatch, profile: str, expected: list[str]) -> None:
     levels = ["required", "recommended", "interop:perfetto", "interop:uftrace", "robustness"]
-    monkeypatch.setattr("fxtio.validate.selection.all_rules", lambda: [rule(level) for level in levels])
+    monkeypatch.setattr("fxtio.validate.all_rules", lambda: [rule(level) for level in levels])
     assert list(profiles()) == ["all", "required", "recommended", "perfetto", "uftrace"]
     assert [level for level in levels if Selection(profile).has(rule(level))] == expected
 
@@ -121,7 +133,7 @@ def test_a_selection_that_cannot_be_meant_is_refused(arguments: dict[str, Any], 
 
 def test_rules_without_texts_can_be_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = {**formats(), "toy": toy_format.FILES}
-    monkeypatch.setattr("fxtio.validate.selection.formats", lambda: everything)
+    monkeypatch.setattr("fxtio.validate.formats", lambda: everything)
     selection = Selection(ignored=("toy.line.*",))
     assert not selection.has(rule_of("toy.line.empty"))
     assert selection.has(rule_of("toy.other"))
