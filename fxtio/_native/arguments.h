@@ -107,6 +107,12 @@ static inline int call_open(Value *values, const char *kernel, const Argument *a
     return 0;
 }
 
+/* Raise ValueError.  Returns -1, the result of a function that fails. */
+static inline int refuse_with(const char *why) {
+    PyErr_SetString(PyExc_ValueError, why);
+    return -1;
+}
+
 /* Raise ValueError.  Returns NULL, the result of a kernel that fails. */
 static inline PyObject *refuse(const char *why) {
     PyErr_SetString(PyExc_ValueError, why);

@@ -38,15 +38,11 @@ KERNEL(walk_chunks) {
 static int check_rows(const Value *numbers, const Value *at, const Value *count) {
     const int64_t *first = at->view.buf, *length = count->view.buf;
     int64_t total = numbers->count, end = 0;
-    if (at->count != count->count) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ");
-        return -1;
-    }
+    if (at->count != count->count)
+        return refuse_with("lengths differ");
     for (Py_ssize_t row = 0; row < at->count; row++) {
-        if (first[row] < end || first[row] > total || length[row] < 0 || length[row] > total - first[row]) {
-            PyErr_SetString(PyExc_ValueError, "a row begins in the one before it, or goes beyond the numbers");
-            return -1;
-        }
+        if (first[row] < end || first[row] > total || length[row] < 0 || length[row] > total - first[row])
+            return refuse_with("a row begins in the one before it, or goes beyond the numbers");
         end = first[row] + length[row];
     }
     return 0;

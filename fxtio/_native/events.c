@@ -44,26 +44,20 @@ static int program_open(Program *program, const Value *steps, Py_ssize_t registe
 static int places_sound(const Value *places, Py_ssize_t count) {
     const int64_t *place = places->view.buf;
     for (Py_ssize_t i = 0; i < places->count; i++)
-        if (place[i] < -1 || place[i] >= count) {
-            PyErr_SetString(PyExc_ValueError, "the program is not sound");
-            return -1;
-        }
+        if (place[i] < -1 || place[i] >= count)
+            return refuse_with("the program is not sound");
     return 0;
 }
 
 /* Take the arguments that `scan_stream` and `fill_stream` share. */
 static int reader_open(Reader *reader, const Value *a, Py_ssize_t owners) {
     Py_ssize_t blocks = a[BEGINS].count;
-    if (a[ENDS].count != blocks || a[ENTRIES].count != 256 || (blocks && a[REGISTERED].count % blocks)) {
-        PyErr_SetString(PyExc_ValueError, "lengths differ");
-        return -1;
-    }
+    if (a[ENDS].count != blocks || a[ENTRIES].count != 256 || (blocks && a[REGISTERED].count % blocks))
+        return refuse_with("lengths differ");
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     for (Py_ssize_t i = 0; i < blocks; i++)
-        if (begin[i] < 0 || end[i] < begin[i] || end[i] > a[DATA].count) {
-            PyErr_SetString(PyExc_ValueError, "a block lies outside of the data");
-            return -1;
-        }
+        if (begin[i] < 0 || end[i] < begin[i] || end[i] > a[DATA].count)
+            return refuse_with("a block lies outside of the data");
     Py_ssize_t registers = blocks ? a[REGISTERED].count / blocks : 0;
     if (program_open(&reader->program, &a[STEPPED], registers, owners, (uint64_t)a[MASK].number) < 0 ||
         places_sound(&a[ENTRIES], reader->program.count) < 0 || places_sound(&a[JUMPED], reader->program.count) < 0)
@@ -178,10 +172,8 @@ static void columns_close(Columns *columns) {
 /* No step may name a column that is not in the tuple. */
 static int columns_sound(const Program *program, const Columns *columns) {
     for (Py_ssize_t i = 0; i < program->count; i++)
-        if (program->steps[i].column + (program->steps[i].op == OP_TEXT) >= columns->count) {
-            PyErr_SetString(PyExc_ValueError, "the program has more columns");
-            return -1;
-        }
+        if (program->steps[i].column + (program->steps[i].op == OP_TEXT) >= columns->count)
+            return refuse_with("the program has more columns");
     return 0;
 }
 

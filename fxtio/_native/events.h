@@ -73,7 +73,8 @@ static ALWAYS_INLINE uint64_t short_number(Reader *r, int *bits) {
 }
 #endif
 
-static uint64_t long_uleb(Reader *r) {
+/* Read a number of any length, byte by byte; the last one continues the sign of a signed number. */
+static uint64_t long_number(Reader *r, int is_signed) {
     uint64_t value = 0;
     int shift = 0;
     while (r->at < r->end) {
@@ -81,8 +82,10 @@ static uint64_t long_uleb(Reader *r) {
         value |= (uint64_t)(byte & 0x7f) << shift;
         shift += 7;
         if (byte < 0x80) {
-            if (shift > 63 && byte > 1)
+            if (is_signed ? shift > 64 && byte != 0 && byte != 0x7f : shift > 63 && byte > 1)
                 r->fault = FAULT_TOO_LONG;
+            if (is_signed && shift < 64 && byte & 0x40)
+                value |= ~(uint64_t)0 << shift;
             return value;
         }
         if (shift == 70) {
@@ -97,37 +100,14 @@ static uint64_t long_uleb(Reader *r) {
 static ALWAYS_INLINE uint64_t uleb(Reader *r) {
     int bits;
     uint64_t value = short_number(r, &bits);
-    return bits ? value : long_uleb(r);
-}
-
-static uint64_t long_sleb(Reader *r) {
-    uint64_t value = 0;
-    int shift = 0;
-    while (r->at < r->end) {
-        uint8_t byte = r->data[r->at++];
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-        if (byte < 0x80) {
-            if (shift > 64 && byte != 0 && byte != 0x7f)
-                r->fault = FAULT_TOO_LONG;
-            if (shift < 64 && byte & 0x40)
-                value |= ~(uint64_t)0 << shift;
-            return value;
-        }
-        if (shift == 70) {
-            r->fault = FAULT_TOO_LONG;
-            return 0;
-        }
-    }
-    r->fault = FAULT_CUT;
-    return 0;
+    return bits ? value : long_number(r, 0);
 }
 
 static ALWAYS_INLINE uint64_t sleb(Reader *r) {
     int bits;
     uint64_t value = short_number(r, &bits);
     if (!bits)
-        return long_sleb(r);
+        return long_number(r, 1);
     uint64_t sign = (uint64_t)1 << (bits - 1);
     return (value ^ sign) - sign;
 }

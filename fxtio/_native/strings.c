@@ -48,10 +48,8 @@ static int64_t copy_strings(const Value *columns, Py_ssize_t count, const Value 
 /* Put rows together. */
 KERNEL(interleave) {
     static const Argument takes[] = {WRITES("out", 1), WRITES("ends", 8)};
-    if (nargs < FIRST_COLUMN || (nargs - FIRST_COLUMN) % PER_COLUMN) {
-        PyErr_SetString(PyExc_TypeError, "interleave takes 2 arguments, and 3 for each column");
-        return NULL;
-    }
+    if (nargs < FIRST_COLUMN || (nargs - FIRST_COLUMN) % PER_COLUMN)
+        return PyErr_Format(PyExc_TypeError, "interleave takes 2 arguments, and 3 for each column");
     Value a[FIRST_COLUMN];
     if (call_open(a, __func__, takes, FIRST_COLUMN, args, FIRST_COLUMN) < 0)
         return NULL;

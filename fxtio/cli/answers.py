@@ -10,11 +10,14 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fxtio.cli.bars import bar_of
 from fxtio.cli.common import (
     add_selection,
     bounded,
     count,
     nothing_selected,
+    output_style,
+    print_table,
     print_timeline_findings,
     selection_arguments,
     selection_within,
@@ -169,6 +172,29 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "more": answer.more,
         "error": answer.error,
     }
+
+
+def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: Iterable[float], width: int) -> None:
+    """Print the rows of an answer as a table.
+
+    Args:
+        answer: the answer, which has rows.
+        values: the columns with values, as far as the answer has them.
+        header: the title of the column of names.
+        shares: for each row the share of a bar that is filled (0 to 1).
+        width: the width of the bars.
+    """
+    telling, style = answer.telling, output_style()
+    numbers = [name for name in ("calls", "open", *values, "share") if name in telling]
+    texts = ["name", *(["place"] if "place" in telling else [])]
+    bars = [bar_of(share, width, style, name=name) for share, name in zip(shares, answer.table["name"], strict=True)]
+    headers = [
+        *(f">{name}" for name in numbers),
+        "",
+        printable(header),
+        *(["defined in"] if "place" in telling else []),
+    ]
+    print_table(headers, zip(*map(answer.cells, numbers), bars, *map(answer.cells, texts), strict=True))
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fxtio.cli.answers import (
     absence,
@@ -13,6 +13,7 @@ from fxtio.cli.answers import (
     answer_json,
     duration,
     nothing_of,
+    print_answer,
     print_csv,
     print_end,
     print_json,
@@ -21,18 +22,16 @@ from fxtio.cli.answers import (
     suggest_open,
     suggest_report,
 )
-from fxtio.cli.bars import bar_of, bar_width
+from fxtio.cli.bars import bar_width
 from fxtio.cli.common import (
     FINE,
     UsageError,
     add_examples,
     add_input,
     opened_timeline,
-    output_style,
     output_width,
-    print_table,
 )
-from fxtio.report import human_value, printable
+from fxtio.report import printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -146,19 +145,10 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
     notes = list(answer.notes)
     if shown.num_rows:
         print()
-        telling = answer.telling
-        values = [column for column in _VALUES if column in telling]
-        counts = ["calls", "open"] if "open" in telling else ["calls"]
-        headers = [*(f">{column}" for column in (*counts, *values)), ">share", "", printable(options.by)]
-        if "place" in shown:
-            headers.append("defined in")
-        greatest = max(int(shown[options.sort].max()), 1)
-        width, style = bar_width(output_width()) if sys.stdout.isatty() else 0, output_style()
-        rows = []
-        for row in shown.rows():
-            bar = bar_of(row[options.sort] / greatest, width, style, name=row["name"])
-            rows.append([*(row[column] for column in counts), *_numbers(row, values, answer.unit), bar, *_words(row)])
-        print_table(headers, rows)
+        sorted_by = shown[options.sort]
+        width = bar_width(output_width()) if sys.stdout.isatty() else 0
+        shares = (sorted_by / max(int(sorted_by.max()), 1)).tolist()
+        print_answer(answer, _VALUES, header=options.by, shares=shares, width=width)
         if answer.more:
             print(f"and {answer.more:,} more (-n all)")
     else:
@@ -167,15 +157,3 @@ def _print(options: Namespace, name: str, answer: Answer, selection: Selection) 
     if answer.error:
         notes.append(f"median and p99 are rounded: they may be off by {answer.error:.1%}")
     print_notes(notes)
-
-
-def _numbers(row: dict[str, Any], values: list[str], unit: str) -> list[int | str]:
-    return [*(human_value(row[column], unit) for column in values), f"{row['share']:.1%}"]
-
-
-def _words(row: dict[str, Any]) -> list[str]:
-    if "place" not in row:
-        return [row["name"]]
-    from fxtio.timeline.answers.places import short_place
-
-    return [row["name"], short_place(row["place"])]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fxtio.cli.answers import (
     absence,
     add_output,
     answer_json,
     nothing_of,
+    print_answer,
     print_csv,
     print_end,
     print_json,
@@ -17,17 +18,15 @@ from fxtio.cli.answers import (
     selection_in,
     share,
 )
-from fxtio.cli.bars import bar_of, bar_width
+from fxtio.cli.bars import bar_width
 from fxtio.cli.common import (
     add_examples,
     add_input,
     count,
     opened_timeline,
-    output_style,
     output_width,
-    print_table,
 )
-from fxtio.report import human_value, printable
+from fxtio.report import printable
 
 if TYPE_CHECKING:
     from fxtio.selection import Selection
@@ -81,29 +80,10 @@ def _print(name: str, answer: Answer, selection: Selection) -> None:
     notes = list(answer.notes)
     if answer.table.num_rows:
         print()
-        width, style = bar_width(output_width()), output_style()
-        counts = ["calls", "open"] if "open" in answer.telling else ["calls"]
-        rows = [
-            (
-                *(row[column] for column in counts),
-                *_numbers(row, answer),
-                bar_of(row["share"], width, style, name=row["name"]),
-                _name(row),
-            )
-            for row in answer.table.rows()
-        ]
-        print_table([*(f">{column}" for column in counts), ">total", ">self", ">share", "", "name"], rows)
+        shares = answer.table["share"].tolist()
+        print_answer(answer, ("total", "self"), header="name", shares=shares, width=bar_width(output_width()))
     else:
         notes.append(absence(answer.what, selection))
     if answer.more:
         print(f"and {answer.more:,} more (--share 0, --depth, -n)")
     print_notes(notes)
-
-
-def _numbers(row: dict[str, Any], answer: Answer) -> tuple[str, str, str]:
-    total, own = (human_value(row[column], answer.unit) for column in ("total", "self"))
-    return total, own, f"{row['share']:.1%}"
-
-
-def _name(row: dict[str, Any]) -> str:
-    return f"{'  ' * row['depth']}{row['name']}"

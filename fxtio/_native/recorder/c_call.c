@@ -111,7 +111,7 @@ static void note_ready(PyObject *callable, const Site *site) {
     const PyMethodDef *definition = c_call_definition(callable);
     CFunction *entry = c_call_entry(current, definition);
     if (c_call_is_of(entry, definition) && entry->site == site && site_is_simple(site))
-        entry->refs = site->refs;
+        entry->refs = site->own.refs;
 }
 
 /* Record that this code, in a frame, calls a C function.  Returns 0 if the code is not recorded at all, or any more. */

@@ -21,7 +21,7 @@ void call_note_begin(State *state) {
 /* Take back the begin of a call if the call was short and nothing was recorded since.  Returns whether that was
  * done. */
 int call_take_back(State *state, const Site *site) {
-    if (!call_limits.min_ticks || !state->open.calls || state->open.depth >= MAX_OPEN_CALLS || site->inline_words)
+    if (!call_limits.min_ticks || !state->open.calls || state->open.depth >= MAX_OPEN_CALLS || site->own.inline_words)
         return 0;
     const OpenCall *begin = &state->open.calls[state->open.depth];
     if (state->cursor != begin->record + 2 || begin->record[1] != begin->tick)

@@ -42,7 +42,7 @@ static inline void call_push(State *state, const void *key, uint64_t refs) {
 
 /* Note that a call of a site has begun. */
 static inline void call_push_site(State *state, const void *key, const Site *site, int is_recorded) {
-    call_push(state, key, !is_recorded ? NOT_RECORDED : site->inline_words ? 0 : site->refs);
+    call_push(state, key, !is_recorded ? NOT_RECORDED : site->own.inline_words ? 0 : site->own.refs);
 }
 
 /* Return whether a call is open, which is then the innermost: those within it whose ends are missing are ended. */

@@ -44,10 +44,10 @@ void code_cache(const CodeInfo *info) {
         return; /* another thread has replaced it */
     CachedCode *entry = code_cache_entry(current, info->code);
     PyObject *old = entry->code;
-    *entry = (CachedCode){Py_NewRef(info->code), info->site->refs};
+    *entry = (CachedCode){Py_NewRef(info->code), info->site->own.refs};
     Py_XDECREF(old);
 #else
-    *code_cache_entry(current, info->code) = (CachedCode){info->code, info->site->refs};
+    *code_cache_entry(current, info->code) = (CachedCode){info->code, info->site->own.refs};
 #endif
 }
 

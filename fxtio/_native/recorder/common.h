@@ -2,13 +2,14 @@
  * exceptions.
  *
  * The recorder writes FXT records in their final form into a file that is valid at every instant.  These are its
- * modules from the ground up.  Each has a header of the same name with what other modules may use, and includes only
+ * modules from the ground up.  Most have a header of the same name with what other modules may use, and each includes only
  * headers of modules that stand above it in this list (tests/project/test_architecture.py compares the list with the
  * #include lines):
  *
  *   layout       the constants of the format, generated from fxtio/fxt/layout.py
  *   common       this header
  *   guard        what keeps threads apart
+ *   methods      what modules add to the module object, which have no header of their own
  *   cache        what is remembered of the program: call sites, code, C functions, tasks
  *   session      settings and counters of the present recording, the clock
  *   chunk        how records and filler lie in the pages that a thread fills

@@ -250,16 +250,16 @@ int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, 
     for (unsigned index = 0; index < site->count; index++) {
         PyObject *value = values[index];
         if (PyLong_CheckExact(value) && small_int(value, &number)) {
-            *next++ = ARGUMENT_HEADERS[ARGUMENT_INT32] + SIZE_UNIT + site->key_refs[index] +
+            *next++ = ARGUMENT_HEADERS[ARGUMENT_INT32] + SIZE_UNIT + site->own.key_refs[index] +
                       (uint32_t)number * ARGUMENT_VALUE_UNIT;
         } else if (PyUnicode_CheckExact(value) && PyUnicode_IS_COMPACT_ASCII(value) &&
                    (size_t)PyUnicode_GET_LENGTH(value) - 1 < 8) {
             size_t size = (size_t)PyUnicode_GET_LENGTH(value);
-            *next++ = ARGUMENT_HEADERS[ARGUMENT_STRING] + 2 * SIZE_UNIT + site->key_refs[index] +
+            *next++ = ARGUMENT_HEADERS[ARGUMENT_STRING] + 2 * SIZE_UNIT + site->own.key_refs[index] +
                       (STRING_REF_INLINE_UNIT + size) * ARGUMENT_VALUE_UNIT;
             *next++ = text_word(PyUnicode_1BYTE_DATA(value), size);
         } else if (PyFloat_CheckExact(value)) {
-            *next++ = ARGUMENT_HEADERS[ARGUMENT_DOUBLE] + 2 * SIZE_UNIT + site->key_refs[index];
+            *next++ = ARGUMENT_HEADERS[ARGUMENT_DOUBLE] + 2 * SIZE_UNIT + site->own.key_refs[index];
             memcpy(next++, &((PyFloatObject *)value)->ob_fval, 8);
         } else
             return record_event(site, kind, values, id);
@@ -269,7 +269,7 @@ int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, 
     record[1] = next_tick(state);
     size_t words = (size_t)(next - record);
     uint64_t counts = words * SIZE_UNIT + site->count * EVENT_ARGUMENTS_UNIT;
-    commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + site->refs);
+    commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + site->own.refs);
     return 1;
 }
 
@@ -290,8 +290,8 @@ static uint64_t *write_name(uint64_t *next, PyObject *bytes) {
 /* Write what lies between the time and the arguments.  Returns the word behind it. */
 static uint64_t *write_names(uint64_t *next, const State *state, const Site *site, Text name) {
     next = write_identity(next, state);
-    next = write_name(next, site->inline_category);
-    return name.size ? text_write(next, name.data, name.size) : write_name(next, site->inline_name);
+    next = write_name(next, site->own.inline_category);
+    return name.size ? text_write(next, name.data, name.size) : write_name(next, site->own.inline_name);
 }
 
 /* The file and line of a function, as they are written; the slots are 0 unless they are to be recorded. */
@@ -330,7 +330,7 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
     const int is_first = UNLIKELY(!READ(site->has_place)) && kind == session.place_kind;
     const Place place = is_first ? place_of(site, content) : (Place){0, 0, 0};
     const unsigned name_words = (unsigned)words_of(content->name.size);
-    uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->inline_words + name_words), *next;
+    uint64_t *record = thread_room(&state, WITHOUT_ARGUMENTS + site->own.inline_words + name_words), *next;
     const unsigned id_words = content->id != NULL;
     Tally tally;
     if (!record)
@@ -346,14 +346,14 @@ static int write_event(Site *site, enum EventKind kind, const Content *content) 
         count_more(&session.dropped_arguments, write_arguments(&next, state->page_end - id_words, content, &tally));
         write_place(&next, state->page_end - id_words, place, site, &tally);
     }
-    count_more(&session.cut_texts, site->cut_names + tally.cut_texts);
-    count_more(&session.inline_names, site->inline_names + tally.inline_names);
+    count_more(&session.cut_texts, site->own.cut_names + tally.cut_texts);
+    count_more(&session.inline_names, site->own.inline_names + tally.inline_names);
     if (content->id)
         *next++ = *content->id;
     record[1] = next_tick(state);
     size_t words = (size_t)(next - record);
     uint64_t counts = words * SIZE_UNIT + tally.arguments * EVENT_ARGUMENTS_UNIT;
-    uint64_t refs = site->refs;
+    uint64_t refs = site->own.refs;
     if (name_words)
         refs += (STRING_REF_INLINE_UNIT + content->name.size) * EVENT_NAME_UNIT;
     commit(state, record, words, EVENT_HEADERS[kind] + counts + state->identity.thread_ref + refs);
@@ -383,7 +383,7 @@ int record_event_named(Site *site, enum EventKind kind, Text name, PyObject *con
     simplify_all(values, count, simple);
     PyObject *const *keys = site->count ? &PyTuple_GET_ITEM(site->keys, 0) : NULL;
     SavedError error = error_save(); /* a signal handler may have raised meanwhile */
-    int recorded = is_ready(site) && write_event(site, kind, &(Content){count, site->key_refs, keys, simple, id, name});
+    int recorded = is_ready(site) && write_event(site, kind, &(Content){count, site->own.key_refs, keys, simple, id, name});
     if (recorded && values)
         count_more(&session.dropped_arguments, site->excess_keys);
     for (unsigned index = 0; index < count; index++)

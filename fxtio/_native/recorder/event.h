@@ -52,7 +52,7 @@ static inline int record_bare_with_id(Site *site, enum EventKind kind, const uin
     if (id)
         record[2] = *id;
     record[1] = next_tick(state);
-    commit(state, record, words, EVENT_HEADERS[kind] + words * SIZE_UNIT + state->identity.thread_ref + site->refs);
+    commit(state, record, words, EVENT_HEADERS[kind] + words * SIZE_UNIT + state->identity.thread_ref + site->own.refs);
     return 1;
 }
 

@@ -2,7 +2,7 @@
  *
  * From CPython 3.12 on `sys.monitoring` calls the objects of this file, before that a profile function does.  A call
  * of a generator or coroutine consists of slices: one from each resumption to the next suspension. */
-#include "function.h"
+#include "methods.h"
 #include "c_call.h"
 #include "call.h"
 #include "code.h"
@@ -308,8 +308,7 @@ static inline int is_last_slice(PyFrameObject *frame, PyCodeObject *code, const 
 }
 
 /* Record what the interpreter reports to a profile function. */
-static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
-    (void)self;
+static int profile(PyObject *Py_UNUSED(self), PyFrameObject *frame, int what, PyObject *arg) {
     if (session_is_full()) {
         if (_PyEval_SetProfile(PyThreadState_Get(), NULL, NULL))
             PyErr_Clear();
@@ -340,9 +339,8 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
 }
 
 /* profile_threads(on): set or remove the profile function of all threads. */
-static PyObject *profile_threads(PyObject *module, PyObject *on) {
+static PyObject *profile_threads(PyObject *Py_UNUSED(module), PyObject *on) {
     int is_on = PyObject_IsTrue(on);
-    (void)module;
     PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; thread; thread = PyThreadState_Next(thread))
         if (is_on ? !thread->c_profilefunc : thread->c_profilefunc == profile)
@@ -364,10 +362,9 @@ static PyObject *profile_here(PyObject *module, PyObject *args) {
 
 /* watch(code, site, names, result): set how the calls of a code object are recorded; with None as site they never
  * are. */
-static PyObject *watch(PyObject *module, PyObject *args) {
+static PyObject *watch(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *code, *site, *names;
     int with_result;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!OOp", &PyCode_Type, &code, &site, &names, &with_result))
         return NULL;
     if (site != Py_None && !Py_IS_TYPE(site, &SiteType)) {
@@ -375,19 +372,16 @@ static PyObject *watch(PyObject *module, PyObject *args) {
         return NULL;
     }
     Py_ssize_t count = site == Py_None ? 0 : ((Site *)site)->count;
-    if (names != Py_None && (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) < count)) {
-        PyErr_SetString(PyExc_ValueError, "names must be a tuple with a name for each of the site's keys");
-        return NULL;
-    }
+    if (names != Py_None && (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) < count))
+        return PyErr_Format(PyExc_ValueError, "names must be a tuple with a name for each of the site's keys");
     return code_watch(code, site, names, with_result) ? NULL : Py_NewRef(Py_None);
 }
 
 /* functions(hook, c_hook, max_depth, min_ticks): set which code and which C functions are recorded, and the limits. */
-static PyObject *functions(PyObject *module, PyObject *args) {
+static PyObject *functions(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *hook, *c_hook;
     CallLimits limits;
     unsigned long long min_ticks;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OOIK", &hook, &c_hook, &limits.max_depth, &min_ticks))
         return NULL;
 #if PY_VERSION_HEX < 0x030C0000
@@ -406,15 +400,11 @@ static PyObject *functions(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef function_methods[] = {
-    {"watch", watch, METH_VARARGS,
-     "watch(code, site, names, result): set how the calls of a code object are recorded; site None: never."},
-    {"functions", functions, METH_VARARGS,
-     "functions(hook, c_hook, max_depth, min_ticks): set which code and which C functions are recorded."},
+    {"watch", watch, METH_VARARGS, NULL},
+    {"functions", functions, METH_VARARGS, NULL},
 #if PY_VERSION_HEX < 0x030C0000
-    {"profile_threads", profile_threads, METH_O,
-     "profile_threads(on): set or remove the profile function of all threads."},
-    {"profile_here", profile_here, METH_VARARGS,
-     "profile_here(frame, event, arg): set the profile function of this thread; for threading.setprofile()."},
+    {"profile_threads", profile_threads, METH_O, NULL},
+    {"profile_here", profile_here, METH_VARARGS, NULL},
 #endif
     {NULL, NULL, 0, NULL},
 };

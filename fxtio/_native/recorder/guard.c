@@ -17,12 +17,16 @@ void trash_add(Trash *trash, PyObject *object) {
     trash->objects[trash->count++] = object;
 }
 
-/* Drop all references. */
+/* Drop all references, which may run code of the program; an exception that is set stays. */
 void trash_empty(Trash *trash) {
+    if (!trash->count)
+        return;
+    SavedError error = error_save();
     while (trash->count)
         Py_DECREF(trash->objects[--trash->count]);
     PyMem_RawFree(trash->objects);
     *trash = (Trash){0};
+    error_restore(error);
 }
 
 #ifdef Py_GIL_DISABLED

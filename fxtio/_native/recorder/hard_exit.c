@@ -2,7 +2,8 @@
  *
  * The function stays the same object with the same hash, also where a program has kept it: only how the interpreter
  * enters it is replaced. */
-#include "hard_exit.h"
+#include "methods.h"
+#include "session.h"
 
 static vectorcallfunc exit_process; /* how the interpreter entered os._exit(), NULL before it is replaced */
 static PyObject *exit_hook;         /* stays for as long as the process lives */
@@ -29,10 +30,9 @@ static PyObject *exit_after_hook(PyObject *function, PyObject *const *args, size
 }
 
 /* before_hard_exit(hook): have os._exit() call the hook first.  Returns False if it cannot. */
-static PyObject *before_hard_exit(PyObject *module, PyObject *hook) {
+static PyObject *before_hard_exit(PyObject *Py_UNUSED(module), PyObject *hook) {
     PyObject *posix = PyImport_ImportModule("posix");
     PyObject *function = posix ? PyObject_GetAttrString(posix, "_exit") : NULL;
-    (void)module;
     PyErr_Clear();
     Py_XDECREF(posix);
     const int can = function && PyCFunction_CheckExact(function) && ((PyCFunctionObject *)function)->vectorcall;
@@ -49,7 +49,6 @@ static PyObject *before_hard_exit(PyObject *module, PyObject *hook) {
 }
 
 PyMethodDef hard_exit_methods[] = {
-    {"before_hard_exit", before_hard_exit, METH_O,
-     "before_hard_exit(hook): have os._exit() call the hook first; return False if it cannot."},
+    {"before_hard_exit", before_hard_exit, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -1,5 +1,5 @@
 /* Instants, counters, and other events that a program or the tracer asks for. */
-#include "mark.h"
+#include "methods.h"
 #include "event.h"
 #include "task.h"
 
@@ -27,12 +27,11 @@ static __attribute__((noinline)) PyObject *any_instant(PyObject *const *args, Py
 
 /* instant(name, category='', /, **args): record an instant.  One without arguments outside of tasks is recorded here in
  * a few instructions, without calls. */
-static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+static PyObject *instant(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     State *state = current;
     const Site *site = keys ? NULL : site_of_known_call(args, count, 1, NULL);
-    (void)module;
     if (LIKELY(site && site_is_simple(site) && session.has_counter && task_is_none(state)) &&
-        record_two_words(state, 1, site->refs, EVENT_INSTANT))
+        record_two_words(state, 1, site->own.refs, EVENT_INSTANT))
         Py_RETURN_NONE;
     return any_instant(args, count, keys);
 }
@@ -73,13 +72,10 @@ static void record_counter(Site *site, PyObject *const *values) {
 }
 
 /* counter(name, value=None, category='', /, **series): record a sample of one value or of several series. */
-static PyObject *counter(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+static PyObject *counter(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     int failed, has_value = count > 1 && args[1] != Py_None;
-    (void)module;
-    if (UNLIKELY(has_value == (keys != NULL))) {
-        PyErr_SetString(PyExc_TypeError, "counter() takes a value, or series by name");
-        return NULL;
-    }
+    if (UNLIKELY(has_value == (keys != NULL)))
+        return PyErr_Format(PyExc_TypeError, "counter() takes a value, or series by name");
     Site *site = site_of_call(args, count, 2, has_value ? value_keys : keys, &failed);
     if (failed)
         return NULL;
@@ -91,24 +87,18 @@ static PyObject *counter(PyObject *module, PyObject *const *args, Py_ssize_t cou
 /* ---- Events for the tracer. ---- */
 
 /* begin(site, *values): record a begin on the track of the thread.  Returns whether it was recorded. */
-static PyObject *begin(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
+static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     Site *site = count > 0 && Py_IS_TYPE(args[0], &SiteType) ? (Site *)args[0] : NULL;
-    if (!site || (count > 1 && count - 1 < (Py_ssize_t)site->count)) {
-        PyErr_SetString(PyExc_TypeError, "begin() takes a site and a value for each of its keys");
-        return NULL;
-    }
+    if (!site || (count > 1 && count - 1 < (Py_ssize_t)site->count))
+        return PyErr_Format(PyExc_TypeError, "begin() takes a site and a value for each of its keys");
     int recorded = count > 1 ? record_event(site, EVENT_BEGIN, args + 1, NULL) : record_bare(site, EVENT_BEGIN);
     return unless_escaped(PyBool_FromLong(recorded));
 }
 
 /* end(site), end(site, name, value): record an end, perhaps with an argument.  Returns whether it was recorded. */
-static PyObject *end(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
-    if ((count != 1 && count != 3) || !Py_IS_TYPE(args[0], &SiteType) || (count == 3 && !PyUnicode_Check(args[1]))) {
-        PyErr_SetString(PyExc_TypeError, "end() takes a site, and perhaps a name and a value");
-        return NULL;
-    }
+static PyObject *end(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if ((count != 1 && count != 3) || !Py_IS_TYPE(args[0], &SiteType) || (count == 3 && !PyUnicode_Check(args[1])))
+        return PyErr_Format(PyExc_TypeError, "end() takes a site, and perhaps a name and a value");
     Site *site = (Site *)args[0];
     int recorded =
         count == 3 ? record_event_with(site, EVENT_END, args[1], args[2], NULL) : record_bare(site, EVENT_END);
@@ -116,17 +106,14 @@ static PyObject *end(PyObject *module, PyObject *const *args, Py_ssize_t count) 
 }
 
 /* record(kind, site, values, id): record an event of any kind; `id` may be None.  Returns whether it was recorded. */
-static PyObject *record(PyObject *module, PyObject *args) {
+static PyObject *record(PyObject *Py_UNUSED(module), PyObject *args) {
     int kind;
     Site *site;
     PyObject *values, *id_object;
-    (void)module;
     if (!PyArg_ParseTuple(args, "iO!O!O", &kind, &SiteType, &site, &PyTuple_Type, &values, &id_object))
         return NULL;
-    if (kind < 0 || kind >= EVENT_KINDS || PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count) {
-        PyErr_SetString(PyExc_ValueError, "unknown kind of event, or fewer values than the site has keys");
-        return NULL;
-    }
+    if (kind < 0 || kind >= EVENT_KINDS || PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count)
+        return PyErr_Format(PyExc_ValueError, "unknown kind of event, or fewer values than the site has keys");
     uint64_t id = id_object == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(id_object);
     if (PyErr_Occurred())
         return NULL;
@@ -137,16 +124,13 @@ static PyObject *record(PyObject *module, PyObject *args) {
 
 /* instant_of(site, values): record an instant, on the track of the running task or of the thread.  Returns whether it was
  * recorded. */
-static PyObject *instant_of(PyObject *module, PyObject *args) {
+static PyObject *instant_of(PyObject *Py_UNUSED(module), PyObject *args) {
     Site *site;
     PyObject *values;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!O!", &SiteType, &site, &PyTuple_Type, &values))
         return NULL;
-    if (PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count) {
-        PyErr_SetString(PyExc_ValueError, "fewer values than the site has keys");
-        return NULL;
-    }
+    if (PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count)
+        return PyErr_Format(PyExc_ValueError, "fewer values than the site has keys");
     PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
     uint64_t track = session.active ? task_track() : 0;
     int recorded =
@@ -155,18 +139,14 @@ static PyObject *instant_of(PyObject *module, PyObject *args) {
 }
 
 /* message(text): record a log message.  Returns whether it was recorded. */
-static PyObject *message(PyObject *module, PyObject *text) {
-    (void)module;
-    if (!PyUnicode_Check(text)) {
-        PyErr_SetString(PyExc_TypeError, "a message is a string");
-        return NULL;
-    }
+static PyObject *message(PyObject *Py_UNUSED(module), PyObject *text) {
+    if (!PyUnicode_Check(text))
+        return PyErr_Format(PyExc_TypeError, "a message is a string");
     return unless_escaped(PyBool_FromLong(session.active && record_log(text)));
 }
 
 /* task_track(): return the id of the running task's track, 0 outside of tasks. */
-static PyObject *running_task_track(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *running_task_track(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     return unless_escaped(PyLong_FromUnsignedLongLong(session.active ? task_track() : 0));
 }
 
@@ -181,14 +161,11 @@ static PyObject *item_or_none(PyObject *dict, const char *key) {
 /* collection(begin, end, phase, info): record the begin or end of a garbage collection.  With the two sites bound it
  * is a callback for gc.callbacks.  It is in C because an exception that Python code raises in such a callback is
  * lost: an interrupt that comes meanwhile, or a full stack. */
-static PyObject *collection(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+static PyObject *collection(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     static THREAD_LOCAL uint64_t begin_generation; /* the session in which the present collection began; 0 if it was not recorded */
-    (void)module;
     if (count != 4 || !Py_IS_TYPE(args[0], &SiteType) || !Py_IS_TYPE(args[1], &SiteType) || !PyDict_Check(args[3]) ||
-        !PyUnicode_Check(args[2]) || ((Site *)args[0])->count != 1 || ((Site *)args[1])->count != 2) {
-        PyErr_SetString(PyExc_TypeError, "collection() takes a site with one key, one with two, a phase and a dict");
-        return NULL;
-    }
+        !PyUnicode_Check(args[2]) || ((Site *)args[0])->count != 1 || ((Site *)args[1])->count != 2)
+        return PyErr_Format(PyExc_TypeError, "collection() takes a site with one key, one with two, a phase and a dict");
     PyObject *info = args[3];
     if (PyUnicode_CompareWithASCIIString(args[2], "start") == 0) {
         PyObject *generation = item_or_none(info, "generation");
@@ -207,22 +184,14 @@ PyMethodDef mark_methods[] = {
      "instant(name, category='', /, **args)\n--\n\nRecord an instant."},
     {"counter", (PyCFunction)(void (*)(void))counter, METH_FASTCALL | METH_KEYWORDS,
      "counter(name, value=None, category='', /, **series)\n--\n\nRecord a sample of a value, or of several series."},
-    {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL,
-     "begin(site, *values): record a begin; return whether it was recorded."},
-    {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL,
-     "end(site, name, value): record an end; return whether it was recorded."},
-    {"record", record, METH_VARARGS,
-     "record(kind, site, values, id)\n--\n\nRecord an event of any kind; return whether it was recorded."},
-    {"instant_of", instant_of, METH_VARARGS,
-     "instant_of(site, values)\n--\n\nRecord an instant where the program is; return whether it was recorded."},
-    {"message", message, METH_O, "message(text)\n--\n\nRecord a log message; return whether it was recorded."},
-    {"task_track", running_task_track, METH_NOARGS,
-     "task_track()\n--\n\nReturn the id of the running task's track, 0 outside of tasks."},
-    {"know_asyncio", task_know_asyncio, METH_VARARGS,
-     "know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, task_type, future_type): set how to "
-     "find the running task."},
-    {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL,
-     "collection(begin, end, phase, info): record the begin or end of a garbage collection."},
+    {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL, NULL},
+    {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL, NULL},
+    {"record", record, METH_VARARGS, NULL},
+    {"instant_of", instant_of, METH_VARARGS, NULL},
+    {"message", message, METH_O, NULL},
+    {"task_track", running_task_track, METH_NOARGS, NULL},
+    {"know_asyncio", task_know_asyncio, METH_VARARGS, NULL},
+    {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,19 +2,13 @@
 #include "definition.h"
 #include "event.h"
 #include "file.h"
-#include "function.h"
-#include "hard_exit.h"
-#include "mark.h"
-#include "order.h"
+#include "methods.h"
 #include "session.h"
 #include "site.h"
 #include "snapshot.h"
-#include "span.h"
-#include "strand.h"
 #include "task.h"
 #include "text.h"
 #include "thread.h"
-#include "traced.h"
 
 #include <errno.h>
 
@@ -115,14 +109,13 @@ static PyObject *raise(enum Outcome outcome) {
  *   thread_hook, value_hook, task_hook
  *   slow, slow_hook          spans that take more ticks are reported, 0 for none
  *   interrupt_hook           returns whether an exception interrupts the program */
-static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
+static PyObject *start(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
     static char *names[] = {"owner", "fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only",
                             "without", "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", "interrupt_hook",
                             NULL};
     Settings settings;
     Trash trash = {0};
     PyObject *owner, *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook, *interrupt_hook;
-    (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OiKKKKpKKOOOOOKOO", names, &owner, &settings.fd, &settings.definitions,
                                      &settings.end, &settings.limit, &settings.ring, &settings.has_counter,
                                      &settings.base, &settings.step, &only, &without, &thread_hook, &value_hook,
@@ -153,17 +146,14 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs) {
         session_free_objects(objects, &trash);
         free(blank);
     }
-    SavedError own = error_save();
     trash_empty(&trash);
-    error_restore(own);
     errno = error;
     return outcome == BEGUN ? Py_NewRef(Py_None) : PyErr_Occurred() ? NULL : raise(outcome);
 }
 
 /* stop(): end the recording.  Returns a dict of counters. */
-static PyObject *stop(PyObject *module, PyObject *unused) {
+static PyObject *stop(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     Trash trash = {0};
-    (void)module, (void)unused;
     world_stop();
     uint64_t end = file_end();
     session.active = 0;
@@ -181,8 +171,7 @@ static PyObject *stop(PyObject *module, PyObject *unused) {
 }
 
 /* seal(): end the operations that are open, and record no more events; definitions can still be written. */
-static PyObject *seal(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *seal(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     task_end_all();
     world_stop();
     threads_seal();
@@ -192,8 +181,7 @@ static PyObject *seal(PyObject *module, PyObject *unused) {
 
 /* settle(): after seal(), put the records of each thread in order: the latest behind the earlier ones.  Returns False if
  * there is no room for that, or the file is a ring. */
-static PyObject *settle(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     world_stop();
     int is_settled = !session.active && !threads_settle();
     world_start();
@@ -203,15 +191,13 @@ static PyObject *settle(PyObject *module, PyObject *unused) {
 /* ---- The state of the recording. ---- */
 
 /* active(): return whether the recorder runs. */
-static PyObject *active(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *active(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     return PyBool_FromLong(session.active);
 }
 
 /* lost(): return how many events found no room, the tick of the first of them, and the tick at which the file was full, 0 if
  * it is not; None if all found room.  Those that come after a file is full are not counted. */
-static PyObject *lost(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *lost(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     world_stop();
     uint64_t count = threads_lost(), since = session.lost_since, full = session.full_since;
     world_start();
@@ -219,8 +205,7 @@ static PyObject *lost(PyObject *module, PyObject *unused) {
 }
 
 /* unseen_categories(): return those of the categories to record that no event had so far, a list. */
-static PyObject *unseen_categories(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *unseen_categories(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     PyObject *unseen = Py_XNewRef(session.objects.unseen_categories);
     PyObject *list = unseen ? PySequence_List(unseen) : PyList_New(0);
     Py_XDECREF(unseen);
@@ -229,9 +214,8 @@ static PyObject *unseen_categories(PyObject *module, PyObject *unused) {
 
 /* define(owner, record): write a record among the definitions.  Returns False if there is no room, or the recording is not
  * the owner's: another one may have begun since the record was made, and its texts have other slots. */
-static PyObject *define(PyObject *module, PyObject *args) {
+static PyObject *define(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *owner, *record;
-    (void)module;
     if (!PyArg_ParseTuple(args, "OS", &owner, &record))
         return NULL;
     const size_t size = (size_t)PyBytes_GET_SIZE(record);
@@ -243,22 +227,18 @@ static PyObject *define(PyObject *module, PyObject *args) {
 }
 
 /* reference(text): return the slot of a text, 0 if it has none. */
-static PyObject *reference(PyObject *module, PyObject *text) {
-    (void)module;
-    if (!PyUnicode_Check(text)) {
-        PyErr_SetString(PyExc_TypeError, "a text is a string");
-        return NULL;
-    }
+static PyObject *reference(PyObject *Py_UNUSED(module), PyObject *text) {
+    if (!PyUnicode_Check(text))
+        return PyErr_Format(PyExc_TypeError, "a text is a string");
     return PyLong_FromUnsignedLongLong(PyUnicode_GET_LENGTH(text) ? text_slot(text) : 0);
 }
 
 /* clocks(has_counter): return what the clock of the recorder and CLOCK_MONOTONIC show at the same moment, as near as a few
  * attempts come. */
-static PyObject *clocks(PyObject *module, PyObject *of_counter) {
+static PyObject *clocks(PyObject *Py_UNUSED(module), PyObject *of_counter) {
     enum { ATTEMPTS = 20 };
     uint64_t least = UINT64_MAX, raw = 0, ns = 0;
     int has_counter = PyObject_IsTrue(of_counter);
-    (void)module;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         uint64_t before = raw_clock(has_counter), between = monotonic(), after = raw_clock(has_counter);
         if (after - before < least) {
@@ -271,29 +251,24 @@ static PyObject *clocks(PyObject *module, PyObject *of_counter) {
 }
 
 /* now(): return the present tick. */
-static PyObject *now(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *now(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     return PyLong_FromUnsignedLongLong(session_ticks());
 }
 
 /* ---- The module. ---- */
 
 static PyMethodDef methods[] = {
-    {"start", (PyCFunction)(void (*)(void))start, METH_VARARGS | METH_KEYWORDS, "Begin to record to a file."},
-    {"seal", seal, METH_NOARGS, "Record no more events; definitions can still be written."},
-    {"settle", settle, METH_NOARGS,
-     "After seal(), put the records of each thread in order; return False if there is no room for that."},
-    {"stop", stop, METH_NOARGS, "End the recording; return a dict of counters."},
-    {"active", active, METH_NOARGS, "Return whether the recorder runs."},
-    {"lost", lost, METH_NOARGS, "Return how many events found no room, the tick of the first, and that at which the file was full; or None."},
-    {"unseen_categories", unseen_categories, METH_NOARGS,
-     "Return those of the categories to record that no event had so far."},
-    {"define", define, METH_VARARGS,
-     "define(owner, record): write a record among the definitions of the owner's recording; return False if there is no "
-     "room, or no such recording."},
-    {"reference", reference, METH_O, "reference(text): return the slot of a text, 0 if it has none."},
-    {"clocks", clocks, METH_O, "clocks(has_counter): return what the clock and CLOCK_MONOTONIC show at the same moment."},
-    {"now", now, METH_NOARGS, "Return the present tick."},
+    {"start", (PyCFunction)(void (*)(void))start, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"seal", seal, METH_NOARGS, NULL},
+    {"settle", settle, METH_NOARGS, NULL},
+    {"stop", stop, METH_NOARGS, NULL},
+    {"active", active, METH_NOARGS, NULL},
+    {"lost", lost, METH_NOARGS, NULL},
+    {"unseen_categories", unseen_categories, METH_NOARGS, NULL},
+    {"define", define, METH_VARARGS, NULL},
+    {"reference", reference, METH_O, NULL},
+    {"clocks", clocks, METH_O, NULL},
+    {"now", now, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,7 +2,7 @@
  *
  * The chunks of a file are streams of records, each in the order of time but for few.  They are merged with a heap of
  * streams: the first stream gives records as long as these are not later than the next record of any other. */
-#include "order.h"
+#include "methods.h"
 
 static const uint64_t size_mask = MAX_RECORD_WORDS * SIZE_UNIT;
 
@@ -18,9 +18,8 @@ static inline int is_filler(uint64_t header) {
 
 /* squeeze(words): move the records in a buffer of words together, over the fillers.  Returns how many words were looked
  * at and how many are left.  A record that goes beyond the end of the buffer is not looked at. */
-static PyObject *squeeze(PyObject *module, PyObject *buffer) {
+static PyObject *squeeze(PyObject *Py_UNUSED(module), PyObject *buffer) {
     Py_buffer view;
-    (void)module;
     if (PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE))
         return NULL;
     uint64_t *words = view.buf, count = (uint64_t)view.len / 8, index = 0, left = 0;
@@ -171,11 +170,10 @@ static PyObject *merge_buffers(PyObject *buffers, uint64_t *positions, uint64_t 
  * positions (words) on, in the order of time, up to the tick `limit`, until the output is full.  The positions are moved
  * on, to the first word that begins no whole record at most.  Returns how many words were written, and how many events
  * they hold. */
-static PyObject *merge(PyObject *module, PyObject *args) {
+static PyObject *merge(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *buffers, *result = NULL;
     Py_buffer positions, output;
     unsigned long long limit;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!w*Kw*", &PyTuple_Type, &buffers, &positions, &limit, &output))
         return NULL;
     if (output.len / 8 < MAX_RECORD_WORDS || positions.len / 8 < PyTuple_GET_SIZE(buffers))
@@ -188,10 +186,7 @@ static PyObject *merge(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef order_methods[] = {
-    {"squeeze", squeeze, METH_O,
-     "squeeze(words): remove fillers in place; return how many words were looked at, and how many are left."},
-    {"merge", merge, METH_VARARGS,
-     "merge(buffers, positions, limit, output): merge records in the order of time; return the words and events "
-     "written."},
+    {"squeeze", squeeze, METH_O, NULL},
+    {"merge", merge, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -18,15 +18,6 @@ static int is_category_recorded(PyObject *category) {
     return result;
 }
 
-/* What a site has in a session. */
-typedef struct {
-    uint64_t refs;
-    unsigned inline_words, inline_names, cut_names;
-    PyObject *inline_category, *inline_name;
-    int has_slots;
-    uint64_t key_refs[MAX_ARGUMENTS];
-} Preparation;
-
 /* Return the reference of a name of a site.  If it goes inline, `*bytes` gets its bytes. */
 static uint64_t name_ref(Preparation *made, PyObject *text, PyObject **bytes) {
     if (!PyUnicode_GET_LENGTH(text))
@@ -65,25 +56,10 @@ static Preparation find_refs(const Site *site) {
     return made;
 }
 
-/* Give a site what was made for it, and make that what it had. */
-static void exchange(Site *site, Preparation *made) {
-    PyObject *category = site->inline_category, *name = site->inline_name;
-    site->refs = made->refs;
-    site->inline_words = made->inline_words;
-    site->inline_names = made->inline_names;
-    site->cut_names = made->cut_names;
-    site->inline_category = made->inline_category;
-    site->inline_name = made->inline_name;
-    site->has_slots = made->has_slots;
-    memcpy(site->key_refs, made->key_refs, site->count * sizeof *site->key_refs);
-    made->inline_category = category;
-    made->inline_name = name;
-}
-
 /* Note whether an event of this session has the place of the function. */
 static void set_place_recorded(Site *site, int is_recorded) {
     WRITE(site->has_place, is_recorded);
-    WRITE(site->is_fast, site->has_slots && is_recorded);
+    WRITE(site->is_fast, site->own.has_slots && is_recorded);
 }
 
 /* Prepare a site for the session.  Returns whether it can be recorded. */
@@ -98,7 +74,9 @@ int site_prepare(Site *site) {
         guard_lock();
         is_recorded = session.generation == generation;
         if (is_recorded && !site_is_prepared(site)) { /* unless another thread has prepared it meanwhile */
-            exchange(site, &made);
+            const Preparation before = site->own;
+            site->own = made;
+            made = before; /* whose references are dropped below */
             set_place_recorded(site, !site->file);
             __atomic_store_n(&site->generation, generation, ORDER_RELEASE);
         }
@@ -174,13 +152,12 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->count = count > MAX_ARGUMENTS ? MAX_ARGUMENTS : (unsigned)count;
     site->excess_keys = (unsigned)count - site->count;
     site->generation = 0;
-    site->inline_words = site->inline_names = site->cut_names = 0;
-    site->is_fast = site->has_slots = 0;
+    site->own = (Preparation){0};
+    site->is_fast = 0;
     site->has_place = 1;
     site->file = NULL;
     site->line = 0;
     site->operation = NULL;
-    site->inline_category = site->inline_name = NULL;
     if (!site->category || !site->name || (keys && !site->keys))
         Py_CLEAR(site);
     return site;
@@ -190,19 +167,18 @@ static void site_dealloc(Site *site) {
     Py_XDECREF(site->category);
     Py_XDECREF(site->name);
     Py_XDECREF(site->keys);
-    Py_XDECREF(site->inline_category);
-    Py_XDECREF(site->inline_name);
+    Py_XDECREF(site->own.inline_category);
+    Py_XDECREF(site->own.inline_name);
     Py_XDECREF(site->file);
     Py_XDECREF((PyObject *)site->operation);
     PyObject_Free(site);
 }
 
 /* Site(category, name, keys=(), *, file=None, line=0): make a site. */
-static PyObject *site_make(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+static PyObject *site_make(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs) {
     static char *names[] = {"", "", "", "file", "line", NULL};
     PyObject *category, *name, *keys = NULL, *file = Py_None;
     unsigned line = 0;
-    (void)type;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UU|O!$OI", names, &category, &name, &PyTuple_Type, &keys, &file,
                                      &line))
         return NULL;

@@ -8,22 +8,27 @@
 
 enum { MAX_INLINE_NAME = 250 }; /* bytes of an inline name: longer ones are cut */
 
+/* What a site has in a session. */
+typedef struct {
+    uint64_t refs;                    /* category and name as they are in the header of an event */
+    unsigned inline_words;            /* words of inline category and name */
+    unsigned inline_names, cut_names; /* those of category and name that are inline, and those that are cut */
+    PyObject *inline_category, *inline_name; /* bytes or NULL */
+    int has_slots;                    /* whether all texts have slots */
+    uint64_t key_refs[MAX_ARGUMENTS]; /* the keys as they are in headers of arguments, 0 for those without a slot */
+} Preparation;
+
 typedef struct Site {
     PyObject_HEAD
     PyObject *category, *name, *keys; /* str, str, tuple of str or NULL */
     PyObject *file;                   /* str: where the function is defined, NULL if this is no function */
     unsigned line;
     struct Site *operation;           /* the site of whole calls of a coroutine, NULL until it is asked for */
-    uint64_t generation;              /* of the session for which what follows was prepared */
-    uint64_t refs;                    /* category and name as they are in the header of an event */
-    unsigned inline_words;            /* words of inline category and name */
-    unsigned inline_names, cut_names; /* those of category and name that are inline, and those that are cut */
-    PyObject *inline_category, *inline_name; /* bytes or NULL */
+    uint64_t generation;              /* of the session for which `own` was prepared */
     int has_place;                    /* whether an event has the file and the line already, or there are none */
-    int has_slots;                    /* whether all texts have slots */
     unsigned count, excess_keys;      /* keys that are recorded, and keys beyond the limit of the format */
     int is_fast;                      /* whether all texts have slots and the place is recorded, as fast paths require */
-    uint64_t key_refs[MAX_ARGUMENTS]; /* the keys as they are in headers of arguments, 0 for those without a slot */
+    Preparation own;
 } Site;
 
 extern HIDDEN PyTypeObject SiteType;

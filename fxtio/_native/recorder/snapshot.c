@@ -4,6 +4,7 @@
  * meanwhile.  So the interpreter lock is kept, or the world is stopped, and nobody records until the copy is complete. */
 #define _GNU_SOURCE
 #include "snapshot.h"
+#include "methods.h"
 #include "event.h"
 #include "file.h"
 
@@ -28,11 +29,10 @@ static ssize_t copy_block(int from, int to, char *block, uint64_t offset, uint64
 }
 
 /* copy(fd): copy the file as it is now.  Returns the bytes copied; raises OSError. */
-static PyObject *copy(PyObject *module, PyObject *descriptor) {
+static PyObject *copy(PyObject *Py_UNUSED(module), PyObject *descriptor) {
     int to = PyObject_AsFileDescriptor(descriptor);
     uint64_t offset = 0;
     ssize_t copied = 1;
-    (void)module;
     if (to < 0)
         return NULL;
     char *block = PyMem_RawMalloc(BLOCK_BYTES);
@@ -55,9 +55,8 @@ static PyObject *copy(PyObject *module, PyObject *descriptor) {
 }
 
 /* unrecorded(callable): call it, and record nothing of this thread meanwhile.  Returns and raises what it does. */
-static PyObject *unrecorded(PyObject *module, PyObject *callable) {
+static PyObject *unrecorded(PyObject *Py_UNUSED(module), PyObject *callable) {
     State *state = thread_state();
-    (void)module;
     if (!state)
         return PyErr_NoMemory();
     Pause pause = thread_pause(state);
@@ -70,12 +69,9 @@ static PyObject *unrecorded(PyObject *module, PyObject *callable) {
 
 /* guarded(function, *args): call it.  Returns None, and raises only what interrupts the program.  It is in C because
  * Python code that calls the function could itself fail where the stack is full. */
-static PyObject *guarded(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
-    if (count < 1) {
-        PyErr_SetString(PyExc_TypeError, "guarded() takes a function");
-        return NULL;
-    }
+static PyObject *guarded(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count < 1)
+        return PyErr_Format(PyExc_TypeError, "guarded() takes a function");
     PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)count - 1, NULL);
     Py_XDECREF(result);
     return thread_is_interrupted() ? NULL : Py_NewRef(Py_None);
@@ -108,10 +104,8 @@ void report_slow_span(Site *site, uint64_t ticks) {
 }
 
 PyMethodDef snapshot_methods[] = {
-    {"copy", copy, METH_O, "copy(fd): copy the file as it is now, while nobody records; return the bytes copied."},
-    {"guarded", (PyCFunction)(void (*)(void))guarded, METH_FASTCALL,
-     "guarded(function, *args): call it; raise only what interrupts the program."},
-    {"unrecorded", unrecorded, METH_O,
-     "unrecorded(callable): call it and return its result, while nothing of this thread is recorded."},
+    {"copy", copy, METH_O, NULL},
+    {"guarded", (PyCFunction)(void (*)(void))guarded, METH_FASTCALL, NULL},
+    {"unrecorded", unrecorded, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -4,7 +4,6 @@
 
 #include "site.h"
 
-HIDDEN extern PyMethodDef snapshot_methods[];
 HIDDEN void report_slow_span(Site *site, uint64_t ticks) __attribute__((cold));
 
 #endif

@@ -2,7 +2,7 @@
  *
  * `with span(...)` looks up `__enter__` and `__exit__` and would bind each to the span, which allocates.  Here both are
  * descriptors that return the span itself, which can be called: without arguments to enter, with three to exit. */
-#include "span.h"
+#include "methods.h"
 #include "event.h"
 #include "open_span.h"
 #include "open_track.h"
@@ -139,10 +139,9 @@ static void span_dealloc(Span *span) {
 }
 
 /* span(name, category='', /, **args): make a span, or return the one that does nothing. */
-static PyObject *make_span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+static PyObject *make_span(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     int failed;
     Site *site = site_of_call(args, count, 1, keys, &failed);
-    (void)module;
     if (!site)
         return failed ? NULL : Py_NewRef((PyObject *)no_span);
     Span *span = span_new(site);
@@ -166,7 +165,7 @@ static inline __attribute__((always_inline)) void enter(Span *span) {
     uint64_t track = task_track();
     int is_recorded;
     if (LIKELY(!track && !span->count && session.has_counter && site_is_simple(span->site)) &&
-        record_two_words(current, 1, span->site->refs, EVENT_BEGIN))
+        record_two_words(current, 1, span->site->own.refs, EVENT_BEGIN))
         is_recorded = 1;
     else if (LIKELY(!track))
         is_recorded = span->count ? record_event_fast(span->site, EVENT_BEGIN, span->values, NULL)
@@ -241,7 +240,7 @@ static void record_any_end(Span *span, PyObject *exception) {
 static inline void record_end(Span *span, PyObject *exception) {
     if (LIKELY(exception == Py_None && !span->track && !span->end_arguments && session.has_counter &&
                site_is_simple(span->site)) &&
-        record_two_words(current, 1, span->site->refs, EVENT_END))
+        record_two_words(current, 1, span->site->own.refs, EVENT_END))
         return;
     record_any_end(span, exception);
 }
@@ -313,8 +312,7 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
         END_OBJECT();
         return unless_escaped(Py_NewRef(Py_None));
     }
-    PyErr_SetString(PyExc_TypeError, "a span is used by `with`");
-    return NULL;
+    return PyErr_Format(PyExc_TypeError, "a span is used by `with`");
 }
 
 /* Set arguments for the end.  Returns -1 with an exception set on failure. */
@@ -333,10 +331,8 @@ static int set_arguments(Span *span, PyObject *const *values, PyObject *keys) {
 /* set(**args): set arguments for the end. */
 static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, PyObject *keys) {
     int failed;
-    if (count) {
-        PyErr_SetString(PyExc_TypeError, "set() takes its arguments by name");
-        return NULL;
-    }
+    if (count)
+        return PyErr_Format(PyExc_TypeError, "set() takes its arguments by name");
     BEGIN_OBJECT(span);
     failed = set_arguments(span, args, keys);
     END_OBJECT();
@@ -344,8 +340,7 @@ static PyObject *span_set(Span *span, PyObject *const *args, Py_ssize_t count, P
 }
 
 static PyMethodDef span_type_methods[] = {
-    {"set", (PyCFunction)(void (*)(void))span_set, METH_FASTCALL | METH_KEYWORDS,
-     "set(**args): set arguments that are known only when the span ends."},
+    {"set", (PyCFunction)(void (*)(void))span_set, METH_FASTCALL | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -364,18 +359,14 @@ static PyTypeObject SpanType = {
     .tp_methods = span_type_methods,
 };
 
-static PyObject *enter_exit_get(PyObject *descriptor, PyObject *span, PyObject *owner) {
-    (void)owner;
+static PyObject *enter_exit_get(PyObject *descriptor, PyObject *span, PyObject *Py_UNUSED(owner)) {
     return Py_NewRef(span ? span : descriptor);
 }
 
 /* Call `type(span).__enter__(span)`, as contextlib.ExitStack does. */
-static PyObject *enter_exit_call(PyObject *descriptor, PyObject *args, PyObject *keys) {
-    (void)descriptor;
-    if (keys || PyTuple_GET_SIZE(args) < 1 || !Py_IS_TYPE(PyTuple_GET_ITEM(args, 0), &SpanType)) {
-        PyErr_SetString(PyExc_TypeError, "the first argument must be a span");
-        return NULL;
-    }
+static PyObject *enter_exit_call(PyObject *Py_UNUSED(descriptor), PyObject *args, PyObject *keys) {
+    if (keys || PyTuple_GET_SIZE(args) < 1 || !Py_IS_TYPE(PyTuple_GET_ITEM(args, 0), &SpanType))
+        return PyErr_Format(PyExc_TypeError, "the first argument must be a span");
     size_t count = (size_t)PyTuple_GET_SIZE(args) - 1;
     return span_call(PyTuple_GET_ITEM(args, 0), count ? &PyTuple_GET_ITEM(args, 1) : NULL, count, NULL);
 }

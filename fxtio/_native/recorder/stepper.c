@@ -345,8 +345,7 @@ static int stepper_setattr(PyObject *self, PyObject *name, PyObject *value) {
     return PyObject_SetAttr(((Stepper *)self)->inner, name, value);
 }
 
-static PyObject *stepper_class(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *stepper_class(PyObject *self, void *Py_UNUSED(closure)) {
     return Py_NewRef(Py_TYPE(((Stepper *)self)->inner));
 }
 

@@ -4,7 +4,7 @@
  * switch the track of the thread's state and what is open there are exchanged.  The greenlet that runs when the first
  * switch is seen, nearly always the one with which the thread began, keeps the track of the thread.  The track of a
  * greenlet that has ended is used again, so there are as many tracks as greenlets at a time. */
-#include "strand.h"
+#include "methods.h"
 #include "thread.h"
 
 /* What a greenlet has open, and its track, while another one runs. */
@@ -103,10 +103,9 @@ static void enter(State *state, PyObject *greenlet) {
 }
 
 /* switched(event, (origin, target)): exchange the tracks of two greenlets; for greenlet.settrace(). */
-static PyObject *switched(PyObject *module, PyObject *args) {
+static PyObject *switched(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *event, *origin, *target;
     State *state = current;
-    (void)module;
     if (!PyArg_ParseTuple(args, "O(OO)", &event, &origin, &target))
         return NULL;
     if (!session.active || state->generation != session.generation || origin == target)
@@ -131,8 +130,7 @@ static PyObject *switched(PyObject *module, PyObject *args) {
 }
 
 /* know_greenlets(is_dead): set the function that returns whether a greenlet has ended. */
-static PyObject *know_greenlets(PyObject *module, PyObject *function) {
-    (void)module;
+static PyObject *know_greenlets(PyObject *Py_UNUSED(module), PyObject *function) {
     world_stop();
     PyObject *old = is_dead;
     is_dead = Py_NewRef(function);
@@ -142,9 +140,7 @@ static PyObject *know_greenlets(PyObject *module, PyObject *function) {
 }
 
 PyMethodDef strand_methods[] = {
-    {"switched", switched, METH_VARARGS,
-     "switched(event, (origin, target)): exchange the tracks of two greenlets; for greenlet.settrace()."},
-    {"know_greenlets", know_greenlets, METH_O,
-     "know_greenlets(is_dead): set the function that returns whether a greenlet has ended."},
+    {"switched", switched, METH_VARARGS, NULL},
+    {"know_greenlets", know_greenlets, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -39,6 +39,7 @@ int task_init(void) {
 
 /* Functions and types of asyncio, most of its part in C, which programs do not patch; NULL until it is imported. */
 typedef struct {
+    PyObject *args; /* the tuple that has references to all of them */
     PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done;
     PyTypeObject *task_type, *gathering_type;
     size_t name_offset; /* where a task has its name, 0 if that is not known */
@@ -76,34 +77,20 @@ static size_t find_name_offset(PyTypeObject *type) {
 /* know_asyncio(running_loop, task_of_loop, name_of_task, coroutine_of_task, is_done, task_type, gathering_type): set how
  * to find the running task: the running loop of the thread, the task that runs in a loop, its name, the coroutine that it
  * runs, and whether it has ended; the types of tasks, and of what asyncio.gather() returns. */
-PyObject *task_know_asyncio(PyObject *module, PyObject *args) {
-    PyObject *running_loop, *task_of_loop, *name_of_task, *coroutine_of_task, *is_done, *task_type, *gathering_type;
+PyObject *task_know_asyncio(PyObject *Py_UNUSED(module), PyObject *args) {
+    Asyncio new = {.args = args};
     Trash trash = {0};
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOOO!O!", &running_loop, &task_of_loop, &name_of_task, &coroutine_of_task, &is_done,
-                          &PyType_Type, &task_type, &PyType_Type, &gathering_type))
+    if (!PyArg_ParseTuple(args, "OOOOOO!O!", &new.running_loop, &new.task_of_loop, &new.name_of_task,
+                          &new.coroutine_of_task, &new.is_done, &PyType_Type, &new.task_type, &PyType_Type,
+                          &new.gathering_type))
         return NULL;
-    const Asyncio new = {
-        .running_loop = Py_NewRef(running_loop),
-        .task_of_loop = Py_NewRef(task_of_loop),
-        .name_of_task = Py_NewRef(name_of_task),
-        .coroutine_of_task = Py_NewRef(coroutine_of_task),
-        .is_done = Py_NewRef(is_done),
-        .task_type = (PyTypeObject *)Py_NewRef(task_type),
-        .gathering_type = (PyTypeObject *)Py_NewRef(gathering_type),
-        .name_offset = find_name_offset((PyTypeObject *)task_type),
-    };
+    new.name_offset = find_name_offset(new.task_type);
+    Py_INCREF(args);
     world_stop();
     Asyncio old = asyncio;
     asyncio = new;
     world_start();
-    trash_add(&trash, old.running_loop);
-    trash_add(&trash, old.task_of_loop);
-    trash_add(&trash, old.name_of_task);
-    trash_add(&trash, old.coroutine_of_task);
-    trash_add(&trash, old.is_done);
-    trash_add(&trash, (PyObject *)old.task_type);
-    trash_add(&trash, (PyObject *)old.gathering_type);
+    trash_add(&trash, old.args);
     trash_empty(&trash);
     Py_RETURN_NONE;
 }

@@ -293,8 +293,8 @@ void threads_do_duty(State *state) {
     world_stop();
     tend_to_others(&trash);
     world_start();
-    trash_empty(&trash);
     error_restore(error);
+    trash_empty(&trash);
 }
 #endif
 
@@ -527,11 +527,7 @@ static State *join_session(void) {
         next = dead->next;
         free_state(dead, &trash);
     }
-    if (trash.count) {
-        SavedError error = error_save();
-        trash_empty(&trash);
-        error_restore(error);
-    }
+    trash_empty(&trash);
     if (failed) {
         note_tick(&session.lost_since);
         return NULL;

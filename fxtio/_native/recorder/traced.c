@@ -1,6 +1,6 @@
 /* Callables that stand for others and record their calls: for callables without a code object, and before CPython
  * 3.12 for functions. */
-#include "traced.h"
+#include "methods.h"
 #include "call.h"
 #include "stack.h"
 #include "stepper.h"
@@ -218,25 +218,18 @@ static void traced_dealloc(Traced *traced) {
     PyObject_GC_Del(traced);
 }
 
-static PyObject *traced_new(PyTypeObject *type, PyObject *args, PyObject *keys) {
+static PyObject *traced_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *keys) {
     PyObject *wrapped, *site, *places;
     int with_result, kind;
-    (void)type;
-    if (keys && PyDict_GET_SIZE(keys)) {
-        PyErr_SetString(PyExc_TypeError, "Traced() takes no keyword arguments");
-        return NULL;
-    }
+    if (keys && PyDict_GET_SIZE(keys))
+        return PyErr_Format(PyExc_TypeError, "Traced() takes no keyword arguments");
     if (!PyArg_ParseTuple(args, "OO!Opi", &wrapped, &SiteType, &site, &places, &with_result, &kind))
         return NULL;
-    if (kind < RETURNS_VALUE || kind >= RETURN_KINDS) {
-        PyErr_SetString(PyExc_ValueError, "Traced(): unknown kind");
-        return NULL;
-    }
+    if (kind < RETURNS_VALUE || kind >= RETURN_KINDS)
+        return PyErr_Format(PyExc_ValueError, "Traced(): unknown kind");
     if (places != Py_None && !PyCallable_Check(places) &&
-        (!PyTuple_Check(places) || PyTuple_GET_SIZE(places) < ((Site *)site)->count)) {
-        PyErr_SetString(PyExc_ValueError, "Traced(): places must have an entry for each of the site's keys");
-        return NULL;
-    }
+        (!PyTuple_Check(places) || PyTuple_GET_SIZE(places) < ((Site *)site)->count))
+        return PyErr_Format(PyExc_ValueError, "Traced(): places must have an entry for each of the site's keys");
     Traced *traced = PyObject_GC_New(Traced, &TracedType);
     if (!traced)
         return NULL;
@@ -251,8 +244,7 @@ static PyObject *traced_new(PyTypeObject *type, PyObject *args, PyObject *keys) 
     return (PyObject *)traced;
 }
 
-static PyObject *traced_bind(PyObject *traced, PyObject *instance, PyObject *owner) {
-    (void)owner;
+static PyObject *traced_bind(PyObject *traced, PyObject *instance, PyObject *Py_UNUSED(owner)) {
     return instance && instance != Py_None ? PyMethod_New(traced, instance) : Py_NewRef(traced);
 }
 
@@ -261,8 +253,7 @@ static PyObject *traced_repr(Traced *traced) {
 }
 
 /* Pickle by name, as functions are pickled.  A callable without a name is pickled as the wrapped one. */
-static PyObject *traced_reduce(Traced *traced, PyObject *unused) {
-    (void)unused;
+static PyObject *traced_reduce(Traced *traced, PyObject *Py_UNUSED(unused)) {
     PyObject *name = PyObject_GetAttrString((PyObject *)traced, "__qualname__");
     if (name || !PyErr_ExceptionMatches(PyExc_AttributeError))
         return name;
@@ -294,7 +285,7 @@ static PyObject *traced_getattr(PyObject *object, PyObject *name) {
 }
 
 static PyMethodDef traced_methods[] = {
-    {"__reduce__", (PyCFunction)traced_reduce, METH_NOARGS, "Pickle by name, as functions are pickled."},
+    {"__reduce__", (PyCFunction)traced_reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -306,9 +297,8 @@ static PyMemberDef traced_members[] = {
 };
 
 /* Return the class that this callable reports: that of a function for which it stands, as tools look at functions. */
-static PyObject *traced_class(PyObject *self, void *closure) {
+static PyObject *traced_class(PyObject *self, void *Py_UNUSED(closure)) {
     PyObject *wrapped = ((Traced *)self)->wrapped;
-    (void)closure;
     return Py_NewRef(PyFunction_Check(wrapped) ? Py_TYPE(wrapped) : Py_TYPE(self));
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -56,8 +56,8 @@ class Answer:
     def _report(self) -> Report:
         """Describe the first rows, with times, sizes and shares as people read them."""
         count = self.table.num_rows
-        shown = self.table.take(np.arange(min(count, MAX_ROWS)))
-        columns = {name: self._texts(name, shown) for name in self.telling if name not in _STRUCTURE}
+        shown = replace(self, table=self.table.take(np.arange(min(count, MAX_ROWS))))
+        columns = {name: shown.cells(name) for name in self.telling if name not in _STRUCTURE}
         names = sorted(columns, key=lambda name: name in _TEXTS)  # numbers stand before texts, which may be long
         headers = [name if name in _TEXTS else f">{name}" for name in names]
         rows = [*zip(*(columns[name] for name in names), strict=True)]
@@ -65,11 +65,12 @@ class Answer:
         table = ReportTable(headers, rows, self.more + count - len(rows))
         return Report(title, tables=[table], notes=self.notes)
 
-    def _texts(self, name: str, shown: Table) -> list[int | str]:
-        values = shown[name].tolist()
+    def cells(self, name: str) -> list[int | str]:
+        """Return a column as people read it: times, sizes and shares as text, names indented by their depth."""
+        values = self.table[name].tolist()
         if name in _TEXTS:
             texts = [short_place(value) if name == "place" else value or "" for value in values]
-            levels = shown["depth"].tolist() if "depth" in shown and name == "name" else [0] * len(texts)
+            levels = self.table["depth"].tolist() if "depth" in self.table and name == "name" else [0] * len(texts)
             return [_INDENT * level + text for level, text in zip(levels, texts, strict=True)]
         if name == "share":
             return [f"{value:.1%}" for value in values]
