@@ -23,13 +23,13 @@ from fxtio.codec.generate import Order
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.display import MAX_ROWS
+from fxtio.fxt.arranged import arranged
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
 from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock
 from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
-from fxtio.fxt.unfinished import arranged
 from fxtio.io.reading import TraceInfo
 from fxtio.io.source import Source
 from fxtio.readers import FileReader
