@@ -24,10 +24,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import zstandard
-from fxtio.cli.seeing import pattern_of
 
 import fxtio
 from fxtio.cli import common, main
+from fxtio.cli.answers import pattern_of
 from fxtio.fxt.layout import MAGIC
 from fxtio.selection import Selection, is_selected
 from fxtio.view import content, focus, server, ui
