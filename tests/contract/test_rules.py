@@ -25,7 +25,7 @@ from fxtio.rules import LEVELS, Rule, rules_of
 from support.broken import broken_rules, write_broken
 
 _EVERYTHING = {
-    "fxt.arg.name-again", "fxt.arg.narrow", "fxt.blob.perfetto-garbage", "fxt.large.interop", "fxt.large.small",
+    "fxt.arg.name-again", "fxt.arg.unsigned-large", "fxt.blob.perfetto-garbage", "fxt.large.interop", "fxt.large.small",
     "fxt.log.not-shown", "fxt.profiler.flags", "fxt.profiler.inline-thread", "fxt.provider.lost",
     "fxt.provider.name-empty", "fxt.sched.cpu", "fxt.sched.order",
 }  # fmt: skip

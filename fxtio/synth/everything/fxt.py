@@ -79,7 +79,9 @@ def _beginning(number: int) -> Iterator[Record]:
     if number == 0:
         yield r.Magic()
     info, clock = CLOCKS[number % len(CLOCKS)]
-    yield from (info, clock) if number < len(CLOCKS) else (r.ProviderSection(info.provider_id),)
+    if number < len(CLOCKS):
+        yield from (info, clock)
+    yield r.ProviderSection(info.provider_id)
 
 
 class _Round:
@@ -183,7 +185,8 @@ class _Round:
                 frames = header[part.count].mask if self.at_limits else 1 + self._below(8)
                 return [(), tuple(2**30 + self._below(2**16) for _ in range(frames))]
             case Many():
-                members = [next(self._variants(member)) for member in part.union.classes]
+                forms = [[*self._variants(member)] for member in part.union.classes]
+                members = [each[self.number % len(each)] for each in forms]
                 padded = members + members[: MAX_ARGUMENTS - len(members)] if self.at_limits else members
                 return [(), tuple(padded)]
             case Rest():

@@ -131,7 +131,7 @@ def test_few_events(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [20_000, 3_000_000])
 def test_size(shape: str, size: int) -> None:
-    round_of_everything = 150_000 if shape == "everything" else 0
+    round_of_everything = 300_000 if shape == "everything" else 0
     assert size <= len(make(shape, size=size, threads=4)) < size * 1.05 + round_of_everything
 
 
