@@ -17,13 +17,13 @@ from pathlib import Path
 from harness import best, peak_memory, show
 
 import fxtio
-from fxtio.fxt import FxtTrace, synth
+from fxtio import synth
+from fxtio.fxt import FxtTrace
 from fxtio.fxt.cut import cut_to
 from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 from fxtio.uftrace import UftraceTrace
-from fxtio.uftrace import synth as uftrace_synth
 from fxtio.uftrace.cut import cut as cut_directory
 
 SIZE = 100_000_000
@@ -43,7 +43,7 @@ cut_to(FxtTrace(sys.argv[1]), Selection(int(sys.argv[2]), int(sys.argv[3])), ope
 
 def make(path: Path, shape: str, size: int = SIZE) -> Path:
     """Write a synthetic trace."""
-    synth.synth(path, shape, events=None, size=size, threads=None, seed=0, progress=lambda done, of: None)
+    synth.write(path, shape, size=size)
     return path
 
 
@@ -91,7 +91,7 @@ def of_fxt(folder: Path) -> list[tuple[str, str, str]]:
 def of_uftrace(folder: Path) -> list[tuple[str, str, str]]:
     """Measure cuts of data directories."""
     path, target = folder / "whole", folder / "part"
-    uftrace_synth.synth(path, "calls", events=None, size=SIZE, threads=None, seed=0, progress=lambda done, of: None)
+    synth.write(path, "calls", format="uftrace", size=SIZE)
     size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
     info = UftraceTrace(path).info
     assert info.start is not None and info.end is not None

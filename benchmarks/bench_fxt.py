@@ -18,8 +18,8 @@ import numpy as np
 from harness import best, in_child, peak_memory, show, without_kernels
 
 import fxtio
-from fxtio import _native
-from fxtio.fxt import rules, synth
+from fxtio import _native, synth
+from fxtio.fxt import rules
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -79,7 +79,7 @@ def checks(folder: Path) -> list[tuple[str, str, str]]:
     rows = []
     for shape in CHECKED:
         path = folder / f"{shape}.fxt"
-        synth.synth(path, shape, events=None, size=CHECKED_BYTES, threads=None, seed=0, progress=lambda done, of: None)
+        synth.write(path, shape, size=CHECKED_BYTES)
         seconds = best(lambda path=path: rules.check(fxtio.open(path)), 5)
         reading = best(lambda path=path: read_batches(path), 5)
         speed = f"{path.stat().st_size / seconds / 1e6:.0f} MB/s"

@@ -20,9 +20,9 @@ import numpy as np
 from harness import best, peak_memory, show
 
 import fxtio
+from fxtio import synth
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.rules import check
-from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "judges" / "mono_programs" / "busy.cs"
@@ -44,7 +44,7 @@ def recording(folder: Path) -> Path:
     """Make the workload and return its path."""
     out = folder / "busy.mlpd"
     if not all(map(shutil.which, ("mono", "mcs"))):
-        synth(out, "calls", events=SYNTHETIC)
+        synth.write(out, "calls", format="mono", events=SYNTHETIC // 2)
         return out
     program = folder / "busy.exe"
     subprocess.run(["mcs", f"-out:{program}", str(PROGRAM)], check=True)

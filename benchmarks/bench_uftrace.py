@@ -21,7 +21,6 @@ import fxtio
 from fxtio import _native
 from fxtio.table import Categories
 from fxtio.uftrace import rules
-from fxtio.uftrace.synth import synth
 
 RECURSIVE = r"""
 #include <stdio.h>
@@ -110,16 +109,6 @@ def bulk(folder: Path) -> float:
     return best(work, 3)
 
 
-def synthetic(folder: Path) -> float:
-    """Return the seconds that writing a synthetic trace of many functions takes."""
-
-    def work() -> None:
-        shutil.rmtree(folder / "synthetic", ignore_errors=True)
-        synth(folder / "synthetic", "calls", events=WRITTEN, size=None, threads=8, seed=0, progress=lambda *_: None)
-
-    return best(work, 2)
-
-
 def scheduler(folder: Path) -> float:
     """Return the seconds that reading a table of scheduler events takes."""
     rows = np.arange(SCHEDULED)
@@ -152,7 +141,6 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
     peak = peak_memory(MEMORY, str(folder / "plain.data"))
     rows.append(("peak memory, plain by batches", f"{peak / 1e6:.0f} MB", ""))
     rows.append(("bulk encode and write", rate(WRITTEN, bulk(folder)), ""))
-    rows.append(("synthetic trace", rate(WRITTEN, synthetic(folder)), ""))
     rows.append(("scheduler events to a table", rate(SCHEDULED, scheduler(folder)), ""))
     return rows
 

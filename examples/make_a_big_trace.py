@@ -2,7 +2,7 @@
 
 usage: python make_a_big_trace.py [OUTPUT] [EVENTS]
 
-For synthetic traces of common shapes, there are `fxtio.fxt.synth` and the command `fxtio synth`.
+For synthetic traces of common shapes, there are `fxtio.synth` and the command `fxtio synth`.
 """
 
 from __future__ import annotations

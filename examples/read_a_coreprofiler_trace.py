@@ -8,16 +8,16 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
+from fxtio import synth
 from fxtio.coreprofiler import CoreProfilerTrace
 from fxtio.coreprofiler.records import FunctionName
-from fxtio.coreprofiler.synth import synth
 
 
 def main(path: str | None) -> None:
     """Print a summary of a trace."""
     if path is None:
         path = "synthetic.cpl"
-        synth(path, "mixed", events=5_000, threads=2)
+        synth.write(path, "mixed", events=5_000, threads=2)
     with CoreProfilerTrace(path) as trace:
         names = {record.function_iid: record.name for record in trace if isinstance(record, FunctionName)}
         ticks: Counter[str] = Counter()

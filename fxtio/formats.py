@@ -2,7 +2,7 @@
 
 Every format is a package with the same rooms (modules of the same name and role), and one `Format` object in its
 `__init__`.  Its reader fulfils `Trace`, its writer `Writer`, and the commands use its rooms `report`, `explain`,
-`synth`, `rules`, `cut` and `merge`.  Other distributions add a format by the entry point group
+`rules`, `cut` and `merge`.  Other distributions add a format by the entry point group
 `fxtio.formats`.
 `docs/explanation/architecture.md` describes how to add one; `tests/contract` holds all of them to what is said here.
 """
@@ -125,11 +125,6 @@ class Format:
     def explain(self) -> ExplainRoom:
         """The room that annotates bytes."""
         return cast("ExplainRoom", self.room("explain"))
-
-    @property
-    def synth(self) -> SynthRoom:
-        """The room that writes synthetic traces."""
-        return cast("SynthRoom", self.room("synth"))
 
     @property
     def rules(self) -> RulesRoom:
@@ -395,47 +390,6 @@ class DirectoryExplainRoom(ExplainRoom, Protocol):
 
     def offset_of(self, trace: Any, finding: Finding) -> int | None:
         """Return the offset, as `explain` counts, of a finding in a file of a directory; None if no record is there."""
-
-
-class SynthRoom(Protocol):
-    """The room `synth`: synthetic traces.
-
-    Attributes:
-        SHAPES: name and description of each shape.
-    """
-
-    SHAPES: dict[str, str]
-
-    def synth(
-        self,
-        target: Any,
-        shape: str,
-        *,
-        events: int | None,
-        size: int | None,
-        threads: int | None,
-        seed: int,
-        progress: Callable[[int, int | None], None],
-    ) -> tuple[int, int]:
-        """Write a synthetic trace.
-
-        Args:
-            target: anything that `fxtio.create` takes; the command passes a binary file object, or the path of a
-                directory, which get the name of the trace when it is whole.
-            shape: one of `SHAPES`.
-            events: about how many events to write, None for the default or a size.
-            size: about how many bytes to write, before compression.
-            threads: the number of threads, None for the default of the shape.
-            seed: the seed of the random numbers; the same seed gives the same bytes on every machine.
-            progress: called now and then with the number of events or bytes so far, and the number in all.
-
-        Returns:
-            The number of events, and the number of bytes before compression.
-
-        Raises:
-            FxtioError: the shape cannot be so.
-            OSError: the target cannot be written.
-        """
 
 
 class TimelineRoom(Protocol):

@@ -49,6 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the trace or list the shapes, and return the exit code."""
+    from fxtio import synth
     from fxtio.formats import by_name, by_suffix
     from fxtio.io.sink import whole_directory, whole_file
 
@@ -60,9 +61,8 @@ def run(options: Namespace) -> int:
         options.refuse("SHAPE is missing; --list prints the shapes" if options.shape is None else "-o FILE is missing")
     by_ending = None if options.format else by_suffix(options.output)
     chosen = by_ending or by_name(options.format or "fxt")
-    room = chosen.synth
-    if options.shape not in room.SHAPES:
-        known = ", ".join(room.SHAPES)
+    if options.shape not in (shapes := synth.shapes_of(chosen)):
+        known = ", ".join(shapes) or "none at all"
         options.refuse(f"the format {chosen.name} has no shape {options.shape!r}, only {known}")
     if options.output == "-" and chosen.directory:
         raise UsageError(f"a trace in the format {chosen.name} is a directory; it cannot be written to standard output")
@@ -71,9 +71,10 @@ def run(options: Namespace) -> int:
     show = human_size if options.size else (lambda done: counted(done, "event"))
     whole = whole_directory if chosen.directory else whole_file
     with Progress(show) as progress, whole(options.output) as target:
-        events, written = room.synth(
+        events, written = synth.write(
             target,
             options.shape,
+            format=chosen.name,
             events=options.events,
             size=options.size,
             threads=options.threads,
@@ -147,7 +148,8 @@ def _copy(trace: Path, output: str) -> None:
 def _print_shapes() -> int:
     """Print the shapes of all formats and return the exit code."""
     from fxtio.formats import formats
+    from fxtio.synth import shapes_of
 
-    rows = [(name, *shape) for name, item in formats().items() for shape in item.synth.SHAPES.items()]
+    rows = [(name, *shape) for name, item in formats().items() for shape in shapes_of(item).items()]
     print_table(["format", "shape", "content"], rows)
     return FINE

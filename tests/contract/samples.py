@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import fxtio
+from fxtio import synth
 from fxtio.formats import Format, formats
-from fxtio.fxt import synth
 from support.checkout import CHECKOUT
 
 CORPUS = CHECKOUT / "tests" / "corpus"
@@ -49,30 +49,26 @@ class Sample:
         if not path.exists() and self.write is not None:
             self.write(path)
         elif not path.exists():
-            self.format.synth.synth(
-                str(path), self.shape, events=self.events, size=None, threads=None, seed=1, progress=lambda *_: None
-            )
+            synth.write(str(path), self.shape, format=self.format.name, events=self.events, seed=1)
         return path
 
 
 def _big_endian(path: Path) -> None:
     """Write the shape `everything` of FXT as a machine with the other byte order does."""
-    with fxtio.create(path, order="big") as writer:
-        synth.everything(writer, events=EVENTS, seed=1)
+    synth.write(path, "everything", events=EVENTS, seed=1, order="big")
 
 
 def _base_ticks_only(path: Path) -> None:
     """Write that shape with clocks whose base tick is known, but not the time on the wall."""
     whole = io.BytesIO()
-    with fxtio.create(whole, format="fxt") as writer:
-        synth.everything(writer, events=EVENTS, seed=1)
+    synth.write(whole, "everything", events=EVENTS, seed=1)
     with fxtio.create(path) as writer, fxtio.open(whole.getvalue()) as trace:
         for record in trace.records(resolve=False):
             is_clock = type(record).__name__ == "Initialization"
             writer.put(record.replace(base_ticks=5, wall_clock=None) if is_clock else record)
 
 
-SYNTHETIC = [Sample(item, shape) for item in formats().values() for shape in item.synth.SHAPES]
+SYNTHETIC = [Sample(item, shape) for item in formats().values() for shape in synth.shapes_of(item)]
 SYNTHETIC += [
     Sample(formats()["fxt"], "everything big-endian", write=_big_endian),
     Sample(formats()["fxt"], "everything with base ticks only", write=_base_ticks_only),

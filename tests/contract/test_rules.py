@@ -25,10 +25,9 @@ from fxtio.rules import LEVELS, Rule, rules_of
 from support.broken import broken_rules, write_broken
 
 _EVERYTHING = {
-    "fxt.arg.koid-unnamed", "fxt.arg.name-again", "fxt.arg.unsigned-large", "fxt.blob.perfetto-garbage",
-    "fxt.flow.on-instant", "fxt.large.interop", "fxt.large.small", "fxt.log.not-shown", "fxt.profiler.flags",
-    "fxt.profiler.inline-thread", "fxt.provider.lost", "fxt.provider.name-empty", "fxt.sched.cpu",
-    "fxt.sched.no-object", "fxt.sched.order", "fxt.thread.nameless",
+    "fxt.arg.name-again", "fxt.arg.unsigned-large", "fxt.blob.perfetto-garbage", "fxt.large.interop", "fxt.large.small",
+    "fxt.log.not-shown", "fxt.profiler.flags", "fxt.profiler.inline-thread", "fxt.provider.lost",
+    "fxt.provider.name-empty", "fxt.sched.cpu", "fxt.sched.order",
 }  # fmt: skip
 
 _OLD_MONO = {"mono.counter.performance", "mono.monitor.no-contention"}
@@ -61,11 +60,8 @@ LISTED: dict[str, set[str]] = {
     "mono-minimal-v17.mlpd": {"mono.thread.undefined"},
     **{f"mono-synth-v{version}{part}.mlpd": _OLD_MONO for version in (13, 14) for part in ("", "-nocov")},
     **{f"mono-synth-v{version}.mlpd": _OLD_MONO | _MONO for version in (16, 17)},
-    # These have all records of all dialects.
-    "coreprofiler-dialects": {"coreprofiler.line.dialects"},
+    # It has all records of all dialects.
     "coreprofiler-everything": {"coreprofiler.line.dialects", "coreprofiler.thread.os-number"},
-    # It is of a later version of the profiler.
-    "coreprofiler-program": {"coreprofiler.thread.os-number"},
     "coreprofiler-oldest.log": {"coreprofiler.load.module-missing", "coreprofiler.profiling.no-start"},
     "coreprofiler-rewritten.log": {
         "coreprofiler.source.windows-lines", "coreprofiler.thread.usage-negative", "coreprofiler.thread.os-number"
@@ -104,14 +100,9 @@ LISTED: dict[str, set[str]] = {
     "uftrace-synth-deep-wrap": {"uftrace.info.no-date", "uftrace.record.wrapped-depth"},
     "uftrace-synth-events": {"uftrace.event.unknown-id", "uftrace.info.no-date"},
     "uftrace-synth-lost": {"uftrace.info.no-date", "uftrace.record.lost"},
-    # These have lost records, calls without an end, and events with any data.
-    "uftrace-mixed": {"uftrace.record.lost"},
-    **{
-        f"uftrace-{name}": {
-            "uftrace.event.data", "uftrace.event.unknown-id", "uftrace.record.entry-without-exit",
-            "uftrace.record.lost",
-        }
-        for name in ("everything", "everything-32", "everything-big")
+    # It has lost records, calls without an end, and events with any data.
+    "uftrace-everything": {
+        "uftrace.event.data", "uftrace.event.unknown-id", "uftrace.record.entry-without-exit", "uftrace.record.lost",
     },
 }  # fmt: skip
 """The rules that synthetic traces and traces of the corpus break, by sample."""

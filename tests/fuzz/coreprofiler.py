@@ -21,13 +21,13 @@ from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, ru
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.consistency import Watcher
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS
-from fxtio.coreprofiler.simulator import SHAPES
 from fxtio.coreprofiler.state import ThreadStack
 from fxtio.coreprofiler.tables import ITEM_TABLES, RECORD_TABLES, row_column
 from fxtio.errors import EncodeError
 from fxtio.table import Table
 from support import coreprofiler as support
 from support.fxt_readings import Trickle
+from support.simulator import SHAPES
 
 """The functions that the commands use."""
 

@@ -340,7 +340,7 @@ def test_wrong_imports_are_detected(tmp_path: Path, importer: str, statement: st
 def test_right_imports_pass(tmp_path: Path) -> None:
     files = {
         "fxt/layout.py": "from fxtio.codec.word import Word\nfrom . import layout",
-        "fxt/report.py": "from fxtio.fxt import layout\nfrom fxtio.fxt import synth\nimport fxtio.report",
+        "fxt/report.py": "from fxtio.fxt import layout\nfrom fxtio.fxt import rules\nimport fxtio.report",
         "tracer/span.py": "from fxtio.fxt.layout import EventWord\nfrom fxtio.fxt import layout\nimport mmap",
         "cli/__init__.py": "from fxtio import fxt\nimport fxtio, argparse, numpy",
         "__main__.py": "from fxtio.cli import main",

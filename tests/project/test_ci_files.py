@@ -14,10 +14,9 @@ import jsonschema
 import pytest
 import yaml
 
-import fxtio
+from fxtio import synth
 from fxtio.cli import common
 from fxtio.formats import formats
-from fxtio.fxt import synth
 from support.broken import write_broken
 from support.checkout import CHECKOUT
 from support.limits import PATIENCE
@@ -83,8 +82,7 @@ RULE = "fxt.bits.padding"
 
 
 def clean(path: Path) -> Path:
-    with fxtio.create(path, format="fxt") as writer:
-        synth.spans(writer, events=20, seed=0, threads=2)
+    synth.write(path, "spans", format="fxt", events=20, threads=2)
     return path
 
 

@@ -16,10 +16,10 @@ from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler.layout import DIALECTS, Style
 from fxtio.coreprofiler.lines import Fault, decode, encode, layout_of
 from fxtio.coreprofiler.records import RECORDS, Frame
-from fxtio.coreprofiler.simulator import SHAPES, Simulator, Truth
 from fxtio.coreprofiler.state import Sample
 from fxtio.errors import EncodeError
 from fxtio.table import Table
+from support.simulator import SHAPES, Simulator, Truth
 
 Strategy = st.SearchStrategy[Any]
 

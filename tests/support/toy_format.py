@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +15,10 @@ from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.errors import FxtioError
 from fxtio.finding import Findings
 from fxtio.formats import Format
-from fxtio.io.sink import open_sink
 from fxtio.io.source import Source, open_source
 from fxtio.report import Report, ReportTable
 
 HEADER = b"toy 1\n"
-SHAPES = {"greeting": "the same word in every record"}
 
 
 class Line(NamedTuple):
@@ -61,6 +58,10 @@ class Toy(Format):
 
     def room(self, name: str) -> Any:
         return sys.modules[__name__]
+
+    @property
+    def exporter(self) -> None:
+        return None
 
     def open(self, target: Any, *, source: Source | None = None, **options: Any) -> Any:
         return ToyTrace(target, self.name, source or open_source(Path(target) / "lines"))
@@ -103,13 +104,6 @@ def explain(trace: ToyTrace, *, record: int | None, offset: int, kinds: str | No
         yield AnnotatedRecord(
             number, line.offset, len(raw), "Line", "", [ByteRange(0, raw, "text", line.text)], findings
         )
-
-
-def synth(target: Any, shape: str, *, events: int | None, **options: Any) -> tuple[int, int]:
-    data = HEADER + b"hello\n" * (events or 3)
-    with closing(open_sink(target)) as sink:
-        sink.write(data)
-    return events or 3, len(data)
 
 
 BROKEN = HEADER + b"hello\n\n"

@@ -6,8 +6,8 @@ from typing import Any
 
 from contract.calls.case import Call, Opened
 from fxtio.dcpi import records as r
-from fxtio.dcpi.synth import HEADER
 from fxtio.dcpi.writer import DcpiWriter
+from fxtio.synth.dcpi import HEADER
 
 OPTIONS: list[dict[str, Any]] = [{"header": dict(HEADER)}]
 WRITERS: list[dict[str, Any]] = [{}]

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 import fxtio
+from fxtio import synth
 from fxtio.conformance import canonical
-from fxtio.formats import by_name
 from fxtio.fxt import records as r
-from fxtio.fxt import synth
 from fxtio.fxt.records import Thread
 from fxtio.testing.asserts import assert_same_meaning, assert_valid
 from fxtio.testing.strategies import encoded
@@ -44,8 +43,7 @@ def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult
 
 
 def clean(path: Path) -> Path:
-    with fxtio.create(path) as writer:
-        synth.spans(writer, events=20, seed=0, threads=2)
+    synth.write(path, "spans", events=20, threads=2)
     return path
 
 
@@ -144,9 +142,7 @@ def test_formats_without_canonical_form_are_compared_by_their_records(
 ) -> None:
     paths = [tmp_path / name for name in ("a.data", "b.data", "c.data")]
     for seed, path in zip([1, 1, 2], paths, strict=True):
-        by_name("uftrace").synth.synth(
-            path, "calls", events=40, size=None, threads=1, seed=seed, progress=lambda done, total: None
-        )
+        synth.write(path, "calls", format="uftrace", events=40, threads=1, seed=seed)
     monkeypatch.setattr(canonical, "formats", lambda: ("fxt",))
     assert_same_meaning(paths[0], paths[1])
     with pytest.raises(AssertionError, match=r"record 0 is .*, expected "):

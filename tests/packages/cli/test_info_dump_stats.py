@@ -343,7 +343,7 @@ def test_stats_of_bytes_outside_of_records(capsys: Capture, tmp_path: Path) -> N
     assert "27 bytes outside of records" in capsys.readouterr().out
 
 
-ENDINGS = [("x.mlpd", "mono"), ("x.dcpi.gz", "dcpi"), ("x", "fxt"), ("x.zst", "fxt")]
+ENDINGS = [("x.mlpd", "mono"), ("x.cpl.gz", "coreprofiler"), ("x", "fxt"), ("x.zst", "fxt")]
 
 
 @pytest.mark.parametrize(("name", "expected"), ENDINGS)

@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 import fxtio
+from fxtio import synth
 from fxtio.cli import main
-from fxtio.coreprofiler import synth as coreprofiler_synth
 from fxtio.dcpi import DcpiTrace
 from fxtio.dcpi.merge import merge as merge_profiles
 from fxtio.formats import MergeError
 from fxtio.mono import MonoTrace
-from fxtio.mono import synth as mono_synth
 from fxtio.mono.merge import merge as merge_recordings
 from fxtio.uftrace import UftraceTrace, rules
-from fxtio.uftrace import synth as uftrace_synth
 from fxtio.uftrace.merge import merge as merge_directories
 from support import uftrace_judge as judge
 
@@ -249,7 +247,7 @@ def test_a_profile_is_not_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_recordings_are_joined(tmp_path: Path) -> None:
     paths = [tmp_path / "a.mlpd", tmp_path / "b.mlpd"]
     for seed, path in enumerate(paths):
-        mono_synth.synth(path, "calls", events=500, size=None, threads=None, seed=seed, progress=lambda done, of: None)
+        synth.write(path, "calls", events=250, seed=seed)
     merge_recordings([MonoTrace(path) for path in paths], tmp_path / "all.mlpd.gz")
     with MonoTrace(tmp_path / "all.mlpd.gz") as trace:
         assert trace.info.recordings == 2
@@ -261,8 +259,7 @@ def test_recordings_are_joined(tmp_path: Path) -> None:
 
 def test_what_cannot_be_cut_or_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "a.log"
-    options: Any = {"size": None, "threads": None, "seed": 0, "progress": lambda done, of: None}
-    coreprofiler_synth.synth(log, "sampling", events=100, **options)
+    synth.write(log, "sampling", format="coreprofiler", events=100)
     assert main(["slice", str(log), "-o", str(tmp_path / "b.log"), "--name", "x"]) == 2
     assert "give a range of times or threads" in capsys.readouterr().err
     assert main(["merge", str(log), str(log), "-o", str(tmp_path / "b.log")]) == 2
@@ -271,15 +268,7 @@ def test_what_cannot_be_cut_or_merged(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_merge_of_directories_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in (1, 2):
-        uftrace_synth.synth(
-            tmp_path / f"t{seed}",
-            "calls",
-            events=100,
-            size=None,
-            threads=None,
-            seed=seed,
-            progress=lambda done, of: None,
-        )
+        synth.write(tmp_path / f"t{seed}", "calls", format="uftrace", events=50, seed=seed)
     arguments = [str(tmp_path / "t1"), str(tmp_path / "t2"), "-o", str(tmp_path / "all")]
     assert main(["merge", *arguments]) == 2
     assert "both have records of the task" in capsys.readouterr().err

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import fxtio
+from fxtio import synth
 from fxtio.cli import main
-from fxtio.coreprofiler import synth as coreprofiler_synth
 from fxtio.mono.writer import MonoWriter
 
 
@@ -114,7 +113,6 @@ def test_questions_about_nothing_of_an_exchange_format(tmp_path: Path, capsys: p
 
 def test_threads_of_coreprofiler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "whole.log"
-    options: Any = {"size": None, "threads": None, "seed": 0, "progress": lambda done, of: None}
-    coreprofiler_synth.synth(path, "sampling", events=100, **options)
+    synth.write(path, "sampling", format="coreprofiler", events=100)
     main(["slice", str(path), "-o", str(tmp_path / "part.log"), "--thread", "77777"])
     assert "is selected by --thread 77777" in capsys.readouterr().err

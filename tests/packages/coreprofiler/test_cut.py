@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from fxtio.coreprofiler import CoreProfilerTrace, rules, synth
+from fxtio import synth
+from fxtio.coreprofiler import CoreProfilerTrace, rules
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.cut import cut
+from fxtio.formats import by_name
 from fxtio.selection import Selection, SelectionError
 from support import coreprofiler as support
 
-OPTIONS: Any = {"size": None, "threads": None, "seed": 2, "progress": lambda done, of: None}
-
 
 @pytest.mark.full
-@pytest.mark.parametrize("shape", sorted(synth.SHAPES))
+@pytest.mark.parametrize("shape", sorted(synth.shapes_of(by_name("coreprofiler"))))
 def test_a_cut_has_the_stacks_of_the_range(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "whole.log"
-    synth.synth(path, shape, events=2_000, **OPTIONS)
+    synth.write(path, shape, format="coreprofiler", events=2_000, seed=2)
     with CoreProfilerTrace(path) as trace:
         info = trace.info
         whole = [(sample.thread, sample.time, sample.stack, sample.paused) for sample in trace.samples()]
@@ -61,7 +61,7 @@ def test_a_pause_in_which_the_range_begins(resumed: list[Any], tmp_path: Path) -
 
 def test_threads(tmp_path: Path) -> None:
     path = tmp_path / "whole.log"
-    synth.synth(path, "sampling", events=1_000, **OPTIONS)
+    synth.write(path, "sampling", format="coreprofiler", events=1_000, seed=2)
     with CoreProfilerTrace(path) as trace:
         whole = [(sample.thread, sample.time, sample.stack) for sample in trace.samples()]
         thread = whole[0][0]
@@ -73,7 +73,7 @@ def test_threads(tmp_path: Path) -> None:
 
 def test_functions_cannot_be_selected(tmp_path: Path) -> None:
     path = tmp_path / "whole.log"
-    synth.synth(path, "sampling", events=100, **OPTIONS)
+    synth.write(path, "sampling", format="coreprofiler", events=100, seed=2)
     with CoreProfilerTrace(path) as trace, pytest.raises(SelectionError, match="neither functions nor processes"):
         cut(trace, Selection(names=("main",)), tmp_path / "part.log")
     assert not (tmp_path / "part.log").exists()

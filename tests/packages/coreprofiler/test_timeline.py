@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import fxtio
-from fxtio.coreprofiler.synth import SHAPES, synth
+from fxtio import synth
+from fxtio.formats import by_name
 from fxtio.timeline import Timeline
 from support.checkout import CORPUS
 
@@ -18,14 +19,14 @@ GIVEN = CORPUS / "coreprofiler" / "given-specification.log"
 
 
 @pytest.fixture(
-    params=[*(shape for shape in SHAPES if shape != "everything"), *FILES],
+    params=[*(shape for shape in synth.shapes_of(by_name("coreprofiler")) if shape != "everything"), *FILES],
     ids=lambda item: item if isinstance(item, str) else item.name,
 )
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if isinstance(request.param, Path):
         return request.param
     target = tmp_path / "t.log"
-    synth(target, request.param, events=3000, size=None, threads=3, seed=5, progress=lambda *_: None)
+    synth.write(target, request.param, format="coreprofiler", events=3000, threads=3, seed=5)
     return target
 
 
@@ -181,7 +182,7 @@ def test_the_whole_trace_and_its_batches_are_the_same(tmp_path: Path, monkeypatc
     from fxtio.coreprofiler import frames
 
     path = tmp_path / "t.log"
-    synth(path, "mixed", events=3000, size=None, threads=3, seed=5, progress=lambda *_: None)
+    synth.write(path, "mixed", format="coreprofiler", events=3000, threads=3, seed=5)
     results = []
     for block in (frames.BLOCK, 4096):
         monkeypatch.setattr(frames, "BLOCK", block)

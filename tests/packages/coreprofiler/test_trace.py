@@ -21,13 +21,13 @@ from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.consistency import Rules
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
-from fxtio.coreprofiler.simulator import SHAPES
 from fxtio.coreprofiler.state import Timeline
 from fxtio.errors import EncodeError, FormatError
 from fxtio.finding import Findings
 from fxtio.validate import validate
 from oracle import coreprofiler as oracle
 from support import coreprofiler as support
+from support.simulator import SHAPES
 
 STYLES = pytest.mark.parametrize("style", DIALECTS)
 

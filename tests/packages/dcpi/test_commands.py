@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 import fxtio
+from fxtio import synth
 from fxtio.cli import main
 from fxtio.dcpi import DcpiTrace
 from fxtio.dcpi.layout import KEYWORDS
 from fxtio.dcpi.records import RECORDS, Chunk, Line
 from fxtio.dcpi.report import stats
-from fxtio.dcpi.synth import SHAPES, synth
 from fxtio.errors import FxtioError
+from fxtio.formats import by_name
+from fxtio.synth import shapes_of
 from oracle import dcpi as oracle
 from support.checkout import CORPUS
 from support.dcpi import copied, written
@@ -25,12 +27,12 @@ Capture = pytest.CaptureFixture[str]
 PROFILES = sorted((CORPUS / "dcpi").glob("*.dcpi"))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", shapes_of(by_name("dcpi")))
 def test_synthetic_profiles_are_valid(shape: str) -> None:
     outputs = []
     for seed in (0, 0, 1):
         out = io.BytesIO()
-        addresses, size = synth(out, shape, events=3_000, seed=seed)
+        addresses, size = synth.write(out, shape, format="dcpi", events=3_000, seed=seed)
         assert size == len(out.getvalue())
         assert 3_000 <= addresses < (3_030 if shape == "everything" else 3_001)
         outputs.append(out.getvalue())
@@ -44,7 +46,7 @@ def test_synthetic_profiles_are_valid(shape: str) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_everything_is_in_the_shape_of_that_name(seed: int) -> None:
     out = io.BytesIO()
-    synth(out, "everything", events=100, seed=seed)
+    synth.write(out, "everything", format="dcpi", events=100, seed=seed)
     trace = DcpiTrace(out.getvalue(), strict=True)
     records = list(trace)
     assert {*map(type, records)} == {*RECORDS}
@@ -58,20 +60,21 @@ def test_everything_is_in_the_shape_of_that_name(seed: int) -> None:
     assert 2**31 <= trace.info.samples < 2**32
 
 
-def test_a_synthetic_program_has_hot_loops() -> None:
+def test_a_synthetic_profile_has_hot_loops() -> None:
     out = io.BytesIO()
-    synth(out, "program", events=50_000, seed=2)
+    synth.write(out, "profile", format="dcpi", events=50_000, seed=2)
     counts = np.sort(DcpiTrace(out.getvalue(), strict=True).table("samples")["count"])[::-1]
     assert counts[: len(counts) // 20].sum() > counts.sum() // 2
 
 
 @pytest.mark.full
-def test_synthetic_profiles_have_about_the_requested_size(tmp_path: Path) -> None:
-    for shape in SHAPES:
-        _, size = synth(tmp_path / "out", shape, size=300_000)
+def test_synthetic_profiles_have_about_the_requested_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for shape in shapes_of(by_name("dcpi")):
+        _, size = synth.write(tmp_path / "out", shape, format="dcpi", size=300_000)
         assert 240_000 < size < 360_000
+    monkeypatch.setattr("fxtio.synth.dcpi.MAX_COUNT", 1 << 16)
     with pytest.raises(FxtioError, match="farther apart"):
-        synth(tmp_path / "out", "sparse", events=2**27)
+        synth.write(tmp_path / "out", "profile", format="dcpi", events=100_000)
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -98,7 +101,7 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captu
 def test_stats_read_once(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`stats` works on a pipe, which can be read only once; the largest counts are those of all blocks."""
     path = tmp_path / "out.dcpi"
-    synth(path, "profile", events=3_000)
+    synth.write(path, "profile", events=3_000)
     monkeypatch.setattr("fxtio.dcpi.frames.BLOCK", 400)
     report = stats(DcpiTrace(io.BytesIO(path.read_bytes())), 5)
     samples = DcpiTrace(path).table("samples")

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio import open_timeline
+from fxtio import open_timeline, synth
 from fxtio.formats import by_name
-from fxtio.fxt import synth
 from fxtio.timeline import Timeline
 from support.conversion import export
 
@@ -51,8 +50,7 @@ def exported(data: bytes | Path, to: str, target: Path) -> tuple[Counter[Any], C
 @pytest.mark.parametrize("to", FORMATS)
 @pytest.mark.parametrize("shape", ["spans", "program", "mixed"])
 def test_calls_stay_the_same(shape: str, to: str, tmp_path: Path) -> None:
-    with fxtio.create(tmp_path / "in.fxt") as writer:
-        synth._FUNCTIONS[shape](writer, events=10_000)
+    synth.write(tmp_path / "in.fxt", shape, events=10_000)
     before, after, losses = exported(tmp_path / "in.fxt", to, tmp_path / "out")
     assert after == before
     assert losses["arguments"] > 0 or to == "uftrace"
@@ -104,8 +102,7 @@ def test_names_and_numbers_that_do_not_fit(to: str, tmp_path: Path) -> None:
 def test_their_own_programs_count_the_same(to: str, command: list[str], tmp_path: Path) -> None:
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    with fxtio.create(tmp_path / "in.fxt") as writer:
-        synth.program(writer, events=5_000)
+    synth.write(tmp_path / "in.fxt", "program", events=5_000)
     before, _, _ = exported(tmp_path / "in.fxt", to, tmp_path / "out")
     report = subprocess.run([*command, str(tmp_path / "out")], check=True, capture_output=True, text=True).stdout
     expected = Counter(row[4] for row in before.elements())

@@ -11,11 +11,10 @@ import pytest
 
 import fxtio
 import judges
-from fxtio import open_timeline
+from fxtio import open_timeline, synth
 from fxtio.cli import main
 from fxtio.exchange import exchanges
 from fxtio.exchange.convert import LossError, convert, exporters
-from fxtio.fxt import synth
 from judges import perfetto
 from support.conversion import View, export, perfetto_view
 from support.in_process import run_piped
@@ -41,8 +40,7 @@ def trace(tmp_path: Path) -> Path:
 
 def synthetic(shape: str, path: Path) -> Path:
     """Write a synthetic trace, larger than a batch."""
-    with fxtio.create(path) as writer:
-        synth._FUNCTIONS[shape](writer, events=20_000)
+    synth.write(path, shape, events=20_000)
     return path
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import judges
-from fxtio import open_timeline
+from fxtio import open_timeline, synth
 from fxtio.formats import by_name
 from judges import perfetto
 from support.checkout import CORPUS
@@ -58,5 +58,5 @@ def test_uftrace(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("format", "shape"), SHAPES)
 def test_shapes(format: str, shape: str, tmp_path: Path) -> None:
     path = tmp_path / f"t{by_name(format).suffixes[0]}"
-    by_name(format).synth.synth(path, shape, events=4000, size=None, threads=None, seed=3, progress=lambda *_: None)
+    synth.write(path, shape, format=format, events=4000, seed=3)
     check(path, tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 import fxtio
 import judges
-from fxtio.fxt import synth
+from fxtio import synth
 from fxtio.selection import Selection
 from judges import perfetto
 from judges.perfetto import Perfetto
@@ -90,7 +90,7 @@ def judge(data: bytes, seed: int, ranges: int = 3, tolerance: int = 0) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_synthetic_traces(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "whole.fxt"
-    synth.synth(path, shape, events=3_000, size=None, threads=None, seed=7, progress=lambda done, of: None)
+    synth.write(path, shape, events=3_000, seed=7)
     judge(path.read_bytes(), 7)
 
 

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio import synth
 from fxtio.cli import main
 from fxtio.codec.generate import encode
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.fxt import records as r
-from fxtio.fxt import synth
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.merge import Merged
 from fxtio.fxt.records import Thread
@@ -322,8 +322,8 @@ def test_traces_of_other_programs(name: str, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_many_batches(tmp_path: Path) -> None:
     for number in range(2):
-        with fxtio.create(tmp_path / f"{number}.fxt", wall_clock=START_TIME + number * SECOND) as writer:
-            synth.mixed(writer, events=200_000, seed=number)
+        wall_clock = START_TIME + number * SECOND
+        synth.write(tmp_path / f"{number}.fxt", "mixed", events=200_000, seed=number, wall_clock=wall_clock)
     paths = [str(tmp_path / f"{number}.fxt") for number in range(2)]
     assert main(["merge", "-o", str(tmp_path / "out.fxt.gz"), *paths]) == 0
     tables = [fxtio.open(path).table("events") for path in paths]

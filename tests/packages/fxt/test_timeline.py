@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import fxtio
 import judges
+from fxtio import synth
 from fxtio.formats import by_name
 from fxtio.timeline import Timeline
 from judges import perfetto
@@ -105,13 +106,13 @@ def test_corpus(path: Path) -> None:
         assert mine == other
 
 
-READ_BY_PERFETTO = sorted({*by_name("fxt").synth.SHAPES} - {"everything"})  # which has what it refuses
+READ_BY_PERFETTO = sorted({*synth.shapes_of(by_name("fxt"))} - {"everything"})  # which has what it refuses
 
 
 @pytest.mark.parametrize("shape", READ_BY_PERFETTO)
 def test_shapes(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.fxt"
-    by_name("fxt").synth.synth(path, shape, events=3000, size=None, threads=3, seed=7, progress=lambda *_: None)
+    synth.write(path, shape, events=3000, threads=3, seed=7)
     with fxtio.open_timeline(path) as timeline, perfetto.load(path) as p:
         assert ours(timeline) == theirs(p)
 

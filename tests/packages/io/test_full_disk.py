@@ -44,8 +44,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("synth spans --events 1000", "out.fxt", "out.fxt"),
         ("synth spans --events 5000", "out.fxt.gz", "out.fxt.gz"),
-        ("synth calls --format uftrace --threads 1 --events 1000", "out.data", "out.data/1000.dat"),
-        ("convert IN.data", "out.copy", "out.copy/1000.dat"),
+        ("synth calls --format uftrace --threads 1 --events 1000", "out.data", "out.data/10000.dat"),
+        ("convert IN.data", "out.copy", "out.copy/10000.dat"),
         ("convert IN.fxt --to uftrace", "out.data", "out.data/10000.dat"),
         ("convert IN.fxt", "out.csv", "out.csv"),
         ("convert IN.fxt", "out.parquet", "out.parquet"),
@@ -90,7 +90,7 @@ def test_errors_of_temporary_files(
 @pytest.mark.parametrize("target", ["out.fxt", "out.dcpi", "out.data"])
 def test_a_synthetic_trace_appears_only_whole(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is cut off leaves the file that was there, or none."""
-    shape = {"out.fxt": "spans", "out.dcpi": "sparse", "out.data": "calls"}[target]
+    shape = {"out.fxt": "spans", "out.dcpi": "profile", "out.data": "calls"}[target]
     name = {"out.fxt": "fxt", "out.dcpi": "dcpi", "out.data": "uftrace"}[target]
     path = tmp_path / target
     if name == "fxt":

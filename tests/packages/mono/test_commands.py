@@ -78,7 +78,7 @@ def test_synth(capsys: Capture, tmp_path: Path) -> None:
     path = str(tmp_path / "made.mlpd.gz")
     ran(capsys, "synth", "mixed", "--format", "mono", "-o", path, "--events", "3000", "--threads", "2")
     printed = json.loads(ran(capsys, "info", path, "--json"))
-    assert abs(sum(printed["records"].values()) - 3000) < 200
+    assert sum(printed["records"].values()) > 3000
     assert printed["compression"] == "gzip"
 
 

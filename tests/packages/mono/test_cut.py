@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio import synth
 from fxtio.mono import records as r
-from fxtio.mono import rules, synth
+from fxtio.mono import rules
 from fxtio.mono.cut import cut
 from fxtio.mono.cut_state import CounterSums
 from fxtio.mono.enums import CounterType, GcEventType, HandleType, MonitorEvent
@@ -31,7 +32,7 @@ CLOSED = ("closed", "thrown")
 
 
 def make(path: Path, shape: str, events: int = 1_500, seed: int = 3) -> Path:
-    synth.synth(path, shape, events=events, seed=seed, **OPTIONS)
+    synth.write(path, shape, format="mono", events=events, seed=seed)
     return path
 
 

@@ -74,7 +74,7 @@ def written_again(source: Path, target: Path) -> tuple[dict[str, Counter[Any]], 
         return before, content(timeline), losses
 
 
-@pytest.mark.parametrize("shape", ["program", "mixed", "allocations"])
+@pytest.mark.parametrize("shape", ["mixed", "memory"])
 def test_recordings_stay_the_same(shape: str, tmp_path: Path) -> None:
     assert main(["synth", shape, "--format", "mono", "-o", str(tmp_path / "in"), "--events", "5k"]) == 0
     before, after, losses = written_again(tmp_path / "in", tmp_path / "out")
@@ -92,7 +92,7 @@ def test_recordings_of_mono_stay_the_same(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_collections_on_other_tracks_are_written_once(tmp_path: Path) -> None:
-    assert main(["synth", "program", "--format", "coreprofiler", "-o", str(tmp_path / "in"), "--events", "5k"]) == 0
+    assert main(["synth", "memory", "--format", "coreprofiler", "-o", str(tmp_path / "in"), "--events", "5k"]) == 0
     before, after, _ = written_again(tmp_path / "in", tmp_path / "out")
     assert before["collections"]
     assert after["collections"] == before["collections"]

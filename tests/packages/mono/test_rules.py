@@ -16,6 +16,7 @@ import pytest
 
 import fxtio
 from contract.damage import DAMAGE
+from fxtio import synth
 from fxtio.codec.stream.kernels import Kernels
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import columns, frames
@@ -25,7 +26,6 @@ from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
 from fxtio.mono.rules import check, references, sequences
 from fxtio.mono.rules import view as views
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
-from fxtio.mono.synth import synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.rules import rules_of
 from support.broken import broken_rules, write_broken
@@ -93,7 +93,7 @@ def test_findings_do_not_depend_on_kernels(kernels: Kernels, tmp_path: Path) -> 
 def test_damaged_recordings_are_checked(kind: str, tmp_path: Path) -> None:
     """Any bytes give findings only; those of the reader are among them."""
     path = tmp_path / "shape.mlpd"
-    synth(path, "everything", events=300)
+    synth.write(path, "everything", events=300)
     data = path.read_bytes()[:50_000]
     for seed in range(10):
         damaged = DAMAGE[kind](data, random.Random(seed))

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import fxtio
+from fxtio import synth
+from fxtio.formats import by_name
 from fxtio.mono import records as r
 from fxtio.mono.enums import GcEventType, MethodAction
-from fxtio.mono.synth import SHAPES, synth
 from fxtio.mono.writer import MonoWriter
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
@@ -77,10 +78,10 @@ def test_recordings_of_the_corpus(path: Path) -> None:
     check_tables(path)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", synth.shapes_of(by_name("mono")))
 def test_synthetic_recordings(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.mlpd"
-    synth(path, shape, events=5000, size=None, threads=3, seed=2, progress=lambda *_: None)
+    synth.write(path, shape, events=5000, threads=3, seed=2)
     check_tables(path)
 
 

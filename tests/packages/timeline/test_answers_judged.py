@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import fxtio
-from fxtio.formats import by_name
+from fxtio import synth
 from fxtio.timeline.answers import top, tree
 from judges import mono
 from support.checkout import CORPUS
@@ -147,10 +147,10 @@ def test_deep_trees_are_those_of_uftrace() -> None:
 
 
 @needs_uftrace
-@pytest.mark.parametrize("shape", ["calls", "recursion"])
+@pytest.mark.parametrize("shape", ["calls", "program"])
 def test_trees_of_synthetic_traces_are_those_of_uftrace(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.data"
-    by_name("uftrace").synth.synth(path, shape, events=6000, size=None, threads=3, seed=4, progress=lambda *_: None)
+    synth.write(path, shape, format="uftrace", events=3000, threads=3, seed=4)
     assert check_tree(path) > 10
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import fxtio
 import judges
-from fxtio.formats import by_name
+from fxtio import synth
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import find, top, tree
 from judges import perfetto
@@ -125,7 +125,7 @@ def test_corpus() -> None:
 @pytest.mark.parametrize("shape", ["spans", "async", "threads", "mixed", "program"])
 def test_shapes(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.fxt"
-    by_name("fxt").synth.synth(path, shape, events=3000, size=None, threads=3, seed=5, progress=lambda *_: None)
+    synth.write(path, shape, events=3000, threads=3, seed=5)
     with fxtio.open_timeline(path) as timeline, perfetto.load(path) as p:
         assert ours(timeline) == theirs(p, end_of(timeline))
 

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio import synth
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
-from fxtio.uftrace import UftraceTrace, synth
+from fxtio.uftrace import UftraceTrace
 from fxtio.uftrace.cut import cut as cut_directory
 from fxtio.uftrace.merge import merge as merge_directories
 from support.fxt_cut import Program, cut
@@ -127,8 +128,7 @@ def of_functions(all_slices: Slices) -> Slices:
 @given(seed=st.integers(0, 10**6), share_of=st.floats(0.01, 0.99), shape=st.sampled_from(["calls", "program"]))
 def test_parts_of_uftrace(seed: int, share_of: float, shape: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("parts")
-    options: Any = {"size": None, "threads": 3, "progress": lambda done, of: None}
-    synth.synth(folder / "whole", shape, events=60, seed=seed, **options)
+    synth.write(folder / "whole", shape, format="uftrace", events=60, threads=3, seed=seed)
 
     def part(name: str, selection: Selection) -> Path:
         with UftraceTrace(folder / "whole") as trace:

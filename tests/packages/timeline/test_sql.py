@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 import fxtio
 import judges
+from fxtio import synth
 from fxtio.cli import main
-from fxtio.formats import by_name
 from fxtio.timeline.sql import MACROS, VIEWS, QueryError
 from judges import perfetto
 from judges.perfetto import Perfetto
@@ -64,9 +64,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     paths = {"demo": DEMO, "magic": MAGIC}
     for shape in ("mixed", "program", "system"):
         paths[shape] = folder / f"{shape}.fxt"
-        by_name("fxt").synth.synth(
-            paths[shape], shape, events=2000, size=None, threads=3, seed=3, progress=lambda *_: None
-        )
+        synth.write(paths[shape], shape, events=2000, threads=3, seed=3)
     return paths
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from fxtio.cli import main
+from fxtio.formats import by_name
+from fxtio.synth import shapes_of
 from fxtio.uftrace import describe_markdown
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import CLASSES
-from fxtio.uftrace.synth import SHAPES
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import UFTRACE, copied, minimal
 
@@ -166,7 +167,7 @@ def test_explain_prints_faults(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "13 bytes, not a record" in text and "ends in the middle" in text
 
 
-@pytest.mark.parametrize("shape", sorted(SHAPES))
+@pytest.mark.parametrize("shape", sorted(shapes_of(by_name("uftrace"))))
 def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a", "b"):
         options = ("--events", "3000", "--threads", "4", "--seed", "3")
@@ -175,9 +176,10 @@ def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()
     }
     trace = UftraceTrace(tmp_path / "a", strict=True)
-    assert 3000 <= sum(trace.info.records[cls.__name__] for cls in CLASSES.values()) < 3600
-    if shape in ("program", "everything", "everything-32", "everything-big"):
-        assert len({*trace.tids} & {*range(1000, 1010), *range(2000, 2010)}) == 5  # one more for what is not a call
+    records = sum(trace.info.records[cls.__name__] for cls in CLASSES.values())
+    assert 3000 <= records < 3600 if shape == "everything" else records == 6000 or shape == "program"
+    if shape == "everything":
+        assert len({*trace.tids} & {*range(1000, 1010)}) == 5  # one more for what is not a call
     else:
         assert len(trace.tids) == 4
         assert set(trace.table("slices")["state"].tolist()) == {"whole"}
@@ -187,6 +189,8 @@ def test_synth_by_size_and_into_an_existing_directory(capsys: pytest.CaptureFixt
     target = tmp_path / "t"
     run(capsys, "synth", "calls", "--format", "uftrace", "-o", target, "--size", "1MB")
     assert 1_000_000 <= UftraceTrace(target).info.size < 1_600_000
+    assert main(["synth", "calls", "--format", "uftrace", "-o", "-"]) == 2
+    assert "is a directory; it cannot be written to standard output" in capsys.readouterr().err
     assert main(["synth", "calls", "--format", "uftrace", "-o", str(target)]) == 2
     assert "is not an empty directory" in capsys.readouterr().err
 

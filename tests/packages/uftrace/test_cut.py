@@ -11,23 +11,24 @@ from typing import Any
 import pytest
 
 import fxtio
+from fxtio import synth
 from fxtio.cli import main
 from fxtio.errors import FxtioError
 from fxtio.selection import Selection, SelectionError
-from fxtio.uftrace import UftraceTrace, rules, synth
+from fxtio.uftrace import UftraceTrace, rules
 from fxtio.uftrace.cut import cut
 from fxtio.uftrace.records import FunctionEntry, FunctionExit
 from support import uftrace_judge as judge
 from support.checkout import CORPUS
 
-SHAPES = ("calls", "recursion", "args", "mixed", "program", "everything-32", "everything-big")
+SHAPES = ("calls", "spans", "program", "everything")
 SAMPLES = sorted(path.parent for path in (CORPUS / "uftrace").rglob("info"))
 Call = tuple[int, str, int, int, int]
 
 
 def make(path: Path, shape: str, events: int = 3_000) -> Path:
     """Write a synthetic trace."""
-    synth.synth(path, shape, events=events, size=None, threads=None, seed=3, progress=lambda done, of: None)
+    synth.write(path, shape, format="uftrace", events=events, seed=3)
     return path
 
 

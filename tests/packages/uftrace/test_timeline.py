@@ -20,13 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio import synth
+from fxtio.formats import by_name
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
 from fxtio.uftrace import missing_entries
 from fxtio.uftrace.demangle import available
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.records import FunctionExit
-from fxtio.uftrace.synth import SHAPES, synth
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.writer import UftraceWriter
 from support.limits import processor_seconds
@@ -76,10 +77,10 @@ def test_calls_are_those_of_the_table(name: str) -> None:
     assert calls(opened(name)) == calls_of_table(UFTRACE / name)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", synth.shapes_of(by_name("uftrace")))
 def test_calls_of_shapes_are_those_of_the_table(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.data"
-    synth(path, shape, events=9000, size=None, threads=3, seed=3, progress=lambda *_: None)
+    synth.write(path, shape, events=9000, threads=3, seed=3)
     actual = calls(fxtio.open_timeline(path))
     assert actual == calls_of_table(path)
     assert actual.total() > 1000
@@ -132,10 +133,10 @@ def test_totals_of_programs_that_wait_are_those_of_uftrace(name: str) -> None:
 
 @pytest.mark.full
 @needs_uftrace
-@pytest.mark.parametrize("shape", ["calls", "args"])
+@pytest.mark.parametrize("shape", ["calls", "spans"])
 def test_totals_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.data"
-    synth(path, shape, events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    synth.write(path, shape, events=6000, threads=3, seed=1)
     report = run("report", path, "-f", "call").decode().splitlines()
     counts = {
         line.split()[1]: int(line.split()[0]) for line in report if line.split()[:1] and line.split()[0].isdigit()
@@ -161,10 +162,10 @@ def test_stacks_are_those_of_the_flame_graph_of_uftrace(name: str) -> None:
 
 @pytest.mark.full
 @needs_uftrace
-@pytest.mark.parametrize("shape", ["calls", "recursion"])
+@pytest.mark.parametrize("shape", ["calls", "program"])
 def test_stacks_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.data"
-    synth(path, shape, events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    synth.write(path, shape, events=6000, threads=3, seed=1)
     theirs = +reference_flame(run("dump", path, *VIEWS["flame"]))
     assert paths(fxtio.open_timeline(path)) == theirs
     graph = run("graph", path).decode()
@@ -423,7 +424,7 @@ def test_values_of_events_and_names_of_enumerations_and_addresses() -> None:
 
 def test_the_kernel_runs_within_the_calls_of_tasks(tmp_path: Path) -> None:
     path = tmp_path / "t.data"
-    synth(path, "program", events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    synth.write(path, "everything", events=6000, threads=3, seed=1)
     with fxtio.open(path) as trace, fxtio.open_timeline(path) as timeline:
         kernel, slices = trace.table("kernel_slices"), timeline.table("slices")
         of_kernel = slices.take(slices["category"].is_in("kernel"))
@@ -437,7 +438,7 @@ def test_the_kernel_runs_within_the_calls_of_tasks(tmp_path: Path) -> None:
 
 def test_the_scheduler(tmp_path: Path) -> None:
     path = tmp_path / "t.data"
-    synth(path, "program", events=6000, size=None, threads=3, seed=1, progress=lambda *_: None)
+    synth.write(path, "everything", events=6000, threads=3, seed=1)
     with fxtio.open(path) as trace, fxtio.open_timeline(path) as timeline:
         sched, tables = trace.table("sched"), timeline.tables("scheduling", "threads")
         begins = sched.take(sched["kind"].is_in("sched-in"))

@@ -19,12 +19,12 @@ import jsonschema
 import pytest
 
 import fxtio
+from fxtio import synth
 from fxtio.cli import main
 from fxtio.conformance.kit import broken_traces
 from fxtio.errors import FormatError
 from fxtio.finding import Finding
 from fxtio.formats import by_name, formats
-from fxtio.fxt import synth
 from fxtio.io.source import open_source
 from fxtio.report import human_size
 from fxtio.rules import LEVELS, Rule, Severity
@@ -53,8 +53,7 @@ Capture = pytest.CaptureFixture[str]
 def synthetic() -> bytes:
     """Return a small trace without a fault."""
     out = io.BytesIO()
-    with fxtio.create(out, format="fxt") as writer:
-        synth.spans(writer, events=40, seed=1, threads=2)
+    synth.write(out, "spans", events=40, seed=1, threads=2)
     return out.getvalue()
 
 
@@ -247,9 +246,7 @@ def test_a_directory_that_cannot_be_read(broken: Path, capsys: Capture, monkeypa
 
 def calls(path: Path) -> Path:
     """Write a uftrace directory without a fault, with two tasks."""
-    by_name("uftrace").synth.synth(
-        path, "calls", events=50, size=None, threads=2, seed=0, progress=lambda done, total: None
-    )
+    synth.write(path, "calls", format="uftrace", events=25, threads=2)
     return path
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import NS_PER_MS, OsThread
-from fxtio.coreprofiler.simulated import SimulatedThread
+from support.simulated_thread import SimulatedThread
 
 SHAPES = {
     "sampling": "stack samples of threads that call and return",

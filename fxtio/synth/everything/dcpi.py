@@ -1,13 +1,17 @@
-"""The synthetic shape with every kind of line and chunk, in small rounds; nothing in it is a fault."""
+"""DCPI: lines of all words that a header can have, and chunks of every kind in small rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from fxtio.dcpi.layout import KEYWORDS, MAX_COUNT, STEP
 from fxtio.dcpi.records import MAX_COUNTS, Line
+from fxtio.dcpi.writer import DcpiWriter
+from fxtio.errors import FxtioError
+from fxtio.synth.columns import Amount
 
 _VALUES = {
     "image": ("199706011200000a1b2c",),
@@ -27,7 +31,39 @@ _VALUES = {
 _UNKNOWN = (Line("label", "written by fxtio synth, never measured"), Line("later:word", "pdb 2.0", "\t \t"))
 
 
-def header(seed: int, text_size: int) -> list[Line]:
+_BYTES = 9.3  # of the file for each address with samples
+
+
+def write(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
+    """Write whole rounds of chunks until there are enough addresses with samples.
+
+    Args:
+        target: see `fxtio.create`.
+        amount: the amount.
+        options: none; the header is a part of what is made up.
+
+    Returns:
+        The number of addresses and of bytes.
+
+    Raises:
+        FxtioError: no profile reaches as far.
+        OSError: the target cannot be written.
+    """
+    goal = amount.goal if amount.size is None else max(int((amount.size - STEP * MAX_COUNTS) / _BYTES), 1)
+    end = 0
+    for offset, counts in _chunks(goal, amount.seed):
+        if (end := offset + STEP * len(counts)) > MAX_COUNT:
+            raise FxtioError(f"{goal:,} addresses are farther apart than a profile can express")
+    done = 0
+    with DcpiWriter(target, header=_header(amount.seed, end), **options) as writer:
+        for offset, counts in _chunks(goal, amount.seed):
+            writer.chunk(offset, counts)
+            done += sum(count > 0 for count in counts)
+            amount.left(done, writer.position)
+    return done, writer.position
+
+
+def _header(seed: int, text_size: int) -> list[Line]:
     """Return a header with a line of every known word, and with some of unknown words."""
     values = {word: list(texts) for word, texts in _VALUES.items()}
     values |= {"version": [f"pdb-0.0{6 + seed % 2}"], "tsize": [str(text_size)]}
@@ -39,7 +75,7 @@ def header(seed: int, text_size: int) -> list[Line]:
     return [*lines, *_UNKNOWN]
 
 
-def chunks(goal: int, seed: int) -> Iterator[tuple[int, list[int]]]:
+def _chunks(goal: int, seed: int) -> Iterator[tuple[int, list[int]]]:
     """Yield chunks until so many addresses have samples: the offset in the text, and the counts.
 
     The last chunk is longer than a record.

@@ -1,4 +1,7 @@
-"""Write records of every kind: the synthetic shape `everything`.
+"""uftrace: calls, events and system events of every kind.
+
+What a directory can say is in the texts of its small files, such as the formats of values, rather than in declarations
+of records; so this lists them, and the friendly writer declares what they need.
 
 A round has calls with values of every format, events of every kind, lost records, calls without an end and without a
 beginning, and messages; also scheduler and kernel events.  The first rounds fork processes, run another program, and
@@ -12,6 +15,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from fxtio.synth.columns import Amount
 from fxtio.uftrace.declarations import NewFunction
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.perf import PerfEvent
@@ -21,6 +25,7 @@ from fxtio.uftrace.writer import UftraceWriter
 MAIN, NEWER, CHILD = 1000, 1001, 5000
 """The first process; its task with what old versions of uftrace cannot read; the first of the forked processes."""
 
+_BEGIN = 1_000_000_000_000
 _FORKED_ROUNDS = 3
 _CPUS = 2
 _COLORS = {"NONE": 0, "RED": 1, "GREEN": 2, "BLUE": 4}
@@ -43,7 +48,30 @@ _PERF_KINDS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-class Everything:
+def write(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
+    """Write whole rounds until there is enough; events are records, and a size is that of the records.
+
+    Args:
+        target: the path of the directory.
+        amount: the amount.
+        options: those of `UftraceWriter`.
+
+    Returns:
+        The number of records and of their bytes.
+
+    Raises:
+        OSError: the target cannot be written.
+    """
+    options = {"program": "/usr/bin/synthetic", "command": "synthetic everything", **options}
+    with UftraceWriter(target, **options) as writer:
+        rounds = _Rounds(writer, random.Random(amount.seed), amount.threads, _BEGIN)
+        while amount.left(writer.records, writer.position) > 0:
+            rounds.write_round()
+        rounds.end()
+    return writer.records, writer.position
+
+
+class _Rounds:
     """Writes rounds.
 
     Args:
