@@ -7,6 +7,7 @@ pipe.  If the events of a trace turn out to be out of order, it is read and writ
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -19,6 +20,7 @@ from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
 from fxtio.exchange.filter import Plan, Simplification
 from fxtio.exchange.gathered import STACKED
+from fxtio.exchange.opening import open_timeline
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, temporary_file, whole_directory, whole_file
@@ -102,8 +104,8 @@ def convert(
 ) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
-    A trace that already is of the format is copied byte for byte, and a part of it record by record where the format
-    cuts its own traces, unless it is simplified.  All else is written by way of the timeline.
+    A trace that already is of the format is copied byte for byte, unless it is simplified.  A format that cuts its own
+    traces does so first, which is faster than to read their timelines.
 
     Args:
         timeline: what to write.
@@ -130,16 +132,14 @@ def convert(
     require_type(simplification, (Simplification, type(None)), "a simplification is a Simplification or None")
     name, plan = to or format_of(str(target)), Plan(selection or Selection(), simplification or Simplification())
     is_directory = bool(getattr(formats().get(name) or exchanges().get(name), "directory", False))
-    if timeline.trace is not None and timeline.format == name and plan.simplification.is_nothing and table is None:
-        cutting = by_name(name).cut
-        if plan.is_everything:
-            with (whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
-                writer.copy(timeline.trace)
-            return Losses()
-        if cutting is not None:
-            if cutting.cut(timeline.trace, plan.selection, target).is_empty and when_empty is not None:
-                when_empty()
-            return Losses()
+    is_same = timeline.trace is not None and timeline.format == name and plan.simplification.is_nothing
+    if is_same and plan.is_everything:
+        with (whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
+            writer.copy(timeline.trace)
+        return Losses()
+    if not plan.selection.is_everything and timeline.trace is not None and by_name(timeline.format).cut is not None:
+        options: dict[str, Any] = {"to": name, "strict": strict, "table": table, "simplification": simplification}
+        return _cut(timeline, plan.selection, target, None if is_same else options, when_empty)
     exporter = exporters().get(name)
     if exporter is None:
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
@@ -149,6 +149,34 @@ def convert(
     if is_empty and not plan.selection.is_everything and when_empty is not None:
         when_empty()
     return losses
+
+
+def _cut(
+    timeline: Timeline,
+    selection: Selection,
+    target: str | Path,
+    options: dict[str, Any] | None,
+    when_empty: Callable[[], object] | None,
+) -> Losses:
+    """Write a part of a trace whose format cuts its own traces.
+
+    Args:
+        timeline: the timeline of the trace.
+        selection: the part.
+        target: where it is written to.
+        options: those of `convert` for the part, which is written to a temporary file first; None to write it as it is.
+        when_empty: called if nothing is selected.
+    """
+    cutting = by_name(timeline.format).cut
+    assert cutting is not None
+    with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+        part = target if options is None else Path(folder, "part")
+        if cutting.cut(timeline.trace, selection, part).is_empty and when_empty is not None:
+            when_empty()
+        if options is None:
+            return Losses()
+        with open_timeline(part) as rest:
+            return convert(rest, target, **options)
 
 
 def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) -> tuple[Losses, bool]:

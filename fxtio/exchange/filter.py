@@ -32,6 +32,7 @@ _TIMED = (*_POINTS, "samples", "allocations", "logs", "wakeups", "counters")
 _OWNERS = (*_SLICES, *_POINTS, "counters")
 """The tables whose rows have arguments."""
 
+_SURVEYED = (*_SLICES, "unended", "flow_points")
 _EVENTS = ("event", "end_event")
 _ARGS = "arguments of slices that are left out"
 _NONE = np.empty(0, np.int64)
@@ -138,6 +139,8 @@ class Plan:
         self._known = _Known(chosen(timeline, self.selection, *tables))
         divides_flows = "flow_points" in tables and not self.selection.is_everything
         if self.selection.start is not None or self.simplification.min_duration or divides_flows:
+            if self._known.chosen is None:  # tracks need not have the numbers that they have in the next reading
+                tables = tuple(name for name in tables if name in _SURVEYED)
             survey, _ = timeline.fold(lambda registry: _Survey(self, registry, self._known), *tables)
             self._known = survey.known()
 
@@ -289,11 +292,7 @@ class _Slices:
 
     def places(self, ids: Array) -> Array:
         """Return the place of each id, or the number of slices if it is not there."""
-        order = np.argsort(self.id)
-        place = np.minimum(np.searchsorted(self.id[order], ids), len(order) - 1)
-        if not len(order):
-            return np.zeros(len(ids), np.int64)
-        return np.where(self.id[order][place] == ids, order[place], len(order))
+        return _places(self.id, ids)
 
 
 class Filter:
@@ -392,10 +391,9 @@ class Filter:
         Each round of the loops looks twice as far up as the one before it, so a deep stack needs few.
         """
         count, limit = len(ids), self._plan.simplification.max_depth
-        nothing = np.zeros(count)
-        here = _Slices(ids, parents, ids, depth, nothing.astype(bool)).places(parents)
+        here = _places(ids, parents)
         earlier = self._open.places(parents)
-        known = self._open.then(_Slices(*(np.array([each]) for each in (-1, -1, -1, 0, False))))  # the last is no slice
+        known = self._open.then(_Slices(*(np.array([each]) for each in (-1, -1, -1, 0, False))))  # with one for none
         around = known.take(
             np.minimum(earlier, len(self._open.id))
         )  # of slices directly within those of earlier batches
@@ -536,7 +534,7 @@ class Filter:
         waiting, left = self._open_slices(), self._left_of_open()  # some of these may have their ends already
         events = np.concatenate([*_events(whole), waiting["event"], waiting["end_event"]])
         needed = np.concatenate([*_events(tables), left["event"], left["end_event"]])
-        dropped = np.isin(args["event"], np.setdiff1d(events[events >= 0], needed))
+        dropped = np.isin(args["event"], events) & ~np.isin(args["event"], needed)
         if self._plan.selection.is_everything:
             self.left_out[_ARGS] += int(dropped.sum())
         tables["args"] = args.take(~dropped)
@@ -596,6 +594,18 @@ def _unended(tables: Mapping[str, Table]) -> Array:
 def _is_nameless(selection: Selection) -> bool:
     """Return whether rows without a name and without a category are selected."""
     return selection.has_name("") and selection.has_category("")
+
+
+def _places(numbers: Array, values: Array) -> Array:
+    """Return the place of each value among distinct numbers, or their count for one that is not among them."""
+    if not len(numbers):
+        return np.zeros(len(values), np.int64)
+    if (np.diff(numbers) > 0).all():
+        place = np.minimum(np.searchsorted(numbers, values), len(numbers) - 1)
+    else:
+        order = np.argsort(numbers, kind="stable")
+        place = order[np.minimum(np.searchsorted(numbers, values, sorter=order), len(numbers) - 1)]
+    return np.where(numbers[place] == values, place, len(numbers))
 
 
 def _upward(values: Array, above: Array, combine: Callable[[Array, Array], Array]) -> Array:

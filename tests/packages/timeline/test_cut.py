@@ -95,8 +95,8 @@ def points(target: Any, name: str, start: int, end: int) -> tuple[Counter[tuple[
 
 def by_timeline(data: bytes, selection: Selection, folder: Path) -> Path:
     """Return a part of an FXT trace that was written by way of its timeline."""
-    with fxtio.open_timeline(data, format="fxt") as timeline:
-        timeline.format = "another"
+    with fxtio.open_timeline(data, format="fxt") as timeline, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fxtio.formats.Format.cut", None)
         convert(timeline, folder / "part.fxt", selection=selection)
     return folder / "part.fxt"
 
