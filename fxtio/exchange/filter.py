@@ -477,7 +477,7 @@ class Filter:
         selection, left = self._plan.selection, self._rows.places(table)
         if not selection.names and not selection.categories:
             return left
-        named: Array
+        named: Array | None
         if name == "instants":
             named = self._rows.matches(table)
         elif name == "flow_points":
@@ -488,7 +488,7 @@ class Filter:
             named = self._innermost.has(table["stack"])
         else:
             named = np.full(table.num_rows, _is_nameless(selection))
-        return np.logical_and(left, named)
+        return left if named is None else np.logical_and(left, named)
 
     def _counters(self, counters: Table) -> Table:
         """Return the values in the range, with the last ones from before it at its start."""
