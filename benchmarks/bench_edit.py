@@ -18,13 +18,13 @@ from harness import best, peak_memory, show
 
 import fxtio
 from fxtio import synth
+from fxtio.exchange.convert import convert
 from fxtio.fxt import FxtTrace
 from fxtio.fxt.cut import cut_to
 from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 from fxtio.uftrace import UftraceTrace
-from fxtio.uftrace.cut import cut as cut_directory
 
 SIZE = 100_000_000
 ROUNDS = 3
@@ -100,7 +100,8 @@ def of_uftrace(folder: Path) -> list[tuple[str, str, str]]:
 
     def work() -> None:
         shutil.rmtree(target, ignore_errors=True)
-        cut_directory(UftraceTrace(path), Selection(info.start + 4 * tenth, info.start + 5 * tenth), target)
+        selection = Selection(info.start + 4 * tenth, info.start + 5 * tenth)
+        convert(UftraceTrace(path).timeline(), target, to="uftrace", selection=selection)
 
     seconds = best(work, ROUNDS)
     return [("uftrace calls: slice, a tenth", f"{size / seconds:.0f} MB/s", f"{seconds / reading:.1f} times reading")]

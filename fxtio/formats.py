@@ -156,21 +156,15 @@ class Format:
         return None if room is None else cast("type[Exporter]", room.Exporter)
 
     @property
-    def cut(self) -> CutRoom:
-        """The room that cuts parts out of traces; that of a format without one refuses to."""
-        room = self._room_or_none("cut")
-        return cast("CutRoom", room) if hasattr(room, "cut") else _NoCut(self)
+    def cut(self) -> CutRoom | None:
+        """The room that cuts parts out of traces record by record; None where parts are converted."""
+        return cast("CutRoom | None", self._room_or_none("cut"))
 
     @property
     def merge(self) -> MergeRoom:
         """The room that combines traces; that of a format without one refuses to."""
         room = self._room_or_none("merge")
         return cast("MergeRoom", room) if hasattr(room, "merge") else _NoMerge(self)
-
-    @property
-    def has_cut(self) -> bool:
-        """Whether the format has the room `cut`."""
-        return self._room_or_none("cut") is not None
 
     def _room_or_none(self, name: str) -> Any:
         """Import a module of the format's package, or return None if it has no such module."""
@@ -509,17 +503,6 @@ class MergeRoom(Protocol):
 
 class MergeError(FormatError):
     """An error: traces cannot be combined into one."""
-
-
-@dataclass(frozen=True)
-class _NoCut:
-    """Refuses to cut traces of a format."""
-
-    format: Format
-
-    def cut(self, trace: Trace, selection: Selection, target: str | PathLike[str]) -> CutResult:
-        """Raise an error."""
-        raise FormatError(f"{trace.name} is a {self.format.title}; no part of it can be cut out")
 
 
 @dataclass(frozen=True)

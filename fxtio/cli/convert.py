@@ -22,7 +22,7 @@ from fxtio.cli.common import (
 from fxtio.report import json_document, printable
 
 if TYPE_CHECKING:
-    from fxtio.exchange.simplification import Simplification
+    from fxtio.exchange.filter import Simplification
     from fxtio.timeline import Timeline
 
 NAME = "convert"
@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Convert the trace or list the formats, and return the exit code."""
     from fxtio.exchange.convert import format_of
-    from fxtio.exchange.simplification import Simplification
+    from fxtio.exchange.filter import Simplification
 
     if options.list:
         return _print_formats(as_json=options.json)

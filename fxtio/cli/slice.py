@@ -1,4 +1,7 @@
-"""The command `fxtio slice`: write a part of a trace as a trace of its own, see `fxtio.formats.CutRoom`."""
+"""The command `fxtio slice`: write a part of a trace as a trace of its own.
+
+A format that cuts its own traces keeps their records, see `fxtio.formats.CutRoom`; a part of any other is converted.
+"""
 
 from __future__ import annotations
 
@@ -43,24 +46,32 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the new trace and return the exit code."""
+    from fxtio.exchange.convert import exporters
     from fxtio.timeline import Timeline
     from fxtio.timeline.answers import summary
 
     if not selects(options):
         raise UsageError("nothing is selected: give --from, --to, --thread, --process, --category or --name")
-    with open_any(options) as (trace, progress):
-        check_output(options.output, trace)
-        if isinstance(trace, Timeline):
-            if summary(trace).start is None:
-                raise UsageError(f"{trace.name} has no times, so no part of it can be cut out")
-            return convert_selected(trace, progress, options, trace.format)
-        selection = selection_of(options, trace)
-        result = format_of(trace).cut.cut(trace, selection, options.output)
-        code = print_findings(trace)
+    with open_any(options) as (opened, progress):
+        check_output(options.output, opened)
+        cutting = None if isinstance(opened, Timeline) else format_of(opened).cut
+        if isinstance(opened, Timeline) or cutting is None:
+            timeline = opened if isinstance(opened, Timeline) else opened.timeline()
+            if summary(timeline).start is None:
+                raise UsageError(f"{timeline.name} has no times, so no part of it can be cut out")
+            if timeline.format not in exporters():
+                raise UsageError(
+                    f"no part of {timeline.name} can be written as {timeline.format}; "
+                    "`fxtio convert` takes the same options, and writes it in another format"
+                )
+            return convert_selected(timeline, progress, options, timeline.format)
+        selection = selection_of(options, opened)
+        result = cutting.cut(opened, selection, options.output)
+        code = print_findings(opened)
         target = "standard output" if options.output == "-" else printable(options.output)
         print(f"fxtio: wrote {result.text} to {target}", file=sys.stderr)
         if result.is_empty:
-            times = trace.info if selection.has_range else None
-            sentence = nothing_selected(f"nothing of {trace.name}", selection, times)
+            times = opened.info if selection.has_range else None
+            sentence = nothing_selected(f"none of the events of {opened.name}", selection, times)
             print(printable(f"fxtio: {sentence}"), file=sys.stderr)
     return code

@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from typing import Any
 from fxtio.errors import FormatError, FxtioError, require_type
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
+from fxtio.exchange.filter import Plan, Simplification
 from fxtio.exchange.gathered import STACKED
 from fxtio.exchange.opening import open_timeline
-from fxtio.exchange.simplification import Simplification, Simplified
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, temporary_file, whole_directory, whole_file
@@ -36,7 +35,6 @@ Losses = Counter[str]
 """Phrases for the content that a conversion could not carry over, and how often it occurred."""
 
 _SHOWN = 3
-_PART = "part"
 
 
 class LossError(FxtioError):
@@ -106,8 +104,8 @@ def convert(
 ) -> Losses:
     """Write a timeline to a file, or to a directory where traces of the format are directories.
 
-    A trace that already is of the format is copied byte for byte, unless it is simplified.  A part of a trace is first
-    written to a temporary trace: of its own format if parts can be cut out of it, or else of FXT.
+    A trace that already is of the format is copied byte for byte, unless it is simplified.  A format that cuts its own
+    traces does so first, which is faster than to read their timelines.
 
     Args:
         timeline: what to write.
@@ -126,97 +124,79 @@ def convert(
         LossError: something would be lost, and `strict` is set.
         UntimedError: nothing has a time, and the format has only what has one.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
-        SelectionError: the format of the trace has nothing of the kind that is selected.
         DecodeError: the trace was opened with `strict`, and has a fault.
         OSError: the target cannot be written.
         TypeError: an argument is of a wrong type.
     """
     check_types(timeline=timeline, target=target, to=to, selection=selection, table=table, when_empty=when_empty)
     require_type(simplification, (Simplification, type(None)), "a simplification is a Simplification or None")
-    name, what = to or format_of(str(target)), simplification or Simplification()
-    if selection is not None and not selection.is_everything:
-        with cut_out(timeline, selection) as part:
-            if part.is_empty and when_empty is not None:
-                when_empty()
-            if strict and part.losses:
-                raise LossError(str(target), part.losses)
-            lost = convert(part.timeline, target, to=name, strict=strict, table=table, simplification=what)
-            return part.losses + lost
+    name, plan = to or format_of(str(target)), Plan(selection or Selection(), simplification or Simplification())
     is_directory = bool(getattr(formats().get(name) or exchanges().get(name), "directory", False))
-    if timeline.trace is not None and timeline.format == name and what.is_nothing:
+    is_same = timeline.trace is not None and timeline.format == name and plan.simplification.is_nothing
+    if is_same and plan.is_everything:
         with (whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
             writer.copy(timeline.trace)
         return Losses()
+    if not plan.selection.is_everything and timeline.trace is not None and by_name(timeline.format).cut is not None:
+        options: dict[str, Any] = {"to": name, "strict": strict, "table": table, "simplification": simplification}
+        return _cut(timeline, plan.selection, target, None if is_same else options, when_empty)
     exporter = exporters().get(name)
     if exporter is None:
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
     if table is not None:
         exporter, is_directory = _of_table(exporter, name, table), False
-    return _export(timeline, _Attempt(target, exporter, is_directory=is_directory), what, strict=strict)
+    losses, is_empty = _export(timeline, _Attempt(target, exporter, is_directory=is_directory), plan, strict=strict)
+    if is_empty and not plan.selection.is_everything and when_empty is not None:
+        when_empty()
+    return losses
 
 
-def _export(timeline: Timeline, attempt: _Attempt, what: Simplification, *, strict: bool) -> Losses:
-    """Write a timeline by way of its tables, and return what was lost, and what was left out.
+def _cut(
+    timeline: Timeline,
+    selection: Selection,
+    target: str | Path,
+    options: dict[str, Any] | None,
+    when_empty: Callable[[], object] | None,
+) -> Losses:
+    """Write a part of a trace whose format cuts its own traces.
+
+    Args:
+        timeline: the timeline of the trace.
+        selection: the part.
+        target: where it is written to.
+        options: those of `convert` for the part, which is written to a temporary file first; None to write it as it is.
+        when_empty: called if nothing is selected.
+    """
+    cutting = by_name(timeline.format).cut
+    assert cutting is not None
+    with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+        part = target if options is None else Path(folder, "part")
+        if cutting.cut(timeline.trace, selection, part).is_empty and when_empty is not None:
+            when_empty()
+        if options is None:
+            return Losses()
+        with open_timeline(part) as rest:
+            return convert(rest, target, **options)
+
+
+def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) -> tuple[Losses, bool]:
+    """Write a timeline by way of its tables; return what was lost, or left out, and whether nothing was written.
 
     Raises:
         LossError: something would be lost, and `strict` is set.
         UntimedError: nothing has a time, and the format has nothing but what happened at a time.
     """
+    names = attempt.exporter.TABLES
+    plan.prepare(timeline, names)
     with attempt:
-        short = what.short_opened(timeline)
-        watched, registry = timeline.fold(
-            lambda registry: _Watched(Simplified(attempt.begin(registry), registry, what, short), registry),
-            *what.tables(attempt.exporter.TABLES),
-        )
-        written = watched.written
+        watched, registry = timeline.fold(lambda registry: _Watched(attempt, plan, registry), *plan.tables(names))
         if watched.times.start is not None and not watched.times.are_known and not _has_sums(attempt.exporter):
             raise UntimedError(timeline.name)
-        written.finish()
-        losses: Losses = +(registry.losses + written.exporter.losses)
+        watched.finish()
+        losses: Losses = +(registry.losses + watched.exporter.losses)
         if strict and losses:
             raise LossError(str(attempt.target), losses)
-    return losses + written.left_out
-
-
-@dataclass(frozen=True, slots=True)
-class CutOut:
-    """A part of a trace, as a temporary trace.
-
-    Attributes:
-        timeline: the part.
-        losses: what was lost on the way to the format of the temporary trace.
-        is_empty: whether nothing of the trace is selected.
-    """
-
-    timeline: Timeline
-    losses: Losses
-    is_empty: bool
-
-
-@contextmanager
-def cut_out(timeline: Timeline, selection: Selection) -> Iterator[CutOut]:
-    """Write a part of a trace to a temporary trace for a `with` block.
-
-    It is of the same format if parts can be cut out of that, or else of FXT.
-
-    Raises:
-        SelectionError: the format of the trace has nothing of the kind that is selected.
-        OSError: the temporary trace cannot be written.
-        TypeError: an argument is of a wrong type.
-    """
-    check_types(timeline=timeline)
-    require_type(selection, (Selection,), "a selection is a fxtio.selection.Selection")
-    losses = Losses()
-    with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
-        target = Path(folder, _PART)
-        if timeline.trace is not None and by_name(timeline.format).has_cut:
-            result = by_name(timeline.format).cut.cut(timeline.trace, selection, target)
-        else:
-            losses = convert(timeline, Path(folder, "whole"), to="fxt")
-            with by_name("fxt").open(Path(folder, "whole")) as trace:
-                result = by_name("fxt").cut.cut(trace, selection, target)
-        with open_timeline(target) as part:
-            yield CutOut(part, losses, result.is_empty)
+    return losses + watched.filter.left_out, watched.filter.is_empty
 
 
 def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]:
@@ -226,16 +206,22 @@ def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]
 
 
 class _Watched:
-    """Passes rows on to an exporter, and looks at their times; a consumer of `Timeline.fold`."""
+    """Passes rows on to an exporter by way of a filter, and looks at their times; a consumer of `Timeline.fold`."""
 
-    def __init__(self, written: Simplified, registry: Registry) -> None:
-        self.written = written
+    def __init__(self, attempt: _Attempt, plan: Plan, registry: Registry) -> None:
+        self.exporter = attempt.begin(registry)
+        self.filter = plan.filter(self.exporter, registry)
         self.times = Times(registry)
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
         self.times.enter(tables)
-        self.written.enter(tables)
+        self.filter.enter(tables)
+
+    def finish(self) -> None:
+        """Write what is left."""
+        self.filter.finish()
+        self.exporter.finish()
 
 
 class _Attempt:

@@ -201,8 +201,8 @@ class Timeline:
     ) -> tuple[ConsumerT, Registry]:
         registry = Registry()
         registry.in_order = not is_sorted
-        consumer = make(registry)
         nesting = Nesting(registry, is_sorted=is_sorted)
+        consumer = make(registry)
         parts = self._parts(registry, names)
         for part in _sorted(parts, registry) if is_sorted else parts:
             registry.share = part.share

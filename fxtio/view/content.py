@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import fxtio
 from fxtio.exchange import by_content as exchange_by_content
-from fxtio.exchange.convert import UntimedError, convert, cut_out
+from fxtio.exchange.convert import UntimedError, convert
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
@@ -176,16 +176,13 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
     to, suffix = ("fxt", ".fxt") if stays else ("perfetto", ".pftrace")
     name = _safe(without_compression(Path(timeline.name).name))
     target = folder / f"shown{suffix}"
-    if selection.is_everything:
-        losses, is_empty = convert(timeline, target, to=to), False
-    else:
-        with cut_out(timeline, selection) as part:
-            losses, is_empty = part.losses + convert(part.timeline, target, to=to), part.is_empty
+    empty: list[bool] = []
+    losses = convert(timeline, target, to=to, selection=selection, when_empty=lambda: empty.append(True))
     may_be_empty = losses or target.stat().st_size < _SMALL
     if may_be_empty and summary(timeline).start is None:
         raise UntimedError(timeline.name)
     shown = name if name.endswith(suffix) else name + suffix
-    return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses, is_empty=is_empty)
+    return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses, is_empty=bool(empty))
 
 
 def _is_little_endian_fxt(file: str) -> bool:

@@ -13,9 +13,9 @@ import pytest
 import fxtio
 from contract.samples import SYNTHETIC, Sample, open_sample
 from fxtio.errors import FxtioError
-from fxtio.exchange.convert import convert, cut_out
+from fxtio.exchange.convert import convert
 from fxtio.selection import Selection
-from fxtio.timeline import Timeline, answers
+from fxtio.timeline import answers
 from support.exchange import Content
 
 pytestmark = pytest.mark.kernels
@@ -57,16 +57,10 @@ def test_methods_of_traces(sample: Sample, method: str, tmp_path: Path) -> None:
 ANSWERS = {name: getattr(answers, name) for name in answers.__all__ if inspect.isfunction(getattr(answers, name))}
 
 
-def cut(timeline: Timeline, selection: Selection) -> None:
-    with cut_out(timeline, selection):
-        pass
-
-
-READERS = {**ANSWERS, "convert": convert, "cut_out": cut}
+READERS = {**ANSWERS, "convert": convert}
 GIVEN: dict[str, dict[str, Any]] = {
     "lanes": {"start": 0, "end": 99, "cells": 3},
     "convert": {"target": "x.json"},
-    "cut_out": {"selection": Selection(0, 9)},
 }
 """What the functions need besides a timeline."""
 

@@ -162,11 +162,17 @@ class Rows:
     def matches(self, table: Table) -> Array | None:
         """Return for each row whether its track or thread, category and name are selected (bool), None if all are."""
         masks = [texts.has(table[column].codes) for column, texts in self._texts.items() if column in table]
-        if self._chosen is not None and "track" in table:
-            masks.append(self._chosen.tracks[table["track"]])
-        elif self._chosen is not None:
-            masks.append(self._chosen.threads[table["thread"]])
+        if self._chosen is not None:
+            masks.append(self.places(table))
         return np.logical_and.reduce(masks) if masks else None
+
+    def places(self, table: Table) -> Array:
+        """Return for each row whether its track or thread is selected (bool)."""
+        if self._chosen is None:
+            return np.ones(table.num_rows, bool)
+        chosen = self._chosen
+        result: Array = chosen.tracks[table["track"]] if "track" in table else chosen.threads[table["thread"]]
+        return result
 
     def matching(self, table: Table) -> Table:
         """Return the rows whose track or thread, category and name are selected."""

@@ -19,7 +19,8 @@ from fxtio import open_timeline
 from fxtio._native.constants import SpanStep
 from fxtio.cli import main
 from fxtio.exchange.convert import convert, exporters
-from fxtio.exchange.simplification import Simplification, Simplified
+from fxtio.exchange.filter import Plan, Simplification
+from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Part, Registry, Steps
@@ -71,9 +72,10 @@ def timeline_of(spans: list[Span], instants: list[int], cuts: list[int]) -> Time
 
 
 def simplified(timeline: Timeline, what: Simplification) -> tuple[dict[str, list[dict[str, Any]]], Counter[str]]:
-    short = what.short_opened(timeline)
-    result, _ = timeline.fold(lambda registry: Simplified(Rows(), registry, what, short), *what.tables(Rows.TABLES))
-    return result.exporter.rows, result.left_out  # type: ignore[attr-defined]
+    plan, target = Plan(Selection(), what), Rows()
+    plan.prepare(timeline, Rows.TABLES)
+    result, _ = timeline.fold(lambda registry: plan.filter(target, registry), *plan.tables(Rows.TABLES))
+    return target.rows, result.left_out
 
 
 SPANS = st.lists(

@@ -1,4 +1,7 @@
-"""The timelines of parts: of a part with everything, of two parts behind each other, and of parts that are merged."""
+"""The timelines of parts: that of a part is the selection of the whole's, whatever format is cut, and however.
+
+What is expected is computed row by row from the whole tables, and so are two parts behind each other, and merged ones.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,32 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio import synth
+from fxtio.exchange.convert import convert, exporters
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
-from fxtio.uftrace import UftraceTrace
-from fxtio.uftrace.cut import cut as cut_directory
-from fxtio.uftrace.merge import merge as merge_directories
+from fxtio.timeline.answers import summary
 from support.fxt_cut import Program, cut
 from support.fxt_samples import share
 
 pytestmark = pytest.mark.full
 
 Slices = Counter[tuple[Any, ...]]
+FOREVER = 1 << 62
 
 
-def slices(target: Any, name: str, start: int = 0, end: int = 1 << 62) -> Slices:
-    """Return the slices of a trace in a range, clipped, with the arguments of each; those without an end have none."""
+def slices(target: Any, name: str, start: int = 0, end: int = FOREVER) -> Slices:
+    """Return the slices of a trace in a range, clipped, with the arguments of each.
+
+    The end of those that are open at the end of the trace is None; those of uftrace end with their task.
+
+    Args:
+        target: the trace.
+        name: its format.
+        start: the begin of the range.
+        end: the end of the range.
+    """
     with fxtio.open_timeline(target, format=name) as timeline:
         tables = timeline.tables("slices", "tracks", "threads", "args")
     tids = [row["tid"] for row in tables["threads"].rows()]
@@ -40,40 +52,27 @@ def slices(target: Any, name: str, start: int = 0, end: int = 1 << 62) -> Slices
     for row in tables["args"].rows():
         value = repr((row["name"], row["type"], row["bits"], row["text"]))
         arguments.setdefault(row["event"], []).append(value)
-    result = Slices()
-    for row in tables["slices"].rows():
-        begin = row["start"]
-        behind = begin + row["duration"] if row["state"] == "closed" else 1 << 62
+    result, rows = Slices(), list(tables["slices"].rows())
+    latest = max((row["start"] + row["duration"] for row in rows), default=0)
+    for row in rows:
+        begin, behind = row["start"], row["start"] + row["duration"]
+        is_closed = row["state"] != "open" or behind < latest or name == "uftrace"
+        behind = behind if is_closed else FOREVER
         if begin < end and (begin >= start or behind > start):
-            last = min(behind, end) if row["state"] == "closed" else None
+            last = min(behind, end) if is_closed else None
             values = tuple(sorted(arguments.get(row["event"], []) + arguments.get(row["end_event"], [])))
             result[tracks[row["track"]], row["category"], row["name"], max(begin, start), last, values] += 1
     return result
 
 
-@share(2)
-@given(seed=st.integers(0, 10**6), middle=st.integers(1, 700))
-def test_parts_of_fxt(seed: int, middle: int) -> None:
-    data = Program(seed, 40).encoded()
-    whole = slices(data, "fxt")
-    assert slices(cut(data, Selection(0))[0], "fxt") == whole
-    parts = [cut(data, Selection(None, middle))[0], cut(data, Selection(middle))[0]]
-    first, second = slices(parts[0], "fxt"), slices(parts[1], "fxt")
-    assert first == slices(data, "fxt", 0, middle)
-    assert second == slices(data, "fxt", middle)
-    out = io.BytesIO()
-    merge_to([fxtio.open(part, format="fxt") for part in parts], open_sink(out))
-    assert slices(out.getvalue(), "fxt") == first + second
-
-
-def points(target: bytes, start: int, end: int) -> tuple[Counter[tuple[Any, ...]], dict[Any, Any], dict[int, Any]]:
-    """Return what the timeline of an FXT trace has in a range besides slices.
+def points(target: Any, name: str, start: int, end: int) -> tuple[Counter[tuple[Any, ...]], dict[Any, Any], Any]:
+    """Return what the timeline of a trace has in a range besides slices.
 
     Returns:
         The instants and messages; by counter and time its values, at the start the last one from before; by id the
         points of each flow that has several.
     """
-    with fxtio.open_timeline(target, format="fxt") as timeline:
+    with fxtio.open_timeline(target, format=name) as timeline:
         tables = timeline.tables("instants", "logs", "counters", "flow_points", "tracks")
     tracks = list(tables["tracks"].rows())
     rows = {name: sorted(table.rows(), key=lambda row: row.get("time", 0)) for name, table in tables.items()}
@@ -94,6 +93,29 @@ def points(target: bytes, start: int, end: int) -> tuple[Counter[tuple[Any, ...]
     return alone, counters, {number: steps for number, steps in flows.items() if len(steps) > 1}
 
 
+def by_timeline(data: bytes, selection: Selection, folder: Path) -> Path:
+    """Return a part of an FXT trace that was written by way of its timeline."""
+    with fxtio.open_timeline(data, format="fxt") as timeline, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fxtio.formats.Format.cut", None)
+        convert(timeline, folder / "part.fxt", selection=selection)
+    return folder / "part.fxt"
+
+
+@share(2)
+@given(seed=st.integers(0, 10**6), middle=st.integers(1, 700))
+def test_parts_of_fxt(seed: int, middle: int) -> None:
+    data = Program(seed, 40).encoded()
+    whole = slices(data, "fxt")
+    assert slices(cut(data, Selection(0))[0], "fxt") == whole
+    parts = [cut(data, Selection(None, middle))[0], cut(data, Selection(middle))[0]]
+    first, second = slices(parts[0], "fxt"), slices(parts[1], "fxt")
+    assert first == slices(data, "fxt", 0, middle)
+    assert second == slices(data, "fxt", middle)
+    out = io.BytesIO()
+    merge_to([fxtio.open(part, format="fxt") for part in parts], open_sink(out))
+    assert slices(out.getvalue(), "fxt") == first + second
+
+
 @share(2)
 @given(
     seed=st.integers(0, 10**6),
@@ -101,49 +123,68 @@ def points(target: bytes, start: int, end: int) -> tuple[Counter[tuple[Any, ...]
     length=st.integers(1, 400),
     words=st.sampled_from([64, BATCH_WORDS]),
 )
-def test_the_timeline_of_a_part_is_the_selection_of_the_whole(seed: int, start: int, length: int, words: int) -> None:
+def test_the_timeline_of_a_part_is_the_selection_of_the_whole(
+    seed: int, start: int, length: int, words: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     data, end = Program(seed, 40).encoded(), start + length
+    expected, others = slices(data, "fxt", start, end), points(data, "fxt", start, end)
     part, _ = cut(data, Selection(start, end), words)
-    assert slices(part, "fxt") == slices(data, "fxt", start, end)
-    assert points(part, start, end + 1) == points(data, start, end)
+    assert slices(part, "fxt") == expected
+    assert points(part, "fxt", start, end + 1) == others
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fxtio.fxt.frames.BATCH_WORDS", words)
+        patch.setattr("fxtio.fxt.frames.BATCH_RECORDS", words)
+        path = by_timeline(data, Selection(start, end), tmp_path_factory.mktemp("part"))
+    assert slices(path, "fxt") == expected
+    assert points(path, "fxt", start, end + 1) == others
 
 
-@share(2)
-@given(seed=st.integers(0, 10**6), number=st.sampled_from("0123456789"))
-def test_threads_of_fxt_that_are_merged_are_the_whole(seed: int, number: str) -> None:
-    data = Program(seed, 40).encoded()
-    patterns = (f"*{number}", f"!*{number}")
-    parts = [cut(data, Selection(threads=(pattern,)))[0] for pattern in patterns]
-    out = io.BytesIO()
-    merge_to([fxtio.open(part, format="fxt") for part in parts], open_sink(out))
-    assert slices(out.getvalue(), "fxt") == slices(data, "fxt")
+def whole_of(name: str, folder: Path, seed: int) -> Path:
+    """Write a synthetic trace of a format."""
+    path = folder / "whole"
+    made = name if name in ("uftrace", "mono") else "fxt"
+    shape = "program" if seed % 2 else "spans" if made == "uftrace" else "mixed"
+    synth.write(path, shape, format=made, events=150, threads=3, seed=seed)
+    if made == name:
+        return path
+    with fxtio.open_timeline(path, format="fxt") as timeline:
+        convert(timeline, folder / f"whole.{name}", to=name)
+    return folder / f"whole.{name}"
 
 
-def of_functions(all_slices: Slices) -> Slices:
-    """Return the slices without those of the kernel, which are not clipped: they are in a part wholly or not at all."""
-    return Slices({row: count for row, count in all_slices.items() if row[1] not in ("kernel", "sched")})
+def carried(name: str, rows: Slices) -> Slices:
+    """Return what a format tells of slices: uftrace and Mono have only names on threads, uftrace arguments."""
+    if name not in ("uftrace", "mono"):
+        return rows
+    result = Slices()
+    for (track, _, text, begin, end, arguments), count in rows.items():
+        if track[0] == "thread":
+            result[track, None, text, begin, end, arguments if name == "uftrace" else ()] += count
+    return result
 
 
-@share(6)
-@given(seed=st.integers(0, 10**6), share_of=st.floats(0.01, 0.99), shape=st.sampled_from(["calls", "program"]))
-def test_parts_of_uftrace(seed: int, share_of: float, shape: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("parts")
-    synth.write(folder / "whole", shape, format="uftrace", events=60, threads=3, seed=seed)
+CUT = ("uftrace", "mono", "chrome", "otlp")
+"""The formats whose parts are written by way of the timeline."""
 
-    def part(name: str, selection: Selection) -> Path:
-        with UftraceTrace(folder / "whole") as trace:
-            cut_directory(trace, selection, folder / name)
-        return folder / name
+OTHERS = ("fxt", "speedscope", "collapsed", "pprof", "perfetto", "csv", "arrow", "parquet")
+"""The format that cuts its own traces, formats without threads or times, and those that are only written."""
 
-    with UftraceTrace(folder / "whole") as trace:
-        info, tids = trace.info, [str(tid) for tid in trace.tids]
-    assert info.start is not None and info.end is not None
-    whole = slices(folder / "whole", "uftrace")
-    assert slices(part("all", Selection(0)), "uftrace") == whole
-    middle = info.start + max(int((info.end - info.start) * share_of), 1)
-    for name, selection in (("first", Selection(None, middle)), ("second", Selection(middle))):
-        expected = slices(folder / "whole", "uftrace", selection.start or 0, selection.end or 1 << 62)
-        assert of_functions(slices(part(name, selection), "uftrace")) == of_functions(expected)
-    one, others = part("one", Selection(threads=(tids[0],))), part("others", Selection(threads=(f"!{tids[0]}",)))
-    merge_directories([UftraceTrace(one), UftraceTrace(others)], folder / "merged")
-    assert slices(folder / "merged", "uftrace") == whole
+
+def test_all_formats_that_can_be_written_as_a_timeline_are_cut() -> None:
+    assert sorted(CUT + OTHERS) == sorted(exporters())
+
+
+@share(4)
+@given(seed=st.integers(0, 10**6), ends=st.tuples(st.floats(0, 1), st.floats(0, 1)), name=st.sampled_from(CUT))
+def test_the_part_of_any_format(
+    seed: int, ends: tuple[float, float], name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("part")
+    path = whole_of(name, folder, seed)
+    with fxtio.open_timeline(path, format=name) as timeline:
+        info = summary(timeline)
+        assert info.start is not None and info.end is not None
+        first, last = sorted(int(info.start + share * (info.end - info.start)) for share in ends)
+        convert(timeline, folder / "part", to=name, selection=Selection(first, last + 1))
+    expected = carried(name, slices(path, name, first, last + 1))
+    assert carried(name, slices(folder / "part", name)) == expected
