@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import fxtio
-from fxtio import synth
 from fxtio.cli import main
 from fxtio.mono.writer import MonoWriter
 
