@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import shutil
+import sys
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -30,7 +31,8 @@ author = "The fxtio authors"
 copyright = author
 release = version = importlib.metadata.version("fxtio")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+sys.path.insert(0, str(Path(__file__).parent))  # for the directive of the pages about commands
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "command_options"]
 default_role = "code"
 exclude_patterns = [
     "_build",
