@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from fxtio.coreprofiler.layout import NUMBER_KINDS, Style
-from fxtio.coreprofiler.lines import number_patterns
+from fxtio.codec.text.declare import ItemField, layout_of
+from fxtio.coreprofiler.layout import NUMBER_KINDS, Pointer, Style
+from fxtio.coreprofiler.records import TAGS
 
 _WIDTHS = (8, 16)
 """Numbers of so many digits are taken as padded with zeros; numbers of other lengths as not padded."""
@@ -26,7 +27,7 @@ class Detector:
 
     def __init__(self, style: Style) -> None:
         self.style = style
-        self._patterns = number_patterns()
+        self._patterns = _number_patterns()
 
     def look(self, data: bytes, *, first: bool) -> None:
         """Take the traits that some whole lines show.
@@ -69,3 +70,45 @@ class Detector:
             else:
                 letter = "X" if digits == digits.upper() else "x"
             style.formats[kind] = f"{prefix}%{size}{letter}"
+
+
+def _number_patterns() -> dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
+    """Return patterns that find hexadecimal numbers of each kind in lines; the number is the only group that matches.
+
+    Returns:
+        For each of `NUMBER_KINDS`, a pattern for any such number, and one for those that have letters.
+    """
+    places: dict[str, list[str]] = {kind: [] for kind in NUMBER_KINDS}
+    for tag, classes in TAGS.items():
+        for cls in classes:
+            layout = layout_of(cls)
+            prefix = re.escape(tag.decode("ascii"))
+            _add_places(places, prefix, layout.fields, "")
+            for member in [*layout.members.values()][:1]:
+                items = layout_of(member).fields
+                prefix += "".join(map(_plain_pattern, layout.fields)) + r"(?: [^ \r\n]*+)*?"
+                _add_places(places, prefix, items, r"(?=[ \r\n])")
+    digits, with_letters = "[0-9A-Fa-f]++", "[0-9]*+[A-Fa-f][0-9A-Fa-f]*+"
+    return {kind: (_any_of(texts, digits), _any_of(texts, with_letters)) for kind, texts in places.items()}
+
+
+def _add_places(places: dict[str, list[str]], prefix: str, fields: tuple[ItemField, ...], end: str) -> None:
+    """Add the patterns of the places of some items' numbers, with DIGITS in place of each number's digits."""
+    for index, field in enumerate(fields):
+        kind = getattr(field.item, "kind", "")
+        if kind:
+            before = "".join(map(_plain_pattern, fields[:index]))
+            after = "".join(map(_plain_pattern, fields[index + 1 :])) if end else ""
+            number = "(?:0x)?+" if isinstance(field.item, Pointer) else "0x"
+            places[kind].append(f"{prefix}{before}{re.escape(field.item.separator)}({number}DIGITS){after}{end}")
+
+
+def _plain_pattern(field: ItemField) -> str:
+    """Return an item's pattern without a group."""
+    whole = f"{re.escape(field.item.separator)}(?:{field.item.body})"
+    return f"(?:{whole})?+" if field.item.optional else whole
+
+
+def _any_of(texts: list[str], digits: str) -> re.Pattern[bytes]:
+    text = "|".join(texts).replace("DIGITS", digits)
+    return re.compile(f"^(?:{text})".encode("ascii"), re.MULTILINE)
