@@ -1,5 +1,11 @@
-"""The codec that formats share: records, each declared once, of words with bit fields, or (`stream`) of single bytes.
+"""The codec that formats share: records, each declared once, in three families.
 
-`word`, `parts` and `record` are for declarations.  Everything else is derived from these: `generate` makes scalar
-functions, `columns` and `encode_columns` work on numpy columns, `describe` makes texts for people, `canonical` JSON.
+| Family | Records consist of | Declared with | One record | Many records |
+|---|---|---|---|---|
+| this package | words of bit fields | `word`, `parts`, `record` | `generate` | `columns`, `encode_columns` |
+| `stream` | single bytes and LEB128 numbers | `declare` | `codec`, `values` | `steps`, `kernels` |
+| `text` | items of a line | `items`, `declare` | `codec` | `lines`, `columns`, `digits` |
+
+In each, `layout_of` returns what the declaration of a class says.  For all of them, `canonical` makes JSON, and
+`describe` and `annotation` texts for people.
 """

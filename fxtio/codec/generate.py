@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from fxtio.codec.integers import checked_integer
+from fxtio.codec.integers import checked_integer, text_bytes
 from fxtio.codec.parts import Many, Part
 from fxtio.codec.record import SIZE, Layout, Opaque, Record, TaggedUnion, layout_of, once
 from fxtio.errors import DecodeError, EncodeError, shown
@@ -29,26 +29,38 @@ Faults = list[tuple[str, str]]
 ARGUMENT_SIZE = "arg.size"
 """The rule that a small record in another one has a size that fits."""
 
-Decoder = Callable[[Sequence[int], Any, int, int, Faults], Any]
-Encoder = Callable[..., bytes]
-
 
 @dataclass(frozen=True, slots=True)
 class Codec:
     """The two generated functions of a record class.
 
     Attributes:
-        decode: `decode(words, data, at, stop, faults)`.  `words` are the trace's words as native ints, `data` the bytes
-            they came from, `at` and `stop` the record's place in words.  Raises `DecodeError` if the record cannot be
-            decoded; appends to `faults` what was wrong in one that can.
-        encode: `encode(record, order="little", join=b"".join)` returns the record's bytes: what `join` makes of a tuple
-            of buffers.  Raises `EncodeError`.
+        decode: of a record of words, `decode(words, data, at, stop, faults)`.  `words` are the trace's words as native
+            ints, `data` the bytes they came from, `at` and `stop` the record's place in words.  Raises `DecodeError` if
+            the record cannot be decoded; appends to `faults` what was wrong in one that can.
+        encode: likewise, `encode(record, order="little", join=b"".join)` returns the record's bytes: what `join` makes
+            of a tuple of buffers.  Raises `EncodeError`.
         source: the generated Python.
+        scope: what it refers to, by name.
     """
 
-    decode: Decoder
-    encode: Encoder
+    decode: Callable[..., Any]
+    encode: Callable[..., bytes]
     source: str
+    scope: dict[str, Any]
+
+
+def compiled(source: str, filename: str, scope: dict[str, Any]) -> Codec:
+    """Return the functions `decode` and `encode` of generated source, which debuggers find by its name.
+
+    Args:
+        source: the source.
+        filename: the name that stands in tracebacks.
+        scope: what it refers to, by name; the functions are added.
+    """
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    return Codec(scope["decode"], scope["encode"], source, scope)
 
 
 @once
@@ -61,10 +73,7 @@ def codec_of(cls: type[Record]) -> Codec:
         scope |= part.helpers
         if isinstance(part, Many):
             scope[f"{name}_union"] = part.union
-    filename = f"<fxtio codec of {cls.__module__}.{cls.__name__}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec"), scope)
-    return Codec(scope["decode"], scope["encode"], source)
+    return compiled(source, f"<fxtio codec of {cls.__module__}.{cls.__name__}>", scope)
 
 
 def _decoder(layout: Layout) -> str:
@@ -220,7 +229,7 @@ def encode_buffers(record: Record | Opaque, order: Order = "little") -> Sequence
 
 
 @cache
-def _encoder_of(cls: Any) -> Encoder:
+def _encoder_of(cls: Any) -> Callable[..., bytes]:
     if not issubclass(cls, Record) or not cls.words:
         raise EncodeError(f"{cls.__name__} is not a record", "record")
     return codec_of(cls).encode
@@ -296,12 +305,7 @@ def put_words(values: Any, order: Order, where: str) -> tuple[bytes, int]:
 
 def put_text(value: Any, where: str, limit: int | None) -> tuple[bytes, int]:
     """Return text as a padded byte stream, and its length in bytes; `limit` is the longest length allowed."""
-    if not isinstance(value, str):
-        raise EncodeError(f"{shown(value)} is not text", where)
-    try:
-        raw = value.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise EncodeError("holds a lone surrogate, which no text has", where) from None
+    raw = text_bytes(value, where)
     if limit is not None and len(raw) > limit:
         raise EncodeError(f"{len(raw):,} bytes of text are over the limit of {limit:,}", where)
     return put_bytes(raw, where)
@@ -351,23 +355,10 @@ def _as_double(word: int) -> float:
 
 
 _HELPERS: dict[str, Any] = {
-    "short": short,
-    "broken": broken,
-    "unlike": unlike,
-    "gap": gap,
-    "fitting": fitting,
-    "as_signed": _as_signed,
-    "as_double": _as_double,
-    "take_bytes": take_bytes,
-    "take_text": take_text,
-    "take_many": take_many,
-    "put_u64": put_u64,
-    "put_i64": put_i64,
-    "put_f64": put_f64,
-    "put_bytes": put_bytes,
-    "put_view": put_view,
-    "put_words": put_words,
-    "put_rest": put_rest,
-    "put_text": put_text,
-    "put_many": put_many,
-}
+    function.__name__.removeprefix("_"): function
+    for function in (
+        short, broken, unlike, gap, fitting, _as_signed, _as_double, take_bytes, take_text, take_many, put_bytes,
+        put_view, put_words, put_rest, put_text, put_many,
+    )
+}  # fmt: skip
+_HELPERS |= {"put_u64": put_u64, "put_i64": put_i64, "put_f64": put_f64}

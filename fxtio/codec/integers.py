@@ -1,4 +1,4 @@
-"""The limits of integers of the usual widths, and the check of integers that users give to writers."""
+"""The limits of integers of the usual widths, and the checks of integers and texts that users give to writers."""
 
 from __future__ import annotations
 
@@ -54,3 +54,17 @@ def checked_integer(value: Any, field: str, least: int = 0, most: int | None = M
         limits = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise EncodeError(f"{shown(number)} is not {limits}", field)
     return number
+
+
+def text_bytes(text: Any, where: str) -> bytes:
+    """Return text as UTF-8; surrogate escapes become the bytes that they stand for.
+
+    Raises:
+        EncodeError: it is not text, or it has another lone surrogate.
+    """
+    if not isinstance(text, str):
+        raise EncodeError(f"{shown(text)} is not text", where)
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise EncodeError("holds a lone surrogate, which no text has", where) from None

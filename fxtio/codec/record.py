@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import Any, ClassVar, ParamSpec, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -18,6 +18,7 @@ from fxtio.codec.parts import Header, Part
 from fxtio.codec.word import Field, Word
 from fxtio.errors import LayoutError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 SIZE = "size"
@@ -74,9 +75,9 @@ class Layout:
         return [(n, f) for n, word in enumerate(self.words) for f in word.fields.values() if f.role == "bits"]
 
 
-def once(make: Callable[[Any], T]) -> Callable[[Any], T]:
+def once(make: Callable[P, T]) -> Callable[P, T]:
     """Cache the results of a function of a class, as `functools.cache` does, and keep its types."""
-    return cache(make)
+    return cast("Callable[P, T]", cache(make))
 
 
 @once

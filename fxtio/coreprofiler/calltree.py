@@ -12,12 +12,12 @@ from typing import Any, get_type_hints
 import msgspec
 import numpy as np
 
-from fxtio.coreprofiler.columns import pointer_column, pointer_columns
+from fxtio.codec.text.items import MarkedColumn
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import nanoseconds
+from fxtio.coreprofiler.layout import PRESENT, UNDEFINED_IP, Pointer, nanoseconds, undefined_column
 from fxtio.coreprofiler.records import MemorySample, StackSample
 from fxtio.coreprofiler.state import STACK_RECORDS, Stacks, ThreadStack
-from fxtio.table import Column, GrowingTable, Table
+from fxtio.table import Column, GrowingTable, Optional, Table
 
 STACK_TABLES = ("sample_stacks", "stacks")
 """The names of the tables."""
@@ -143,5 +143,13 @@ def _columns(cls: Any, rows: list[Any]) -> dict[str, Column]:
         if kind in _DTYPES:
             result[name] = np.array(values, _DTYPES[kind])
         else:
-            result |= pointer_columns(name, pointer_column(values))
+            result |= pointer_columns(name, Pointer("ip").column(values))
     return result
+
+
+def pointer_columns(name: str, column: MarkedColumn) -> dict[str, Column]:
+    """Return the columns of a table for instruction pointers: the numbers, and which of them are `?`."""
+    return {
+        name: Optional(column.values, column.marks == PRESENT),
+        undefined_column(name): column.marks == UNDEFINED_IP,
+    }

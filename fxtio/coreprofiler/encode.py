@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.integers import checked_integer
-from fxtio.coreprofiler.columns import may_be_unknown, undefined_column
+from fxtio.codec.text.declare import ItemField, layout_of
+from fxtio.codec.text.items import Flags, Number
 from fxtio.coreprofiler.layout import (
     MAX_63,
     MIN_63,
     NS_PER_MS,
     UNDEFINED,
-    Flags,
     LocalTime,
     OsThread,
     Pointer,
     Style,
     ThreadNumber,
+    undefined_column,
 )
-from fxtio.coreprofiler.lines import ItemField, encode, layout_of
+from fxtio.coreprofiler.lines import encode
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.tables import RECORD_TABLES, WRITABLE_ITEMS, os_column
 from fxtio.errors import EncodeError
@@ -82,7 +83,7 @@ def _field_values(field: ItemField, columns: dict[str, Any], rows: int) -> list[
         return [_pointer(value, missing, name) for value, missing in zip(values, undefined, strict=True)]
     if isinstance(item, LocalTime):
         return [_local_time(value, name) for value in values]
-    return [_known(value) for value in values] if may_be_unknown(item) else values
+    return [_known(value) for value in values] if isinstance(item, Number) and item.unknown else values
 
 
 def _marks(name: str, columns: dict[str, Any], rows: int) -> list[bool]:

@@ -10,10 +10,13 @@ from typing import Any
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.layout import TAG_SIZE, FixedItem
-from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
+from fxtio.codec.text.declare import Layout, layout_of
+from fxtio.codec.text.items import FixedItem
+from fxtio.coreprofiler.layout import TAG_SIZE
+from fxtio.coreprofiler.lines import decode
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, tag_of
+from fxtio.errors import DecodeError
 
 Kinds = frozenset[type[Any]]
 
@@ -72,8 +75,10 @@ def ranges_of(raw: bytes, record: Any) -> list[ByteRange]:
         value = ", ".join(str(getattr(record, name)) for name in layout.tail_fields if hasattr(record, name))
         fault = ""
         if is_opaque:
-            result = decode(line)
-            fault = result.message if isinstance(result, Fault) else ""
+            try:
+                decode(line)
+            except DecodeError as error:
+                fault = error.message
         ranges.append(ByteRange(at, rest, ", ".join(layout.tail_fields) or "rest", value, fault=fault))
     return [*ranges, *end]
 

@@ -12,7 +12,7 @@ from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.consistency import Rules, Watcher
 from fxtio.coreprofiler.frames import Block, Framer
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
-from fxtio.coreprofiler.lines import Detector
+from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
@@ -165,6 +165,15 @@ class CoreProfilerTrace(FileReader[Info]):
                 timestamp = getattr(record, TIME_FIELD, None)
                 yield Entry(offset, None if timestamp is None else nanoseconds(timestamp), record)
 
+    def raw_blocks(self) -> Iterator[bytes]:
+        """Yield the bytes of all lines, in parts, while `style` gets the traits that they show.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        for block in self._blocks(detect=True):
+            yield block.data if isinstance(block, Block) else block[1]
+
     def samples(self) -> Iterator[Sample]:
         """Yield whole stacks in the order of the file: one for each stack sample and one for each memory sample.
 
@@ -226,10 +235,10 @@ class CoreProfilerTrace(FileReader[Info]):
             for block in Framer(source, findings):
                 if isinstance(block, Block):
                     self._share = (block.base + len(block.data)) / source.size if source.size else 0.0
-                    if len(sizes) < 2 and len(sizes | block.lines.pointer_sizes) > 1:
+                    if len(sizes) < 2 and len(sizes | block.lines.widths) > 1:
                         message = "pointers have different widths, in these lines or in later ones"
                         findings.add("line.pointer-width", block.base, message)
-                    sizes |= block.lines.pointer_sizes
+                    sizes |= block.lines.widths
                     if detect and self._detector is not None and (within is None or block.base < within):
                         self._detector.look(block.data, first=first)
                 first = False

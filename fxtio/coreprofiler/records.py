@@ -17,24 +17,8 @@ from msgspec import field
 
 from fxtio.codec.canonical import type_of
 from fxtio.codec.integers import MAX_UINT64
-from fxtio.coreprofiler.layout import (
-    MAX_32,
-    MAX_63,
-    MIN_63,
-    Continued,
-    Count,
-    Decimal,
-    Flags,
-    Hexadecimal,
-    LocalTime,
-    OsThread,
-    Pointer,
-    Quoted,
-    Repeated,
-    Rest,
-    ThreadNumber,
-    Word,
-)
+from fxtio.codec.text.items import Continued, Decimal, Flags, Hexadecimal, Quoted, Repeated, Rest, Word
+from fxtio.coreprofiler.layout import MAX_32, MAX_63, MIN_63, LocalTime, OsThread, Pointer, ThreadNumber
 
 TIME_FIELD = "timestamp"
 """The field of records with their time in milliseconds; tables have it as `time`, in nanoseconds."""
@@ -43,8 +27,8 @@ Num = Annotated[int, Decimal("num")]
 Pid = Annotated[int, Decimal("pid")]
 Ms = Annotated[int, Decimal("ms", low=MIN_63, high=MAX_63)]
 Us = Annotated[int, Decimal("us", high=MAX_UINT64)]
-Id = Annotated[int, Hexadecimal("id", kind="pointer")]
-Ptr = Annotated[int, Hexadecimal("ptr", kind="pointer")]
+Id = Annotated[int, Hexadecimal("id", kind="pointer", one_width=True)]
+Ptr = Annotated[int, Hexadecimal("ptr", kind="pointer", one_width=True)]
 Hr = Annotated[int, Hexadecimal("hr", kind="hex32", high=MAX_32)]
 Token = Annotated[int, Hexadecimal("token", kind="hex32", high=MAX_32)]
 Iid = Annotated[int | None, Hexadecimal("iid", kind="hex32", high=MAX_32, unknown=True)]
@@ -556,7 +540,7 @@ class StackSample(ManagedThreadEvent, frozen=True, gc=False, tag="sam-str"):
 
     table: ClassVar[str] = "samples"
     spec: ClassVar[str] = "Stack Trace Sample: `sam str`"
-    count: Annotated[int | None, Count("num")]
+    count: Annotated[int | None, Decimal("num", unknown=True)]
     match: Num = field(name="match_prefix_size")
     size: Part = field(name="stack_size")
     ip: IpPart = None

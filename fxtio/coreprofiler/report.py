@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fxtio.codec.record import Opaque
+from fxtio.codec.text.declare import layout_of
+from fxtio.codec.text.items import FixedItem
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import FixedItem
-from fxtio.coreprofiler.lines import layout_of
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import ThreadStack, Timeline

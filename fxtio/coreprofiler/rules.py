@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.text.columns import ListColumn
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.columns import ABSENT, ListColumn, PointerColumn
 from fxtio.coreprofiler.consistency import MAX_IDS, can_store
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, PARAMETERS
+from fxtio.coreprofiler.layout import ABSENT, BYTE_ORDER_MARK, PARAMETERS
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.finding import Findings
 
@@ -226,7 +226,7 @@ class _Threads(_Rules):
         for cls in _THREAD_EVENTS:
             rows, columns = block.columns(cls)
             message = "the thread is a number of the operating system, not an Internal ID"
-            self.report.rows("thread.os-number", block, rows[columns["thread"].os], message)
+            self.report.rows("thread.os-number", block, rows[columns["thread"].marks], message)
         for offset, record in block.placed(r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed):
             iid = record.thread
             if iid is None:
@@ -389,7 +389,7 @@ class _Samples(_Rules):
     def add(self, block: Block) -> None:
         rows, columns = block.columns(r.StackSample)
         count, match, size = columns["count"], columns["match"], columns["size"]
-        frames, has_ip = columns["frames"], columns["ip"].state != ABSENT
+        frames, has_ip = columns["frames"], columns["ip"].marks != ABSENT
         nothing = (count == 0) & (match == size) & (size > 0) & (frames.counts == 0) & ~has_ip
         self.report.rows("stack.nothing", block, rows[nothing])
         odd = self._config.rows_with(block, rows[count > 0], "CollectionMethod", "Instrumentation")
@@ -404,8 +404,7 @@ class _Samples(_Rules):
 
 def _with_pointers(items: ListColumn) -> Array:
     """Return which lists have an item with an instruction pointer, as numbers of the lists."""
-    pointers: PointerColumn = items.columns["ip"]
-    return np.unique(_owners(items)[pointers.state != ABSENT])
+    return np.unique(_owners(items)[items.columns["ip"].marks != ABSENT])
 
 
 class _CpuTimes(_Rules):

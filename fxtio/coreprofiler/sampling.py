@@ -10,8 +10,8 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler import state
-from fxtio.coreprofiler.columns import ABSENT
 from fxtio.coreprofiler.frames import Block
+from fxtio.coreprofiler.layout import ABSENT
 from fxtio.coreprofiler.state import Stacks, ThreadStack
 
 _NO_TIME = np.iinfo(np.int64).min
@@ -105,7 +105,7 @@ class Samples:
         thread, match, size = (columns[name][order] for name in ("thread", "match", "size"))
         if int(match.max()) > state.MAX_DEPTH:
             return None
-        has_ip = columns["ip"].state[order] != ABSENT
+        has_ip = columns["ip"].marks[order] != ABSENT
         after = match + columns["frames"].counts[order]
         begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]]))
         at = np.searchsorted(threads, thread[begins])

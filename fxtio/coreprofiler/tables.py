@@ -12,19 +12,12 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.coreprofiler.calltree import STACK_TABLES, StackTables
-from fxtio.coreprofiler.columns import (
-    PRESENT,
-    ListColumn,
-    PointerColumn,
-    ThreadColumn,
-    columns_from,
-    pointer_columns,
-    undefined_column,
-)
+from fxtio.codec.text.columns import Columns, ListColumn, columns_from
+from fxtio.codec.text.declare import layout_of
+from fxtio.codec.text.items import Flags
+from fxtio.coreprofiler.calltree import STACK_TABLES, StackTables, pointer_columns
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import Flags, LocalTime, Pointer, ThreadNumber, nanoseconds_of
-from fxtio.coreprofiler.lines import layout_of
+from fxtio.coreprofiler.layout import LocalTime, Pointer, ThreadNumber, nanoseconds_of, undefined_column
 from fxtio.coreprofiler.records import RECORDS, TIME_FIELD
 from fxtio.coreprofiler.state import Stacks
 from fxtio.table import Categories, Column, Derived, Growing, GrowingTable, Lists, Optional, Table, WritableTable
@@ -142,7 +135,7 @@ class RecordCollector:
                 tables[name] = Table({row_column(key[0]): Derived(_row_numbers(counts[key])), **columns[key]})
         return tables
 
-    def _add(self, cls: type[Any], offsets: Array, columns: dict[str, Any], share: float) -> None:
+    def _add(self, cls: type[Any], offsets: Array, columns: Columns, share: float) -> None:
         if cls in self._tables:
             result: dict[str, Column] = {"offset": offsets}
             if TIME_FIELD in columns:
@@ -154,20 +147,19 @@ class RecordCollector:
                 self._counts[key].append(column.counts, share)
                 self._tables[key].append(self._table_columns(column.cls, column.columns), share)
 
-    def _table_columns(self, cls: type[Any], columns: dict[str, Any]) -> dict[str, Column]:
+    def _table_columns(self, cls: type[Any], columns: Columns) -> dict[str, Column]:
         """Convert columns of records or items to columns of a table, without times and lists."""
         layout = layout_of(cls)
         result: dict[str, Column] = {}
         for field in layout.fields:
             column = columns[field.name]
-            if isinstance(column, PointerColumn):
-                if isinstance(field.item, Pointer):
-                    result |= pointer_columns(field.name, column)
-                else:
-                    result[field.name] = Optional(column.values, column.state == PRESENT)
-            elif isinstance(column, ThreadColumn):
+            if isinstance(field.item, Pointer):
+                result |= pointer_columns(field.name, column)
+            elif isinstance(field.item, ThreadNumber):
                 result[field.name] = column.values
-                result[os_column(field.name)] = column.os
+                result[os_column(field.name)] = column.marks
+            elif field.item.optional:
+                result[field.name] = Optional(column.values, column.marks)
             elif column.dtype != object:
                 if field.name != TIME_FIELD:
                     result[field.name] = column

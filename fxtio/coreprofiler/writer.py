@@ -70,8 +70,8 @@ class CoreProfilerWriter(FileWriter):
         self.style = trace.style
         self._out[:] = BYTE_ORDER_MARK if self.style.mark else b""
         self._is_fresh = False
-        for record in trace.records(resolve=False):
-            self._append(encode(record, self.style))
+        for raw in trace.raw_blocks():
+            self._append(raw)
 
     def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
         self._append(lines_of(name, columns, rows, self.style))

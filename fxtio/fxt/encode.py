@@ -18,12 +18,12 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.generate import Order, encode_buffers
-from fxtio.codec.integers import MAX_UINT64
+from fxtio.codec.integers import MAX_UINT64, text_bytes
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
-from fxtio.fxt.events import ENDS_EARLY, MAX_COLUMN_TEXT, EventColumns, Indexed, check_count, text_bytes, texts
+from fxtio.fxt.events import ENDS_EARLY, MAX_COLUMN_TEXT, EventColumns, Indexed, check_count, texts
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.records import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock

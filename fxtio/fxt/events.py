@@ -25,6 +25,7 @@ from fxtio.arrays import Array
 from fxtio.codec.columns import OptionalColumn
 from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, words_of
 from fxtio.codec.generate import Order, encode
+from fxtio.codec.integers import text_bytes
 from fxtio.codec.parts import Header, Many, Number
 from fxtio.codec.record import layout_of
 from fxtio.codec.word import Word
@@ -437,20 +438,6 @@ def check_count(args: Mapping[str, Any]) -> None:
     """
     if len(args) > MAX_ARGUMENTS:
         raise EncodeError(f"{len(args)} arguments; the limit is {MAX_ARGUMENTS}", "args")
-
-
-def text_bytes(text: str, where: str) -> bytes:
-    """Return text as UTF-8; surrogate escapes become the bytes that they stand for.
-
-    Raises:
-        EncodeError: it is not text, or it has another lone surrogate.
-    """
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise EncodeError("holds a lone surrogate, which no text has", where) from None
-    except AttributeError:
-        raise EncodeError(f"{shown(text)} is not text", where) from None
 
 
 # ---- columns of events

@@ -17,7 +17,7 @@ from msgspec import field
 
 from fxtio.arrays import Array
 from fxtio.codec.record import Opaque
-from fxtio.codec.stream.codec import column_decoder, stream_codec_of
+from fxtio.codec.stream.codec import codec_of, column_decoder
 from fxtio.codec.stream.declare import Byte, Fixed, Item, SizedText, StreamState, layout_of, parts_of
 from fxtio.codec.stream.kernels import kernels
 from fxtio.codec.stream.steps import steps_of
@@ -129,7 +129,7 @@ def decode_header(data: Any, *, any_mark: bool = False) -> tuple[StreamHeader, i
         DecodeError: the bytes end within the header, or do not begin with `HEADER_MARK` (`header.bad`).
     """
     outline_header(data, any_mark=any_mark)
-    header, size = stream_codec_of(StreamHeader, data[ID_SIZE]).decode(data, ID_SIZE, len(data), _NO_STATE)
+    header, size = codec_of(StreamHeader, data[ID_SIZE]).decode(data, ID_SIZE, len(data), _NO_STATE)
     return header, size
 
 
@@ -165,7 +165,7 @@ def encode_header(header: StreamHeader) -> bytes:
         EncodeError: a value does not fit, or the version does not have it.
     """
     major = put_byte(header.major, "StreamHeader.major")[0]
-    return HEADER_MARK + stream_codec_of(StreamHeader, major).encode(header, _NO_STATE)
+    return HEADER_MARK + codec_of(StreamHeader, major).encode(header, _NO_STATE)
 
 
 def header_record(header: StreamHeader, raw: bytes) -> StreamHeader | OpaqueHeader:
@@ -217,7 +217,7 @@ def decode_buffer_header(raw: bytes) -> BufferHeader:
     """
     if len(raw) != BUFFER_HEADER_SIZE:
         raise DecodeError("header.bad", f"the header of a buffer has {BUFFER_HEADER_SIZE} bytes, not {len(raw)}")
-    codec = stream_codec_of(BufferHeader, 0)
+    codec = codec_of(BufferHeader, 0)
     header: BufferHeader = codec.decode(raw, SIZE_PLACE.stop, len(raw), _NO_STATE)[0]
     return header
 
@@ -240,7 +240,7 @@ def encode_buffer_header(header: BufferHeader, size: int) -> bytes:
     if size.bit_length() > 8 * _SIZE_BYTES:
         raise EncodeError(f"{size:,} bytes of events do not fit in a buffer", "BufferHeader")
     return (
-        BUFFER_MARK + size.to_bytes(_SIZE_BYTES, "little") + stream_codec_of(BufferHeader, 0).encode(header, _NO_STATE)
+        BUFFER_MARK + size.to_bytes(_SIZE_BYTES, "little") + codec_of(BufferHeader, 0).encode(header, _NO_STATE)
     )
 
 

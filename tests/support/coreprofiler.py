@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
+from fxtio.codec.text import items
+from fxtio.codec.text.declare import layout_of
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler.layout import DIALECTS, Style
-from fxtio.coreprofiler.lines import Fault, decode, encode, layout_of
+from fxtio.coreprofiler.lines import decode, encode
 from fxtio.coreprofiler.records import RECORDS, Frame
 from fxtio.coreprofiler.state import Sample
-from fxtio.errors import EncodeError
+from fxtio.errors import DecodeError, EncodeError
 from fxtio.table import Table
 from support.simulator import SHAPES, Simulator, Truth
 
@@ -48,20 +50,16 @@ def numbers(low: int, high: int) -> Strategy:
     return st.sampled_from(ends) | st.integers(low, high)
 
 
-def values(item: lay.FixedItem) -> Strategy:
+def values(item: items.FixedItem) -> Strategy:
     """Return a strategy for the values of an item that does not take the rest of the line."""
-    if isinstance(item, lay.Count):
-        result = st.none() | numbers(0, item.high)
-    elif isinstance(item, lay.Decimal):
-        result = numbers(item.low, item.high)
-    elif isinstance(item, lay.Hexadecimal):
-        result = (st.none() if item.unknown else st.nothing()) | numbers(0, item.high)
+    if isinstance(item, items.Number):
+        result = (st.none() if item.unknown else st.nothing()) | numbers(item.low, item.high)
     elif isinstance(item, lay.Pointer):
         result = st.just(lay.UNDEFINED) | numbers(0, MAX_UINT64)
     elif isinstance(item, lay.ThreadNumber):
         result = st.none() | numbers(0, lay.MAX_32) | st.builds(lay.OsThread, numbers(0, lay.MAX_63))
     else:
-        result = {lay.Word: WORDS, lay.LocalTime: TIMES}[type(item)]
+        result = {items.Word: WORDS, lay.LocalTime: TIMES}[type(item)]
     return st.none() | result if item.optional else result
 
 
@@ -77,7 +75,7 @@ def records(cls: type[Any]) -> Strategy:
     if layout.members:
         for name, member in layout.members.items():
             fields[name] = st.lists(compounds(member), max_size=4).map(tuple)
-    elif isinstance(tail, lay.Flags):
+    elif isinstance(tail, items.Flags):
         fields[layout.tail_fields[0]] = st.lists(st.booleans(), max_size=5).map(tuple)
     elif tail is not None:
         fields |= dict.fromkeys(layout.tail_fields, TEXTS)
@@ -184,6 +182,14 @@ def simulated_traces(draw: st.DrawFn) -> bytes:
     return simulated(draw(st.integers(0, 2**32)), shape=shape, style=style, steps=draw(st.integers(1, 80)), **how)[0]
 
 
+def decoded(line: bytes) -> Any:
+    """Return the record of a line, or the error about it."""
+    try:
+        return decode(line)
+    except DecodeError as error:
+        return error
+
+
 def one_by_one(data: bytes) -> tuple[list[bytes], list[Any]]:
     """Return the lines with their ends, and the record (or `Opaque`) that each gives alone."""
     raws = [raw + b"\n" for raw in data.split(b"\n")]
@@ -192,8 +198,8 @@ def one_by_one(data: bytes) -> tuple[list[bytes], list[Any]]:
         del raws[-1]
     records: list[Any] = []
     for raw in raws:
-        result = decode(raw.removesuffix(b"\n").removesuffix(b"\r"))
-        records.append(Opaque(raw) if isinstance(result, Fault) else result)
+        result = decoded(raw.removesuffix(b"\n").removesuffix(b"\r"))
+        records.append(Opaque(raw) if isinstance(result, DecodeError) else result)
     return raws, records
 
 
@@ -208,7 +214,7 @@ def row_of(offset: int, record: Any) -> dict[str, Any]:
         value = getattr(record, name)
         if name in layout.members:
             value = [cells_of(item) for item in value]
-        elif isinstance(layout.tail, lay.Flags):
+        elif isinstance(layout.tail, items.Flags):
             value = "".join("t" if flag else "f" for flag in value)
         row[name] = value
     return row

@@ -10,14 +10,14 @@ import numpy as np
 from fxtio import _native
 from fxtio.arrays import Array
 from fxtio.codec.stream.declare import Choice, Dialect, Double, Part, RecordLayout, Repeated, Sleb, Text, layout_of
-from fxtio.codec.stream.kernels import CompiledKernels, Kernels, PythonKernels
+from fxtio.codec.stream.kernels import Kernels, PythonKernels
 from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.mono.headers import BufferHeader
 
 
 def all_kernels() -> list[Kernels]:
     """Return the kernels in Python, and those in C where they are built."""
-    return [PythonKernels(), CompiledKernels()] if _native.IMPLEMENTATION == "c" else [PythonKernels()]
+    return [PythonKernels(), Kernels()] if _native.IMPLEMENTATION == "c" else [PythonKernels()]
 
 
 @dataclass

@@ -1,20 +1,20 @@
 """Python functions generated from the declarations: decode one record, encode one record.
 
-`stream_codec_of(cls, version)` generates them once per class and version; the text stays on `.source`.  The running
+`codec_of(cls, version)` generates them once per class and version; the text stays on `.source`.  The running
 values of a block are attributes of a `StreamState`, by the names that the declarations give them.  `_scalar` describes
 a single value both ways; `values` has the helpers that the generated text calls.
 """
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from fxtio.codec.generate import Codec, compiled
 from fxtio.codec.integers import MAX_UINT64
-from fxtio.codec.record import Opaque
+from fxtio.codec.record import Opaque, once
 from fxtio.codec.stream.declare import (
     SUBTYPE,
     UNKNOWN,
@@ -44,55 +44,33 @@ from fxtio.codec.stream.values import COLUMN_HELPERS, HELPERS, take_uleb
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 
 
-@dataclass(frozen=True, slots=True)
-class StreamCodec:
-    """The two generated functions of a class in one version.
-
-    Attributes:
-        decode: `decode(data, cursor, end, state)` returns the record and the offset behind it, and updates the running
-            values of the state.  `data` are bytes, `end` is where the block ends.  Raises `DecodeError`.
-        encode: `encode(record, state)` returns the bytes of the record, and updates the running values.  Raises
-            `EncodeError`, and then leaves them unchanged.
-        source: the generated Python.
-        classes: the classes that it refers to, by name.
-    """
-
-    decode: Callable[[bytes, int, int, Any], tuple[Any, int]]
-    encode: Callable[[Any, Any], bytes]
-    source: str
-    classes: dict[str, Any]
-
-
-def stream_codec_of(cls: type[Item], version: float) -> StreamCodec:
+@once
+def codec_of(cls: type[Item], version: float) -> Codec:
     """Return the codec of a class, generated on first use.
+
+    `decode(data, cursor, end, state)` returns the record and the offset behind it, and updates the running values of
+    the state.  `data` are bytes, `end` is where the block ends.  Raises `DecodeError`.  `encode(record, state)` returns
+    the bytes of the record, and updates the running values.  Raises `EncodeError`, and then leaves them unchanged.
 
     Raises:
         LayoutError: the version does not have the record.
     """
-    return _codec_of(cls, version)
-
-
-@cache
-def _codec_of(cls: type[Item], version: float) -> StreamCodec:
     layout = layout_of(cls, version)
     if layout is None:
         raise LayoutError(f"version {version} has no {cls.__name__}")
     writer = _Source(layout)
     source = "\n".join([*writer.decoder(), "", "", *writer.encoder(), ""])
-    scope = HELPERS | writer.classes
-    filename = f"<fxtio codec of {cls.__module__}.{cls.__name__}, version {version}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec"), scope)
-    return StreamCodec(scope["decode"], scope["encode"], source, writer.classes)
+    return compiled(source, _filename(cls, version), HELPERS | writer.classes)
+
+
+def _filename(cls: type[Item], version: float) -> str:
+    return f"<fxtio codec of {cls.__module__}.{cls.__name__}, version {version}>"
 
 
 def with_helpers(cls: type[Item], version: float, helpers: dict[str, Any]) -> Callable[..., tuple[Any, int]]:
     """Return the decoder of a class, compiled with other helpers than `HELPERS`."""
-    codec = stream_codec_of(cls, version)
-    scope: dict[str, Any] = helpers | codec.classes
-    exec(compile(codec.source, f"<fxtio codec of {cls.__name__} with other helpers>", "exec"), scope)
-    decode: Callable[..., tuple[Any, int]] = scope["decode"]
-    return decode
+    codec = codec_of(cls, version)
+    return compiled(codec.source, _filename(cls, version), codec.scope | helpers).decode
 
 
 @cache
@@ -121,9 +99,9 @@ def kind_at(dialect: Dialect, data: bytes, offset: int, end: int) -> int:
     return kind
 
 
-def codec_of(dialect: Dialect, kind: int) -> StreamCodec:
+def _codec_at(dialect: Dialect, kind: int) -> Codec:
     """Return the codec of a kind of record, which the version must have, and keep it in the dialect."""
-    codec = dialect.codecs[kind] = stream_codec_of(dialect.classes[kind], dialect.version)
+    dialect.codecs[kind] = codec = codec_of(dialect.classes[kind], dialect.version)
     return codec
 
 
@@ -136,8 +114,9 @@ def decode_record(dialect: Dialect, data: bytes, offset: int, end: int, state: S
     kind = dialect.kinds[data[offset]]
     if kind < 0:
         kind = kind_at(dialect, data, offset, end)
-    codec = dialect.codecs.get(kind) or codec_of(dialect, kind)
-    return codec.decode(data, offset, end, state)
+    codec = dialect.codecs.get(kind) or _codec_at(dialect, kind)
+    record, after = codec.decode(data, offset, end, state)
+    return record, after
 
 
 def encode_record(dialect: Dialect, record: Any, state: StreamState) -> bytes:
@@ -154,7 +133,7 @@ def encode_record(dialect: Dialect, record: Any, state: StreamState) -> bytes:
         in_others = type(record) in dialect.classes
         reason = f"data version {dialect.version} does not have it" if in_others else "it is no event"
         raise EncodeError(reason, type(record).__name__)
-    codec = dialect.codecs.get(kind) or codec_of(dialect, kind)
+    codec = dialect.codecs.get(kind) or _codec_at(dialect, kind)
     return codec.encode(record, state)
 
 
@@ -219,6 +198,9 @@ def _scalar(part: Part, value: str, where: str) -> _Scalar:
             return _Scalar("marked_text" if marked else "text", value, value)
         case _:
             raise TypeError(f"{type(part).__name__} is no single value")
+
+
+_RULED_OUT = "is not present in a record with these other fields; give None"
 
 
 def _indented(lines: Iterator[str] | list[str]) -> Iterator[str]:
@@ -358,19 +340,21 @@ class _Source:
 
     def _put_fields(self, layout: RecordLayout, owner: str) -> Iterator[str]:
         subtype = getattr(layout.cls, "subtype", None)
+        absent = f"version {layout.version} does not have it; give None"
+        untimed = f"version {layout.version} has no time here; give that of the record before"
         for name in layout.absent:
             where = f"{layout.name}.{name}"
             if clock := _clock(layout, name):
-                yield f"if {owner}.{name} != last_{clock}: raise untimed({where!r}, {layout.version})"
+                yield f"if {owner}.{name} != last_{clock}: raise EncodeError({untimed!r}, {where!r})"
             else:
-                yield f"if {owner}.{name} is not None: raise absent({where!r}, {layout.version})"
+                yield f"if {owner}.{name} is not None: raise EncodeError({absent!r}, {where!r})"
         for number, (name, part) in enumerate(layout.body):
             where = f"{layout.name}.{name}"
             put = self._put(part, f"{owner}.{name}", where, owner)
             if part.when is not None:
                 switch = part.when[0] if part.when[0] in layout.fields else f"{owner}.{part.when[0]}"
                 yield f"if {switch} not in {_numbers(part.when[1])}:"
-                yield f"    if {owner}.{name} is not None: raise ruled_out({where!r})"
+                yield f"    if {owner}.{name} is not None: raise EncodeError({_RULED_OUT!r}, {where!r})"
                 yield "else:"
                 put = _indented(put)
             elif isinstance(part, Repeated) and part.flag:

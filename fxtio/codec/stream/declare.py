@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
 from math import inf
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
+from fxtio.codec.record import once
 from fxtio.codec.word import Field, Word
 from fxtio.errors import LayoutError
 
@@ -247,7 +247,7 @@ def _has_meaning(field: Field, first_byte: int) -> bool:
     return field.get(first_byte) in [member.value for member in field.meaning]
 
 
-@cache
+@once
 def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
     """Return the parts of every field in order, those of all versions."""
     hints = get_type_hints(cls, include_extras=True)
@@ -257,17 +257,13 @@ def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
     }
 
 
+@once
 def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
     """Return the layout of a class in a version, or None if the version does not have it.
 
     Raises:
         LayoutError: the declaration contradicts itself.
     """
-    return _layout_of(cls, version)
-
-
-@cache
-def _layout_of(cls: type[Item], version: float) -> RecordLayout | None:
     word = None
     if issubclass(cls, StreamRecord):
         words = [head.word for head in cls.first_bytes if head.since <= version < head.before]
@@ -319,7 +315,7 @@ class Dialect:
         kind_of: the kind of each class that the version has.
         subtypes: the kinds by first byte and subtype.
         mask: the largest address.
-        codecs: the codecs of kinds, as far as they were needed; see `fxtio.codec.stream.codec.codec_of`.
+        codecs: the codecs of kinds, as far as they were needed; see `fxtio.codec.stream.codec`.
     """
 
     def __init__(self, classes: tuple[type[StreamRecord], ...], version: float, width: int) -> None:

@@ -8,7 +8,7 @@ compare the two.  They need memory for one block at a time.
 from __future__ import annotations
 
 import struct
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from fxtio.errors import DecodeError, EncodeError
 Columns = tuple[Array | None, ...]
 
 
-class Kernels(Protocol):
-    """The three kernels.
+class Kernels:
+    """The three kernels in C, which release the interpreter lock while they run.
 
     In all of them `steps` are the steps of the records' version, and blocks are given by where they begin and end in
     `data` (int64).  `registers` are the bases and running values at the beginning of each block (uint64, a row each).
@@ -60,6 +60,10 @@ class Kernels(Protocol):
             late: filled with 1 where a time of a whole record does not fit in 63 bits, or else with 0 (uint8); the
                 times at the beginning of blocks do not count.
         """
+        mask = steps.dialect.mask
+        _native.scan_stream(
+            data, begin, end, registers, steps.table, steps.entry, steps.jumps, mask, counts, stop, fault, late
+        )
 
     def fill(
         self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
@@ -80,6 +84,10 @@ class Kernels(Protocol):
         Raises:
             ValueError: a block does not give the rows that `scan` counted.
         """
+        mask = steps.dialect.mask
+        _native.fill_stream(
+            data, begin, stop, registers, steps.table, steps.entry, steps.jumps, mask, base, first, columns
+        )
 
     def encode(
         self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
@@ -104,35 +112,6 @@ class Kernels(Protocol):
             ValueError: a value does not fit, or a column or a row of one is missing.
             EncodeError: likewise.
         """
-
-
-class CompiledKernels:
-    """The kernels in C, which release the interpreter lock while they run."""
-
-    def scan(
-        self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
-        fault: Array, late: Array,
-    ) -> None:  # fmt: skip
-        """See `Kernels`."""
-        p = steps
-        mask = p.dialect.mask
-        _native.scan_stream(data, begin, end, registers, p.table, p.entry, p.jumps, mask, counts, stop, fault, late)
-
-    def fill(
-        self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
-        columns: Columns,
-    ) -> None:  # fmt: skip
-        """See `Kernels`."""
-        p = steps
-        _native.fill_stream(
-            data, begin, stop, registers, p.table, p.entry, p.jumps, p.dialect.mask, base, first, columns
-        )
-
-    def encode(
-        self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
-        out: Array,
-    ) -> tuple[int, int]:  # fmt: skip
-        """See `Kernels`."""
         starts = np.array([line.start for line in steps.lines], np.int64)
         kinds = np.array([line.kind for line in steps.lines], np.int64)
         mask = steps.dialect.mask
@@ -142,7 +121,7 @@ class CompiledKernels:
         return number, used
 
 
-class PythonKernels:
+class PythonKernels(Kernels):
     """The kernels in Python: record by record, with the generated functions."""
 
     def scan(
@@ -217,7 +196,7 @@ class PythonKernels:
 
 def kernels() -> Kernels:
     """Return the kernels in C, or those in Python where the extension is missing."""
-    return CompiledKernels() if _native.IMPLEMENTATION == "c" else PythonKernels()
+    return Kernels() if _native.IMPLEMENTATION == "c" else PythonKernels()
 
 
 def _lists_of(steps: Steps, kind: int) -> list[tuple[str, int]]:

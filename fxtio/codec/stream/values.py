@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64, text_bytes
 from fxtio.codec.protobuf import varint
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.report import counted
@@ -224,19 +224,10 @@ def put_double(value: Any, where: str) -> bytes:
 
 def put_text(value: Any, where: str) -> bytes:
     """Return the bytes of a text and its zero byte."""
-    raw = _text_bytes(value, where)
+    raw = text_bytes(value, where)
     if 0 in raw:
         raise EncodeError("text with a zero byte, which would end it", where)
     return raw + b"\0"
-
-
-def _text_bytes(value: Any, where: str) -> bytes:
-    if type(value) is not str:
-        raise EncodeError(f"{value!r} is no text", where)
-    try:
-        return value.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise EncodeError("text with a lone surrogate, which has no encoding", where) from None
 
 
 def put_marked_text(value: Any, where: str) -> bytes:
@@ -246,7 +237,7 @@ def put_marked_text(value: Any, where: str) -> bytes:
 
 def put_sized_text(value: Any, where: str) -> bytes:
     """Return the size of a text in four bytes, and the text with its zero byte; of None only a size of 0."""
-    raw = b"" if value is None else _text_bytes(value, where) + b"\0"
+    raw = b"" if value is None else text_bytes(value, where) + b"\0"
     size: bytes = PUT_FIXED[4](len(raw), where)
     return size + raw
 
@@ -266,21 +257,6 @@ def misfit(where: str, value: object) -> EncodeError:
     return EncodeError(f"{value!r} has no meaning here", where)
 
 
-def absent(where: str, version: float) -> EncodeError:
-    """Return the error about a field that the version does not have."""
-    return EncodeError(f"version {version} does not have it; give None", where)
-
-
-def untimed(where: str, version: float) -> EncodeError:
-    """Return the error about a time where the version has none."""
-    return EncodeError(f"version {version} has no time here; give that of the record before", where)
-
-
-def ruled_out(where: str) -> EncodeError:
-    """Return the error about a field that is present only with other values of another field."""
-    return EncodeError("is not present in a record with these other fields; give None", where)
-
-
 def not_a_list(where: str, value: object) -> EncodeError:
     """Return the error about something other than a tuple of items."""
     return EncodeError(f"{value!r} is not a tuple of items of this list", where)
@@ -295,7 +271,7 @@ HELPERS: dict[str, Any] = {
     for function in (
         take_byte, take_uleb, take_sleb, take_double, take_text, take_marked_text, take_sized_text, count_beyond_end,
         unknown_form, put_byte, put_uleb, put_sleb, put_double, put_text, put_marked_text, put_sized_text, whole,
-        aligned, signed, misfit, absent, untimed, ruled_out, not_a_list,
+        aligned, signed, misfit, not_a_list, EncodeError,
     )
 }  # fmt: skip
 HELPERS |= {f"take_fixed{size}": take for size, take in TAKE_FIXED.items()}

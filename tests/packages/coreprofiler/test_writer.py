@@ -112,7 +112,7 @@ ITEM = {"class_iid": 1, "count": 1, "size": 8}
         ("gc_starts", GC | {"generations": ["tx"]}, "not a text of t and f"),
         ("gc_starts", GC | {"generations": [5]}, "not a text of t and f"),
         ("class_names", {"class_iid": [1, 2], "name": ["good", "line\nend"]}, "line end"),
-        ("class_names", {"class_iid": [1], "name": [5]}, "not a text"),
+        ("class_names", {"class_iid": [1], "name": [5]}, "not text"),
         ("gc_starts", GC | {"thread_is_os": 1}, "neither True nor False"),
         ("gc_starts", GC | {"thread_is_os": [None]}, "neither True nor False"),
         ("gc_starts", GC | {"thread_is_os": "yes"}, "neither True nor False"),

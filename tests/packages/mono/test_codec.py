@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native.constants import RULES
-from fxtio.codec.stream.codec import stream_codec_of
+from fxtio.codec.stream.codec import codec_of
 from fxtio.codec.stream.declare import UNKNOWN, Dialect, layout_of
 from fxtio.codec.stream.describe import ranges_of
-from fxtio.codec.stream.kernels import CompiledKernels, Kernels
+from fxtio.codec.stream.kernels import Kernels
 from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono import records as r
@@ -132,7 +132,7 @@ def test_every_class_is_in_some_version_and_all_versions_have_methods() -> None:
     for version in VERSIONS:
         assert layout_of(r.Call, version)
     with pytest.raises(LayoutError, match="has no SyncPoint"):
-        stream_codec_of(r.SyncPoint, 12)
+        codec_of(r.SyncPoint, 12)
 
 
 def test_the_first_bytes_are_as_many_as_the_specification_has() -> None:
@@ -166,7 +166,7 @@ REFUSED = [
 def test_values_beyond_the_format_are_refused(event: Any, field: str) -> None:
     state = state_of(BufferHeader(time=3, method=7), dialect_of(17, 8))
     with pytest.raises(EncodeError) as caught:
-        stream_codec_of(type(event), 17).encode(event, state)
+        codec_of(type(event), 17).encode(event, state)
     assert caught.value.field == field
     assert state.copy() == {"time": 3, "method": 7, "pointer": 0, "object": 0}
 
@@ -187,4 +187,4 @@ def test_a_kernel_refuses_an_invalid_program() -> None:
     zero, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
     byte = np.zeros(1, np.uint8)
     with pytest.raises(ValueError, match="not sound"):
-        CompiledKernels().scan(steps, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy(), byte.copy())
+        Kernels().scan(steps, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy(), byte.copy())

@@ -486,7 +486,7 @@ def test_header_texts_may_contain_zero_bytes() -> None:
     raw = encode_header(original)
     assert decode_header(raw) == (original, len(raw))
     assert [*MonoTrace(raw).records(resolve=False)] == [original]
-    with pytest.raises(EncodeError, match=r"StreamHeader\.args: text with a lone surrogate"):
+    with pytest.raises(EncodeError, match=r"StreamHeader\.args: holds a lone surrogate"):
         encode_header(msgspec.structs.replace(original, args="\ud800"))
 
 

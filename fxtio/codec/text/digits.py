@@ -38,9 +38,14 @@ class Characters:
 
     Args:
         data: the text, preceded by `PADDING` bytes.
+
+    Attributes:
+        data: the text.
+        bytes: likewise (uint8).
     """
 
-    def __init__(self, data: bytes | bytearray) -> None:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
         self.bytes = np.frombuffer(data, np.uint8)
         self._words = np.ndarray((max(len(data) - 7, 0),), np.dtype("<u8"), data, strides=(1,))
 

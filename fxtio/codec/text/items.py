@@ -1,0 +1,411 @@
+"""Kinds of items: how each value stands in a line, one by one and for many lines at once.
+
+A record is a list of items.  Each kind of item has a pattern, parses characters to a value, formats a value as
+characters in the style of a file, and reads the items of many lines as a column.  A format may define kinds of its own.
+Patterns are possessive (`++`, `*+`): they never backtrack, so a hostile line costs no more than its length.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fxtio.arrays import Array
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, checked_integer, text_bytes
+from fxtio.codec.text.digits import MAX_DECIMAL, Characters, decimals, hexadecimals
+from fxtio.errors import EncodeError
+
+ColumnAndValid = tuple[Any, Array]
+"""A column, and which of its rows are valid (bool); the values of the others mean nothing."""
+
+MINUS, ZERO, X, UNKNOWN = b"-0x?"
+
+
+@dataclass(slots=True)
+class MarkedColumn:
+    """Numbers with a mark each, for what else an item can say.
+
+    Attributes:
+        values: the numbers.
+        marks: the mark of each; those of an optional number say whether it is present (bool).
+    """
+
+    values: Array
+    marks: Array
+
+    def __getitem__(self, rows: Array) -> MarkedColumn:
+        return MarkedColumn(self.values[rows], self.marks[rows])
+
+
+@dataclass(slots=True)
+class Style:
+    """The style of a file: a choice for what can be written in several ways.
+
+    Attributes:
+        formats: the printf format of each kind of hexadecimal numbers.
+        newline: the line end.
+        glued_flags: whether flags stand together, without spaces.
+    """
+
+    formats: dict[str, str]
+    newline: str = "\n"
+    glued_flags: bool = True
+
+
+class QuoteError(ValueError):
+    """A text in quotes without its first or its last quote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The declaration of a field's item.
+
+    Attributes:
+        name: its name in the specification.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueItem(Item, ABC):
+    """An item that stands for one value, or for the values of several fields: it is converted as a whole."""
+
+    @abstractmethod
+    def parse(self, raw: bytes) -> Any:
+        """Convert characters to a value.
+
+        Raises:
+            ValueError: they stand for no value.
+        """
+
+    @abstractmethod
+    def format(self, value: Any, style: Any, where: str) -> str:
+        """Convert a value to characters.
+
+        Raises:
+            EncodeError: the format cannot express it; the message names `where`.
+        """
+
+    def describe(self, value: Any) -> str:
+        """Convert a value to text for people."""
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedItem(ValueItem):
+    """An item that has a pattern; its characters are given and returned without the separator.
+
+    Attributes:
+        separator: the character before it: a space or, within a compound item, a colon.
+        optional: whether it may be missing together with its separator; the value is None then.
+    """
+
+    separator: str = " "
+    optional: bool = False
+
+    @property
+    @abstractmethod
+    def body(self) -> str:
+        """The pattern of the item without its separator."""
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of the item with its separator; the item is the only group."""
+        whole = f"{re.escape(self.separator)}({self.body})"
+        return f"(?:{whole})?+" if self.optional else whole
+
+    def read(self, text: Characters, begin: Array, end: Array, present: Array | None) -> ColumnAndValid:
+        """Convert many items to a column; by default one by one.
+
+        Args:
+            text: the characters of all lines.
+            begin: where each item begins.
+            end: where it ends.
+            present: which lines have it; None for all.
+        """
+        pattern = re.compile(self.body.encode("ascii"))
+        values: list[Any] = []
+        valid = np.ones(len(begin), bool)
+        for row, (a, b) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+            raw = text.data[a:b]
+            try:
+                if not pattern.fullmatch(raw):
+                    raise ValueError
+                values.append(self.parse(raw))
+            except ValueError:
+                values.append(None)
+                valid[row] = False
+        return self.column(values), valid
+
+    def column(self, values: list[Any]) -> Any:
+        """Convert values as records have them to a column."""
+        return object_array(values)
+
+    def values(self, column: Any) -> list[Any]:
+        """Convert a column to values as records have them."""
+        values: list[Any] = column.tolist()
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class RestItem(ValueItem):
+    """An item that takes the rest of the line; its characters begin with the separator."""
+
+
+def object_array(values: list[Any]) -> Array:
+    """Convert values of any type to a column; tuples stay tuples."""
+    return np.fromiter(values, object, len(values))
+
+
+def parse_integer(raw: bytes, base: int, low: int, high: int) -> int:
+    """Convert digits to an integer.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    if len(raw) > 40:  # conversion of long decimal numbers is slow
+        raise ValueError(f"a number of {len(raw):,} characters")
+    value = int(raw, base)
+    if not low <= value <= high:
+        raise ValueError(f"{value:,} is not from {low:,} to {high:,}")
+    return value
+
+
+def is_unknown(text: Characters, begin: Array, end: Array) -> Array:
+    """Return which items are `?`."""
+    result: Array = (end - begin == 1) & (text.bytes[begin] == UNKNOWN)
+    return result
+
+
+def has_prefix(text: Characters, begin: Array) -> Array:
+    """Return which items begin with 0x."""
+    result: Array = (text.bytes[begin] == ZERO) & (text.bytes[begin + 1] == X)
+    return result
+
+
+def none_if_negative(column: Array) -> list[Any]:
+    """Convert numbers to a list, with None in place of -1."""
+    values: list[Any] = column.tolist()
+    return [None if value < 0 else value for value in values] if len(column) and column.min() < 0 else values
+
+
+@dataclass(frozen=True, slots=True)
+class Number(FixedItem):
+    """A number.
+
+    Attributes:
+        low: the smallest value.
+        high: the largest value.
+        unknown: whether it may be `?`: None in records, -1 in columns.
+    """
+
+    low: int = 0
+    high: int = MAX_INT64
+    unknown: bool = False
+
+    def column(self, values: list[Any]) -> Any:
+        if self.optional:
+            present = np.array([value is not None for value in values], bool)
+            return MarkedColumn(np.array([value or 0 for value in values], np.uint64), present)
+        dtype = np.uint64 if self.high == MAX_UINT64 else np.int64
+        return np.array([-1 if value is None else value for value in values], dtype)
+
+    def values(self, column: Any) -> list[Any]:
+        if self.optional:
+            pairs = zip(column.values.tolist(), column.marks.tolist(), strict=True)
+            return [value if has else None for value, has in pairs]
+        if self.unknown:
+            return none_if_negative(column)
+        values: list[Any] = column.tolist()
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal(Number):
+    """A decimal number."""
+
+    @property
+    def body(self) -> str:
+        return r"-?+[0-9]++" + (r"|\?" if self.unknown else "")
+
+    def parse(self, raw: bytes) -> int | None:
+        return None if raw == b"?" else parse_integer(raw, 10, self.low, self.high)
+
+    def format(self, value: Any, style: Any, where: str) -> str:
+        if value is None and self.unknown:
+            return "?"
+        return str(checked_integer(value, where, self.low, self.high))
+
+    def read(self, text: Characters, begin: Array, end: Array, present: Array | None) -> ColumnAndValid:
+        negative = text.bytes[begin] == MINUS
+        any_negative = bool(negative.any())
+        value, valid = decimals(text, begin + negative if any_negative else begin, end)
+        if any_negative:
+            value = np.where(negative, -value, value)
+            valid &= value >= self.low
+        if self.high < 10**MAX_DECIMAL:
+            valid &= value <= self.high
+        if self.unknown:
+            unknown = is_unknown(text, begin, end)
+            value[unknown] = -1
+            return value, valid | unknown
+        return value.astype(np.uint64) if self.high == MAX_UINT64 else value, valid
+
+
+@dataclass(frozen=True, slots=True)
+class Hexadecimal(Number):
+    """A hexadecimal number with 0x.
+
+    Attributes:
+        kind: the key of its format in the style of a file.
+        one_width: whether all such numbers of a file have the same number of digits.
+    """
+
+    high: int = MAX_UINT64
+    kind: str = "hex"
+    one_width: bool = False
+
+    @property
+    def body(self) -> str:
+        return r"0x[0-9A-Fa-f]++" + (r"|\?" if self.unknown else "")
+
+    def parse(self, raw: bytes) -> int | None:
+        return None if raw == b"?" else parse_integer(raw, 16, self.low, self.high)
+
+    def format(self, value: Any, style: Any, where: str) -> str:
+        if value is None and self.unknown:
+            return "?"
+        text: str = style.formats[self.kind] % checked_integer(value, where, self.low, self.high)
+        return text
+
+    def describe(self, value: Any) -> str:
+        return "?" if value is None else f"{value:#x}"
+
+    def read(self, text: Characters, begin: Array, end: Array, present: Array | None) -> ColumnAndValid:
+        value, valid = hexadecimals(text, begin + 2, end)
+        valid &= has_prefix(text, begin)
+        if present is not None:
+            return MarkedColumn(value, present), valid
+        if self.high == MAX_UINT64:
+            return value, valid
+        valid &= value <= np.uint64(self.high)
+        value = value.astype(np.int64)
+        if self.unknown:
+            unknown = is_unknown(text, begin, end)
+            if unknown.any():
+                value[unknown] = -1
+                valid |= unknown
+        return value, valid
+
+
+@dataclass(frozen=True, slots=True)
+class Word(FixedItem):
+    """Characters without spaces."""
+
+    @property
+    def body(self) -> str:
+        return r"[^ \r\n:]++"
+
+    def parse(self, raw: bytes) -> str:
+        return raw.decode("utf-8", "surrogateescape")
+
+    def format(self, value: Any, style: Any, where: str) -> str:
+        text_bytes(value, where)
+        if not re.fullmatch(r"[^ \r\n:\0]+", value):
+            raise EncodeError(f"{value!r} is not a word: it is empty or has spaces, colons, line ends or NUL", where)
+        word: str = value
+        return word
+
+
+def _line_text(value: Any, where: str) -> str:
+    """Return a text that a line can hold."""
+    text_bytes(value, where)
+    for character, name in (("\n", "a line end"), ("\r", "a carriage return"), ("\0", "NUL")):
+        if character in value:
+            raise EncodeError(f"{value!r} has {name}, which a line cannot hold", where)
+    text: str = value
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Rest(RestItem):
+    """The rest of the line as text."""
+
+    def parse(self, raw: bytes) -> str:
+        if raw[:1] != b" ":
+            raise ValueError("it is missing")
+        return raw[1:].decode("utf-8", "surrogateescape")
+
+    def format(self, value: Any, style: Any, where: str) -> str:
+        return " " + _line_text(value, where)
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted(RestItem):
+    """Texts between quotes, up to the end of the line.  Nothing in them is escaped.
+
+    A single text goes from the first quote to the last.  Several texts are divided at the last places where `" "`
+    stands.
+
+    Attributes:
+        texts: how many texts; each of several has a field, of which the further ones are `Continued`.
+    """
+
+    texts: int = 1
+
+    def parse(self, raw: bytes) -> str | tuple[str, ...]:
+        if raw[:2] != b' "':
+            raise QuoteError("it does not begin with a quote")
+        if len(raw) < 3 or raw[-1:] != b'"':
+            raise QuoteError("it does not end with a quote")
+        texts = [part.decode("utf-8", "surrogateescape") for part in raw[2:-1].rsplit(b'" "', self.texts - 1)]
+        if len(texts) < self.texts:
+            raise ValueError(f"{self.texts} texts in quotes are needed")
+        return texts[0] if self.texts == 1 else tuple(texts)
+
+    def format(self, value: Any, style: Any, where: str) -> str:
+        texts = (value,) if self.texts == 1 else value
+        line = "".join(f' "{_line_text(text, where)}"' for text in texts)
+        if '"' in "".join(texts) and self.parse(line.encode("utf-8", "surrogateescape")) != value:
+            raise EncodeError("with its quotes it would be read as other texts", where)
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class Flags(RestItem):
+    """True and false as `t` and `f`: together, or with spaces between them."""
+
+    def parse(self, raw: bytes) -> tuple[bool, ...]:
+        if not re.fullmatch(rb"(?: [tf]++)*+", raw):
+            raise ValueError("only t and f may stand here")
+        return tuple(flag == ord("t") for flag in raw.replace(b" ", b""))
+
+    def format(self, value: Any, style: Any, where: str) -> str:
+        if not isinstance(value, tuple | list) or not all(isinstance(flag, bool) for flag in value):
+            raise EncodeError(f"{value!r} is not a tuple of True and False", where)
+        text = ("" if style.glued_flags else " ").join(self.describe(value))
+        return f" {text}" if text else ""
+
+    def describe(self, value: Any) -> str:
+        return "".join("t" if flag else "f" for flag in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated(Item):
+    """Compound items up to the end of the line: of one class, or of several with different numbers of parts.
+
+    Attributes:
+        members: the classes of the compounds; each of several has a field, of which the further ones are `Continued`.
+    """
+
+    members: tuple[type[Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Continued(Item):
+    """A further value of the item before, for a field of its own."""
