@@ -12,9 +12,9 @@ from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.consistency import Rules, Watcher
 from fxtio.coreprofiler.frames import Block, Framer
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
-from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
+from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
 from fxtio.display import MAX_ROWS
 from fxtio.finding import Findings

@@ -239,9 +239,7 @@ def encode_buffer_header(header: BufferHeader, size: int) -> bytes:
     """
     if size.bit_length() > 8 * _SIZE_BYTES:
         raise EncodeError(f"{size:,} bytes of events do not fit in a buffer", "BufferHeader")
-    return (
-        BUFFER_MARK + size.to_bytes(_SIZE_BYTES, "little") + codec_of(BufferHeader, 0).encode(header, _NO_STATE)
-    )
+    return BUFFER_MARK + size.to_bytes(_SIZE_BYTES, "little") + codec_of(BufferHeader, 0).encode(header, _NO_STATE)
 
 
 CLAIMED = 15
