@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -62,13 +62,13 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, tag="chunk"):
         remaining: number of counts that follow in `MoreCounts` records.
     """
 
-    text_offset: int = field(name="offset")
+    text_offset: Annotated[int, "hexadecimal"] = field(name="offset")
     counts: tuple[int, ...]
     remaining: int = field(default=0, name="_remaining")
 
 
 class MoreCounts(msgspec.Struct, frozen=True, gc=False, tag="more-counts"):
-    """Further counts of a long chunk.
+    """Further counts of a long chunk.  spec: chunk
 
     Attributes:
         counts: samples at each address.

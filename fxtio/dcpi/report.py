@@ -7,17 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from fxtio.codec.record import Opaque
+from fxtio.codec import show
 from fxtio.dcpi.frames import Segments
 from fxtio.dcpi.reader import DcpiTrace, Entry, Info
-from fxtio.dcpi.records import Chunk, Line, MoreCounts, Record, Terminator
-from fxtio.report import Report, ReportTable, counted, human_size, quoted
-
-_SHOWN_COUNTS = 16
-_SHOWN_BYTES = 32
+from fxtio.report import Report, ReportTable, counted, human_size
 
 
 def info(trace: DcpiTrace) -> Report:
@@ -77,22 +72,5 @@ def stats(trace: DcpiTrace, top: int) -> Report:
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield a line of text for each record: byte offset, class, then the fields."""
-    for entry in entries:
-        name = type(entry.record).__name__
-        yield f"{entry.offset:>10}  {name:<10}  {_fields_text(entry.record)}".rstrip()
-
-
-def _fields_text(record: Record) -> str:
-    if isinstance(record, Line):
-        return f"{quoted(record.word)[1:-1]} {quoted(record.value)}"
-    if isinstance(record, Terminator):
-        return f"padding={len(record.padding)}"
-    if isinstance(record, Opaque):
-        more = "..." if len(record.raw) > _SHOWN_BYTES else ""
-        return f"({counted(len(record.raw), 'byte')}) {record.raw[:_SHOWN_BYTES].hex(' ', 8)}{more}"
-    if isinstance(record, Chunk | MoreCounts):
-        more = ", ..." if len(record.counts) > _SHOWN_COUNTS else ""
-        counts = f"({len(record.counts):,}) [{', '.join(map(str, record.counts[:_SHOWN_COUNTS]))}{more}]"
-        return f"text_offset={record.text_offset:#x} {counts}" if isinstance(record, Chunk) else counts
-    return " ".join(f"{name}={value}" for name, value in msgspec.structs.asdict(record).items())
+    """Return records as lines of text, see `fxtio.codec.show`."""
+    return show.text_lines(entries)

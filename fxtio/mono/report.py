@@ -10,16 +10,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fxtio.codec.record import Opaque
-from fxtio.codec.stream.declare import Fixed, Item, Relative, Repeated, Running, Sleb, parts_of
+from fxtio.codec import show
 from fxtio.mono.derived import totals
-from fxtio.mono.headers import BufferHeader, StreamHeader
 from fxtio.mono.reader import Entry, Info, MonoTrace
-from fxtio.mono.tables import ENUMERATIONS
-from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_size, quoted
 from fxtio.table import Categories
-
-_SHOWN_ITEMS = 8
 
 
 def info(trace: MonoTrace) -> Report:
@@ -83,44 +78,5 @@ def _add(counter: Counter[str], names: Categories, addresses: Any, weights: Any 
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """Format records as lines of text: byte offset, time in seconds, thread, class, then the fields."""
-    for entry in entries:
-        name = type(entry.record).__name__
-        time = "" if entry.time is None else seconds(entry.time)
-        thread = "-" if entry.thread is None else f"{entry.thread:#x}"
-        yield f"{entry.offset:>10}  {time:>20}  {thread}  {name:<16}  {_fields(entry.record)}".rstrip()
-
-
-def _fields(record: Any) -> str:
-    if isinstance(record, Opaque):
-        return f"{counted(len(record.raw), 'byte')}: {record.raw[:_SHOWN_ITEMS].hex(' ')}"
-    cls, is_header = type(record), isinstance(record, BufferHeader | StreamHeader)
-    shown = []
-    for name in cls.__struct_fields__:
-        value = getattr(record, name)
-        if value is not None and (name != "time" or is_header):
-            shown.append(f"{name}={_shown(cls, name, value)}")
-    return " ".join(shown)
-
-
-def _shown(cls: type[Item], name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, Item):
-        return f"({_fields(value)})"
-    if isinstance(value, tuple):
-        more = ", ..." if len(value) > _SHOWN_ITEMS else ""
-        return f"({len(value):,}) [{', '.join(_shown(cls, name, item) for item in value[:_SHOWN_ITEMS])}{more}]"
-    names = ENUMERATIONS.get((cls, name))
-    if names is not None:
-        return next((member.name.lower() for member in names if member.value == value), str(value))
-    return f"{value:#x}" if _is_address(cls, name) and isinstance(value, int) else str(value)
-
-
-def _is_address(cls: type[Item], name: str) -> bool:
-    """Return whether a field, or the items of its list, are addresses, by its declaration."""
-    parts = parts_of(cls)[name]
-    return any(
-        isinstance(part, Relative | Running) or (isinstance(part, Sleb) and part.pointer)
-        for part in (part.of if isinstance(part, Repeated) else part for part in parts)
-    ) or (cls is BufferHeader and name != "time" and isinstance(parts[0], Fixed))
+    """Return records as lines of text with the thread, see `fxtio.codec.show`."""
+    return show.text_lines(entries, owner=lambda entry: "-" if entry.thread is None else f"{entry.thread:#x}")

@@ -1,17 +1,17 @@
 """Declarations of records that consist of single bytes and LEB128 numbers, for any number of versions of a format.
 
 A record begins with one byte, a `Word` of width 8.  The annotations of the class carry the parts behind it in the
-specification's order.  A part may be limited to some versions and may depend on a field before it.  A field can have
-several parts, of which each version has at most one.  A part that is relative to something names it: a *base* is
-constant within a block of records, a *running* value is the last value of its kind.  `RecordLayout` is what the
-declaration of a class says for one version.
+specification's order, and the enumeration whose numbers a field has.  A part may be limited to some versions and may
+depend on a field before it.  A field can have several parts, of which each version has at most one.  A part that is
+relative to something names it: a *base* is constant within a block of records, a *running* value is the last value of
+its kind.  `RecordLayout` is what the declaration of a class says for one version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import EnumType, IntEnum
 from functools import cache
 from math import inf
 from typing import Any, ClassVar, get_type_hints
@@ -255,6 +255,15 @@ def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
         name: tuple(mark for mark in getattr(hints[name], "__metadata__", ()) if isinstance(mark, Part))
         for name in cls.__struct_fields__
     }
+
+
+@cache
+def enumeration_of(cls: type[Item], field: str) -> type[IntEnum] | None:
+    """Return the enumeration with which a field is annotated, or which it has in the first byte; None without one."""
+    heads = cls.first_bytes if issubclass(cls, StreamRecord) else ()
+    meanings = [head.word.fields[field].meaning for head in heads if field in head.word.fields]
+    marks = getattr(get_type_hints(cls, include_extras=True)[field], "__metadata__", ())
+    return next((each for each in (*marks, *meanings) if isinstance(each, EnumType)), None)
 
 
 def layout_of(cls: type[Item], version: float) -> RecordLayout | None:

@@ -33,7 +33,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_dump(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "dump", UFTRACE / "synth-args").splitlines()
-    assert lines[0].split() == ["1", "0", "1.000000000", "FunctionEntry", "main"]
+    assert lines[0].split() == ["0", "1.000000000", "1", "FunctionEntry", "main"]
     lines_of_json = [json.loads(line) for line in run(capsys, "dump", "--json", UFTRACE / "args-all-v013").splitlines()]
     assert len([item for item in lines_of_json if item["type"] != "perf-event"]) == 114
     assert any(item.get("values") == {"arg1": -8} for item in lines_of_json)
