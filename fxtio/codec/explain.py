@@ -24,6 +24,7 @@ class Piece(NamedTuple):
         cls: the class of the record; None for bytes that are not a record.
         ranges: returns its annotated bytes; called before the next piece is asked for.
         name: what it is called, by default the name of the class.
+        spec: its name in the specification, by default that of the class.
         file: in a directory, the name of its file.
         base: in a directory, the offset at which the file begins.
     """
@@ -34,6 +35,7 @@ class Piece(NamedTuple):
     cls: type[Any] | None
     ranges: Callable[[], list[ByteRange]]
     name: str = ""
+    spec: str = ""
     file: str = ""
     base: int = 0
 
@@ -47,7 +49,7 @@ def explained(
     kinds: Set[type[Any]] | None,
     hidden: Set[str] = frozenset(),
 ) -> Iterator[AnnotatedRecord]:
-    """Yield annotated records of a trace, and in the end the findings that no piece has.
+    """Yield annotated records of a trace, and bytes between them.
 
     Args:
         trace: the trace, whose findings about a piece are known when the piece comes.
@@ -57,33 +59,31 @@ def explained(
         kinds: only records of these classes, and nothing between them; None for all.
         hidden: rules whose findings the ranges tell in their own words.
     """
-    reached, last = record is None, Piece(None, 0, 0, None, list)
+    reached = record is None
     for piece in pieces:
-        last = piece
         reached = reached or (piece.number is not None and piece.number >= (record or 0))
         is_behind = piece.offset + max(piece.size, 1) > offset
         if reached and is_behind and (kinds is None or piece.cls in kinds):
-            yield _annotated(trace, piece, hidden)
-    end = last.offset + last.size
-    if reached and kinds is None and (findings := _findings_in(trace, last, end, MAX_UINT64)):
-        yield AnnotatedRecord(None, end, 0, "the end", "", [], findings)
+            findings = _findings_in(trace, piece)
+            if piece.size or findings:
+                yield _annotated(piece, [each for each in findings if each.rule not in hidden])
 
 
-def _annotated(trace: Any, piece: Piece, hidden: Set[str]) -> AnnotatedRecord:
+def the_end(position: int) -> Piece:
+    """Return the end of a trace, which is shown if there are findings behind all bytes."""
+    return Piece(None, position, 0, None, list, "the end")
+
+
+def _annotated(piece: Piece, findings: list[Finding]) -> AnnotatedRecord:
     ranges = piece.ranges()
     faults = {fault for byte_range in ranges for fault in byte_range.faults}
-    findings = [
-        finding
-        for finding in _findings_in(trace, piece, piece.offset, piece.offset + piece.size)
-        if finding.rule not in hidden and finding.message not in faults
-    ]
+    others = [finding for finding in findings if finding.message not in faults]
     cls: Any = piece.cls
-    spec = "" if cls is None else cls.spec if hasattr(cls, "spec") else doc_of(cls).spec
-    name = piece.name or cls.__name__
-    return AnnotatedRecord(piece.number, piece.offset, piece.size, name, spec, ranges, findings)
+    spec = piece.spec or ("" if cls is None else cls.spec if hasattr(cls, "spec") else doc_of(cls).spec)
+    return AnnotatedRecord(piece.number, piece.offset, piece.size, piece.name or cls.__name__, spec, ranges, others)
 
 
-def _findings_in(trace: Any, piece: Piece, begin: int, end: int) -> list[Finding]:
-    """Return the findings from an offset to before another one, in the file of a piece."""
-    inside: list[Finding] = trace.findings.between(begin - piece.base, end - piece.base)
+def _findings_in(trace: Any, piece: Piece) -> list[Finding]:
+    begin = piece.offset - piece.base
+    inside: list[Finding] = trace.findings.between(begin, begin + piece.size if piece.size else MAX_UINT64)
     return [finding for finding in inside if finding.file == piece.file]

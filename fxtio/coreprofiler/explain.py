@@ -9,7 +9,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.explain import Piece, explained
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.layout import TAG_SIZE, FixedItem
 from fxtio.coreprofiler.lines import Fault, Layout, decode, layout_of
@@ -42,6 +42,7 @@ def _pieces(trace: CoreProfilerTrace) -> Iterator[Piece]:
         for row, (begin, value) in enumerate(zip(block.offsets().tolist(), block.records(), strict=True)):
             yield _piece(number, begin, block.lines.raw(row), value)
             number += 1
+    yield the_end(trace.position)
 
 
 def _piece(number: int, begin: int, raw: bytes, record: Any) -> Piece:

@@ -10,7 +10,7 @@ import msgspec
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.explain import Piece, explained
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, STEP, TERMINATOR, WORD_TYPE
 from fxtio.dcpi.reader import DcpiTrace
@@ -44,7 +44,7 @@ def _pieces(trace: DcpiTrace) -> Iterator[Piece]:
             continue
         yield from (*lines, piece)
         lines.clear()
-    yield from lines
+    yield from (*lines, the_end(trace.position))
 
 
 def _ranges(record: Record) -> list[ByteRange]:

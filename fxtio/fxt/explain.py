@@ -21,13 +21,13 @@ from fxtio.codec.describe import (
     ByteRange,
     Resolve,
     annotate,
+    doc_of,
     enumerations_markdown,
     layout_markdown,
-    quoted,
     title_of,
     word_markdown,
 )
-from fxtio.codec.explain import Piece, explained
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import FormatError
@@ -37,6 +37,7 @@ from fxtio.fxt.reader import FxtTrace
 from fxtio.fxt.records import ARGUMENTS, RECORDS, StringReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
+from fxtio.report import quoted
 
 _MAX_WORDS_SHOWN = layout.MAX_RECORD_WORDS + 1
 """How many words are kept to show bytes between records."""
@@ -77,6 +78,7 @@ def _pieces(trace: FxtTrace, record: int, offset: int) -> Iterator[Piece]:
         tail = _copy_words(frame, end)
     if trace.position > end:
         yield _gap(tail or _head(trace), end, trace.position)
+    yield the_end(trace.position)
 
 
 def _ranges(batch: Batch, row: int) -> list[ByteRange]:
@@ -93,12 +95,14 @@ def _gap(block: Block, begin: int, end: int) -> Piece:
         end: the byte offset behind them.
     """
     ranges: list[ByteRange] = []
+    claim, spec = "no record", ""
     first = int(block.words[0]) if len(block.words) else 0
     size = min(RECORDS.size_of(first) or 1, (end - begin) // 8)
     if first and size <= len(block.words):
         ranges = annotate(RECORDS, block.words.data, block.data, 0, size)
-    claim = f"no record, though it begins like {_name_of(RECORDS.kind_of(first))}" if ranges else "no record"
-    return Piece(None, begin, end - begin, None, lambda: ranges, claim)
+        kind = RECORDS.kind_of(first)
+        claim, spec = f"no record, though it begins like {_name_of(kind)}", doc_of(_class_of(kind)).spec
+    return Piece(None, begin, end - begin, None, lambda: ranges, claim, spec)
 
 
 def _class_of(kind: int) -> type[Any]:

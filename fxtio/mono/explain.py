@@ -10,7 +10,7 @@ from typing import Any
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
 from fxtio.codec.describe import enumerations_markdown, word_value
-from fxtio.codec.explain import Piece, explained
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.stream.codec import kind_at
 from fxtio.codec.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, enumeration_of, layout_of
 from fxtio.codec.stream.describe import field_rows, ranges_of, stream_markdown
@@ -63,6 +63,7 @@ def _pieces(trace: MonoTrace) -> Iterator[Piece]:
                 yield piece
     if size:
         yield _no_buffer(begin, size, bytes(gap))
+    yield the_end(trace.position)
 
 
 def _no_buffer(begin: int, size: int, shown: bytes) -> Piece:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange, FieldValue
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.describe import enumerations_markdown, layout_markdown, quoted, word_markdown
+from fxtio.codec.describe import enumerations_markdown, field_values, layout_markdown, word_markdown
 from fxtio.codec.explain import Piece, explained
 from fxtio.codec.record import Opaque
-from fxtio.codec.word import Field, Word
+from fxtio.codec.show import show_value
 from fxtio.errors import DecodeError
 from fxtio.finding import Finding
 from fxtio.report import counted
@@ -60,16 +60,16 @@ def _pieces(trace: UftraceTrace) -> Iterator[Piece]:
         if tid is not None and chunk.tid != tid:
             begin += trace.directory.size(f"{tid}.dat")
         tid = chunk.tid
-        place: Any = chunk.file, begin
+        place = partial(Piece, file=chunk.file, base=begin)
         if chunk.gap is not None:
             size = len(chunk.gap)
-            yield Piece(None, begin + chunk.base, size, Opaque, partial(_gap, chunk.gap), "Opaque", *place)
+            yield place(None, begin + chunk.base, size, Opaque, partial(_gap, chunk.gap))
             continue
         words = chunk.block.words
         for at, size in zip(chunk.at.tolist(), chunk.size.tolist(), strict=True):
             cls = CLASSES[RecordType(_FIELDS["type"].get(int(words[at + 1])))]
             name, offset = f"{cls.__name__} of task {tid}", begin + chunk.base + at * _WORD
-            yield Piece(number, offset, size * _WORD, cls, partial(_ranges, chunk, cls, at, size), name, *place)
+            yield place(number, offset, size * _WORD, cls, partial(_ranges, chunk, cls, at, size), name)
             number += 1
 
 
@@ -81,21 +81,12 @@ def _ranges(chunk: Chunk, cls: Any, at: int, size: int) -> list[ByteRange]:
     raw = bytes(chunk.block.data[at * _WORD : (at + size) * _WORD])
     time, word = int(chunk.block.words[at]), int(chunk.block.words[at + 1])
     return [
-        ByteRange(0, raw[:_WORD], "header", bits=_bits(cls.words[0], time)),
-        ByteRange(_WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), _bits(cls.words[1], word)),
+        ByteRange(0, raw[:_WORD], "header", bits=field_values(cls.words[0], time)),
+        ByteRange(
+            _WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), field_values(cls.words[1], word)
+        ),
         *_payload(cls, word, raw[2 * _WORD :], chunk),
     ]
-
-
-def _bits(word: type[Word], value: int) -> tuple[FieldValue, ...]:
-    return tuple(_field(field, field.get(value)) for field in word.fields.values())
-
-
-def _field(field: Field, value: int) -> FieldValue:
-    shown = f"{value:#x}" if field.width > 32 else str(value)
-    names = {member.value: member.name for member in field.meaning or ()}
-    fault = f"must be {field.value:#x}" if field.role == "const" and value != field.value else ""
-    return FieldValue(field, value, shown, names.get(value, field.doc), fault)
 
 
 def _meaning(cls: type[Any], word: int, chunk: Chunk) -> str:
@@ -123,10 +114,10 @@ def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[By
         yield ByteRange(begin, raw, "payload", fault=error.message)
         return
     names = meanings(chunk.functions, specs, values, _FIELDS["address"].get(word))
-    texts = []
-    for spec, item in zip(specs, values, strict=True):
-        text = quoted(item) if isinstance(item, str) else item.hex() if isinstance(item, bytes) else str(item)
-        texts.append(f"{spec}={text}" + (f" ({names[spec.label]})" if spec.label in names else ""))
+    texts = [
+        f"{spec}={show_value(item)}" + (f" ({names[spec.label]})" if spec.label in names else "")
+        for spec, item in zip(specs, values, strict=True)
+    ]
     yield ByteRange(begin, raw, "payload", ", ".join(texts))
 
 

@@ -47,7 +47,7 @@ def test_dump_of_all_events_of_a_damaged_trace(capsys: pytest.CaptureFixture[str
     path.write_bytes(path.read_bytes()[:-9])
     text = run(capsys, "dump", target, code=1)
     assert "read:proc/statm vmsize=1, vmrss=2, shared=3" in text and "prov:ev1" in text
-    assert "7 bytes:" in text
+    assert "(7 bytes)" in text
     kinds = {json.loads(line)["type"] for line in run(capsys, "dump", "--json", target, code=1).splitlines()}
     assert kinds == {"entry", "event", "opaque"}
     assert "count=42" in run(capsys, "dump", UFTRACE / "synth-lost")
@@ -63,14 +63,14 @@ def test_dump_of_all_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         writer.kernel_enter(3, 1_000_000_003, 7, "ksys_read")
         writer.kernel_event(3, 1_000_000_004, 7, "sched:sched_wakeup", comm="game", pid=9, prio=120)
         writer.message(1_000_000_005, "a message")
-    lines = [line.split(maxsplit=2) for line in run(capsys, "dump", tmp_path / "t").splitlines()]
+    lines = [line.split(maxsplit=4) for line in run(capsys, "dump", tmp_path / "t").splitlines()]
     assert [" ".join(line) for line in lines] == [
-        "7 0 1.000000000  FunctionEntry  main",
-        '7 0 1.000000001  PerfEvent      cpu 1: linux:task-name comm="worker"',
-        "8 0 1.000000002  PerfEvent      cpu 2: linux:task-new parent=7, parent_pid=6",
-        "7 20 1.000000003  KernelEvent    cpu 3: ftrace:funcgraph_entry func=18446744071578845184 (ksys_read), depth=0",
-        '7 44 1.000000004  KernelEvent    cpu 3: sched:sched_wakeup comm="game", pid=9, prio=120, target_cpu=0',
-        "0 1.000000005 Message        a message",
+        "0 1.000000000 7 FunctionEntry main",
+        '0 1.000000001 7 PerfEvent cpu 1: linux:task-name comm="worker"',
+        "0 1.000000002 8 PerfEvent cpu 2: linux:task-new parent=7, parent_pid=6",
+        "20 1.000000003 7 KernelEvent cpu 3: ftrace:funcgraph_entry func=18446744071578845184 (ksys_read), depth=0",
+        '44 1.000000004 7 KernelEvent cpu 3: sched:sched_wakeup comm="game", pid=9, prio=120, target_cpu=0',
+        "0 1.000000005 Message a message",
     ]
     items = [json.loads(line) for line in run(capsys, "dump", "--json", tmp_path / "t").splitlines()]
     assert items[1:3] == [
