@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import field
 
+from fxtio.codec.canonical import Identifier
 from fxtio.codec.integers import checked_integer
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, MAX_COUNT, REST, TERMINATOR, WORD_TYPE
@@ -38,7 +39,7 @@ class Line(msgspec.Struct, frozen=True, gc=False, tag="line"):
         blanks: the spaces and tabs between the two.
     """
 
-    word: str
+    word: Identifier
     value: str
     blanks: str = field(default=" ", name="_blanks")
 

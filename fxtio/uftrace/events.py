@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
@@ -217,7 +219,7 @@ class EventsFile:
         return f"{'user' if event >= EventId.FIRST_USER else 'builtin'}_event:{event}"
 
 
-class Message(NamedTuple):
+class Message(msgspec.Struct, frozen=True, gc=False, tag="message"):
     """A message from outside of the traced program.
 
     Attributes:
@@ -225,8 +227,8 @@ class Message(NamedTuple):
         text: the text.
     """
 
-    time: int
-    text: str
+    time: int = msgspec.field(name="timestamp")
+    text: str = msgspec.field(name="message")
 
 
 @dataclass(slots=True)
@@ -263,7 +265,7 @@ class ExternFile:
     @classmethod
     def of(cls, messages: list[Message]) -> ExternFile:
         """Return a new file of messages."""
-        lines = [f"{stamp(time)} {text}" for time, text in messages]
+        lines = [f"{stamp(each.time)} {each.text}" for each in messages]
         return cls([*lines, ""], messages)
 
     def to_bytes(self) -> bytes:
