@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fxtio.codec import show
@@ -17,7 +17,7 @@ from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import FixedItem
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
 from fxtio.coreprofiler.state import ThreadStack, Timeline
-from fxtio.report import Report, ReportTable, counted, human_duration, human_size, quoted
+from fxtio.report import Report, ReportTable, counted, human_duration, human_size, quoted, summary_of
 
 MAX_NAMES = 1 << 18
 """The most names, functions and classes that are counted one by one."""
@@ -28,24 +28,7 @@ MAX_TEXT = 1 << 26
 _SHOWN_BYTES = 60
 
 
-def info(trace: CoreProfilerTrace) -> Report:
-    """Return the summary of a trace."""
-    return replace(trace.info.report(), json=_info_json(trace.info))
-
-
-def _info_json(summary: Info) -> dict[str, Any]:
-    style = summary.style
-    return summary.as_json() | {
-        "style": {"formats": style.formats, "newline": style.newline, "mark": style.mark},
-        "config": dict(summary.config),
-        "threads": [{"thread": thread, "os_thread": os_thread} for thread, os_thread in summary.threads.items()],
-        "intervals": _intervals_json(summary.timeline),
-        "process_cpu_us": summary.timeline.process_cpu,
-    }
-
-
-def _intervals_json(timeline: Timeline) -> dict[str, Any]:
-    return {kind: {"count": count, "duration": timeline.durations[kind]} for kind, count in timeline.counts.items()}
+info = summary_of
 
 
 @dataclass(slots=True)
@@ -232,7 +215,7 @@ def _stats_json(totals: _Totals, summary: Info, top: int) -> dict[str, Any]:
             }
             for iid, size in _largest(totals.bytes_by_class, top)
         ],
-        "intervals": _intervals_json(summary.timeline),
+        "intervals": summary.timeline.as_json(),
         "process_cpu_us": summary.timeline.process_cpu,
     }
 

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from fxtio.codec import show
 from fxtio.dcpi.frames import Segments
-from fxtio.dcpi.reader import DcpiTrace, Entry, Info
-from fxtio.report import Report, ReportTable, counted, human_size
+from fxtio.dcpi.reader import DcpiTrace, Entry
+from fxtio.report import Report, ReportTable, counted, human_size, summary_of
 
-
-def info(trace: DcpiTrace) -> Report:
-    """Return the summary of a profile."""
-    return replace(trace.info.report(), json=_info_json(trace.info))
-
-
-def _info_json(summary: Info) -> dict[str, Any]:
-    sums = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
-    return summary.as_json() | {
-        "header": [{"word": line.word, "value": summary.header.value_of(line)} for line in summary.header.lines],
-        "is_opaque": summary.is_opaque,
-        **{name: getattr(summary, name) for name in sums},
-    }
+info = summary_of
 
 
 def stats(trace: DcpiTrace, top: int) -> Report:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +25,7 @@ from fxtio.codec.parts import Many
 from fxtio.codec.record import Opaque, Record
 from fxtio.codec.show import Show
 from fxtio.fxt.enums import ProviderEventId
-from fxtio.fxt.reader import Entry, FxtTrace, Info
+from fxtio.fxt.reader import Entry, FxtTrace
 from fxtio.fxt.records import (
     ARGUMENTS,
     INTEGER_LIMITS,
@@ -41,7 +41,7 @@ from fxtio.fxt.records import (
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
-from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds, summary_of
 
 MAX_TEXTS = 200_000
 """The most different texts that are counted one by one."""
@@ -60,32 +60,10 @@ _NOT_AMONG_FIELDS = ("timestamp", "end", *Event.__struct_fields__)
 # ---- the summary
 
 
-def info(trace: FxtTrace) -> Report:
-    """Return the summary of a trace."""
-    return replace(trace.info.report(), json=_info_json(trace.info))
-
-
-def _info_json(info: Info) -> dict[str, Any]:
-    providers = [
-        {
-            "id": provider.id,
-            "name": provider.name,
-            "records": provider.records,
-            "ticks_per_second": provider.clock.ticks_per_second,
-            "base_ticks": provider.clock.base_ticks,
-            "wall_clock": provider.clock.wall_clock,
-        }
-        for provider in info.providers
-    ]
-    return info.as_json() | {
-        "byte_order": info.byte_order,
-        "providers": providers,
-        "processes": [{"koid": koid, "name": name} for koid, name in info.processes.items()],
-        "threads": [{"koid": koid, "name": name} for koid, name in info.threads.items()],
-    }
-
-
 # ---- the statistics
+
+
+info = summary_of
 
 
 @dataclass(slots=True)

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from fxtio.codec import show
 from fxtio.mono.derived import totals
-from fxtio.mono.reader import Entry, Info, MonoTrace
-from fxtio.report import Report, ReportTable, counted, human_size, quoted
+from fxtio.mono.reader import Entry, MonoTrace
+from fxtio.report import Report, ReportTable, counted, human_size, quoted, summary_of
 from fxtio.table import Categories
 
-
-def info(trace: MonoTrace) -> Report:
-    """Describe what is inside a recording."""
-    return replace(trace.info.report(), json=_info_json(trace.info))
-
-
-def _info_json(summary: Info) -> dict[str, Any]:
-    header = None if summary.header is None else msgspec.structs.asdict(summary.header)
-    return summary.as_json() | {
-        "recordings": summary.recordings,
-        "header": header,
-        "buffers": summary.buffers,
-        "threads": [{"id": thread, "name": name} for thread, name in summary.threads.items()],
-    }
+info = summary_of
 
 
 def stats(trace: MonoTrace, top: int) -> Report:

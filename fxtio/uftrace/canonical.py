@@ -31,7 +31,7 @@ _TYPES = {
     "o": ArgumentType.UNSIGNED, "c": ArgumentType.CHARACTER, "p": ArgumentType.POINTER, "e": ArgumentType.ENUMERATION,
     "f": ArgumentType.FLOAT, "s": ArgumentType.STRING, "S": ArgumentType.STRING, "t": ArgumentType.STRUCTURE,
 }  # fmt: skip
-_OTHER_TYPES: dict[type, str] = {KernelEvent: "kernel-event", PerfEvent: "perf-event"}
+_OTHER_TYPES: dict[type, str] = {KernelEvent: "kernel-event", PerfEvent: "perf-event", Message: "message"}
 
 __all__ = ["bytes_of", "json_objects", "records", "write"]
 
@@ -138,7 +138,8 @@ def _small_files(trace: UftraceTrace) -> Iterator[Json]:
                 yield shown_record(symbol) | {"file": name}
     for _, number, label in EventsFile.parse(read(NAMES_FILE), ignored).places:
         yield {"type": "event-name", "id": str(number), "name": shown_text(label)}
-    yield from map(shown_record, ExternFile.parse(read(EXTERN_FILE), ignored).messages)
+    for message in ExternFile.parse(read(EXTERN_FILE), ignored).messages:
+        yield {"type": "message", "timestamp": str(message.time), "message": shown_text(message.text)}
 
 
 def _calls(trace: UftraceTrace) -> Iterator[Json]:

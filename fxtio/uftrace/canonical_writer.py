@@ -309,7 +309,8 @@ class _ExactScenario:
         if names := self._by_type["event-name"]:
             files[NAMES_FILE] = EventsFile.of({int(item["id"]): parsed_text(item["name"]) for item in names}).to_bytes()
         if messages := self._by_type["message"]:
-            files[EXTERN_FILE] = ExternFile.of([parsed_record(Message, item) for item in messages]).to_bytes()
+            shown = [Message(int(item["timestamp"]), parsed_text(item["message"])) for item in messages]
+            files[EXTERN_FILE] = ExternFile.of(shown).to_bytes()
         return files
 
     def _record(self, item: Json) -> Any:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
@@ -219,7 +217,7 @@ class EventsFile:
         return f"{'user' if event >= EventId.FIRST_USER else 'builtin'}_event:{event}"
 
 
-class Message(msgspec.Struct, frozen=True, gc=False, tag="message"):
+class Message(NamedTuple):
     """A message from outside of the traced program.
 
     Attributes:
@@ -227,8 +225,8 @@ class Message(msgspec.Struct, frozen=True, gc=False, tag="message"):
         text: the text.
     """
 
-    time: int = msgspec.field(name="timestamp")
-    text: str = msgspec.field(name="message")
+    time: int
+    text: str
 
 
 @dataclass(slots=True)
@@ -265,7 +263,7 @@ class ExternFile:
     @classmethod
     def of(cls, messages: list[Message]) -> ExternFile:
         """Return a new file of messages."""
-        lines = [f"{stamp(each.time)} {each.text}" for each in messages]
+        lines = [f"{stamp(time)} {text}" for time, text in messages]
         return cls([*lines, ""], messages)
 
     def to_bytes(self) -> bytes:

@@ -26,7 +26,7 @@ from fxtio.uftrace.layout import Feature
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.state import map_name
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Session, TaskEvent, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Session, TaskEvent, TaskFile
 
 _HEX = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 
@@ -151,12 +151,16 @@ def _new_sids(readings: Sequence[Reading]) -> list[dict[str, str]]:
 def _merged_tasks(readings: Sequence[Reading], renamed: Sequence[dict[str, str]], name: str, info: InfoFile) -> bytes:
     """Return the file of the beginnings of tasks and sessions, in the order of time."""
     lists: list[list[TaskEvent]] = [
-        [msgspec.structs.replace(event, sid=sids.get(event.sid, event.sid)) if isinstance(event, Session | Dlopen) else event
-         for event in reading.task_events()]
+        [_with_sid(event, sids) for event in reading.task_events()]
         for reading, sids in zip(readings, renamed, strict=True)
-    ]  # fmt: skip
+    ]
     events = list(heapq.merge(*lists, key=lambda event: event.time))
     return TaskFile.of(events).to_bytes() if name == TEXT else BinaryTaskFile.of(events, info.order).to_bytes()
+
+
+def _with_sid(event: TaskEvent, sids: dict[str, str]) -> TaskEvent:
+    """Return an event with the new id of its session, if it has one."""
+    return msgspec.structs.replace(event, sid=sids[event.sid]) if getattr(event, "sid", None) in sids else event
 
 
 def _merged_names(readings: Sequence[Reading]) -> EventsFile:

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fxtio.codec import show
 from fxtio.codec.record import Opaque
-from fxtio.report import Report, ReportTable, counted, human_duration
+from fxtio.report import Report, ReportTable, counted, human_duration, summary_of
 from fxtio.table import Categories, Table
 from fxtio.uftrace.canonical import bytes_of
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.perf import PerfEvent
-from fxtio.uftrace.reader import Entry, Info, UftraceTrace
+from fxtio.uftrace.reader import Entry, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, Lost
 
 _OF_CPU = (PerfEvent, KernelEvent)
 _MAX_INDENT = 32
 
 
-def info(trace: UftraceTrace) -> Report:
-    """Describe what is inside a trace."""
-    return replace(trace.info.report(), json=_json(trace.info))
-
-
-def _json(info: Info) -> dict[str, Any]:
-    return info.as_json() | {
-        "byte_order": info.byte_order,
-        "version": info.version,
-        "recorded_by": info.recorded_by,
-        "command": info.command,
-        "recorded_at": info.recorded_at,
-        "tasks": [{"tid": tid, "program": name} for tid, name in info.tasks.items()],
-    }
+info = summary_of
 
 
 def stats(trace: UftraceTrace, top: int) -> Report:

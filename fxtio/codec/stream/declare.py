@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import EnumType, IntEnum
+from enum import IntEnum
 from functools import cache
 from math import inf
 from typing import Any, ClassVar, get_type_hints
@@ -263,7 +263,7 @@ def enumeration_of(cls: type[Item], field: str) -> type[IntEnum] | None:
     heads = cls.first_bytes if issubclass(cls, StreamRecord) else ()
     meanings = [head.word.fields[field].meaning for head in heads if field in head.word.fields]
     marks = getattr(get_type_hints(cls, include_extras=True)[field], "__metadata__", ())
-    return next((each for each in (*marks, *meanings) if isinstance(each, EnumType)), None)
+    return next((each for each in (*marks, *meanings) if isinstance(each, type) and issubclass(each, IntEnum)), None)
 
 
 def layout_of(cls: type[Item], version: float) -> RecordLayout | None:

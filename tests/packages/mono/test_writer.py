@@ -38,7 +38,7 @@ from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.synth import SHAPES, synth
 from fxtio.mono.tables import ENUMERATIONS
 from fxtio.mono.writer import MonoWriter, header_for
-from fxtio.testing.mono import buffers
+from fxtio.testing.strategies import buffers
 from support.mono_every import every_event
 from support.mono_samples import header
 
