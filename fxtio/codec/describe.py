@@ -68,6 +68,7 @@ class Doc:
     attributes: dict[str, str]
 
 
+@once
 def doc_of(cls: type[Any]) -> Doc:
     """Return the parts of a class's own docstring."""
     whole, _, listed = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")

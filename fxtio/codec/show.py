@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from fxtio.codec.parts import Display, Header, Number, Words
-from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.codec.record import Opaque, Record, layout_of, once
 from fxtio.codec.stream.declare import Item, Relative, Repeated, Running, Sleb, enumeration_of
 from fxtio.codec.stream.declare import Part as StreamPart
 from fxtio.report import counted, quoted, seconds
@@ -27,7 +27,7 @@ SHOWN_BYTES = 32
 """How many of the first bytes are shown of what has no other form."""
 
 _SHOWN_ITEMS = 32
-_TIMES = ("time", "timestamp", "end")
+_TIMES, _NOTHING = frozenset({"time", "timestamp", "end"}), frozenset[str]()
 
 
 def text_lines(
@@ -49,10 +49,10 @@ def text_lines(
 
 def content_of(entry: Any) -> str:
     """Return the fields of an entry's record, without the times that the entry has."""
-    return show_fields(entry.record, () if entry.time is None else _TIMES)
+    return show_fields(entry.record, _NOTHING if entry.time is None else _TIMES)
 
 
-def show_fields(record: Any, left_out: tuple[str, ...] = ()) -> str:
+def show_fields(record: Any, left_out: frozenset[str] = _NOTHING) -> str:
     """Return the fields of a record as text; of an `Opaque`, its bytes.
 
     What the record does not have is left out, and what the canonical form does not have either where it is as usual.
@@ -63,19 +63,23 @@ def show_fields(record: Any, left_out: tuple[str, ...] = ()) -> str:
     """
     if isinstance(record, Opaque):
         return show_bytes(record.raw)
-    fields = _fields_of(type(record), left_out)
-    values = [(name, show, getattr(record, name), usual) for name, show, usual in fields]
-    return " ".join([f"{name}={show(value)}" for name, show, value, usual in values if value not in (None, (), usual)])
+    cls: Any = type(record)
+    texts = []
+    for name, show, usual in _fields_of(cls, left_out):
+        value = getattr(record, name)
+        if value is not None and value not in (usual, ()):
+            texts.append(f"{name}={show(value)}")
+    return " ".join(texts)
 
 
 @cache
-def _fields_of(cls: type[Any], left_out: tuple[str, ...]) -> list[tuple[str, Show, Any]]:
+def _fields_of(cls: type[Any], left_out: frozenset[str]) -> list[tuple[str, Show, Any]]:
     """Return the fields that are shown: the attribute, the function that shows it, the value that is not shown."""
     usual = {each.name: each.default for each in msgspec.structs.fields(cls) if each.encode_name.startswith("_")}
     return [(name, show, usual.get(name)) for name, show in shows_of(cls).items() if name not in left_out]
 
 
-@cache
+@once
 def shows_of(cls: type[Any]) -> dict[str, Show]:
     """Return the functions that show the fields of a class of records."""
     hints = get_type_hints(cls, include_extras=True)

@@ -54,7 +54,7 @@ _UNQUOTED = re.compile(r'[^\s"#={},][^\s"={},]*')
 Shares = Sequence[tuple[Any, "Share"]]
 """Keys, such as names, with the records that each has."""
 
-_NOT_AMONG_FIELDS = ("timestamp", "end", *Event.__struct_fields__)
+_NOT_AMONG_FIELDS = frozenset({"timestamp", "end", *Event.__struct_fields__})
 
 
 # ---- the summary
@@ -398,10 +398,12 @@ def _content(entry: Entry) -> str:
     record = entry.record
     if not isinstance(record, Event):
         return show.content_of(entry)
-    thread = f"{_show_thread(record.thread):<12} {_show_name(record.category):<12} {_show_name(record.name)}"
-    duration = "" if entry.time is None or entry.end_time is None else f"dur={seconds(entry.end_time - entry.time)}"
-    fields = show.show_fields(record, _NOT_AMONG_FIELDS)
-    return " ".join(filter(None, [thread, duration, fields, record.args and _show_arguments(record.args)]))
+    line = f"{_show_thread(record.thread):<12} {_show_name(record.category):<12} {_show_name(record.name)}"
+    if entry.time is not None and entry.end_time is not None:
+        line = f"{line} dur={seconds(entry.end_time - entry.time)}"
+    if fields := show.show_fields(record, _NOT_AMONG_FIELDS):
+        line = f"{line} {fields}"
+    return f"{line} {_show_arguments(record.args)}" if record.args else line
 
 
 @lru_cache(_CACHED_TEXTS)

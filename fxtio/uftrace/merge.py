@@ -26,7 +26,7 @@ from fxtio.uftrace.layout import Feature
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.state import map_name
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Session, TaskEvent, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Session, TaskEvent, TaskFile
 
 _HEX = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 
@@ -160,7 +160,9 @@ def _merged_tasks(readings: Sequence[Reading], renamed: Sequence[dict[str, str]]
 
 def _with_sid(event: TaskEvent, sids: dict[str, str]) -> TaskEvent:
     """Return an event with the new id of its session, if it has one."""
-    return msgspec.structs.replace(event, sid=sids[event.sid]) if getattr(event, "sid", None) in sids else event
+    if not isinstance(event, Session | Dlopen):
+        return event
+    return msgspec.structs.replace(event, sid=sids.get(event.sid, event.sid))
 
 
 def _merged_names(readings: Sequence[Reading]) -> EventsFile:

@@ -257,13 +257,20 @@ def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
     }
 
 
-@cache
 def enumeration_of(cls: type[Item], field: str) -> type[IntEnum] | None:
     """Return the enumeration with which a field is annotated, or which it has in the first byte; None without one."""
+    return _enumerations_of(cls).get(field)
+
+
+@cache
+def _enumerations_of(cls: type[Item]) -> dict[str, type[IntEnum]]:
     heads = cls.first_bytes if issubclass(cls, StreamRecord) else ()
-    meanings = [head.word.fields[field].meaning for head in heads if field in head.word.fields]
-    marks = getattr(get_type_hints(cls, include_extras=True)[field], "__metadata__", ())
-    return next((each for each in (*marks, *meanings) if isinstance(each, type) and issubclass(each, IntEnum)), None)
+    result = {each.name: each.meaning for head in heads for each in head.word.fields.values() if each.meaning}
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        for mark in getattr(hint, "__metadata__", ()):
+            if isinstance(mark, type) and issubclass(mark, IntEnum):
+                result[name] = mark
+    return result
 
 
 def layout_of(cls: type[Item], version: float) -> RecordLayout | None:

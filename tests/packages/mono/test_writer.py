@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio.codec.record import Opaque
-from fxtio.codec.stream.declare import layout_of
+from fxtio.codec.stream.declare import enumeration_of, layout_of
 from fxtio.errors import EncodeError
 from fxtio.mono import records as r
 from fxtio.mono.buffers import MAX_EVENT_BYTES
@@ -27,6 +27,7 @@ from fxtio.mono.enums import (
     CounterVariance,
     GcEventType,
     HandleType,
+    MethodAction,
     MonitorEvent,
     RootSource,
     SampleType,
@@ -36,7 +37,6 @@ from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.synth import SHAPES, synth
-from fxtio.mono.tables import ENUMERATIONS
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.testing.strategies import buffers
 from support.mono_every import every_event
@@ -533,8 +533,10 @@ def test_everything_has_every_event_version_and_option() -> None:
     assert {(17, 4), (17, 8)} <= kinds.keys()
     for (version, _), events in kinds.items():
         assert events == {cls for cls in r.EVENTS if layout_of(cls, version) is not None}, version
-    for (cls, name), enumeration in ENUMERATIONS.items():
-        assert {int(member) for member in enumeration} <= values[cls, name], (cls, name)
+    enumerations = {(cls, name): enumeration_of(cls, name) for cls, name in values}
+    assert enumerations[r.Call, "action"] is MethodAction and enumerations[r.CounterValue, "type"] is CounterType
+    for (cls, name), enumeration in enumerations.items():
+        assert {int(member) for member in enumeration or ()} <= values[cls, name], (cls, name)
     assert values[r.Allocation, "backtrace"] == {None, True, False}
     assert {0, 1, 2, 3} <= values[r.HandleCreated, "handle_type"]
     assert values[r.CounterDescription, "section"] == {*CounterSection}
