@@ -60,6 +60,12 @@ class Report:
     json: dict[str, Any] = field(default_factory=dict)
 
 
+def summary_of(trace: Any) -> Report:
+    """Return the summary of a trace of any format."""
+    report: Report = trace.info.report()
+    return report
+
+
 def json_value(value: Any) -> Any:
     """Return a value such that JSON can express it: texts that are not UTF-8 as hex, infinity and the like as text.
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from types import UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -27,6 +27,10 @@ from fxtio.errors import FxtioError
 Json = dict[str, Any]
 
 _DOUBLE = "f64:"
+_BARE = object()
+
+Identifier = Annotated[str, _BARE]
+"""A text that is always UTF-8, and which the canonical form has as it is."""
 
 
 @once
@@ -75,6 +79,7 @@ class JsonField(NamedTuple):
         outer: the object that it is in, an empty text for the record itself.
         is_canonical: whether the canonical form has it.
         is_optional: whether it is left out where it is None.
+        is_identifier: whether the canonical form has it as it is, see `Identifier`.
         kinds: the types that its value may have.
     """
 
@@ -83,20 +88,23 @@ class JsonField(NamedTuple):
     outer: str
     is_canonical: bool
     is_optional: bool
+    is_identifier: bool
     kinds: tuple[Any, ...]
 
 
 @once
 def fields_of(cls: type[Any]) -> tuple[JsonField, ...]:
     """Return the fields of a class of records."""
-    hints, result = get_type_hints(cls), []
+    hints, marked, result = get_type_hints(cls), get_type_hints(cls, include_extras=True), []
     for each in msgspec.structs.fields(cls):
         outer, dot, inner = each.encode_name.partition(".")
         is_optional = each.default is not msgspec.NODEFAULT
         name = (inner if dot else outer).removeprefix("_")
         kinds = tuple(_kinds(hints[each.name]))
         is_canonical = not each.encode_name.startswith("_")
-        result.append(JsonField(each.name, name, outer if dot else "", is_canonical, is_optional, kinds))
+        is_identifier = _BARE in getattr(marked[each.name], "__metadata__", ())
+        place = each.name, name, outer if dot else ""
+        result.append(JsonField(*place, is_canonical, is_optional, is_identifier, kinds))
     return tuple(result)
 
 
@@ -125,8 +133,12 @@ def shown_record(record: Any, show: Callable[[str, Any], Any] | None = None) -> 
         value = getattr(record, field.attribute)
         if field.is_canonical and not (value is None and field.is_optional):
             within = result.setdefault(field.outer, {}) if field.outer else result
-            within[field.name] = shown(value) if show is None else show(field.attribute, value)
+            within[field.name] = _shown_field(field, value) if show is None else show(field.attribute, value)
     return result
+
+
+def _shown_field(field: JsonField, value: Any) -> Any:
+    return value if field.is_identifier else shown(value)
 
 
 def shown(value: Any) -> Any:
@@ -177,10 +189,14 @@ def parsed_record(
         within = source.get(field.outer, {}) if field.outer else source
         if field.name in within or not field.is_optional:
             form = within[field.name]
-            values[field.attribute] = parsed(form, field.kinds) if parse is None else parse(field, form)
+            values[field.attribute] = _parsed_field(field, form) if parse is None else parse(field, form)
         elif type(None) in field.kinds:
             values[field.attribute] = None
     return cls(**values)
+
+
+def _parsed_field(field: JsonField, form: Any) -> Any:
+    return form if field.is_identifier else parsed(form, field.kinds)
 
 
 def parsed(form: Any, kinds: tuple[Any, ...]) -> Any:

@@ -12,7 +12,7 @@ import inspect
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import singledispatch
 from importlib import import_module
@@ -25,7 +25,7 @@ from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, W
 from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, once
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError
-from fxtio.report import counted
+from fxtio.report import counted, quoted
 
 __all__ = [
     "AnnotatedRecord",
@@ -39,10 +39,10 @@ __all__ = [
     "emit_part",
     "enumeration_markdown",
     "enumerations_markdown",
+    "field_values",
     "layout_markdown",
     "part_meaning",
     "part_text",
-    "quoted",
     "slot_meaning",
     "title_of",
     "word_markdown",
@@ -68,6 +68,7 @@ class Doc:
     attributes: dict[str, str]
 
 
+@once
 def doc_of(cls: type[Any]) -> Doc:
     """Return the parts of a class's own docstring."""
     whole, _, listed = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
@@ -82,13 +83,6 @@ def doc_of(cls: type[Any]) -> Doc:
 def title_of(cls: type[Any]) -> str:
     """Return the title that the specification has for a word or a record, else the name of its class."""
     return doc_of(cls).spec or cls.__name__
-
-
-def quoted(text: str) -> str:
-    """Return text in double quotes on one line, with control characters escaped."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    plain = (c if c.isprintable() else repr(c.encode("utf-8", "surrogateescape"))[2:-1] for c in escaped)
-    return f'"{"".join(plain)}"'
 
 
 # ---- one record, word by word
@@ -203,22 +197,35 @@ def word_value(value: int) -> str:
     return f"{value} ({value:#x})" if value > 9 else str(value)
 
 
-def _bits(field: Field, word: int, part: Part | None, walk: Walk) -> FieldValue:
-    """Describe a field of a header word."""
+def field_values(word: type[Word], value: int) -> tuple[FieldValue, ...]:
+    """Describe the fields of a word that nothing else is known about."""
+    return tuple([_field_value(field, value) for field in word.fields.values()])
+
+
+def _field_value(field: Field, word: int) -> FieldValue:
+    """Describe a field by its declaration."""
     value: int = field.get(word)
     shown, meaning, fault = f"{value:#x}" if field.width > 32 else str(value), _named(field, value), ""
     if field.role == "reserved":
         shown, meaning, fault = f"{value:#x}", "reserved", "must be zero" if value else ""
     elif field.role == "const":
         shown, fault = f"{value:#x}", "" if value == field.value else f"must be {field.value:#x}"
-    elif field.name == SIZE:
-        available = walk.stop - walk.at
-        meaning, fault = f"words, {value * 8:,} bytes", "" if value == available else f"{available:,} at hand"
-    elif part is not None:
-        meaning, fault = part_meaning(part, field, value, walk)
-    if field.role == "bits" and value < field.limits[0]:
+    elif field.role == "bits" and value < field.limits[0]:
         fault = f"must be at least {field.limits[0]}"
     return FieldValue(field, value, shown, meaning, fault)
+
+
+def _bits(field: Field, word: int, part: Part | None, walk: Walk) -> FieldValue:
+    """Describe a field of a header word."""
+    described = _field_value(field, word)
+    if field.name == SIZE:
+        available = walk.stop - walk.at
+        fault = described.fault or ("" if described.value == available else f"{available:,} at hand")
+        return replace(described, meaning=f"words, {described.value * 8:,} bytes", fault=fault)
+    if part is None:
+        return described
+    meaning, fault = part_meaning(part, field, described.value, walk)
+    return replace(described, meaning=meaning, fault=described.fault or fault)
 
 
 def _named(field: Field, value: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.record import Opaque
 from fxtio.codec.text.declare import Layout, layout_of
 from fxtio.codec.text.items import FixedItem
@@ -29,27 +30,27 @@ def explain(
     trace: CoreProfilerTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
 ) -> Iterator[AnnotatedRecord]:
     """Take the lines of a trace apart, see `fxtio.formats.ExplainRoom.explain`."""
-    number = -1
+    return explained(trace, _pieces(trace), record=record, offset=offset, kinds=kinds)
+
+
+def _pieces(trace: CoreProfilerTrace) -> Iterator[Piece]:
+    """Yield the lines of a trace."""
+    number = 0
     for block in trace._blocks():
         if isinstance(block, tuple):
-            number += 1
             begin, raw = block
-            if begin + len(raw) > offset and number >= (record or 0) and (kinds is None or Opaque in kinds):
-                yield _annotated(trace, number, begin, raw, Opaque(raw))
-            continue
-        starts = block.offsets().tolist()
-        for row, (begin, value) in enumerate(zip(starts, block.records(), strict=True)):
+            yield _piece(number, begin, raw, Opaque(raw))
             number += 1
-            raw = block.lines.raw(row)
-            if begin + len(raw) > offset and number >= (record or 0) and (kinds is None or type(value) in kinds):
-                yield _annotated(trace, number, begin, raw, value)
+            continue
+        for row, (begin, value) in enumerate(zip(block.offsets().tolist(), block.records(), strict=True)):
+            yield _piece(number, begin, block.lines.raw(row), value)
+            number += 1
+    yield the_end(trace.position)
 
 
-def _annotated(trace: CoreProfilerTrace, number: int, begin: int, raw: bytes, record: Any) -> AnnotatedRecord:
-    findings = trace.findings.between(begin, begin + len(raw))
-    cls = type(record)
-    name, spec = ("unknown line", "") if cls is Opaque else (cls.__name__, cls.spec)
-    return AnnotatedRecord(number, begin, len(raw), name, spec, ranges_of(raw, record), findings)
+def _piece(number: int, begin: int, raw: bytes, record: Any) -> Piece:
+    cls, name = type(record), "unknown line" if type(record) is Opaque else ""
+    return Piece(number, begin, len(raw), cls, partial(ranges_of, raw, record), name)
 
 
 def ranges_of(raw: bytes, record: Any) -> list[ByteRange]:

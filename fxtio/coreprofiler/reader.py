@@ -18,7 +18,7 @@ from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
 from fxtio.display import MAX_ROWS
 from fxtio.finding import Findings
-from fxtio.io.reading import TraceInfo
+from fxtio.io.reading import NOT_SHOWN, TraceInfo, pairs_of
 from fxtio.readers import FileReader
 from fxtio.report import ReportTable
 from fxtio.table import Table
@@ -64,8 +64,14 @@ class Info(TraceInfo):
 
     style: Style = field(default_factory=lambda: dialect("D2"))
     config: dict[str, str] = field(default_factory=dict)
-    threads: dict[int | None, int | None] = field(default_factory=dict)
-    timeline: Timeline = field(default_factory=Timeline)
+    threads: dict[int | None, int | None] = field(default_factory=dict, metadata=pairs_of("thread", "os_thread"))
+    timeline: Timeline = field(default_factory=Timeline, metadata=NOT_SHOWN)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return these attributes for `fxtio.report.json_document`."""
+        style = {"formats": self.style.formats, "newline": self.style.newline, "mark": self.style.mark}
+        times = {"intervals": self.timeline.as_json(), "process_cpu_us": self.timeline.process_cpu}
+        return TraceInfo.as_json(self) | {"style": style} | times
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield from TraceInfo._facts(self)  # a dataclass with slots is another class than `super` would know

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from fxtio.codec import show
 from fxtio.codec.record import Opaque
-from fxtio.codec.text.declare import layout_of
+from fxtio.codec.show import Show
 from fxtio.codec.text.items import FixedItem
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry, Info
-from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import ThreadStack, Timeline
-from fxtio.report import Report, ReportTable, counted, human_duration, human_size, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_duration, human_size, quoted, summary_of
 
 MAX_NAMES = 1 << 18
 """The most names, functions and classes that are counted one by one."""
@@ -26,27 +26,9 @@ MAX_TEXT = 1 << 26
 """The most characters of all names that are stored."""
 
 _SHOWN_BYTES = 60
-_SHOWN_ITEMS = 12
 
 
-def info(trace: CoreProfilerTrace) -> Report:
-    """Return the summary of a trace."""
-    return replace(trace.info.report(), json=_info_json(trace.info))
-
-
-def _info_json(summary: Info) -> dict[str, Any]:
-    style = summary.style
-    return summary.as_json() | {
-        "style": {"formats": style.formats, "newline": style.newline, "mark": style.mark},
-        "config": dict(summary.config),
-        "threads": [{"thread": thread, "os_thread": os_thread} for thread, os_thread in summary.threads.items()],
-        "intervals": _intervals_json(summary.timeline),
-        "process_cpu_us": summary.timeline.process_cpu,
-    }
-
-
-def _intervals_json(timeline: Timeline) -> dict[str, Any]:
-    return {kind: {"count": count, "duration": timeline.durations[kind]} for kind, count in timeline.counts.items()}
+info = summary_of
 
 
 @dataclass(slots=True)
@@ -233,48 +215,24 @@ def _stats_json(totals: _Totals, summary: Info, top: int) -> dict[str, Any]:
             }
             for iid, size in _largest(totals.bytes_by_class, top)
         ],
-        "intervals": _intervals_json(summary.timeline),
+        "intervals": summary.timeline.as_json(),
         "process_cpu_us": summary.timeline.process_cpu,
     }
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield a line of text for each record: byte offset, time in seconds, class, then the fields."""
-    for entry in entries:
-        time = "" if entry.time is None else seconds(entry.time)
-        name = type(entry.record).__name__
-        yield f"{entry.offset:>10}  {time:>14}  {name:<18}  {_fields_text(entry.record)}".rstrip()
+    """Return records as lines of text, see `fxtio.codec.show`; a line that is no record is shown as it is."""
+    return show.text_lines(entries, _content)
 
 
-def _fields_text(record: Any) -> str:
-    if isinstance(record, Opaque):
-        more = "..." if len(record.raw) > _SHOWN_BYTES else ""
-        return f"{quoted(record.raw[:_SHOWN_BYTES].decode('utf-8', 'surrogateescape'))}{more}"
-    items = _items_of(type(record))
-    fields = [(name, getattr(record, name)) for name in record.__struct_fields__ if name != TIME_FIELD]
-    return " ".join(
-        f"{name}={_value_text(value, items.get(name))}" for name, value in fields if value not in (None, ())
-    )
+def _content(entry: Entry) -> str:
+    record = entry.record
+    if not isinstance(record, Opaque):
+        return show.content_of(entry)
+    more = "..." if len(record.raw) > _SHOWN_BYTES else ""
+    return f"{quoted(record.raw[:_SHOWN_BYTES].decode('utf-8', 'surrogateescape'))}{more}"
 
 
-def _items_of(cls: type[Any]) -> dict[str, FixedItem]:
-    return {field.name: field.item for field in layout_of(cls).fields}
-
-
-def _value_text(value: Any, item: FixedItem | None) -> str:
-    if isinstance(value, str):
-        return quoted(value)
-    if item is not None:
-        return item.describe(value)
-    if isinstance(value, tuple):
-        more = f", ... {len(value):,} in all" if len(value) > _SHOWN_ITEMS else ""
-        return f"[{', '.join(_member_text(member) for member in value[:_SHOWN_ITEMS])}{more}]"
-    return str(value)
-
-
-def _member_text(member: Any) -> str:
-    if not isinstance(member, r.Compound):
-        return "t" if member else "f"
-    items = _items_of(type(member))
-    values = [(items[name], getattr(member, name)) for name in member.__struct_fields__]
-    return ":".join(_value_text(value, item) for item, value in values if not (value is None and item.optional))
+@show.show_of.register
+def _(mark: FixedItem) -> Show:
+    return lambda value: quoted(value) if type(value) is str else mark.describe(value)

@@ -295,6 +295,10 @@ class Timeline:
     _open: dict[Any, list[tuple[int, int | str | None]]] = field(default_factory=dict)
     _open_count: int = 0
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the number of intervals of each kind, and their nanoseconds."""
+        return {kind: {"count": count, "duration": self.durations[kind]} for kind, count in self.counts.items()}
+
     def begin(
         self, kind: str, thread: Any, timestamp: int, *, function: int | None = None, reason: str | None = None
     ) -> bool:

@@ -10,19 +10,11 @@ import msgspec
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, STEP, TERMINATOR, WORD_TYPE
-from fxtio.dcpi.reader import DcpiTrace, Entry
-from fxtio.dcpi.records import RECORDS, Chunk, Footer, Line, MoreCounts, Record, Terminator, encode
-
-SPECS: dict[type[Any], str] = {
-    Line: "line",
-    Terminator: "terminator",
-    Chunk: "chunk",
-    MoreCounts: "chunk",
-    Footer: "footer",
-}
-"""The names of the records in the specification."""
+from fxtio.dcpi.reader import DcpiTrace
+from fxtio.dcpi.records import RECORDS, Footer, Line, MoreCounts, Record, Terminator, encode
 
 Kinds = frozenset[type[Any]]
 
@@ -37,37 +29,22 @@ def explain(
     trace: DcpiTrace, *, record: int | None = None, offset: int = 0, kinds: Kinds | None = None
 ) -> Iterator[AnnotatedRecord]:
     """Take the records of a profile apart, see `fxtio.formats.ExplainRoom.explain`."""
-    pending: list[tuple[int, Entry, int]] = []
-    findings = 0
-    for number, entry, end in _numbered(trace):
-        if number < (record or 0) or end <= offset or (kinds is not None and type(entry.record) not in kinds):
-            continue
-        pending.append((number, entry, end))
-        if isinstance(entry.record, Line):  # its faults are known when the header ends
-            continue
-        for arguments in pending:
-            yield _annotated(trace, *arguments)
-        pending.clear()
-        findings = len(trace.findings)
-    for arguments in pending:
-        yield _annotated(trace, *arguments)
-    if len(trace.findings) > findings and kinds is None and record is None:
-        at_end = [finding for finding in trace.findings if finding.offset >= trace.position]
-        if at_end:
-            yield AnnotatedRecord(None, trace.position, 0, "the end", "", [], at_end)
+    return explained(trace, _pieces(trace), record=record, offset=offset, kinds=kinds)
 
 
-def _numbered(trace: DcpiTrace) -> Iterator[tuple[int, Entry, int]]:
-    """Yield the records with their numbers, and with the byte offsets of their ends."""
+def _pieces(trace: DcpiTrace) -> Iterator[Piece]:
+    """Yield the records of a profile; lines of the header come when it ends, as their faults are known only then."""
+    lines: list[Piece] = []
     for number, entry in enumerate(trace.entries()):
-        yield number, entry, entry.offset + sum(len(byte_range.raw) for byte_range in _ranges(entry.record))
-
-
-def _annotated(trace: DcpiTrace, number: int, entry: Entry, end: int) -> AnnotatedRecord:
-    inside = trace.findings.between(entry.offset, end)
-    name = type(entry.record).__name__
-    spec = SPECS.get(type(entry.record), "")
-    return AnnotatedRecord(number, entry.offset, end - entry.offset, name, spec, _ranges(entry.record), inside)
+        ranges = _ranges(entry.record)
+        size = sum(len(byte_range.raw) for byte_range in ranges)
+        piece = Piece(number, entry.offset, size, type(entry.record), partial(list, ranges))
+        if isinstance(entry.record, Line):
+            lines.append(piece)
+            continue
+        yield from (*lines, piece)
+        lines.clear()
+    yield from (*lines, the_end(trace.position))
 
 
 def _ranges(record: Record) -> list[ByteRange]:

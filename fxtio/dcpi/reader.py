@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.consistency import BodyRules, check_header
@@ -27,7 +27,7 @@ from fxtio.dcpi.state import Header
 from fxtio.dcpi.tables import TABLES, SegmentCollector, tables_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.io.reading import TraceInfo
+from fxtio.io.reading import NOT_SHOWN, TraceInfo
 from fxtio.io.source import Source
 from fxtio.readers import FileReader
 from fxtio.report import ReportTable, counted
@@ -73,7 +73,12 @@ class Info(TraceInfo):
     samples: int = 0
     mergeable: int = 0
     padded: int = 0
-    footer: Footer | None = None
+    footer: Footer | None = field(default=None, metadata=NOT_SHOWN)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return these attributes for `fxtio.report.json_document`."""
+        header = [{"word": line.word, "value": self.header.value_of(line)} for line in self.header.lines]
+        return TraceInfo.as_json(self) | {"header": header}
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "format", self._form()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from msgspec import field
 
+from fxtio.codec.canonical import Identifier
 from fxtio.codec.integers import checked_integer
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, MAX_COUNT, REST, TERMINATOR, WORD_TYPE
@@ -38,7 +39,7 @@ class Line(msgspec.Struct, frozen=True, gc=False, tag="line"):
         blanks: the spaces and tabs between the two.
     """
 
-    word: str
+    word: Identifier
     value: str
     blanks: str = field(default=" ", name="_blanks")
 
@@ -62,13 +63,13 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, tag="chunk"):
         remaining: number of counts that follow in `MoreCounts` records.
     """
 
-    text_offset: int = field(name="offset")
+    text_offset: Annotated[int, "hexadecimal"] = field(name="offset")
     counts: tuple[int, ...]
     remaining: int = field(default=0, name="_remaining")
 
 
 class MoreCounts(msgspec.Struct, frozen=True, gc=False, tag="more-counts"):
-    """Further counts of a long chunk.
+    """Further counts of a long chunk.  spec: chunk
 
     Attributes:
         counts: samples at each address.

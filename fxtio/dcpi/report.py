@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
 
-import msgspec
 import numpy as np
 
-from fxtio.codec.record import Opaque
+from fxtio.codec import show
 from fxtio.dcpi.frames import Segments
-from fxtio.dcpi.reader import DcpiTrace, Entry, Info
-from fxtio.dcpi.records import Chunk, Line, MoreCounts, Record, Terminator
-from fxtio.report import Report, ReportTable, counted, human_size, quoted
+from fxtio.dcpi.reader import DcpiTrace, Entry
+from fxtio.report import Report, ReportTable, counted, human_size, summary_of
 
-_SHOWN_COUNTS = 16
-_SHOWN_BYTES = 32
-
-
-def info(trace: DcpiTrace) -> Report:
-    """Return the summary of a profile."""
-    return replace(trace.info.report(), json=_info_json(trace.info))
-
-
-def _info_json(summary: Info) -> dict[str, Any]:
-    sums = ("chunks", "counts", "addresses", "samples", "mergeable", "padded")
-    return summary.as_json() | {
-        "header": [{"word": line.word, "value": summary.header.value_of(line)} for line in summary.header.lines],
-        "is_opaque": summary.is_opaque,
-        **{name: getattr(summary, name) for name in sums},
-    }
+info = summary_of
 
 
 def stats(trace: DcpiTrace, top: int) -> Report:
@@ -77,22 +58,5 @@ def stats(trace: DcpiTrace, top: int) -> Report:
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield a line of text for each record: byte offset, class, then the fields."""
-    for entry in entries:
-        name = type(entry.record).__name__
-        yield f"{entry.offset:>10}  {name:<10}  {_fields_text(entry.record)}".rstrip()
-
-
-def _fields_text(record: Record) -> str:
-    if isinstance(record, Line):
-        return f"{quoted(record.word)[1:-1]} {quoted(record.value)}"
-    if isinstance(record, Terminator):
-        return f"padding={len(record.padding)}"
-    if isinstance(record, Opaque):
-        more = "..." if len(record.raw) > _SHOWN_BYTES else ""
-        return f"({counted(len(record.raw), 'byte')}) {record.raw[:_SHOWN_BYTES].hex(' ', 8)}{more}"
-    if isinstance(record, Chunk | MoreCounts):
-        more = ", ..." if len(record.counts) > _SHOWN_COUNTS else ""
-        counts = f"({len(record.counts):,}) [{', '.join(map(str, record.counts[:_SHOWN_COUNTS]))}{more}]"
-        return f"text_offset={record.text_offset:#x} {counts}" if isinstance(record, Chunk) else counts
-    return " ".join(f"{name}={value}" for name, value in msgspec.structs.asdict(record).items())
+    """Return records as lines of text, see `fxtio.codec.show`."""
+    return show.text_lines(entries)

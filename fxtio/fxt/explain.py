@@ -24,25 +24,25 @@ from fxtio.codec.describe import (
     doc_of,
     enumerations_markdown,
     layout_markdown,
-    quoted,
     title_of,
     word_markdown,
 )
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import FormatError
-from fxtio.finding import Finding
 from fxtio.fxt import enums, layout
 from fxtio.fxt.frames import Frame
 from fxtio.fxt.reader import FxtTrace
-from fxtio.fxt.records import ARGUMENTS, KINDS, RECORDS, StringReference
+from fxtio.fxt.records import ARGUMENTS, RECORDS, StringReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
+from fxtio.report import quoted
 
 _MAX_WORDS_SHOWN = layout.MAX_RECORD_WORDS + 1
 """How many words are kept to show bytes between records."""
 
-_SHOWN_IN_SPANS = frozenset({"fxt.string.undefined", "fxt.thread.undefined"})
+_SHOWN_IN_RANGES = frozenset({"fxt.string.undefined", "fxt.thread.undefined"})
 
 
 kinds_of = partial(classes_named, classes=(*RECORDS.classes, Opaque))
@@ -53,76 +53,64 @@ def explain(
     trace: FxtTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[type[Any]] | None = None
 ) -> Iterator[AnnotatedRecord]:
     """Yield the annotated records of a trace, see `fxtio.formats.ExplainRoom.explain`."""
-    number, end = 0, 0
+    pieces = _pieces(trace, record or 0, offset)
+    return explained(trace, pieces, record=record, offset=offset, kinds=kinds, hidden=_SHOWN_IN_RANGES)
+
+
+def _pieces(trace: FxtTrace, record: int, offset: int) -> Iterator[Piece]:
+    """Yield the records of a trace and the bytes between them, without batches before a record or an offset."""
+    number = end = 0
     tail: Block | None = None
     for batch in trace.record_batches(forget=True):
         frame = batch.frame
-        first = -1 if record is None else record - number
-        starts = frame.offsets
-        stops, rows = starts + frame.size * 8, np.arange(len(starts))
-        before = np.append(end, stops[:-1])
-        selected = (stops > offset) & (rows >= first)
-        gaps = (starts > before) & (starts > offset) & (rows > first)
-        if kinds is not None:
-            selected &= np.isin(frame.kind, [KINDS.get(cls, -1) for cls in kinds])
-            gaps[:] = False
-        for row in np.flatnonzero(selected | gaps).tolist():
-            if gaps[row]:
-                begin, stop = int(before[row]), int(starts[row])
-                block = _copy_words(frame, begin) if begin >= frame.base else tail or _head(trace)
-                yield _gap(block, begin, stop, trace.findings.between(begin, stop))
-            if selected[row]:
-                yield _record(trace, batch, row, number + row)
+        stops = frame.offsets + frame.size * 8
+        if number + len(batch) > record and int(stops[-1]) > offset:
+            columns = (column.tolist() for column in (frame.offsets, stops, frame.kind))
+            for row, (begin, stop, kind) in enumerate(zip(*columns, strict=True)):
+                if begin > end:
+                    block = _copy_words(frame, end) if end >= frame.base else tail or _head(trace)
+                    yield _gap(block, end, begin)
+                ranges = partial(_ranges, batch, row)
+                yield Piece(number + row, begin, stop - begin, _class_of(kind), ranges, _name_of(kind))
+                end = stop
         number += len(batch)
         end = int(stops[-1])
         tail = _copy_words(frame, end)
-    stop = trace.position
-    last = trace.findings.between(
-        end, stop + 1
-    )  # a fault of the compressed container has the offset behind the last byte
-    if kinds is None and (record is None or number > record) and (stop > max(end, offset) or last):
-        yield _gap(tail or _head(trace), end, stop, last)
+    if trace.position > end:
+        yield _gap(tail or _head(trace), end, trace.position)
+    yield the_end(trace.position)
 
 
-def _record(trace: FxtTrace, batch: Batch, row: int, number: int) -> AnnotatedRecord:
-    frame = batch.frame
-    at, size, offset = int(frame.at[row]), int(frame.size[row]), frame.offset(row)
-    ranges = annotate(RECORDS, frame.block.words.data, frame.block.data, at, at + size, _resolver(batch, row))
-    faults = {fault for byte_range in ranges for fault in byte_range.faults}
-    findings = [
-        finding
-        for finding in trace.findings.between(offset, offset + size * 8)
-        if finding.rule not in _SHOWN_IN_SPANS and finding.message not in faults
-    ]
-    return AnnotatedRecord(number, offset, size * 8, *_named(int(frame.kind[row])), ranges, findings)
+def _ranges(batch: Batch, row: int) -> list[ByteRange]:
+    block, at = batch.frame.block, int(batch.frame.at[row])
+    return annotate(RECORDS, block.words.data, block.data, at, at + int(batch.frame.size[row]), _resolver(batch, row))
 
 
-def _gap(block: Block, begin: int, end: int, findings: list[Finding]) -> AnnotatedRecord:
-    """Annotate bytes that are not a record as the record that their first word claims, if its words are available.
+def _gap(block: Block, begin: int, end: int) -> Piece:
+    """Return bytes that are not a record as the record that their first word claims, if its words are available.
 
     Args:
         block: the words from the byte `begin` on, as far as they are available.
         begin: the byte offset of the bytes.
         end: the byte offset behind them.
-        findings: the faults in them.
     """
     ranges: list[ByteRange] = []
-    name = spec = ""
+    claim, spec = "no record", ""
     first = int(block.words[0]) if len(block.words) else 0
     size = min(RECORDS.size_of(first) or 1, (end - begin) // 8)
     if first and size <= len(block.words):
         ranges = annotate(RECORDS, block.words.data, block.data, 0, size)
-        name, spec = _named(RECORDS.kind_of(first))
-    claim = f"no record, though it begins like {name}" if ranges else "no record"
-    return AnnotatedRecord(None, begin, end - begin, claim, spec, ranges, findings)
+        kind = RECORDS.kind_of(first)
+        claim, spec = f"no record, though it begins like {_name_of(kind)}", doc_of(_class_of(kind)).spec
+    return Piece(None, begin, end - begin, None, lambda: ranges, claim, spec)
 
 
-def _named(kind: int) -> tuple[str, str]:
-    """Return the name of a kind of records, and the title that the specification has for it."""
-    if kind < 0:
-        return "unknown record", ""
-    cls = RECORDS.classes[kind]
-    return cls.__name__, doc_of(cls).spec
+def _class_of(kind: int) -> type[Any]:
+    return Opaque if kind < 0 else RECORDS.classes[kind]
+
+
+def _name_of(kind: int) -> str:
+    return "unknown record" if kind < 0 else RECORDS.classes[kind].__name__
 
 
 def _copy_words(frame: Frame, begin: int) -> Block:

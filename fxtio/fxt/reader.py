@@ -30,7 +30,7 @@ from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadRe
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock
 from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
-from fxtio.io.reading import TraceInfo
+from fxtio.io.reading import TraceInfo, pairs_of
 from fxtio.io.source import Source
 from fxtio.readers import FileReader
 from fxtio.report import ReportTable
@@ -58,6 +58,11 @@ class ProviderSummary:
     records: int
     clock: Clock
 
+    def as_json(self) -> dict[str, Any]:
+        """Return these attributes and those of the clock."""
+        clock = {name: getattr(self.clock, name) for name in ("ticks_per_second", "base_ticks", "wall_clock")}
+        return {"id": self.id, "name": self.name, "records": self.records, **clock}
+
 
 @dataclass(slots=True)
 class Info(TraceInfo):
@@ -74,8 +79,12 @@ class Info(TraceInfo):
 
     byte_order: str = "little"
     providers: list[ProviderSummary] = field(default_factory=list)
-    processes: dict[int, str] = field(default_factory=dict)
-    threads: dict[int, str] = field(default_factory=dict)
+    processes: dict[int, str] = field(default_factory=dict, metadata=pairs_of("koid", "name"))
+    threads: dict[int, str] = field(default_factory=dict, metadata=pairs_of("koid", "name"))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return these attributes for `fxtio.report.json_document`."""
+        return TraceInfo.as_json(self) | {"providers": [provider.as_json() for provider in self.providers]}
 
     def _form(self) -> str:
         return f"{self.format}, {self.byte_order}-endian{f', {self.compression}' if self.compression else ''}"

@@ -1,31 +1,31 @@
-"""Describe traces for the commands: a summary, statistics, and records as lines of text and as JSON objects.
+"""Describe traces for the commands: a summary, statistics, and records as lines of text.
 
 Statistics are counted without a Python loop per record.  The codes of strings are valid only as long as the reading
 keeps its list of strings, so counts are kept by code until the list changes, and by text from then on.  Memory is
 bounded: beyond `MAX_TEXTS` different texts, those with the fewest bytes are counted together.
 
-How a field is shown follows from its declaration.  A function for each class is composed once; a line then costs a few
-microseconds.  A number in the place of a name or a thread is a slot of the provider's table: `#12` in text, a plain
-number in JSON.
+In a line of text, a number in the place of a name or a thread is a slot of the provider's table: `#12`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec import show
 from fxtio.codec.columns import Columns
 from fxtio.codec.distinct import rows_of_each
-from fxtio.codec.parts import Display, Header, Many, Number, Part, Words
-from fxtio.codec.record import Opaque, Record, layout_of
+from fxtio.codec.parts import Many
+from fxtio.codec.record import Opaque, Record
+from fxtio.codec.show import Show
 from fxtio.fxt.enums import ProviderEventId
-from fxtio.fxt.reader import Entry, FxtTrace, Info
+from fxtio.fxt.reader import Entry, FxtTrace
 from fxtio.fxt.records import (
     ARGUMENTS,
     INTEGER_LIMITS,
@@ -41,7 +41,7 @@ from fxtio.fxt.records import (
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
-from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_size, quoted, seconds, summary_of
 
 MAX_TEXTS = 200_000
 """The most different texts that are counted one by one."""
@@ -49,46 +49,21 @@ MAX_TEXTS = 200_000
 DROP_REPORT = ("kernel:meta", "drop_stats")
 """Category and name of the complete event by which the Fuchsia kernel reports lost records."""
 
-_MAX_BYTES_SHOWN = 32
 _CACHED_TEXTS = 1 << 12  # a text may have 32 KiB
 _UNQUOTED = re.compile(r'[^\s"#={},][^\s"={},]*')
-Kind = type[Record] | type[Opaque]
 Shares = Sequence[tuple[Any, "Share"]]
 """Keys, such as names, with the records that each has."""
 
-Show = Callable[[Any], str]
-"""Returns a value as text."""
+_NOT_AMONG_FIELDS = frozenset({"timestamp", "end", *Event.__struct_fields__})
 
 
 # ---- the summary
 
 
-def info(trace: FxtTrace) -> Report:
-    """Return the summary of a trace."""
-    return replace(trace.info.report(), json=_info_json(trace.info))
-
-
-def _info_json(info: Info) -> dict[str, Any]:
-    providers = [
-        {
-            "id": provider.id,
-            "name": provider.name,
-            "records": provider.records,
-            "ticks_per_second": provider.clock.ticks_per_second,
-            "base_ticks": provider.clock.base_ticks,
-            "wall_clock": provider.clock.wall_clock,
-        }
-        for provider in info.providers
-    ]
-    return info.as_json() | {
-        "byte_order": info.byte_order,
-        "providers": providers,
-        "processes": [{"koid": koid, "name": name} for koid, name in info.processes.items()],
-        "threads": [{"koid": koid, "name": name} for koid, name in info.threads.items()],
-    }
-
-
 # ---- the statistics
+
+
+info = summary_of
 
 
 @dataclass(slots=True)
@@ -412,80 +387,23 @@ def _slot_use_json(use: SlotUse) -> dict[str, int]:
 
 
 def text_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Return records as lines of text: offset, time in seconds, class, content."""
-    return map(_text_line, entries)
+    """Return records as lines of text, see `fxtio.codec.show`.
+
+    An event has thread, category and name in columns, then its duration and other fields, then arguments.
+    """
+    return show.text_lines(entries, _content)
 
 
-def _text_line(entry: Entry) -> str:
-    offset, time, record, end_time, _ = entry
-    cls: Kind = type(record)
-    begin = "" if time is None else seconds(time)
-    duration = "" if time is None or end_time is None else f" dur={seconds(end_time - time)}"
-    return f"{offset:>10}  {begin:>16}  {cls.__name__:<16}  {_content(cls)(record, duration)}".rstrip()
-
-
-@cache
-def _content(cls: Kind) -> Callable[[Any, str], str]:
-    """Return the function that shows the content of records of a class, given the record and its duration as text."""
-    if issubclass(cls, Opaque):
-        return lambda record, duration: _show_bytes(record.raw)
-    if issubclass(cls, Event):
-        return _event_content(cls)
-    fields = [(name, _show_of(part)) for name, part in layout_of(cls).parts if not _is_entry_time(name, part)]
-    return lambda record, duration: _show_fields(record, fields)
-
-
-def _event_content(cls: type[Record]) -> Callable[[Any, str], str]:
-    """Return the function for an event: thread, category and name in columns, then the other fields, then arguments."""
-    in_columns = Event.__struct_fields__
-    fields = [
-        (name, _show_of(part))
-        for name, part in layout_of(cls).parts
-        if name not in in_columns and not _is_entry_time(name, part)
-    ]
-
-    def show(event: Any, duration: str) -> str:
-        where = event.thread
-        thread = f"{where.process}/{where.thread}" if type(where) is Thread else f"#{where}"
-        rest = _show_fields(event, fields)
-        names = f"{_show_name(event.category):<12} {_show_name(event.name)}"
-        line = f"{thread:<12} {names}{duration}{' ' * bool(rest)}{rest}"
-        return f"{line} {_show_arguments(event.args)}" if event.args else line
-
-    return show
-
-
-def _is_entry_time(name: str, part: Part) -> bool:
-    """Return whether a field is shown as the time or the duration of the entry."""
-    return isinstance(part, Number) and part.tick and name in ("timestamp", "end")
-
-
-def _show_fields(record: Any, fields: list[tuple[str, Show]]) -> str:
-    """Return the fields of a record as text, without optional ones that it does not have."""
-    values = [(name, show, getattr(record, name)) for name, show in fields]
-    return " ".join([f"{name}={show(value)}" for name, show, value in values if value is not None and value != ()])
-
-
-def _show_of(part: Part) -> Show:
-    """Return the function that shows the values of a part."""
-    if isinstance(part, Header) and part.boolean:
-        return lambda value: "true" if value else "false"
-    if isinstance(part, Header) and part.field.meaning:
-        labels = {member.value: member.name.lower() for member in part.field.meaning}
-        return lambda value: labels.get(value, str(value))
-    if isinstance(part, Number):
-        return _NUMBERS[part.display]
-    if isinstance(part, Words):
-        number = _NUMBERS[part.display]
-        return lambda values: f"[{', '.join(map(number, values))}]"
-    if isinstance(part, Many):
-        return _show_arguments
-    if isinstance(part, StringReference | ThreadReference):
-        return lambda value: f"#{value}" if type(value) is int else _show_value(value)
-    return _show_value
-
-
-_NUMBERS: dict[Display, Show] = {"decimal": str, "hexadecimal": hex, "koid": "koid({})".format}
+def _content(entry: Entry) -> str:
+    record = entry.record
+    if not isinstance(record, Event):
+        return show.content_of(entry)
+    line = f"{_show_thread(record.thread):<12} {_show_name(record.category):<12} {_show_name(record.name)}"
+    if entry.time is not None and entry.end_time is not None:
+        line = f"{line} dur={seconds(entry.end_time - entry.time)}"
+    if fields := show.show_fields(record, _NOT_AMONG_FIELDS):
+        line = f"{line} {fields}"
+    return f"{line} {_show_arguments(record.args)}" if record.args else line
 
 
 @lru_cache(_CACHED_TEXTS)
@@ -496,19 +414,10 @@ def _show_name(name: int | str) -> str:
     return name if _UNQUOTED.fullmatch(name) and name.isprintable() else quoted(name)
 
 
-def _show_value(value: Any) -> str:
-    if type(value) is str:
-        return quoted(value)
-    if isinstance(value, bytes):
-        return _show_bytes(value)
-    if type(value) is Thread:
-        return f"{value.process}/{'-' if value.thread is None else value.thread}"
-    return str(value)
-
-
-def _show_bytes(data: bytes) -> str:
-    more = "..." if len(data) > _MAX_BYTES_SHOWN else ""
-    return f"({counted(len(data), 'byte')}) {data[:_MAX_BYTES_SHOWN].hex(' ', 8)}{more}".rstrip()
+def _show_thread(thread: int | Thread) -> str:
+    if isinstance(thread, int):
+        return f"#{thread}"
+    return f"{thread.process}/{'-' if thread.thread is None else thread.thread}"
 
 
 def _show_arguments(args: tuple[Any, ...]) -> str:
@@ -516,17 +425,22 @@ def _show_arguments(args: tuple[Any, ...]) -> str:
 
 
 def _show_argument(arg: Any) -> str:
-    cls: Kind = type(arg)
-    return _argument_content(cls)(arg)
+    if isinstance(arg, Opaque):
+        return f"?={show.show_bytes(arg.raw)}"
+    show_argument = show.shows_of(type(arg)).get("value")
+    return f"{_show_name(arg.name)}={'null' if show_argument is None else show_argument(arg.value)}"
 
 
-@cache
-def _argument_content(cls: Kind) -> Show:
-    """Return the function that shows arguments of a class."""
-    if issubclass(cls, Opaque):
-        return lambda arg: f"?={_show_bytes(arg.raw)}"
-    part = dict(layout_of(cls).parts).get("value")
-    if part is None:
-        return lambda arg: f"{_show_name(arg.name)}=null"
-    show = _show_of(part)
-    return lambda arg: f"{_show_name(arg.name)}={show(arg.value)}"
+@show.show_of.register
+def _(mark: StringReference) -> Show:
+    return lambda value: f"#{value}" if type(value) is int else quoted(value)
+
+
+@show.show_of.register
+def _(mark: ThreadReference) -> Show:
+    return _show_thread
+
+
+@show.show_of.register
+def _(mark: Many) -> Show:
+    return _show_arguments

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class TraceInfo:
 
     def report(self) -> Report:
         """Describe this summary for people."""
-        return Report(self.name, [*self._facts()], [*self._report_tables()], [*self._notes()])
+        return Report(self.name, [*self._facts()], [*self._report_tables()], [*self._notes()], self.as_json())
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "format", self._form()
@@ -100,17 +100,25 @@ class TraceInfo:
                 self.started_at = _EPOCH + timedelta(microseconds=(wall_clock + self.start) // 1000)
 
     def as_json(self) -> dict[str, Any]:
-        """Return these attributes for `fxtio.report.json_document`; formats add theirs behind."""
-        return {
-            "name": self.name,
-            "format": self.format,
-            "compression": self.compression,
-            "size": self.size,
-            "records": dict(self.records),
-            "start": self.start,
-            "end": self.end,
-            "started_at": self.started_at and self.started_at.isoformat(),
-        }
+        """Return the attributes for `fxtio.report.json_document`, see `pairs_of` and `NOT_SHOWN`.
+
+        A format replaces those whose values JSON does not have.
+        """
+        forms = {each.name: each.metadata.get("form", _json_of) for each in fields(self)}
+        return {name: form(getattr(self, name)) for name, form in forms.items() if form is not None}
+
+
+NOT_SHOWN: dict[str, Any] = {"form": None}
+"""The metadata of a field of a summary that JSON does not have."""
+
+
+def pairs_of(key: str, value: str) -> dict[str, Any]:
+    """Return the metadata of a dict that JSON has as a list of objects: its keys and values by these names."""
+    return {"form": lambda items: [{key: each, value: text} for each, text in items.items()]}
+
+
+def _json_of(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else dict(value) if isinstance(value, dict) else value
 
 
 def since_epoch(moment: datetime) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fxtio.codec.canonical import Json, described, fields_of, parsed_record, shown_record, type_of
 from fxtio.codec.record import Opaque
+from fxtio.codec.stream.declare import enumeration_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import records as r
 from fxtio.mono.headers import (
@@ -19,7 +20,6 @@ from fxtio.mono.headers import (
     decode_header,
 )
 from fxtio.mono.reader import Entry, MonoTrace
-from fxtio.mono.tables import ENUMERATIONS
 from fxtio.mono.writer import MonoWriter
 
 _ACTION = "action"
@@ -29,7 +29,7 @@ def _types_of(cls: type[Any]) -> dict[int | None, str]:
     """Return the types of the records of a class: one for each action if there are several."""
     if _ACTION not in cls.__struct_fields__:
         return {None: type_of(cls)}
-    labels = {member.value: member.name.lower().replace("_", "-") for member in ENUMERATIONS[cls, _ACTION]}
+    labels = {member.value: member.name.lower().replace("_", "-") for member in enumeration_of(cls, _ACTION) or ()}
     return {action: f"{type_of(cls)}-{label}" for action, label in labels.items()}
 
 

@@ -22,6 +22,7 @@ from fxtio.codec.stream.declare import (
     Repeated,
     Running,
     Text,
+    enumeration_of,
     layout_of,
     parts_of,
 )
@@ -31,7 +32,7 @@ from fxtio.errors import EncodeError
 from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
 from fxtio.mono.records import EVENTS, VERSIONS, Event
-from fxtio.mono.tables import ENUMERATIONS, EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
+from fxtio.mono.tables import EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
 from fxtio.table import MAX_TIME, Categories, Column, Optional, Table, WritableTable, checked_columns
 
 Columns = Table | Mapping[str, Any]
@@ -165,7 +166,7 @@ class _EventRows:
     def _integers(self, name: str, column: Column | None) -> tuple[Array, Array | None]:
         if column is None:
             return np.zeros(self.rows, np.uint64), np.zeros(self.rows, bool)
-        enumeration = ENUMERATIONS.get((self.cls, name))
+        enumeration = enumeration_of(self.cls, name)
         numbers = None if enumeration is None else {member.name.lower(): int(member) for member in enumeration}
         return _integers(column, f"{self.cls.__name__}.{name}", numbers)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.describe import doc_of, enumerations_markdown
-from fxtio.codec.integers import MAX_UINT64
+from fxtio.codec.describe import enumerations_markdown, word_value
+from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.stream.codec import kind_at
-from fxtio.codec.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, layout_of
+from fxtio.codec.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, enumeration_of, layout_of
 from fxtio.codec.stream.describe import field_rows, ranges_of, stream_markdown
 from fxtio.errors import DecodeError
 from fxtio.mono import enums
@@ -20,10 +20,9 @@ from fxtio.mono import records as r
 from fxtio.mono.buffers import state_of
 from fxtio.mono.columns import Batch
 from fxtio.mono.frames import Gap, Recording
-from fxtio.mono.headers import BUFFER_HEADER_SIZE, StreamHeader, buffer_dtype
+from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader, buffer_dtype
 from fxtio.mono.layout import HEADER_MARK, ID_SIZE
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.tables import ENUMERATIONS
 
 _SHOWN_BYTES = 64
 """The most bytes that are shown of what cannot be read."""
@@ -37,101 +36,63 @@ def explain(
     trace: MonoTrace, *, record: int | None = None, offset: int = 0, kinds: frozenset[type[Any]] | None = None
 ) -> Iterator[AnnotatedRecord]:
     """Yield the annotated events and headers of a recording, see `fxtio.formats.ExplainRoom.explain`."""
-    names = None if kinds is None else {cls.__name__ for cls in kinds}
-    reached = record is None
-    for annotated in _annotated(trace):
-        if record is not None and annotated.number is not None:
-            reached = annotated.number >= record
-        if not reached or annotated.offset + max(annotated.size, 1) <= offset:
-            continue
-        if names is None or annotated.name in names:
-            yield annotated
+    return explained(trace, _pieces(trace), record=record, offset=offset, kinds=kinds)
 
 
-def _annotated(trace: MonoTrace) -> Iterator[AnnotatedRecord]:
+def _pieces(trace: MonoTrace) -> Iterator[Piece]:
     """Yield the whole trace; a gap comes when its findings are complete, which is when reading goes on behind it."""
     number = 0
-    gap: _Bytes | None = None
+    gap = bytearray()
+    begin = 0
+    size = 0
     for part in trace._counted_parts():
         if isinstance(part, Gap):
-            gap = gap or _Bytes(part.offset)
-            gap.append(part)
+            begin = begin if size else part.offset
+            gap += part.data[: _SHOWN_BYTES - len(gap)]
+            size += len(part.data)
             continue
-        if gap is not None:
-            yield gap.annotated(trace)
-            gap = None
+        if size:
+            yield _no_buffer(begin, size, bytes(gap))
+            gap, size = bytearray(), 0
         for item in part.frame.in_order():
             if isinstance(item, Recording):
-                yield _header(trace, item)
+                yield _header(item)
                 continue
-            for annotated in _buffer(trace, part, item, number):
-                number += annotated.number is not None
-                yield annotated
-    if gap is not None:
-        yield gap.annotated(trace)
-    end = trace.position
-    if findings := trace.findings.between(end, MAX_UINT64):
-        yield AnnotatedRecord(None, end, 0, "the end", "", [], findings)
+            for piece in _buffer(part, item, number):
+                number += piece.number is not None
+                yield piece
+    if size:
+        yield _no_buffer(begin, size, bytes(gap))
+    yield the_end(trace.position)
 
 
-@dataclass(slots=True)
-class _Bytes:
-    """Bytes that belong to no buffer and to no header of a recording: one gap, or several without anything between.
-
-    Attributes:
-        offset: where they begin in the trace.
-        size: how many there are.
-        shown: the first of them.
-    """
-
-    offset: int
-    size: int = 0
-    shown: bytes = b""
-
-    def append(self, gap: Gap) -> None:
-        """Append the bytes of a gap, which begins where these end."""
-        self.shown += bytes(gap.data[: _SHOWN_BYTES - len(self.shown)])
-        self.size += len(gap.data)
-
-    def annotated(self, trace: MonoTrace) -> AnnotatedRecord:
-        """Return the bytes with their findings."""
-        findings = trace.findings.between(self.offset, self.offset + self.size)
-        ranges = [ByteRange(0, self.shown, "unexplained")]
-        return AnnotatedRecord(None, self.offset, self.size, "no buffer", "", ranges, findings)
+def _no_buffer(begin: int, size: int, shown: bytes) -> Piece:
+    """Return bytes that belong to no buffer and to no header of a recording, of which the first are shown."""
+    return Piece(None, begin, size, None, lambda: [ByteRange(0, shown, "unexplained")], "no buffer")
 
 
-def _header(trace: MonoTrace, recording: Recording) -> AnnotatedRecord:
+def _header(recording: Recording) -> Piece:
     layout = layout_of(StreamHeader, recording.header.major)
     assert layout is not None
-    mark = ByteRange(0, recording.raw[:ID_SIZE], "id", f"{int.from_bytes(HEADER_MARK, 'little'):#x}")
-    ranges, _ = ranges_of(layout, recording.raw, ID_SIZE, len(recording.raw), StreamState(0, {}), _meaning)
-    ranges = [
-        mark,
-        *(
-            ByteRange(ID_SIZE + byte_range.offset, byte_range.raw, byte_range.label, byte_range.value)
-            for byte_range in ranges
-        ),
-    ]
-    place = recording.offset
-    findings = trace.findings.between(place, place + len(recording.raw))
-    return AnnotatedRecord(None, place, len(recording.raw), "StreamHeader", doc_of(StreamHeader).spec, ranges, findings)
+    raw = recording.raw
+    mark = ByteRange(0, raw[:ID_SIZE], "id", f"{int.from_bytes(HEADER_MARK, 'little'):#x}")
+    ranges, _ = ranges_of(layout, raw, ID_SIZE, len(raw), StreamState(0, {}), _meaning)
+    moved = [replace(each, offset=each.offset + ID_SIZE) for each in ranges]
+    return Piece(None, recording.offset, len(raw), StreamHeader, lambda: [mark, *moved])
 
 
-def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterator[AnnotatedRecord]:
+def _buffer(batch: Batch, buffer: int, number: int) -> Iterator[Piece]:
     """Yield the header of a buffer, its events, and what cannot be read."""
     frame = batch.frame
     begin, stop, end = int(frame.begin[buffer]), int(batch.stop[buffer]), int(frame.end[buffer])
-    row = frame.headers[buffer]
-    fields = buffer_dtype().fields
-    assert fields is not None
-    raw = row.tobytes()
-    ranges = [
-        ByteRange(place, raw[place : place + dtype.itemsize], name, f"{int(row[name])} ({int(row[name]):#x})")
-        for name, (dtype, place, *_) in fields.items()
-    ]
-    place, spec = frame.base + begin - BUFFER_HEADER_SIZE, "buffer header format"
-    findings = trace.findings.between(place, place + BUFFER_HEADER_SIZE)
-    yield AnnotatedRecord(None, place, BUFFER_HEADER_SIZE, "BufferHeader", spec, ranges, findings)
+    base = frame.base + begin
+    yield Piece(
+        None,
+        base - BUFFER_HEADER_SIZE,
+        BUFFER_HEADER_SIZE,
+        BufferHeader,
+        partial(_buffer_header, frame.headers[buffer]),
+    )
     dialect = frame.dialect
     state, data, cursor = state_of(frame.header(buffer), dialect), frame.data[begin:end].tobytes(), 0
     while cursor < stop - begin:
@@ -139,36 +100,39 @@ def _buffer(trace: MonoTrace, batch: Batch, buffer: int, number: int) -> Iterato
         layout = layout_of(cls, dialect.version)
         assert layout is not None
         ranges, after = ranges_of(layout, data, cursor, len(data), state, _meaning)
-        offset, size = frame.base + begin + cursor, after - cursor
-        findings = trace.findings.between(offset, offset + size)
-        yield AnnotatedRecord(number, offset, size, cls.__name__, doc_of(cls).spec, ranges, findings)
+        yield Piece(number, base + cursor, after - cursor, cls, partial(list, ranges))
         number += 1
         cursor = after
     if cursor < len(data):
-        yield _rest(trace, dialect, data, cursor, frame.base + begin + cursor, state)
+        rest = partial(_rest, dialect, data, cursor, state)
+        yield Piece(None, base + cursor, len(data) - cursor, None, rest, "the rest of the buffer")
 
 
-def _rest(
-    trace: MonoTrace, dialect: Dialect, data: bytes, cursor: int, offset: int, state: StreamState
-) -> AnnotatedRecord:
+def _buffer_header(row: Any) -> list[ByteRange]:
+    fields = buffer_dtype().fields
+    assert fields is not None
+    raw = row.tobytes()
+    return [
+        ByteRange(place, raw[place : place + dtype.itemsize], name, word_value(int(row[name])))
+        for name, (dtype, place, *_) in fields.items()
+    ]
+
+
+def _rest(dialect: Dialect, data: bytes, cursor: int, state: StreamState) -> list[ByteRange]:
     """Annotate the bytes behind a fault; of an event of a known kind, as much as can be decoded."""
-    ranges = [ByteRange(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained")]
-    kind = dialect.kinds[data[cursor]]
+    kind, fault = dialect.kinds[data[cursor]], ""
     layout = None if kind in (UNKNOWN, SUBTYPE) else layout_of(dialect.classes[kind], dialect.version)
     if layout is not None:
         try:
-            ranges, _ = ranges_of(layout, data, cursor, len(data), state, _meaning)
+            return ranges_of(layout, data, cursor, len(data), state, _meaning)[0]
         except DecodeError as error:
-            ranges = [ByteRange(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained", fault=error.message)]
-    size = len(data) - cursor
-    findings = trace.findings.between(offset, offset + size)
-    return AnnotatedRecord(None, offset, size, "the rest of the buffer", "", ranges, findings)
+            fault = error.message
+    return [ByteRange(0, data[cursor : cursor + _SHOWN_BYTES], "unexplained", fault=fault)]
 
 
 def _meaning(cls: type[Item], name: str, value: Any) -> str:
     """Return the name of a number."""
-    names = ENUMERATIONS.get((cls, name))
-    return next((member.name for member in names or () if member.value == value), "")
+    return next((member.name for member in enumeration_of(cls, name) or () if member.value == value), "")
 
 
 _PREFACE = """\

@@ -105,10 +105,10 @@ class BufferHeader(Item, frozen=True, kw_only=True, tag="buffer"):
     """
 
     time: Annotated[int, Fixed(size=8)] = field(default=0, name="time_base")
-    pointer: Annotated[int, Fixed(size=8)] = field(default=0, name="ptr_base")
-    object: Annotated[int, Fixed(size=8)] = field(default=0, name="obj_base")
-    thread: Annotated[int, Fixed(size=8)] = field(default=0, name="thread_id")
-    method: Annotated[int, Fixed(size=8)] = field(default=0, name="method_base")
+    pointer: Annotated[int, Fixed(size=8), "hexadecimal"] = field(default=0, name="ptr_base")
+    object: Annotated[int, Fixed(size=8), "hexadecimal"] = field(default=0, name="obj_base")
+    thread: Annotated[int, Fixed(size=8), "hexadecimal"] = field(default=0, name="thread_id")
+    method: Annotated[int, Fixed(size=8), "hexadecimal"] = field(default=0, name="method_base")
 
 
 class OpaqueBufferHeader(Opaque, frozen=True, tag="opaque-buffer-header"):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 
-from fxtio.io.reading import TraceInfo
+from fxtio.io.reading import TraceInfo, pairs_of
 from fxtio.mono import records as r
 from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
@@ -38,7 +39,12 @@ class Info(TraceInfo):
     recordings: int = 0
     header: StreamHeader | None = None
     buffers: int = 0
-    threads: dict[int, str] = field(default_factory=dict)
+    threads: dict[int, str] = field(default_factory=dict, metadata=pairs_of("id", "name"))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return these attributes for `fxtio.report.json_document`."""
+        header = None if self.header is None else msgspec.structs.asdict(self.header)
+        return TraceInfo.as_json(self) | {"header": header}
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "format", self._form()

@@ -117,7 +117,7 @@ class CounterDescription(Item, frozen=True, kw_only=True):
         default=None, name="section_name"
     )
     name: Name
-    type: Hybrid = field(name="counter_type")
+    type: Annotated[Hybrid, enums.CounterType] = field(name="counter_type")
     unit: Hybrid
     variance: Hybrid
     index: Annotated[int, Uleb()]
@@ -141,7 +141,7 @@ class CounterValue(Item, frozen=True, kw_only=True):
     """
 
     index: Annotated[int, Uleb()]
-    type: Hybrid = field(name="counter_type")
+    type: Annotated[Hybrid, enums.CounterType] = field(name="counter_type")
     value: Annotated[int | float | str | None, Choice(by="type", cases=_COUNTER_ENCODINGS)]
 
 
@@ -199,7 +199,7 @@ class GcEvent(Event, frozen=True, kw_only=True, tag="gc-event"):
     """
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, exinfo=enums.GcInfo.EVENT)
-    event: Small = field(name="event_type")
+    event: Annotated[Small, enums.GcEventType] = field(name="event_type")
     generation: Small
 
 
@@ -240,7 +240,7 @@ class HandleCreated(Event, frozen=True, kw_only=True, tag="gc-handle-created"):
     """
 
     first_bytes: ClassVar = _handle(0)
-    handle_type: Annotated[int, Uleb()]
+    handle_type: Annotated[int, Uleb(), enums.HandleType]
     handle: Annotated[int, Uleb()]
     object: Object
     backtrace_flags: HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
@@ -258,7 +258,7 @@ class HandleDestroyed(Event, frozen=True, kw_only=True, tag="gc-handle-destroyed
     """
 
     first_bytes: ClassVar = _handle(1)
-    handle_type: Annotated[int, Uleb()]
+    handle_type: Annotated[int, Uleb(), enums.HandleType]
     handle: Annotated[int, Uleb()]
     backtrace_flags: HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
     backtrace: HandleBacktrace = None
@@ -352,7 +352,7 @@ class RootRegister(Event, frozen=True, kw_only=True, tag="root-register"):
     first_bytes: ClassVar = _first_bytes(b.HeapByte, since=15, exinfo=enums.HeapInfo.ROOT_REGISTER)
     address: Pointer = field(name="start")
     size: Size
-    source: Annotated[int, Byte()]
+    source: Annotated[int, Byte(), enums.RootSource]
     key: Pointer
     name: Name = field(name="description")
 
@@ -551,7 +551,7 @@ class Clause(Event, frozen=True, kw_only=True, tag="exception-clause"):
     """
 
     first_bytes: ClassVar = _first_bytes(b.ClauseByte)
-    kind: Small = field(name="clause_type")
+    kind: Annotated[Small, enums.ClauseKind] = field(name="clause_type")
     index: Annotated[int, Uleb()] = field(name="clause_index")
     method: Method
     object: Annotated[int | None, Relative(base="object", shift=b.OBJECT_SHIFT, since=14)] = None
@@ -568,7 +568,7 @@ class Monitor(Event, frozen=True, kw_only=True, tag="monitor"):
     """
 
     first_bytes: ClassVar = (FirstByte(b.OldMonitorByte, before=14), FirstByte(b.MonitorByte, since=14))
-    event: Annotated[int, Byte(since=14)]
+    event: Annotated[int, Byte(since=14), enums.MonitorEvent]
     object: Object
     backtrace_flags: BacktraceFlags = field(default=None, name="_backtrace_flags")
     backtrace: Backtrace = None
@@ -603,7 +603,7 @@ class SyncPoint(Event, frozen=True, kw_only=True, tag="sync-point"):
     """
 
     first_bytes: ClassVar = _first_bytes(b.MetaByte, since=13, exinfo=0)
-    sync_type: Annotated[int, Byte()] = field(name="sync_point_type")
+    sync_type: Annotated[int, Byte(), enums.SyncPointType] = field(name="sync_point_type")
 
 
 class AotId(Event, frozen=True, kw_only=True, tag="aot-id"):

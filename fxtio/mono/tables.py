@@ -17,9 +17,8 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, parts_of
+from fxtio.codec.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, enumeration_of, parts_of
 from fxtio.finding import Findings
-from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch, empty_batch
 from fxtio.mono.derived import DERIVED_TABLES
@@ -108,25 +107,6 @@ LIST_TABLES: dict[str, ListTable] = {
     "counter_values": ListTable("counter_readings", "values", "counter_reading"),
 }
 """The tables of lists."""
-
-ENUMERATIONS: dict[tuple[type[Item], str], type[IntEnum]] = {
-    (r.GcEvent, "event"): enums.GcEventType,
-    (r.HandleCreated, "handle_type"): enums.HandleType,
-    (r.HandleDestroyed, "handle_type"): enums.HandleType,
-    (r.Image, "action"): enums.LoadAction,
-    (r.Assembly, "action"): enums.LoadAction,
-    (r.Context, "action"): enums.LoadAction,
-    (r.Domain, "action"): enums.NameAction,
-    (r.Thread, "action"): enums.NameAction,
-    (r.Call, "action"): enums.MethodAction,
-    (r.Clause, "kind"): enums.ClauseKind,
-    (r.Monitor, "event"): enums.MonitorEvent,
-    (r.RootRegister, "source"): enums.RootSource,
-    (r.SyncPoint, "sync_type"): enums.SyncPointType,
-    (r.CounterValue, "type"): enums.CounterType,
-    (r.CounterDescription, "type"): enums.CounterType,
-}
-"""The enumerations of fields; their columns have names in lower case, and decimal numbers where there is no name."""
 
 _BYTES = 256
 
@@ -240,8 +220,8 @@ def _field_columns(batch: Batch, cls: type[Item], owner: int | None, texts: Text
                 columns[name] = counts if name in required else Optional(np.maximum(counts, 0), counts >= 0)
             case _:
                 values = _values(batch, owner, name, "value", dtype_of(parts))
-                if (cls, name) in ENUMERATIONS:
-                    columns[name] = _enumerated(values, ENUMERATIONS[cls, name])
+                if enumeration := enumeration_of(cls, name):
+                    columns[name] = _enumerated(values, enumeration)
                 elif name in required:
                     columns[name] = values
                 else:

@@ -1,7 +1,8 @@
 """Hypothesis strategies for records, arguments and traces, derived from the declarations.
 
-A strategy for a record walks the parts of `layout_of` and draws a value for each.  Texts and byte strings are short, so
+A strategy for a record walks the parts of its layout and draws a value for each.  Texts and byte strings are short, so
 that any number of them fits in a record; all other values come from the whole range of their bits, often from its ends.
+`records`, `arguments` and `traces` are of the Fuchsia trace format, `events` and `buffers` of the Mono log profiler.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
 from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
+from fxtio.codec.stream import declare
 from fxtio.codec.word import Field
 from fxtio.fxt.enums import Scope
 from fxtio.fxt.layout import StringRefWord
@@ -35,6 +37,8 @@ from fxtio.fxt.records import (
     ThreadReference,
     TraceInfo,
 )
+from fxtio.mono.headers import BufferHeader
+from fxtio.mono.records import Event
 
 Strategy = st.SearchStrategy[Any]
 
@@ -288,3 +292,136 @@ def _unknown_tags(union: TaggedUnion) -> Iterator[tuple[int, int]]:
         for value, member in enumerate(selector.table):
             if member < 0:
                 yield kind.mask << kind.lo | selector.mask << selector.lo, kind.put(number) | value << selector.lo
+
+
+# ---- records of bytes
+
+
+def _stream_texts() -> Strategy:
+    """Return texts without a zero byte, some of them not UTF-8."""
+    return texts().map(lambda text: text.replace("\0", "")).filter(_is_encodable)
+
+
+def _is_encodable(text: str) -> bool:
+    """Return whether a text has no lone surrogates, and no escapes of bytes that together are UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") == text
+    except UnicodeEncodeError:
+        return False
+
+
+@st.composite
+def events(draw: st.DrawFn, cls: type[Event], dialect: declare.Dialect, *, time: int = 0) -> Any:
+    """Draw an event of a class that a data version has.
+
+    Args:
+        draw: given by hypothesis.
+        cls: the class; the version must have it.
+        dialect: the data version.
+        time: the last time of the buffer, for events that have none of their own.
+    """
+    layout = declare.layout_of(cls, dialect.version)
+    assert layout is not None
+    values = _drawn(draw, layout, (1 << dialect.width) - 1)
+    for name in layout.absent:
+        clock = any(isinstance(part, declare.Clock) for part in declare.parts_of(cls)[name])
+        values[name] = time if clock else None
+    return cls(**values)
+
+
+def _drawn(draw: st.DrawFn, layout: declare.RecordLayout, mask: int) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, part in layout.parts:
+        if part.when is not None:
+            switch, with_part = part.when
+            given = values[switch] if switch in values else draw(st.sampled_from([0, 1]))
+            values.setdefault(switch, given)
+            if given not in with_part:
+                values[name] = None
+                continue
+        if isinstance(part, declare.FirstByteField):
+            field = part.field
+            legal = [member.value for member in field.meaning] if field.meaning else list(range(field.mask + 1))
+            values[name] = draw(st.sampled_from(legal))
+        elif isinstance(part, declare.Repeated):
+            present = values.pop(part.flag) if part.flag in values else draw(st.booleans()) if part.flag else True
+            values[name] = draw(_items(part, layout, mask)) if present else None
+        elif isinstance(part, declare.Choice):
+            values[name] = draw(_chosen(part, values[part.by], mask))
+        else:
+            values[name] = draw(_stream_values(part, mask))
+            _fit_choice(draw, layout, name, values)
+    return values
+
+
+def _fit_choice(draw: st.DrawFn, layout: declare.RecordLayout, name: str, values: dict[str, Any]) -> None:
+    """Draw numbers that other fields depend on again, mostly such that those fields are present."""
+    for _, part in layout.parts:
+        if isinstance(part, declare.Choice) and part.by == name:
+            values[name] = draw(st.sampled_from([int(value) for cases, _ in part.cases for value in cases]))
+        elif part.when is not None and part.when[0] == name and draw(st.booleans()):
+            values[name] = int(part.when[1][0])
+
+
+def _stream_values(part: declare.Part, mask: int) -> Strategy:
+    match part:
+        case declare.Byte():
+            return st.integers(0, 255)
+        case declare.Uleb() | declare.Clock() | declare.Summed() | declare.AfterCount():
+            return _WORD
+        case declare.Sleb(pointer=False):
+            return _SIGNED
+        case declare.Relative(shift=shift):
+            step = 1 << shift
+            return (st.sampled_from([0, mask // step]) | st.integers(0, mask // step)).map(lambda units: units * step)
+        case declare.Running() | declare.Sleb():
+            return st.sampled_from([0, mask]) | st.integers(0, mask)
+        case declare.Double():
+            return st.floats(allow_nan=False)
+        case declare.Text(marked=marked):
+            return st.none() | _stream_texts() if marked else _stream_texts()
+        case _:
+            raise TypeError(f"{type(part).__name__} cannot be drawn")
+
+
+def _chosen(part: declare.Choice, by: int, mask: int) -> Strategy:
+    return next(_stream_values(case, mask) for values, case in part.cases if by in values)
+
+
+@st.composite
+def _items(draw: st.DrawFn, part: declare.Repeated, layout: declare.RecordLayout, mask: int) -> tuple[Any, ...]:
+    count = draw(st.integers(0, _FEW))
+    if isinstance(part.of, declare.Part):
+        return tuple(draw(_stream_values(part.of, mask)) for _ in range(count))
+    inner = declare.layout_of(part.of, layout.version)
+    assert inner is not None
+    items: list[declare.Item] = []
+    for _ in range(count):
+        values = _drawn(draw, inner, mask)
+        first = inner.body[0][0]
+        if part.until_zero and values[first] == 0:
+            values[first] = 1
+        items.append(part.of(**values, **dict.fromkeys(inner.absent)))
+    return tuple(items)
+
+
+@st.composite
+def buffers(draw: st.DrawFn, dialect: declare.Dialect, *, most: int = 8) -> tuple[BufferHeader, list[Event]]:
+    """Draw the header of a buffer and its events.
+
+    Args:
+        draw: given by hypothesis.
+        dialect: the data version.
+        most: the largest number of events.
+    """
+    header = BufferHeader(**{name: draw(_WORD) for name in BufferHeader.__struct_fields__})
+    if dialect.width == 32:
+        header = BufferHeader(**{name: getattr(header, name) % 2**32 for name in BufferHeader.__struct_fields__})
+    classes = [cls for cls, layout in zip(dialect.classes, dialect.layouts, strict=True) if layout is not None]
+    time, drawn = header.time, []
+    for _ in range(draw(st.integers(0, most))):
+        cls: Any = draw(st.sampled_from(classes))
+        event = draw(events(cls, dialect, time=time))
+        time = event.time
+        drawn.append(event)
+    return header, drawn

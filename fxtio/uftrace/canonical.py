@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.codec.canonical import Json, described, plain, shown_text, type_of
+from fxtio.codec.canonical import Json, described, plain, shown_record, shown_text, type_of
 from fxtio.codec.record import Opaque, Record
 from fxtio.finding import Findings
 from fxtio.uftrace.argspec import ValueSpecs
@@ -21,7 +21,7 @@ from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, UftraceTrace, decoded
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 from fxtio.uftrace.symbols import MapFile, SymbolFile
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
 
 _MAP_NAME = ("sid-", ".map")
 _SYMBOLS = ".sym"
@@ -31,8 +31,6 @@ _TYPES = {
     "o": ArgumentType.UNSIGNED, "c": ArgumentType.CHARACTER, "p": ArgumentType.POINTER, "e": ArgumentType.ENUMERATION,
     "f": ArgumentType.FLOAT, "s": ArgumentType.STRING, "S": ArgumentType.STRING, "t": ArgumentType.STRUCTURE,
 }  # fmt: skip
-_TASK_TYPES: dict[type, str] = {Session: "session", Task: "task", Fork: "fork", Dlopen: "dlopen"}
-
 _OTHER_TYPES: dict[type, str] = {KernelEvent: "kernel-event", PerfEvent: "perf-event", Message: "message"}
 
 __all__ = ["bytes_of", "json_objects", "records", "write"]
@@ -115,14 +113,7 @@ def _tasks(trace: UftraceTrace) -> Iterator[Json]:
     else:
         raw = trace.directory.read(BINARY, ignored)
         events = BinaryTaskFile.parse(raw, trace.info_file.order, ignored).events if raw else ()
-    for event in events:
-        shown: Json = {"type": _TASK_TYPES[type(event)]}
-        fields = {"timestamp": event.time}
-        fields |= {key: getattr(event, key) for key in ("tid", "pid", "ppid", "base") if hasattr(event, key)}
-        shown |= {key: str(value) for key, value in fields.items()}
-        shown |= {"sid": event.sid} if hasattr(event, "sid") else {}
-        shown |= {key: shown_text(getattr(event, key)) for key in ("exename", "libname") if hasattr(event, key)}
-        yield shown
+    yield from map(shown_record, events)
 
 
 def _small_files(trace: UftraceTrace) -> Iterator[Json]:
@@ -136,16 +127,15 @@ def _small_files(trace: UftraceTrace) -> Iterator[Json]:
         if name.startswith(_MAP_NAME[0]) and name.endswith(_MAP_NAME[1]):
             sid = name.removeprefix(_MAP_NAME[0]).removesuffix(_MAP_NAME[1])
             for item in MapFile.parse(read(name), name, ignored).mappings:
+                form = shown_record(item) | {"sid": sid}
+                if not item.build_id:
+                    del form["build_id"]
                 if item.path:
-                    shown = {"type": "mapping", "sid": sid, "start": str(item.begin), "end": str(item.end)}
-                    build_id = {"build_id": item.build_id} if item.build_id else {}
-                    yield {**shown, "permissions": item.perms, "path": shown_text(item.path), **build_id}
+                    yield form
     for name in names:
         if name.endswith(_SYMBOLS):
             for symbol in SymbolFile.parse(read(name), name, ignored).symbols:
-                size = {} if symbol.size is None else {"size": str(symbol.size)}
-                place = {"file": name, "address": str(symbol.address), **size}
-                yield {"type": "symbol", **place, "symbol_type": symbol.type, "name": shown_text(symbol.name)}
+                yield shown_record(symbol) | {"file": name}
     for _, number, label in EventsFile.parse(read(NAMES_FILE), ignored).places:
         yield {"type": "event-name", "id": str(number), "name": shown_text(label)}
     for message in ExternFile.parse(read(EXTERN_FILE), ignored).messages:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fxtio.codec.canonical import Json, parsed_text
+from fxtio.codec.canonical import Json, parsed_record, parsed_text, type_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.uftrace import payloads, perf, records
@@ -27,7 +27,7 @@ from fxtio.uftrace.layout import PERF_HEADER, PERF_SAMPLE, Feature, InfoBit
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.symbols import MapFile, Mapping, Symbol
 from fxtio.uftrace.task_writer import TaskWriter
-from fxtio.uftrace.tasks import TEXT, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
+from fxtio.uftrace.tasks import TEXT, Dlopen, Fork, Session, Task, TaskFile
 from fxtio.uftrace.writer import UftraceWriter
 
 Order = Literal["little", "big"]
@@ -52,7 +52,7 @@ _FORMATS = {
 }  # fmt: skip
 _WITHOUT_SIZE = (ArgumentType.STRING, ArgumentType.POINTER, ArgumentType.CHARACTER, ArgumentType.ENUMERATION)
 _MADE_UP = ("info", "info-line", "mapping", "symbol")
-_TASK_TYPES = ("session", "task", "fork", "dlopen")
+_TASK_EVENTS: dict[str, type[Any]] = {type_of(cls): cls for cls in (Session, Task, Fork, Dlopen)}
 
 
 def write(records: Sequence[Json], path: Path) -> None:
@@ -288,20 +288,19 @@ class _ExactScenario:
         return info.to_bytes()
 
     def _tasks(self) -> bytes:
-        return TaskFile.of([_task_event(item) for item in self._records if item["type"] in _TASK_TYPES]).to_bytes()
+        events = [
+            parsed_record(_TASK_EVENTS[each["type"]], each) for each in self._records if each["type"] in _TASK_EVENTS
+        ]
+        return TaskFile.of(events).to_bytes()
 
     def _modules(self) -> dict[str, bytes]:
         """Return the maps and the symbol files."""
         maps: defaultdict[str, list[Mapping]] = defaultdict(list)
         for item in self._by_type["mapping"]:
-            place = int(item["start"]), int(item["end"]), item["permissions"]
-            mapping = Mapping(*place, path=parsed_text(item["path"]), build_id=item.get("build_id", ""))
-            maps[map_name(item["sid"])].append(mapping)
+            maps[map_name(item["sid"])].append(parsed_record(Mapping, item))
         symbols: defaultdict[str, bytes] = defaultdict(bytes)
         for item in self._by_type["symbol"]:
-            size = int(item["size"]) if "size" in item else None
-            symbol = Symbol(int(item["address"]), parsed_text(item["name"]), item["symbol_type"], size)
-            symbols[item["file"]] += f"{symbol}\n".encode("utf-8", "surrogateescape")
+            symbols[item["file"]] += f"{parsed_record(Symbol, item)}\n".encode("utf-8", "surrogateescape")
         return symbols | {name: MapFile.of(mappings).to_bytes() for name, mappings in maps.items()}
 
     def _texts(self) -> dict[str, bytes]:
@@ -329,15 +328,3 @@ class _ExactScenario:
         pointer_size = 4 if self._by_type["info"][0]["class"] == "1" else 8
         specs = checked_values(",".join(map(_spec, arguments)), pointer_size)
         return payloads.encode(specs, [_parsed_value(item) for item in arguments], self._order)
-
-
-def _task_event(item: Json) -> TaskEvent:
-    """Return a line of the task file."""
-    time = int(item["timestamp"])
-    if item["type"] == "session":
-        return Session(time, int(item["pid"]), item["sid"], parsed_text(item["exename"]))
-    if item["type"] == "task":
-        return Task(time, int(item["tid"]), int(item["pid"]))
-    if item["type"] == "fork":
-        return Fork(time, int(item["pid"]), int(item["ppid"]))
-    return Dlopen(time, int(item["tid"]), item["sid"], int(item["base"]), parsed_text(item["libname"]))

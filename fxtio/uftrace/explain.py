@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange, FieldValue
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.describe import enumerations_markdown, layout_markdown, quoted, title_of, word_markdown
+from fxtio.codec.describe import enumerations_markdown, field_values, layout_markdown, word_markdown
+from fxtio.codec.explain import Piece, explained
 from fxtio.codec.record import Opaque
-from fxtio.codec.word import Field, Word
+from fxtio.codec.show import show_value
 from fxtio.errors import DecodeError
-from fxtio.finding import Finding, Findings
+from fxtio.finding import Finding
 from fxtio.report import counted
 from fxtio.uftrace import enums, layout, payloads
 from fxtio.uftrace.enums import RecordType
@@ -37,21 +38,7 @@ def explain(trace: UftraceTrace, *, record: int | None, offset: int, kinds: Kind
 
     They are counted over all tasks, and bytes over the files of all tasks in the order of `trace.tids`.
     """
-    number = begin = 0
-    tid = None
-    sizes = {tid: trace.directory.size(f"{tid}.dat") for tid in trace.tids}
-    for chunk in trace.chunks():
-        if tid is not None and chunk.tid != tid:
-            begin += sizes[tid]
-        tid = chunk.tid
-        for annotated, cls in _annotated(chunk, begin, number, trace.findings):
-            number += annotated.number is not None
-            matches = annotated.number == record if record is not None else annotated.offset + annotated.size > offset
-            if record is not None and matches:
-                record = None
-                offset = annotated.offset
-            if matches and (kinds is None or cls in kinds):
-                yield annotated
+    return explained(trace, _pieces(trace), record=record, offset=offset, kinds=kinds)
 
 
 def offset_of(trace: UftraceTrace, finding: Finding) -> int | None:
@@ -65,44 +52,41 @@ def offset_of(trace: UftraceTrace, finding: Finding) -> int | None:
     return None
 
 
-def _annotated(
-    chunk: Chunk, begin: int, number: int, findings: Findings
-) -> Iterator[tuple[AnnotatedRecord, type[Any]]]:
-    """Yield the annotated records of a chunk and their classes."""
-    if chunk.gap is not None:
-        ranges = [ByteRange(0, chunk.gap, "bytes", f"{counted(len(chunk.gap), 'byte')}, not a record")]
-        faults = _findings_in(findings, chunk, chunk.base, 1)
-        yield AnnotatedRecord(None, begin + chunk.base, len(chunk.gap), "Opaque", "", ranges, faults), Opaque
-        return
-    for row, (at, size) in enumerate(zip(chunk.at.tolist(), chunk.size.tolist(), strict=True)):
-        raw = bytes(chunk.block.data[at * _WORD : (at + size) * _WORD])
-        time, word = int(chunk.block.words[at]), int(chunk.block.words[at + 1])
-        cls = CLASSES[RecordType(_FIELDS["type"].get(word))]
-        ranges = [
-            ByteRange(0, raw[:_WORD], "header", bits=_bits(cls.words[0], time)),
-            ByteRange(_WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), _bits(cls.words[1], word)),
-            *_payload(cls, word, raw[2 * _WORD :], chunk),
-        ]
-        offset = chunk.base + at * _WORD
-        faults = _findings_in(findings, chunk, offset, size * _WORD)
-        title = f"{cls.__name__} of task {chunk.tid}"
-        yield AnnotatedRecord(number + row, begin + offset, len(raw), title, title_of(cls), ranges, faults), cls
+def _pieces(trace: UftraceTrace) -> Iterator[Piece]:
+    """Yield the records of all tasks, and the bytes that are no records."""
+    number = begin = 0
+    tid = None
+    for chunk in trace.chunks():
+        if tid is not None and chunk.tid != tid:
+            begin += trace.directory.size(f"{tid}.dat")
+        tid = chunk.tid
+        place = partial(Piece, file=chunk.file, base=begin)
+        if chunk.gap is not None:
+            size = len(chunk.gap)
+            yield place(None, begin + chunk.base, size, Opaque, partial(_gap, chunk.gap))
+            continue
+        words = chunk.block.words
+        for at, size in zip(chunk.at.tolist(), chunk.size.tolist(), strict=True):
+            cls = CLASSES[RecordType(_FIELDS["type"].get(int(words[at + 1])))]
+            name, offset = f"{cls.__name__} of task {tid}", begin + chunk.base + at * _WORD
+            yield place(number, offset, size * _WORD, cls, partial(_ranges, chunk, cls, at, size), name)
+            number += 1
 
 
-def _findings_in(findings: Findings, chunk: Chunk, offset: int, size: int) -> list[Finding]:
-    """Return the findings in a range of bytes of the file of a chunk."""
-    return [item for item in findings.between(offset, offset + size) if item.file == chunk.file]
+def _gap(raw: bytes) -> list[ByteRange]:
+    return [ByteRange(0, raw, "bytes", f"{counted(len(raw), 'byte')}, not a record")]
 
 
-def _bits(word: type[Word], value: int) -> tuple[FieldValue, ...]:
-    return tuple(_field(field, field.get(value)) for field in word.fields.values())
-
-
-def _field(field: Field, value: int) -> FieldValue:
-    shown = f"{value:#x}" if field.width > 32 else str(value)
-    names = {member.value: member.name for member in field.meaning or ()}
-    fault = f"must be {field.value:#x}" if field.role == "const" and value != field.value else ""
-    return FieldValue(field, value, shown, names.get(value, field.doc), fault)
+def _ranges(chunk: Chunk, cls: Any, at: int, size: int) -> list[ByteRange]:
+    raw = bytes(chunk.block.data[at * _WORD : (at + size) * _WORD])
+    time, word = int(chunk.block.words[at]), int(chunk.block.words[at + 1])
+    return [
+        ByteRange(0, raw[:_WORD], "header", bits=field_values(cls.words[0], time)),
+        ByteRange(
+            _WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), field_values(cls.words[1], word)
+        ),
+        *_payload(cls, word, raw[2 * _WORD :], chunk),
+    ]
 
 
 def _meaning(cls: type[Any], word: int, chunk: Chunk) -> str:
@@ -130,10 +114,10 @@ def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[By
         yield ByteRange(begin, raw, "payload", fault=error.message)
         return
     names = meanings(chunk.functions, specs, values, _FIELDS["address"].get(word))
-    texts = []
-    for spec, item in zip(specs, values, strict=True):
-        text = quoted(item) if isinstance(item, str) else item.hex() if isinstance(item, bytes) else str(item)
-        texts.append(f"{spec}={text}" + (f" ({names[spec.label]})" if spec.label in names else ""))
+    texts = [
+        f"{spec}={show_value(item)}" + (f" ({names[spec.label]})" if spec.label in names else "")
+        for spec, item in zip(specs, values, strict=True)
+    ]
     yield ByteRange(begin, raw, "payload", ", ".join(texts))
 
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+import msgspec
+
 from fxtio.formats import MergeError
 from fxtio.io.sink import whole_directory
 from fxtio.report import counted
@@ -149,12 +151,18 @@ def _new_sids(readings: Sequence[Reading]) -> list[dict[str, str]]:
 def _merged_tasks(readings: Sequence[Reading], renamed: Sequence[dict[str, str]], name: str, info: InfoFile) -> bytes:
     """Return the file of the beginnings of tasks and sessions, in the order of time."""
     lists: list[list[TaskEvent]] = [
-        [replace(event, sid=sids.get(event.sid, event.sid)) if isinstance(event, Session | Dlopen) else event
-         for event in reading.task_events()]
+        [_with_sid(event, sids) for event in reading.task_events()]
         for reading, sids in zip(readings, renamed, strict=True)
-    ]  # fmt: skip
+    ]
     events = list(heapq.merge(*lists, key=lambda event: event.time))
     return TaskFile.of(events).to_bytes() if name == TEXT else BinaryTaskFile.of(events, info.order).to_bytes()
+
+
+def _with_sid(event: TaskEvent, sids: dict[str, str]) -> TaskEvent:
+    """Return an event with the new id of its session, if it has one."""
+    if not isinstance(event, Session | Dlopen):
+        return event
+    return msgspec.structs.replace(event, sid=sids.get(event.sid, event.sid))
 
 
 def _merged_names(readings: Sequence[Reading]) -> EventsFile:

@@ -16,7 +16,7 @@ from fxtio.codec.record import Opaque
 from fxtio.display import MAX_ROWS
 from fxtio.errors import DecodeError, FormatError
 from fxtio.finding import Findings
-from fxtio.io.reading import Progress, TraceInfo
+from fxtio.io.reading import Progress, TraceInfo, pairs_of
 from fxtio.readers import TraceReader
 from fxtio.report import ReportTable
 from fxtio.table import MAX_TIME, Table, saturated
@@ -59,7 +59,7 @@ class Info(TraceInfo):
     recorded_by: str | None = None
     command: str | None = None
     recorded_at: str = ""
-    tasks: dict[int, str] = field(default_factory=dict)
+    tasks: dict[int, str] = field(default_factory=dict, metadata=pairs_of("tid", "program"))
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "format", f"{self.format} {self.version}, {self.byte_order}-endian"

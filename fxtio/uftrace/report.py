@@ -1,44 +1,29 @@
-"""Traces as values that the commands print: summaries, statistics, lines of text and JSON objects."""
+"""Traces as values that the commands print: summaries, statistics, lines of text."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fxtio.codec import show
 from fxtio.codec.record import Opaque
-from fxtio.report import Report, ReportTable, counted, human_duration, quoted, seconds
+from fxtio.report import Report, ReportTable, counted, human_duration, summary_of
 from fxtio.table import Categories, Table
 from fxtio.uftrace.canonical import bytes_of
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.perf import PerfEvent
-from fxtio.uftrace.reader import Entry, Info, UftraceTrace
+from fxtio.uftrace.reader import Entry, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, Lost
 
-_CLASS_WIDTH = len(FunctionEntry.__name__)
 _OF_CPU = (PerfEvent, KernelEvent)
 _MAX_INDENT = 32
-_SHOWN_BYTES = 32
 
 
-def info(trace: UftraceTrace) -> Report:
-    """Describe what is inside a trace."""
-    return replace(trace.info.report(), json=_json(trace.info))
-
-
-def _json(info: Info) -> dict[str, Any]:
-    return info.as_json() | {
-        "byte_order": info.byte_order,
-        "version": info.version,
-        "recorded_by": info.recorded_by,
-        "command": info.command,
-        "recorded_at": info.recorded_at,
-        "tasks": [{"tid": tid, "program": name} for tid, name in info.tasks.items()],
-    }
+info = summary_of
 
 
 def stats(trace: UftraceTrace, top: int) -> Report:
@@ -131,22 +116,14 @@ def _sum(values: Any) -> int:
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterable[str]:
-    """Format entries as lines: task, offset in the file, time in seconds, class, content."""
-    return map(_line, entries)
-
-
-def _line(entry: Entry) -> str:
-    time = "" if entry.time is None else seconds(entry.time)
-    cls = type(entry.record).__name__
-    tid = "" if entry.tid is None else entry.tid
-    return f"{tid:>8} {entry.offset:>10}  {time:>16}  {cls:<{_CLASS_WIDTH}}  {_content(entry)}".rstrip()
+    """Return entries as lines of text with the task, see `fxtio.codec.show`."""
+    return show.text_lines(entries, _content, owner=lambda entry: f"{'' if entry.tid is None else entry.tid:>8}")
 
 
 def _content(entry: Entry) -> str:
     record = entry.record
     if isinstance(record, Opaque):
-        dots = " ..." if len(record.raw) > _SHOWN_BYTES else ""
-        return f"{counted(len(record.raw), 'byte')}: {record.raw[:_SHOWN_BYTES].hex(' ')}{dots}"
+        return show.content_of(entry)
     if isinstance(record, Lost):
         return f"count={record.count}"
     if isinstance(record, Message):
@@ -167,10 +144,7 @@ def _values(entry: Entry) -> str:
     if entry.values is None:
         name, raw = bytes_of(entry.record)
         return "" if raw is None else f"{name}={raw.hex()}"
-    shown = {
-        name: quoted(value) if isinstance(value, str) else value.hex() if isinstance(value, bytes) else str(value)
-        for name, value in entry.values.items()
-    }
+    shown = {name: show.show_value(value) for name, value in entry.values.items()}
     shown = {name: f"{value} ({entry.meanings[name]})" if name in entry.meanings else value
              for name, value in shown.items()}  # fmt: skip
     return ", ".join(f"{name}={value}" for name, value in shown.items())

@@ -14,9 +14,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.canonical import Identifier
 from fxtio.finding import Findings
 from fxtio.uftrace.directory import join_lines, placed_lines
 from fxtio.uftrace.layout import kernel_base
@@ -54,8 +56,7 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 # ---- maps
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(msgspec.Struct, frozen=True, gc=False, tag="mapping"):
     """A line of a map.
 
     Attributes:
@@ -69,14 +70,14 @@ class Mapping:
         build_id: the build id of the file in hexadecimal, or empty.
     """
 
-    begin: int
+    begin: int = msgspec.field(name="start")
     end: int
-    perms: str = "r-xp"
-    offset: int = 0
-    device: str = "00:00"
-    inode: int = 0
+    perms: Identifier = msgspec.field(default="r-xp", name="permissions")
+    offset: int = msgspec.field(default=0, name="_offset")
+    device: str = msgspec.field(default="00:00", name="_device")
+    inode: int = msgspec.field(default=0, name="_inode")
     path: str = ""
-    build_id: str = ""
+    build_id: Identifier = ""
 
     def __str__(self) -> str:
         begin = f"{self.begin:08x}-{self.end:08x} {self.perms} {self.offset:08x} {self.device} {self.inode}"
@@ -177,8 +178,7 @@ class MapFile:
 # ---- symbols
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(msgspec.Struct, frozen=True, gc=False, tag="symbol"):
     """A symbol of a module.
 
     Attributes:
@@ -190,7 +190,7 @@ class Symbol:
 
     address: int
     name: str
-    type: str = "T"
+    type: Identifier = msgspec.field(default="T", name="symbol_type")
     size: int | None = None
 
     def __str__(self) -> str:

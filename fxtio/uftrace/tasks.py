@@ -5,11 +5,12 @@ A line of `task.txt` that is unknown, or would not be written back to the same t
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from construct import (
     Bytes,
@@ -25,8 +26,10 @@ from construct import (
     Int64ul,
     Struct,
 )
+from msgspec import field
 
 from fxtio.arrays import Array
+from fxtio.codec.canonical import Identifier
 from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
@@ -40,8 +43,7 @@ TEXT, BINARY = "task.txt", "task"
 NS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True, gc=False, tag="session"):
     """The beginning of a session: a process began, or called exec.
 
     Attributes:
@@ -52,18 +54,17 @@ class Session:
         key: the key in front of `pid`: `pid`, or `tid` in old versions.
     """
 
-    time: int
+    time: int = field(name="timestamp")
     pid: int
-    sid: str
+    sid: Identifier
     exename: str
-    key: str = "pid"
+    key: str = field(default="pid", name="_key")
 
     def __str__(self) -> str:
         return f'SESS timestamp={stamp(self.time)} {self.key}={self.pid} sid={self.sid} exename="{self.exename}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, gc=False, tag="task"):
     """The beginning of a task; a later line of the same task moves it to the newest session of its process.
 
     Attributes:
@@ -72,7 +73,7 @@ class Task:
         pid: its process.
     """
 
-    time: int
+    time: int = field(name="timestamp")
     tid: int
     pid: int
 
@@ -80,8 +81,7 @@ class Task:
         return f"TASK timestamp={stamp(self.time)} tid={self.tid} pid={self.pid}"
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(msgspec.Struct, frozen=True, gc=False, tag="fork"):
     """The beginning of a process that is a copy of another one.
 
     Attributes:
@@ -90,7 +90,7 @@ class Fork:
         ppid: the process that called fork.
     """
 
-    time: int
+    time: int = field(name="timestamp")
     pid: int
     ppid: int
 
@@ -98,8 +98,7 @@ class Fork:
         return f"FORK timestamp={stamp(self.time)} pid={self.pid} ppid={self.ppid}"
 
 
-@dataclass(frozen=True, slots=True)
-class Dlopen:
+class Dlopen(msgspec.Struct, frozen=True, gc=False, tag="dlopen"):
     """The loading of a library.
 
     Attributes:
@@ -110,9 +109,9 @@ class Dlopen:
         libname: the path of the library.
     """
 
-    time: int
+    time: int = field(name="timestamp")
     tid: int
-    sid: str
+    sid: Identifier
     base: int
     libname: str
 
@@ -161,7 +160,7 @@ def parse_line(line: str) -> TaskEvent | None:
     return None
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class TaskFile:
     """The file `task.txt`.
 
@@ -171,9 +170,9 @@ class TaskFile:
         places: the byte offsets of the events that were read.
     """
 
-    lines: list[TaskEvent | str] = field(default_factory=list)
-    events: list[TaskEvent] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    lines: list[TaskEvent | str] = dataclasses.field(default_factory=list)
+    events: list[TaskEvent] = dataclasses.field(default_factory=list)
+    places: list[int] = dataclasses.field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, findings: Findings) -> TaskFile:
@@ -225,7 +224,7 @@ _TASK, _FORK, _SESSION = (3,), (5, 6), (6, 7)  # uftrace 0.8 renumbered them; th
 _HEAD, _TASK_SIZE, _SESSION_SIZE = 8, 16, 40
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class BinaryTaskFile:
     """The file `task` of format version 3, a sequence of messages.
 
@@ -235,7 +234,7 @@ class BinaryTaskFile:
         order: the byte order.
     """
 
-    messages: list[tuple[int, int, bytes]] = field(default_factory=list)
+    messages: list[tuple[int, int, bytes]] = dataclasses.field(default_factory=list)
     rest: bytes = b""
     order: Order = "little"
 

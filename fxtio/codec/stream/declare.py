@@ -1,10 +1,10 @@
 """Declarations of records that consist of single bytes and LEB128 numbers, for any number of versions of a format.
 
 A record begins with one byte, a `Word` of width 8.  The annotations of the class carry the parts behind it in the
-specification's order.  A part may be limited to some versions and may depend on a field before it.  A field can have
-several parts, of which each version has at most one.  A part that is relative to something names it: a *base* is
-constant within a block of records, a *running* value is the last value of its kind.  `RecordLayout` is what the
-declaration of a class says for one version.
+specification's order, and the enumeration whose numbers a field has.  A part may be limited to some versions and may
+depend on a field before it.  A field can have several parts, of which each version has at most one.  A part that is
+relative to something names it: a *base* is constant within a block of records, a *running* value is the last value of
+its kind.  `RecordLayout` is what the declaration of a class says for one version.
 """
 
 from __future__ import annotations
@@ -255,6 +255,22 @@ def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
         name: tuple(mark for mark in getattr(hints[name], "__metadata__", ()) if isinstance(mark, Part))
         for name in cls.__struct_fields__
     }
+
+
+def enumeration_of(cls: type[Item], field: str) -> type[IntEnum] | None:
+    """Return the enumeration with which a field is annotated, or which it has in the first byte; None without one."""
+    return _enumerations_of(cls).get(field)
+
+
+@once
+def _enumerations_of(cls: type[Item]) -> dict[str, type[IntEnum]]:
+    heads = cls.first_bytes if issubclass(cls, StreamRecord) else ()
+    result = {each.name: each.meaning for head in heads for each in head.word.fields.values() if each.meaning}
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        for mark in getattr(hint, "__metadata__", ()):
+            if isinstance(mark, type) and issubclass(mark, IntEnum):
+                result[name] = mark
+    return result
 
 
 @once

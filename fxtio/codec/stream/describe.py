@@ -11,8 +11,8 @@ from functools import cache
 from math import inf
 from typing import Any
 
-from fxtio.codec.annotation import ByteRange, FieldValue
-from fxtio.codec.describe import doc_of, title_of
+from fxtio.codec.annotation import ByteRange
+from fxtio.codec.describe import doc_of, field_values, title_of
 from fxtio.codec.stream.codec import with_helpers
 from fxtio.codec.stream.declare import (
     AfterCount,
@@ -38,7 +38,6 @@ from fxtio.codec.stream.declare import (
     parts_of,
 )
 from fxtio.codec.stream.values import HELPERS
-from fxtio.codec.word import Field
 from fxtio.errors import DecodeError
 from fxtio.report import counted
 
@@ -88,7 +87,15 @@ def ranges_of(
         record, after = decode(data, offset, end, state)
     except DecodeError as error:
         after, fault = end, error.message
-    ranges = [] if layout.word is None else [_first_byte(layout, data[offset])]
+    ranges = (
+        []
+        if layout.word is None
+        else [
+            ByteRange(
+                0, data[offset : offset + 1], "header", f"{data[offset]:#04x}", field_values(layout.word, data[offset])
+            )
+        ]
+    )
     cursor = offset + len(ranges)
     for label, begin, stop, value in _labeled(layout, record, notes, meaning):
         if begin > cursor:
@@ -100,20 +107,6 @@ def ranges_of(
     elif fault:
         ranges.append(ByteRange(cursor - offset, b"", "missing", fault=fault))
     return ranges, after
-
-
-def _first_byte(layout: RecordLayout, value: int) -> ByteRange:
-    assert layout.word is not None
-    bits = []
-    for field in layout.word.fields.values():
-        number = field.get(value)
-        bits.append(FieldValue(field, number, str(number), _meaning(field, number)))
-    return ByteRange(0, bytes([value]), "header", f"{value:#04x}", tuple(bits))
-
-
-def _meaning(field: Field, value: int) -> str:
-    names = {} if field.meaning is None else {member.value: member.name for member in field.meaning}
-    return names.get(value, field.doc)
 
 
 def _subtype(layout: RecordLayout, raw: bytes, offset: int) -> ByteRange:

@@ -21,13 +21,13 @@ from fxtio.codec.stream.declare import (
     Part,
     Repeated,
     Text,
+    enumeration_of,
     layout_of,
     parts_of,
 )
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.headers import StreamHeader
-from fxtio.mono.tables import ENUMERATIONS
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.synth.columns import Amount, Draw
 from fxtio.synth.everything import variants
@@ -290,11 +290,11 @@ class _Recording:
 
     def _values(self, cls: type[Item], name: str, part: Part) -> list[Any]:
         """Return the values that a part can have."""
-        if (cls, name) in ENUMERATIONS:
-            return [*ENUMERATIONS[cls, name]]
+        if enumeration := enumeration_of(cls, name):
+            return [*enumeration]
         match part:
             case FirstByteField(field=field):
-                return [*field.meaning] if field.meaning else [*range(field.mask + 1)]
+                return [*range(field.mask + 1)]
             case Text(marked=marked):
                 return ["everything", *([None] if marked else [])]
             case Repeated(of=of):

@@ -208,7 +208,7 @@ def test_a_cut_stream_ends_with_its_fault(run: Run, tmp_path: Path) -> None:
     cut = compressor.compress(CLEAN) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     code, out = run(write(tmp_path / "a.fxt.zst", cut))
     assert code == 1
-    assert titles(out)[-2:] == [("3", "ProviderEvent"), ("", "no record")]
+    assert titles(out)[-2:] == [("3", "ProviderEvent"), ("", "the end")]
     assert "the zstd stream is cut or damaged" in out.splitlines()[-1]
 
 

@@ -19,7 +19,6 @@ from fxtio.codec.describe import (
     doc_of,
     enumeration_markdown,
     layout_markdown,
-    quoted,
 )
 from fxtio.codec.generate import Faults, Order, decode, encode
 from fxtio.codec.parts import Part, Stream
@@ -39,7 +38,7 @@ from fxtio.fxt.records import (
     Thread,
     ThreadReference,
 )
-from fxtio.report import counted
+from fxtio.report import counted, quoted
 from oracle.fxt import build_record
 from oracle.fxt_strategies import records as oracle_records
 

@@ -22,7 +22,7 @@ from fxtio.mono.buffers import decode_events, decode_events_exactly, encode_even
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.records import EVENTS, VERSIONS, dialect_of
-from fxtio.testing.mono import buffers
+from fxtio.testing.strategies import buffers
 from support.mono_columns import all_kernels, columns_of, events_from_columns
 
 pytestmark = pytest.mark.native

@@ -15,7 +15,7 @@ from fxtio.mono.buffers import decode_events, encode_events
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import dialect_of
-from fxtio.testing.mono import buffers
+from fxtio.testing.strategies import buffers
 from oracle import mono as oracle
 from support.mono_samples import FILES, content
 

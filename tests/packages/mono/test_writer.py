@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio.codec.record import Opaque
-from fxtio.codec.stream.declare import layout_of
+from fxtio.codec.stream.declare import enumeration_of, layout_of
 from fxtio.errors import EncodeError
 from fxtio.formats import by_name
 from fxtio.mono import records as r
@@ -28,6 +28,7 @@ from fxtio.mono.enums import (
     CounterVariance,
     GcEventType,
     HandleType,
+    MethodAction,
     MonitorEvent,
     RootSource,
     SampleType,
@@ -35,11 +36,10 @@ from fxtio.mono.enums import (
 from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import VERSIONS, dialect_of
-from fxtio.mono.tables import ENUMERATIONS
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.synth import shapes_of, write
 from fxtio.synth.everything.mono import VERSIONS as EVERY_VERSION
-from fxtio.testing.mono import buffers
+from fxtio.testing.strategies import buffers
 from support.mono_every import every_event
 from support.mono_samples import header
 
@@ -535,8 +535,10 @@ def test_everything_has_every_event_version_and_option() -> None:
     assert {(17, 4), (17, 8)} <= kinds.keys()
     for (version, _), events in kinds.items():
         assert events == {cls for cls in r.EVENTS if layout_of(cls, version) is not None}, version
-    for (cls, name), enumeration in ENUMERATIONS.items():
-        assert {int(member) for member in enumeration} <= values[cls, name], (cls, name)
+    enumerations = {(cls, name): enumeration_of(cls, name) for cls, name in values}
+    assert enumerations[r.Call, "action"] is MethodAction and enumerations[r.CounterValue, "type"] is CounterType
+    for (cls, name), enumeration in enumerations.items():
+        assert {int(member) for member in enumeration or ()} <= values[cls, name], (cls, name)
     assert values[r.Allocation, "backtrace"] == {None, True, False}
     assert {0, 1, 2, 3} <= values[r.HandleCreated, "handle_type"]
     assert values[r.CounterDescription, "section"] == {*CounterSection}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fxtio.errors import EncodeError
@@ -271,12 +272,22 @@ def small_tables(folder: Path, name: str, raw: bytes) -> dict[str, list[Any]]:
 
 def small_fields() -> list[Any]:
     return [
-        pytest.param(name, at, field.name, id=f"{type(item).__name__}.{field.name}")
+        pytest.param(name, at, field, id=f"{type(item).__name__}.{field}")
         for name, (items, _) in SMALL.items()
         for at, item in enumerate(items)
-        for field in dataclasses.fields(item)
-        if f"{type(item).__name__}.{field.name}" not in KEYS and (name, at, field.name) not in NOT_HERE
+        for field in fields_of(item)
+        if f"{type(item).__name__}.{field}" not in KEYS and (name, at, field) not in NOT_HERE
     ]
+
+
+def fields_of(item: Any) -> list[str]:
+    is_struct = isinstance(item, msgspec.Struct)
+    return [each.name for each in (msgspec.structs.fields(item) if is_struct else dataclasses.fields(item))]
+
+
+def replaced(item: Any, **changes: Any) -> Any:
+    is_struct = isinstance(item, msgspec.Struct)
+    return msgspec.structs.replace(item, **changes) if is_struct else dataclasses.replace(item, **changes)
 
 
 @pytest.mark.full
@@ -288,7 +299,7 @@ def test_every_field_of_a_small_file_is_in_a_table(name: str, at: int, field: st
     kind = next(kind for kind in OTHER if isinstance(value, kind))
     for change in OTHER[kind]:
         other = {"word_class": WordClass.BITS32, "order": "big"}.get(field) or change(value)
-        changed = [*items[:at], dataclasses.replace(items[at], **{field: other}), *items[at + 1 :]]
+        changed = [*items[:at], replaced(items[at], **{field: other}), *items[at + 1 :]]
         try:
             raw = to_bytes(changed)
         except (EncodeError, ValueError):
