@@ -1,5 +1,6 @@
 """Sphinx configuration. Pages are made at build time from declarations, into reference/_generated: one for each public
-module, for each format one of its layouts and one of its rules, and parts of the pages about timelines and conversions.
+module, for each format one of its layouts, one of its tables and one of its rules, and parts of the pages about
+timelines and conversions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from fxtio.exchange import exchanges
 from fxtio.exchange.convert import exporters
 from fxtio.formats import by_name, formats
 from fxtio.rules import Rule, rules_of
-from fxtio.timeline.schema import TABLES, TEXT
+from fxtio.schema import TableSpec, tables_markdown
+from fxtio.timeline.schema import TABLES
 
 project = "fxtio"
 author = "The fxtio authors"
@@ -104,18 +106,6 @@ def rule_markdown(rule: Rule) -> str:
     return "\n".join([*lines, *(f"- {title}: {text}" for title, text in rule.facts), ""])
 
 
-def timeline_tables() -> str:
-    """Return a section for each table of a timeline, with its columns."""
-    lines = []
-    for table, columns in TABLES.items():
-        lines += [f"### `{table}`", "", "| Column | Type | Meaning |", "|---|---|---|"]
-        for name, spec in columns.items():
-            dtype = "text" if spec.dtype == TEXT else spec.dtype
-            lines.append(f"| `{name}` | {dtype} | {spec.meaning} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
 def not_carried(format: str) -> str:
     """Return a list of the content that a timeline of a format does not have."""
     return "\n".join(["Not on the timeline:", "", *(f"- {text}" for text in by_name(format).timeline.NOT_CARRIED), ""])
@@ -148,7 +138,9 @@ def generate(_app: Sphinx) -> None:
     (GENERATED / "layouts").mkdir()
     (GENERATED / "rules").mkdir()
     (GENERATED / "timeline").mkdir()
-    (GENERATED / "timeline" / "tables.md").write_text(timeline_tables(), encoding="utf-8")
+    timeline = {name: TableSpec("", columns) for name, columns in TABLES.items()}
+    (GENERATED / "timeline" / "tables.md").write_text(tables_markdown(timeline, 3), encoding="utf-8")
+    (GENERATED / "tables").mkdir()
     modules = public_modules()
     for name in modules:
         # Not Markdown: within that, a directive of reStructuredText stores the whole environment with each page.
@@ -164,6 +156,8 @@ def generate(_app: Sphinx) -> None:
         if describe is not None:
             (GENERATED / "layouts" / f"{point.name}.md").write_text(describe(), encoding="utf-8")
             formats_with_layouts.append(point.name)
+        page = f"# Tables: {point.name}\n\n{tables_markdown(by_name(point.name).room('tables').specs())}"
+        (GENERATED / "tables" / f"{point.name}.md").write_text(page, encoding="utf-8")
         (GENERATED / "timeline" / f"{point.name}.md").write_text(not_carried(point.name), encoding="utf-8")
         lines = [f"# Rules: {point.name}", ""]
         for group, rules in groupby(rules_of(point.name).values(), lambda rule: rule.group):
@@ -173,6 +167,9 @@ def generate(_app: Sphinx) -> None:
         formats_with_rules.append(point.name)
     (GENERATED / "rules-toctree.md").write_text(
         toctree([f"rules/{name}" for name in formats_with_rules], "_generated"), encoding="utf-8"
+    )
+    (GENERATED / "tables-toctree.md").write_text(
+        toctree([f"tables/{name}" for name in formats_with_rules], "_generated"), encoding="utf-8"
     )
     layouts = [f"layouts/{name}" for name in formats_with_layouts]
     (GENERATED / "layouts-toctree.md").write_text(toctree(layouts), encoding="utf-8")

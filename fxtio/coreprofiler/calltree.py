@@ -19,14 +19,24 @@ from fxtio.coreprofiler.records import MemorySample, StackSample
 from fxtio.coreprofiler.state import STACK_RECORDS, Stacks, ThreadStack
 from fxtio.table import Column, GrowingTable, Optional, Table
 
-STACK_TABLES = ("sample_stacks", "stacks")
-"""The names of the tables."""
-
 NO_ROW = -1
 
 
 class _SampleRow(msgspec.Struct, frozen=True, gc=False):
-    """A row of `sample_stacks`."""
+    """The whole stacks of samples.
+
+    Attributes:
+        offset: the place of the line in the file, in bytes.
+        time: nanoseconds from the start of profiling.
+        thread: the Internal ID of the thread, -1 for `?`.
+        count: sampling ticks; 0 in memory samples and for `?`.
+        stack: the row in `stacks`, or -1 for an empty stack.
+        matched: frames that were not left since the last sample.
+        paused: whether profiling was paused.
+        complete: false if lines were lost.
+        sample: the row in `samples`, or -1.
+        memory_sample: the row in `memory_samples`, or -1.
+    """
 
     offset: int
     time: int
@@ -41,13 +51,23 @@ class _SampleRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class _StackRow(msgspec.Struct, frozen=True, gc=False):
-    """A row of `stacks`; the pointer is as in records."""
+    """Stacks: a top frame, and the stack below it.
+
+    Attributes:
+        parent: the row of the stack below the top frame, or -1.
+        depth: the number of frames below the top frame.
+        function_iid: the Internal ID of the function of the top frame.
+        ip: the instruction pointer of the top frame, null where there is none.
+    """
 
     parent: int
     depth: int
     function_iid: int
     ip: int | None
 
+
+STACK_TABLES: dict[str, type[Any]] = {"sample_stacks": _SampleRow, "stacks": _StackRow}
+"""The tables, with the classes of their rows."""
 
 _DTYPES = {int: np.int64, bool: np.bool_}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.describe import doc_of
 from fxtio.codec.text.columns import Columns, ListColumn, columns_from
 from fxtio.codec.text.declare import layout_of
 from fxtio.codec.text.items import Flags
@@ -20,6 +21,8 @@ from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import LocalTime, Pointer, ThreadNumber, nanoseconds_of, undefined_column
 from fxtio.coreprofiler.records import RECORDS, TIME_FIELD
 from fxtio.coreprofiler.state import Stacks
+from fxtio.finding import Findings
+from fxtio.schema import TableSpec, spec_of
 from fxtio.table import Categories, Column, Derived, Growing, GrowingTable, Lists, Optional, Table, WritableTable
 
 RECORD_TABLES: dict[str, type[Any]] = {cls.table: cls for cls in RECORDS}
@@ -184,6 +187,44 @@ class RecordCollector:
                 self._values.append(text)
             codes.append(code)
         return Categories(np.array(codes, np.int32), self._values)
+
+
+def specs() -> dict[str, TableSpec]:
+    """Return the columns of all tables: those of records and items have the meanings of their fields."""
+    empty = RecordCollector(TABLES, Stacks(Findings("coreprofiler"))).tables()
+    result = {}
+    for name, cls in RECORD_TABLES.items():
+        result[name] = spec_of(doc_of(cls).text.rstrip("."), empty[name], _meanings(cls), WRITABLE[name])
+    for name, (cls, field) in ITEM_TABLES.items():
+        item = layout_of(cls).members[field]
+        owner = {row_column(cls): f"the row in `{cls.table}`"}
+        meaning = f"{doc_of(item).text.rstrip('.')}: an item of `{field}` of `{cls.table}`"
+        result[name] = spec_of(meaning, empty[name], owner | _meanings(item))
+    for name, cls in STACK_TABLES.items():
+        doc = doc_of(cls)
+        result[name] = spec_of(doc.text.rstrip("."), empty[name], _meanings(cls))
+    return result
+
+
+_COMMON = {
+    "offset": "the place of the line in the file, in bytes",
+    "time": "nanoseconds from the start of profiling",
+    "thread": "the Internal ID of the thread, -1 for `?`",
+    "function_iid": "the Internal ID of the function, -1 for `?`",
+    "class_iid": "the Internal ID of the class, -1 for `?`",
+    "status": "the result as the profiling interface told it (HRESULT)",
+    "token": "the token in the metadata of the module",
+    "items": "the items, which have a table of their own",
+}
+
+
+def _meanings(cls: type[Any]) -> dict[str, str]:
+    """Return the meanings of the columns of a class of records or items."""
+    result = _COMMON | doc_of(cls).attributes
+    for name in cls.__struct_fields__:
+        result[os_column(name)] = "whether it is a number of the operating system"
+        result[undefined_column(name)] = "whether the file has `?`"
+    return result
 
 
 def _row_numbers(counts: Array) -> Any:

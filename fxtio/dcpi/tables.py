@@ -8,21 +8,59 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.describe import doc_of
 from fxtio.dcpi.frames import PlacedRecord, Segments
 from fxtio.dcpi.records import Footer
 from fxtio.dcpi.state import Header
-from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table, WritableTable
+from fxtio.schema import OPTIONAL, REQUIRED, TEXT, ColumnSpec, TableSpec, writable_tables
+from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table
 
-TABLES = ("samples", "chunks", "header", "footer")
+SPECS = {
+    "samples": TableSpec(
+        "Samples by address; only addresses that have some",
+        {
+            "text_offset": ColumnSpec("int64", "bytes from the beginning of the text", REQUIRED),
+            "count": ColumnSpec("uint32", "the number of samples", REQUIRED),
+            "address": ColumnSpec("uint64?", "the address, null without a line `tstart` in the header"),
+        },
+    ),
+    "chunks": TableSpec(
+        "Chunks: counts of samples at consecutive addresses",
+        {
+            "offset": ColumnSpec("int64", "the place of the chunk in the file, in bytes"),
+            "text_offset": ColumnSpec("int64", "bytes from the beginning of the text to the first address"),
+            "number": ColumnSpec("int64", "the number of counts"),
+        },
+    ),
+    "header": TableSpec(
+        "Lines of the header",
+        {
+            "offset": ColumnSpec("int64", "the place of the line in the file, in bytes"),
+            "word": ColumnSpec(TEXT, "the first word", REQUIRED),
+            "value": ColumnSpec(TEXT, "the rest of the line", REQUIRED),
+            "blanks": ColumnSpec(TEXT, "the blanks between the two", OPTIONAL),
+        },
+    ),
+    "footer": TableSpec(
+        "The footer; no row if there is none",
+        {
+            "offset": ColumnSpec("int64", "its place in the file, in bytes"),
+            **{name: ColumnSpec("int64", meaning) for name, meaning in doc_of(Footer).attributes.items()},
+        },
+    ),
+}
+"""The columns of all tables."""
+
+TABLES = tuple(SPECS)
 """The names of the tables."""
 
-_FOOTER = ("offset", *Footer.__struct_fields__)
-
-WRITABLE = {
-    "samples": WritableTable(("text_offset", "count"), ignored=("address",)),
-    "header": WritableTable(("word", "value"), ("blanks",), ("offset",)),
-}
+WRITABLE = writable_tables(SPECS)
 """The columns of the tables that can be written."""
+
+
+def specs() -> dict[str, TableSpec]:
+    """Return the columns of all tables."""
+    return SPECS
 
 
 class SegmentCollector:
@@ -108,7 +146,7 @@ def _table(name: str, columns: dict[str, Any], header: Header, footer: PlacedRec
         )
     if name == "footer":
         rows = [] if footer is None else [{"offset": footer.offset, **msgspec.structs.asdict(footer.record)}]
-        return Table({field: np.array([row[field] for row in rows], np.int64) for field in _FOOTER})
+        return Table({field: np.array([row[field] for row in rows], np.int64) for field in SPECS[name].columns})
     if name == "samples":
         return Table({**columns, "address": Derived(lambda: _addresses(header, columns["text_offset"]))})
     return Table(columns)

@@ -19,10 +19,11 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.errors import FormatError
 from fxtio.io.sink import Sink, names_if_full
+from fxtio.schema import TEXT
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.schema import TABLES, TEXT
+from fxtio.timeline.schema import TABLES
 
 NOT_CARRIED = ("bytes of names that are not UTF-8",)
 """The content of a timeline that the files do not have."""

@@ -12,8 +12,9 @@ from typing import Any
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
+from fxtio.fxt.batch_tables import BatchTables
 from fxtio.fxt.state import Batch
-from fxtio.fxt.tables import TABLES, BatchTables
+from fxtio.fxt.tables import TABLES
 from fxtio.table import Column
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import Stacks
@@ -142,7 +143,7 @@ def _rows(
     tables: BatchTables, cls: type[Record], table: str, *names: str
 ) -> list[tuple[int, type[Record], tuple[Any, ...]]]:
     """Return the row in the batch and some columns of each record of a class."""
-    columns = TABLES[table][0](tables)
+    columns = TABLES[table].contribute(tables)
     values = [columns[name].tolist() for name in names]
     rows = tables.batch.columns(cls)[0].tolist()
     return [(row, cls, each) for row, each in zip(rows, zip(*values, strict=True), strict=True)]
@@ -150,5 +151,5 @@ def _rows(
 
 def _frame_addresses(tables: BatchTables) -> list[int]:
     """Return the addresses of the frames of all backtraces."""
-    addresses: list[int] = TABLES["frames"][0](tables)["address"].tolist()
+    addresses: list[int] = TABLES["frames"].contribute(tables)["address"].tolist()
     return addresses

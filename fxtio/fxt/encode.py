@@ -7,7 +7,7 @@ rows are converted to typed records, row by row, with inline references.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -22,48 +22,20 @@ from fxtio.codec.integers import MAX_UINT64, text_bytes
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import records as r
-from fxtio.fxt.enums import BlobType, ObjectType, SchedulingType, Scope, ThreadState
+from fxtio.fxt.enums import Scope
 from fxtio.fxt.events import ENDS_EARLY, MAX_COLUMN_TEXT, EventColumns, Indexed, check_count, texts
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.records import Thread
 from fxtio.fxt.state import NS_PER_SECOND, Clock
-from fxtio.fxt.tables import OBJECT_KINDS
-from fxtio.table import MAX_TIME, Categories, Optional, WritableTable
+from fxtio.fxt.tables import TABLES, WRITABLE_TABLES, FxtTable, Member, Same, Source
+from fxtio.schema import BYTES, TEXT, ColumnSpec, Labels, numbers_of_labels
+from fxtio.table import MAX_TIME, Categories, Optional
 
 MAX_ROWS = 1 << 18
 """The most rows of a table that are encoded at once."""
 
-DEFAULT_MMAP_FLAGS = 5
-"""Mapped to be read and executed."""
-
-
-WRITABLE_TABLES: dict[str, WritableTable] = {
-    "events": WritableTable(
-        ("type", "process", "thread", "name"),
-        ("provider", "ticks", "time", "category", "end_ticks", "duration", "id", "scope", "args"),
-        ("offset",),
-    ),
-    "objects": WritableTable(("kind", "id", "name"), ("provider", "type", "process"), ("offset",)),
-    "logs": WritableTable(("process", "thread", "message"), ("provider", "ticks", "time"), ("offset",)),
-    "blobs": WritableTable(
-        ("name", "payload"), ("provider", "ticks", "process", "thread", "category", "type"), ("offset", "time", "size")
-    ),
-    "scheduling": WritableTable(
-        ("type", "cpu", "incoming_thread"),
-        (
-            "provider", "ticks", "time", "outgoing_process", "outgoing_thread", "incoming_process", "outgoing_state",
-            "outgoing_priority", "incoming_priority", "waker",
-        ),
-        ("offset",),
-    ),
-    "modules": WritableTable(
-        ("process", "module", "name", "build_id"), ("provider", "ticks", "time", "thread"), ("offset",)
-    ),
-    "mmaps": WritableTable(
-        ("process", "module", "address", "size", "vaddr"), ("provider", "ticks", "time", "thread", "flags"), ("offset",)
-    ),
-}  # fmt: skip
-"""The tables that `FxtWriter.write_table` takes.  The others refer to slots or to rows of other tables."""
+NOT_IN_RECORDS = frozenset({"provider", "time"})
+"""Columns that are written as other records, or follow from ticks."""
 
 
 def providers_of(columns: Mapping[str, Any], rows: int) -> Iterator[tuple[int | None, slice]]:
@@ -371,7 +343,7 @@ def _scopes(columns: Mapping[str, Any], is_instant: Array) -> OptionalColumn:
     present = column.codes >= 0
     if (present & ~is_instant).any():
         raise EncodeError("must be null for events that are no instants", "scope")
-    values = np.array([_number(text, "scope", Scope) for text in column.values] or [0], np.uint64)
+    values = np.array(_numbers(column.values, Scope, "scope") or [0], np.uint64)
     return OptionalColumn(values[column.codes], present)
 
 
@@ -444,115 +416,96 @@ def table_records(
     for provider, run in providers_of(columns, rows):
         if "time" in WRITABLE_TABLES[name].optional:
             lists["ticks"][run] = ticks_of(columns, run, clock_of(provider)).tolist()
-        record_of = _RECORD_OF[name]
-        records = [record_of({key: values[row] for key, values in lists.items()}) for row in range(run.start, run.stop)]
+        records = _records(TABLES[name], lists, range(run.start, run.stop))
         runs.append((provider, [buffer for record in records for buffer in encode_buffers(record, order)]))
     return runs
 
 
-Row = dict[str, Any]
+def _records(table: FxtTable, lists: dict[str, list[Any]], rows: range) -> list[Record]:
+    """Return rows as records, the inverse of what `fxtio.fxt.tables` makes of them."""
+    records: list[Any] = [None] * len(rows)
+    for source, at in _sources(table, lists, rows):
+        values = {name: [lists[name][row] for row in at] for name in lists}
+        for row, record in zip(at, _records_of_class(table, source, values, len(at)), strict=True):
+            records[row - rows.start] = record
+    return records
 
 
-def _log(row: Row) -> Record:
-    return r.Log(row["ticks"], Thread(row["process"], row["thread"]), _text_of(row, "message"))
+def _sources(table: FxtTable, lists: dict[str, list[Any]], rows: range) -> Iterator[tuple[Source, list[int]]]:
+    """Yield the classes of records that rows are written as, each with its rows."""
+    if len(table.sources) == 1:
+        yield table.sources[0], [*rows]
+        return
+    marks = {
+        name: dict(zip(rows, _field_values(lists[name][rows.start : rows.stop], column, name), strict=True))
+        for name, column in table.spec.columns.items()
+        if column.written and any(isinstance(source.origin(name), Same) for source in table.sources)
+    }
+    given = sorted({name for source in table.sources for name in source.given})
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        key = (*(marks[name][row] for name in marks), *(lists[name][row] is not None for name in given))
+        groups.setdefault(key, []).append(row)
+    for at in groups.values():
+        able = [
+            source
+            for source in table.sources
+            if all(lists[name][at[0]] is not None for name in source.given)
+            and all(source.origin(name) == Same(numbers[at[0]]) for name, numbers in marks.items())
+        ]
+        yield max(able, key=lambda source: len(source.given)), at
 
 
-def _object(row: Row) -> Record:
-    name, process = _text_of(row, "name"), row["process"]
-    if row["kind"] == OBJECT_KINDS[0]:
-        args = () if process is None else (r.KoidArgument("process", process),)
-        return r.KernelObject(_number_of(row, "type", ObjectType), row["id"], name, args)
-    if row["kind"] != OBJECT_KINDS[1]:
-        raise EncodeError(f"{row['kind']!r} is not one of {', '.join(OBJECT_KINDS)}", "kind")
-    _check_null(row, "userspace objects", "type")
-    return r.UserspaceObject(row["id"], Thread(process, None), name, ())
+def _records_of_class(table: FxtTable, source: Source, values: dict[str, list[Any]], count: int) -> list[Record]:
+    """Return rows as records of a class; what is wrong with numbers, the encoder of the records tells."""
+    origins = {name: source.origin(name) for name in values if name not in NOT_IN_RECORDS}
+    for name, origin in origins.items():
+        if origin is None and any(value is not None for value in values[name]):
+            raise EncodeError(f"must be null for {source.title or values['type'][0]}", name)
+    fields: dict[str, list[Any]] = {}
+    koids: dict[str, dict[str, list[Any]]] = {}
+    args: list[tuple[Record, ...]] = [()] * count
+    for name, origin in origins.items():
+        column = values[name]
+        if name in source.defaults:
+            column = [source.defaults[name] if value is None else value for value in column]
+        if isinstance(origin, Member):
+            members = [() if value is None else (origin.cls(origin.name, value),) for value in column]
+            args = [(*before, *member) for before, member in zip(args, members, strict=True)]
+        elif isinstance(origin, str):
+            field, _, part = origin.partition(".")
+            if part:
+                koids.setdefault(field, {})[part] = column
+            else:
+                fields[field] = _field_values(column, table.spec.columns[name], name)
+    for field, parts in koids.items():
+        fields[field] = [*map(Thread, parts["process"], parts.get("thread", [None] * count))]
+    fields["args"] = [*args]
+    return [*map(source.cls, *(fields[field] for field in source.cls.__struct_fields__))]
 
 
-def _blob(row: Row) -> Record:
-    name, payload = _text_of(row, "name"), row["payload"]
-    if not isinstance(payload, bytes):
-        raise EncodeError(f"{payload!r} is not bytes", "payload")
-    if row["category"] is None:
-        _check_null(row, "blobs without a category", "ticks", "process", "thread")
-        return r.Blob(name, BlobType.DATA if row["type"] is None else _number_of(row, "type", BlobType), payload)
-    _check_null(row, "blobs with a category", "type")
-    if row["ticks"] is None:
-        _check_null(row, "blobs without ticks", "process", "thread")
-        return r.LargeBlobNoMetadata(row["category"], name, payload)
-    return r.LargeBlob(row["category"], name, row["ticks"], Thread(row["process"], row["thread"]), (), payload)
+def _field_values(column: list[Any], spec: ColumnSpec, name: str) -> list[Any]:
+    """Return the values of a column as a field of records has them."""
+    if spec.labels is not None:
+        return _numbers(column, spec.labels, name)
+    kind, title = {TEXT: (str, "text"), BYTES: (bytes, "bytes")}.get(spec.dtype, (object, ""))
+    for value in column:
+        if not isinstance(value, kind):
+            raise EncodeError(f"{value!r} is not {title}", name)
+    return column
 
 
-def _scheduling(row: Row) -> Record:
-    kind, cpu, ticks, incoming = row["type"], row["cpu"], row["ticks"], row["incoming_thread"]
-    if kind == SchedulingType.LEGACY_CONTEXT_SWITCH.name.lower():
-        _check_null(row, kind, "waker")
-        outgoing = Thread(row["outgoing_process"], row["outgoing_thread"])
-        state, priorities = (
-            _number_of(row, "outgoing_state", ThreadState),
-            (row["outgoing_priority"], row["incoming_priority"]),
-        )
-        return r.LegacyContextSwitch(
-            cpu, state, *priorities, ticks, outgoing, Thread(row["incoming_process"], incoming)
-        )
-    if kind == SchedulingType.CONTEXT_SWITCH.name.lower():
-        _check_null(row, kind, "outgoing_process", "incoming_process", "waker")
-        weights = {"outgoing_weight": row["outgoing_priority"], "incoming_weight": row["incoming_priority"]}
-        args = tuple(r.Int32Argument(name, weight) for name, weight in weights.items() if weight is not None)
-        state = _number_of(row, "outgoing_state", ThreadState)
-        return r.ContextSwitch(cpu, state, ticks, row["outgoing_thread"], incoming, args)
-    if kind != SchedulingType.THREAD_WAKEUP.name.lower():
-        raise EncodeError(f"{kind!r} is not one of {', '.join(one.name.lower() for one in SchedulingType)}", "type")
-    others = ("outgoing_process", "outgoing_thread", "outgoing_state", "outgoing_priority", "incoming_process")
-    _check_null(row, kind, *others)
-    weight = () if row["incoming_priority"] is None else (r.Int32Argument("weight", row["incoming_priority"]),)
-    waker = () if row["waker"] is None else (r.KoidArgument("waker", row["waker"]),)
-    return r.ThreadWakeup(cpu, ticks, incoming, (*weight, *waker))
-
-
-def _module(row: Row) -> Record:
-    thread, build_id = Thread(row["process"], row["thread"] or 0), row["build_id"]
-    if not isinstance(build_id, bytes):
-        raise EncodeError(f"{build_id!r} is not bytes", "build_id")
-    return r.ProfilerModule(row["module"], row["ticks"], thread, _text_of(row, "name"), build_id)
-
-
-def _mmap(row: Row) -> Record:
-    thread = Thread(row["process"], row["thread"] or 0)
-    flags = DEFAULT_MMAP_FLAGS if row["flags"] is None else row["flags"]
-    return r.ProfilerMmap(row["module"], flags, row["ticks"], thread, row["address"], row["size"], row["vaddr"])
-
-
-_RECORD_OF: dict[str, Callable[[Row], Record]] = {
-    "objects": _object,
-    "logs": _log,
-    "blobs": _blob,
-    "scheduling": _scheduling,
-    "modules": _module,
-    "mmaps": _mmap,
-}
-
-
-def _text_of(row: Row, name: str) -> str:
-    text = row[name]
-    if not isinstance(text, str):
-        raise EncodeError(f"{text!r} is not text", name)
-    return text
-
-
-def _number_of(row: Row, name: str, enumeration: type[IntEnum]) -> int:
-    return _number(row[name], name, enumeration)
-
-
-def _number(label: Any, name: str, enumeration: type[IntEnum]) -> int:
-    """Return the number that a label stands for, see `fxtio.fxt.tables.labels`.
+def _numbers(column: Sequence[Any], labels: Labels, name: str) -> list[int]:
+    """Return the numbers that labels stand for, see `fxtio.schema.labeled`.
 
     Raises:
-        EncodeError: it is not a name of the enumeration.
+        EncodeError: a value is not one of the labels.
     """
-    numbers = {member.name.lower(): member.value for member in enumeration}
-    if not isinstance(label, str) or label not in numbers:
-        raise EncodeError(f"{shown(label)} is not one of {', '.join(numbers)}", name)
-    return numbers[label]
+    numbers = numbers_of_labels(labels)
+    for label in column:
+        if not isinstance(label, str) or label not in numbers:
+            raise EncodeError(f"{shown(label)} is not one of {', '.join(numbers)}", name)
+    return [numbers[label] for label in column]
 
 
 def check_defined(value: Any, enumeration: type[IntEnum], where: str) -> None:
@@ -568,10 +521,3 @@ def check_defined(value: Any, enumeration: type[IntEnum], where: str) -> None:
     if number not in {member.value for member in enumeration}:
         known = ", ".join(f"{member.value} {member.name.lower()}" for member in enumeration)
         raise EncodeError(f"{shown(value)} is not one of {known}; `put` writes records with other values", where)
-
-
-def _check_null(row: Row, owners: str, *names: str) -> None:
-    """Refuse values that the rows of a kind do not have."""
-    for name in names:
-        if row[name] is not None:
-            raise EncodeError(f"must be null for {owners}", name)

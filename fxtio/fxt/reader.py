@@ -24,12 +24,13 @@ from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.display import MAX_ROWS
 from fxtio.fxt.arranged import arranged
+from fxtio.fxt.batch_tables import BatchTables
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
 from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock
-from fxtio.fxt.tables import OWNERS, TABLES, BatchCollector, BatchTables
+from fxtio.fxt.tables import TABLES, WITH_ARGUMENTS, BatchCollector
 from fxtio.io.reading import TraceInfo, pairs_of
 from fxtio.io.source import Source
 from fxtio.readers import FileReader
@@ -213,7 +214,7 @@ class FxtTrace(FileReader[Info]):
             yield [gap]
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        for batch in self.record_batches(forget=True, name_objects=not OWNERS.keys().isdisjoint(names)):
+        for batch in self.record_batches(forget=True, name_objects=not WITH_ARGUMENTS.isdisjoint(names)):
             collector = BatchCollector(names)
             collector.add(BatchTables(batch))
             yield collector.tables(batch)
@@ -221,7 +222,7 @@ class FxtTrace(FileReader[Info]):
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector = BatchCollector(names, lambda: self.share)
         last: Batch | None = None
-        for last in self.record_batches(forget=False, name_objects=not OWNERS.keys().isdisjoint(names)):
+        for last in self.record_batches(forget=False, name_objects=not WITH_ARGUMENTS.isdisjoint(names)):
             collector.add(BatchTables(last))
         if last is None:
             last = _empty_batch(Reading(self.findings))

@@ -16,10 +16,11 @@ from fxtio.arrays import Array
 from fxtio.codec.record import Record
 from fxtio.fxt import backtraces
 from fxtio.fxt import records as r
+from fxtio.fxt.batch_tables import BatchTables
 from fxtio.fxt.enums import ArgumentType, ObjectType
 from fxtio.fxt.plain import STEPS, ArgumentColumns, EventColumns, PlainReader
 from fxtio.fxt.state import Batch, first_wall_clock
-from fxtio.fxt.tables import BatchCollector, BatchTables
+from fxtio.fxt.tables import BatchCollector
 from fxtio.table import Categories, Column, numbers_of
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys
 from fxtio.timeline.scheduling import Processors

@@ -18,8 +18,6 @@ from fxtio.codec.generate import Order, encode, encode_buffers, view_of
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt.encode import (
-    DEFAULT_MMAP_FLAGS,
-    WRITABLE_TABLES,
     check_defined,
     event_table,
     providers_of,
@@ -56,6 +54,7 @@ from fxtio.fxt.records import (
     UserspaceObject,
 )
 from fxtio.fxt.state import NS_PER_SECOND, Clock
+from fxtio.fxt.tables import DEFAULT_MMAP_FLAGS, WRITABLE_TABLES
 from fxtio.io.writing import FileWriter
 from fxtio.table import Table, checked_columns
 

@@ -34,10 +34,7 @@ _STACK_TEXT_PER_FRAME = 256
 
 
 def _gc_pauses(tables: dict[str, Table]) -> Table:
-    """Return the times during which all threads were stopped for the garbage collector.
-
-    Columns: `start`, `duration`, `collecting` (the time spent collecting) in nanoseconds, `generation`, `thread`.
-    """
+    """Return the times during which all threads were stopped for the garbage collector."""
     events = tables["gc_events"]
     codes = [events["event"].values.index(member.name.lower()) for member in GcEventType]
     rows: list[tuple[int, int, int, int, int]] = []
@@ -61,10 +58,7 @@ def _gc_pauses(tables: dict[str, Table]) -> Table:
 
 
 def _contentions(tables: dict[str, Table]) -> Table:
-    """Return the times during which a thread waited for a monitor.
-
-    Columns: `start`, `duration` in nanoseconds, `thread`, `object`, `state` (`acquired` or `failed`).
-    """
+    """Return the times during which a thread waited for a monitor."""
     events = tables["monitors"]
     labels = events["event"].values
     contention = labels.index(MonitorEvent.CONTENTION.name.lower())
@@ -87,8 +81,7 @@ def _contentions(tables: dict[str, Table]) -> Table:
 def _counter_series(tables: dict[str, Table]) -> Table:
     """Return the absolute values of counters, most of which the file stores as changes.
 
-    Columns: `time`, `index`, `name`, `section`, `type`, `integer` (exact; null from 2**63 on), `number` (as a double),
-    `text`.  A description that comes again, as in the next recording of a file, begins a counter anew.
+    A description that comes again, as in the next recording of a file, begins a counter anew.
     """
     described, readings, values = tables["counters"], tables["counter_readings"], tables["counter_values"]
     description = _last_description(tables)
@@ -182,10 +175,7 @@ def _stacks(frames: Table, counts: Array, *, innermost_first: bool) -> Categorie
 
 
 def _sample_stacks(tables: dict[str, Table]) -> Table:
-    """Return the stack of each sample.
-
-    Columns: `time`, `thread` (the sampled one), `stack`: the methods, the outermost first, with `;` between them.
-    """
+    """Return the stack of each sample."""
     samples, frames = tables["samples"], tables["sample_frames"]
     stack = _stacks(frames, _counts(samples["frames"]), innermost_first=True)
     return Table({"time": samples["time"], "thread": samples["interrupted"], "stack": stack})
@@ -196,10 +186,7 @@ def _counts(column: Array | Optional) -> Array:
 
 
 def _allocation_sites(tables: dict[str, Table]) -> Table:
-    """Return the classes and stacks of all allocations with count and bytes, the most bytes first.
-
-    Columns: `class_name`, `stack` (empty without a backtrace), `count`, `bytes`.
-    """
+    """Return the classes and stacks of all allocations with count and bytes, the most bytes first."""
     allocations = tables["allocations"]
     stack = _stacks(tables["allocation_frames"], _counts(allocations["backtrace"]), innermost_first=False)
     classes = allocations["class_name"]
@@ -259,10 +246,7 @@ def totals(groups: int, group: Array, sizes: Array) -> Array:
 
 
 def _heap_shots(tables: dict[str, Table]) -> Table:
-    """Return the heap shots.
-
-    Columns: `start`, `end` (null where it is missing) in nanoseconds, `objects`, `bytes`, `references`.
-    """
+    """Return the heap shots."""
     objects = tables["heap_objects"]
     rows, ends = [], []
     for start, end, members in _shots(tables):
@@ -276,10 +260,7 @@ def _heap_shots(tables: dict[str, Table]) -> Table:
 
 
 def _heap_classes(tables: dict[str, Table]) -> Table:
-    """Return the objects of each heap shot by class, the most bytes first.
-
-    Columns: `heap_shot`, `class_name`, `count`, `bytes`.
-    """
+    """Return the objects of each heap shot by class, the most bytes first."""
     objects = tables["heap_objects"]
     classes = objects["class_name"]
     rows, codes = [], []
@@ -314,3 +295,69 @@ DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table]], Ta
     "heap_classes": (("heap_starts", "heap_ends", "heap_objects"), _heap_classes),
 }
 """The tables that follow from others: from which, and the function that makes them."""
+
+_SPAN = {"start": "the start in nanoseconds", "duration": "the length in nanoseconds", "thread": "the thread"}
+_STACK = {"stack": "the methods with `;` between them, the outermost first; null if the texts get too long"}
+
+DERIVED_MEANINGS: dict[str, tuple[str, dict[str, str]]] = {
+    "slices": (
+        "Calls of methods",
+        _SPAN
+        | {
+            "method": "the address of the method",
+            "depth": "the number of calls around it",
+            "state": "`returned`, `thrown`, `unwound` by the end of an outer call, or `open`",
+            "name": "the name of the method",
+        },
+    ),
+    "gc_pauses": (
+        "Times during which all threads were stopped for the garbage collector",
+        _SPAN
+        | {"collecting": "the part of it that was spent collecting", "generation": "the generation that was collected"},
+    ),
+    "contentions": (
+        "Times during which a thread waited for a lock",
+        _SPAN | {"object": "the address of the object", "state": "`acquired` or `failed`"},
+    ),
+    "counter_series": (
+        "Values of counters",
+        {
+            "time": "the time in nanoseconds",
+            "index": "the number of the counter",
+            "name": "its name",
+            "section": "the part of the runtime that it belongs to",
+            "type": "the type of its values",
+            "integer": "a whole number, exactly; null from 2**63 on",
+            "number": "a number, as a double",
+            "text": "a text",
+        },
+    ),
+    "sample_stacks": (
+        "Stacks of samples",
+        {"time": "the time in nanoseconds", "thread": "the thread that was sampled"} | _STACK,
+    ),
+    "allocation_sites": (
+        "Where objects were allocated, the most bytes first",
+        _STACK | {"class_name": "the class", "count": "the number of objects", "bytes": "the bytes of all of them"},
+    ),
+    "heap_shots": (
+        "Heap shots; one without an end has the objects up to the start of the next one",
+        {
+            "start": "the start in nanoseconds",
+            "end": "the end in nanoseconds, null if it is missing",
+            "objects": "the number of objects",
+            "bytes": "the bytes of all of them",
+            "references": "the number of references between them",
+        },
+    ),
+    "heap_classes": (
+        "Classes of the objects of a heap shot",
+        {
+            "heap_shot": "the row in `heap_shots`",
+            "class_name": "the class",
+            "count": "the number of objects",
+            "bytes": "the bytes of all of them",
+        },
+    ),
+}
+"""What the rows of each table are, and the values of its columns."""

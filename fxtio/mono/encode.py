@@ -7,7 +7,6 @@ buffers are made before the first one is written, so nothing is written if a val
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,48 +23,23 @@ from fxtio.codec.stream.declare import (
     Text,
     enumeration_of,
     layout_of,
-    parts_of,
 )
 from fxtio.codec.stream.kernels import kernels
 from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.errors import EncodeError
 from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
-from fxtio.mono.records import EVENTS, VERSIONS, Event
-from fxtio.mono.tables import EVENT_TABLES, LIST_TABLES, NAME_COLUMNS, required_fields
+from fxtio.mono.records import EVENTS, Event
+from fxtio.mono.tables import EVENT_TABLES, IGNORED, LIST_TABLES, event_table
 from fxtio.table import MAX_TIME, Categories, Column, Optional, Table, WritableTable, checked_columns
 
 Columns = Table | Mapping[str, Any]
 
-_IGNORED = ("offset", *NAME_COLUMNS)
 FLAGS = frozenset({"backtrace_flags", "flags"})
 """Fields of versions before 13 without a meaning; their columns may be missing, and Mono always wrote 0."""
 
 _FIRST_ROWS = 1 << 10
 """The bases of buffers are searched among so many values of a column."""
-
-
-@cache
-def event_table(name: str) -> WritableTable:
-    """Return the columns that rows of a table of events are written from."""
-    cls = EVENT_TABLES[name]
-    fields = [field for field in parts_of(cls) if field != "time"]
-    lists = [field for field in fields if any(isinstance(part, Repeated) for part in parts_of(cls)[field])]
-    required = [field for field in fields if field in required_fields(cls) and field not in lists]
-    optional = [field for field in fields if field not in required]
-    return WritableTable(("time", *required), ("thread", *optional), _IGNORED)
-
-
-def _has_list(cls: type[Event]) -> bool:
-    return any(isinstance(part, Repeated) for parts in parts_of(cls).values() for part in parts)
-
-
-WRITABLE_TABLES = {
-    name: event_table(name)
-    for name, cls in EVENT_TABLES.items()
-    if layout_of(cls, VERSIONS[-1]) is not None and not _has_list(cls)
-}
-"""The tables that one call of `write_table` can write: those of today's events without lists."""
 
 
 def encode_tables(dialect: Dialect, tables: Mapping[str, Columns]) -> tuple[list[bytes], int]:
@@ -106,7 +80,7 @@ def _checked_list(name: str, columns: Columns, tables: Mapping[str, Columns]) ->
         raise EncodeError("cannot be written from columns", f"table {name}")
     if table.table not in tables:
         raise EncodeError(f"is written only together with {table.table}", f"table {name}")
-    checked, _ = checked_columns(columns, WritableTable((table.row, table.value), (), _IGNORED))
+    checked, _ = checked_columns(columns, WritableTable((table.row, table.value), (), IGNORED))
     row, value = (_numbers(checked[column], f"{name}.{column}") for column in (table.row, table.value))
     return row.astype(np.int64), _fitting(value, np.uint64, f"{name}.{table.value}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.describe import doc_of
 from fxtio.codec.stream.declare import SizedText, parts_of
 from fxtio.mono.frames import Frame, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader
@@ -12,6 +13,20 @@ from fxtio.table import Categories, Column, Optional, Table, joined, saturated
 
 OUTLINE_TABLES = ("recordings", "buffers")
 """The tables of headers."""
+
+OUTLINE_MEANINGS = {
+    "recordings": (
+        "Headers; a file has several if recordings were joined",
+        {"offset": "the place of the header in the file, in bytes"} | doc_of(StreamHeader).attributes,
+    ),
+    "buffers": (
+        "Headers of buffers",
+        {"offset": "the place of the header in the file, in bytes", "size": "the bytes of events"}
+        | doc_of(BufferHeader).attributes
+        | {"time": "the time in nanoseconds"},
+    ),
+}
+"""What the rows of each table are, and the values of its columns."""
 
 
 class Outline:
@@ -27,11 +42,7 @@ class Outline:
         self._buffers.append(buffer_columns(frame))
 
     def tables(self) -> dict[str, Table]:
-        """Return the tables of headers; there must have been a frame.
-
-        Columns of `recordings`: `offset`, and the fields of `StreamHeader`; of `buffers`: `offset`, `size` (bytes of
-        events), and the fields of `BufferHeader`, with `time` in nanoseconds (int64).
-        """
+        """Return the tables of headers; there must have been a frame."""
         headers = [recording.header for recording in self._recordings]
         columns: dict[str, Column] = {
             "offset": np.array([recording.offset for recording in self._recordings], np.int64)

@@ -17,15 +17,29 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.stream.declare import Byte, Choice, Clock, Item, Part, Repeated, Sleb, Text, enumeration_of, parts_of
+from fxtio.codec.describe import doc_of
+from fxtio.codec.stream.declare import (
+    Byte,
+    Choice,
+    Clock,
+    Item,
+    Part,
+    Repeated,
+    Sleb,
+    Text,
+    enumeration_of,
+    layout_of,
+    parts_of,
+)
 from fxtio.finding import Findings
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch, empty_batch
-from fxtio.mono.derived import DERIVED_TABLES
-from fxtio.mono.outline import OUTLINE_TABLES, Outline
-from fxtio.mono.state import AddressNames, Lookup
+from fxtio.mono.derived import DERIVED_MEANINGS, DERIVED_TABLES
+from fxtio.mono.outline import OUTLINE_MEANINGS, OUTLINE_TABLES, Outline
+from fxtio.mono.state import NAME_TABLES, AddressNames, Lookup
 from fxtio.report import counted
-from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table
+from fxtio.schema import TableSpec, spec_of
+from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table, WritableTable
 
 Names = Callable[[], AddressNames]
 """Returns the names of the recording's addresses; called only when they are needed."""
@@ -293,6 +307,64 @@ _WITH_TYPE = frozenset({"allocations", "heap_objects"})
 
 NAME_COLUMNS = ("thread_name", "method_name", "class_name")
 """The columns that follow from addresses."""
+
+IGNORED = ("offset", *NAME_COLUMNS)
+"""The columns of tables of events that follow from others, and are not written."""
+
+
+@cache
+def event_table(name: str) -> WritableTable:
+    """Return the columns that rows of a table of events are written from."""
+    cls = EVENT_TABLES[name]
+    fields = [field for field in parts_of(cls) if field != "time"]
+    lists = [field for field in fields if any(isinstance(part, Repeated) for part in parts_of(cls)[field])]
+    required = [field for field in fields if field in required_fields(cls) and field not in lists]
+    optional = [field for field in fields if field not in required]
+    return WritableTable(("time", *required), ("thread", *optional), IGNORED)
+
+
+def _has_list(cls: type[r.Event]) -> bool:
+    return any(isinstance(part, Repeated) for parts in parts_of(cls).values() for part in parts)
+
+
+WRITABLE_TABLES = {
+    name: event_table(name)
+    for name, cls in EVENT_TABLES.items()
+    if layout_of(cls, r.VERSIONS[-1]) is not None and not _has_list(cls)
+}
+"""The tables that one call of `write_table` can write: those of today's events without lists."""
+
+
+def specs() -> dict[str, TableSpec]:
+    """Return the columns of all tables: those of events and lists have the meanings of their fields."""
+    collector = EventCollector(tuple(dict.fromkeys((*TABLE_NAMES, *NAME_TABLES))))
+
+    def names() -> AddressNames:
+        return AddressNames(collector.tables(NAME_TABLES, names, Findings("mono")))
+
+    empty = collector.tables(TABLE_NAMES, names, Findings("mono"))
+    result = {}
+    for name, cls in EVENT_TABLES.items():
+        doc = doc_of(cls)
+        result[name] = spec_of(doc.text.rstrip("."), empty[name], _COMMON | doc.attributes, WRITABLE_TABLES.get(name))
+    for name, table in LIST_TABLES.items():
+        repeated = next(part for part in parts_of(EVENT_TABLES[table.table])[table.field] if isinstance(part, Repeated))
+        meanings = {table.row: f"the row in `{table.table}`", table.value: "the item"}
+        meanings |= {} if isinstance(repeated.of, Part) else doc_of(repeated.of).attributes
+        result[name] = spec_of(f"The items of `{table.field}` of `{table.table}`", empty[name], _COMMON | meanings)
+    for name, (meaning, meanings) in {**DERIVED_MEANINGS, **OUTLINE_MEANINGS}.items():
+        result[name] = spec_of(meaning, empty[name], meanings)
+    return result
+
+
+_COMMON = {
+    "offset": "the place of the event in the file, in bytes",
+    "time": "the time in nanoseconds",
+    "thread": "the thread that wrote the event",
+    "thread_name": "the name of the thread",
+    "method_name": "the name of the method, as of the time of the event",
+    "class_name": "the name of the class of the object, as of the time of the event",
+}
 
 
 class EventCollector:

@@ -19,7 +19,7 @@ from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter, checked_integer
 from fxtio.mono import records as r
 from fxtio.mono.buffers import Bases, OpenBuffer, with_plain_integers
-from fxtio.mono.encode import WRITABLE_TABLES, Columns, encode_columns, encode_tables
+from fxtio.mono.encode import Columns, encode_columns, encode_tables
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
     UNSIGNED_COUNTERS,
@@ -48,6 +48,7 @@ from fxtio.mono.headers import (
     profiler_of,
 )
 from fxtio.mono.layout import HYBRID, POINTER_SIZES
+from fxtio.mono.tables import WRITABLE_TABLES
 from fxtio.report import counted
 from fxtio.table import MAX_TIME, Column, WritableTable
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
+from fxtio.schema import TEXT
 from fxtio.table import Categories, Column, Table
-from fxtio.timeline.schema import LABELS, PASSING, TABLES, TEXT, TrackKind, column_of, empty_columns
+from fxtio.timeline.schema import LABELS, PASSING, TABLES, TrackKind, column_of, empty_columns
 
 MAX_TRACKS = 1_000_000
 """The most tracks of a timeline; the events of all further ones are shown on one track."""

@@ -8,27 +8,13 @@ Names are dictionary-encoded; all columns of names of one timeline share their v
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fxtio._native.constants import SliceState
+from fxtio.schema import TEXT, ColumnSpec
 from fxtio.table import Categories, Column
-
-TEXT = "text"
-"""The type of a column of names, see `fxtio.table.Categories`."""
-
-
-class ColumnSpec(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        dtype: the numpy type of its numbers, or `TEXT`.
-        meaning: what its values are.
-    """
-
-    dtype: str
-    meaning: str
 
 
 class TrackKind(IntEnum):
@@ -245,17 +231,12 @@ LABELS: dict[tuple[str, str], list[str]] = {
 
 def number_types(table: str) -> dict[str, str]:
     """Return the numpy type of the numbers of each column of a table; those of names are codes."""
-    return {name: "int32" if spec.dtype == TEXT else spec.dtype for name, spec in TABLES[table].items()}
+    return {name: spec.numbers.name for name, spec in TABLES[table].items()}
 
 
 def empty_columns(table: str) -> dict[str, Column]:
     """Return the columns of a table without rows."""
-    return {
-        name: Categories(np.empty(0, dtype), LABELS.get((table, name), []))
-        if TABLES[table][name].dtype == TEXT
-        else np.empty(0, dtype)
-        for name, dtype in number_types(table).items()
-    }
+    return {name: spec.nulls(0, LABELS.get((table, name), [])) for name, spec in TABLES[table].items()}
 
 
 def column_of(spec: ColumnSpec, values: Any, count: int) -> Column:

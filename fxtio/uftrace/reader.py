@@ -29,6 +29,7 @@ from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
+from fxtio.uftrace.schema import SPECS
 from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.state import Function, Sessions
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
@@ -238,7 +239,7 @@ class UftraceTrace(TraceReader[Info]):
     @property
     def table_names(self) -> tuple[str, ...]:
         """The names of the tables; every trace has all of them, some may be empty."""
-        return (*RECORD_TABLES, *FILE_TABLES)
+        return tuple(SPECS)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         reading = self.begin()

@@ -11,12 +11,13 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.integers import MAX_INT32
 from fxtio.errors import EncodeError
-from fxtio.table import MAX_TIME, Bytes, Categories, Optional, WritableTable
+from fxtio.table import MAX_TIME, Bytes, Categories, Optional
 from fxtio.uftrace.declarations import FUNCTION_SIZE
 from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.new_trace import NewTrace
+from fxtio.uftrace.schema import WRITABLE
 from fxtio.uftrace.tables import NO_ENTRY
 
 Columns = dict[str, Any]
@@ -259,23 +260,6 @@ class TableWriter:
             at, place = int(calls[row]), (starts[row], ends[row]) if is_exit else None
             kernel.add_call(int(cpu[at]), int(times[row]), int(tids[at]), used[code], depths[row], place)
 
-
-WRITABLE: Mapping[str, WritableTable] = {
-    "records": WritableTable(("tid", "type", "time", "depth", "address"), ("payload",), ("record", "offset", "name")),
-    "slices": WritableTable(("tid", "name", "start", "duration", "depth"), ("state",), ("address", "entry", "exit")),
-    "events": WritableTable(("tid", "time", "name"), ("data",), ("record", "id")),
-    "lost": WritableTable(("tid", "count"), (), ("record", "offset")),
-    "enums": WritableTable(("name", "label", "value"), (), ("file",)),
-    "sched": WritableTable(("time", "cpu", "pid", "tid", "kind"), ("name", "parent", "parent_pid")),
-    "kernel": WritableTable(
-        ("time", "cpu", "tid", "name", "data"), ("missed",), ("event", "id", "address", "function", "depth")
-    ),
-    "kernel_slices": WritableTable(
-        ("tid", "cpu", "name", "start", "duration", "depth"), ("state",), ("address", "entry", "exit")
-    ),
-    "messages": WritableTable(("time", "text")),
-}
-"""The tables that can be written."""
 
 _WRITE: Mapping[str, Callable[[TableWriter, Columns, int], None]] = {
     name: getattr(TableWriter, name) for name in WRITABLE

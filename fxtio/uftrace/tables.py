@@ -18,11 +18,13 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
+from fxtio.schema import TableSpec
 from fxtio.table import Bytes, Categories, Column, GrowingTable, Table
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import DEPTHS, RecordWord
+from fxtio.uftrace.schema import SPECS
 from fxtio.uftrace.state import AddressSpace
 from fxtio.uftrace.values import FORMATS, CombinedNames, payload_columns, structures, symbol_codes
 
@@ -558,6 +560,11 @@ RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Columns]] = {
     "lost": TableBuilder.lost,
 }
 """The tables of records, by name."""
+
+
+def specs() -> dict[str, TableSpec]:
+    """Return the columns of all tables."""
+    return SPECS
 
 
 class RowCollector:

@@ -21,10 +21,11 @@ from fxtio import _native
 from fxtio._native import python as stand_in
 from fxtio.errors import FxtioError
 from fxtio.formats import formats
+from fxtio.schema import TEXT
 from fxtio.table import Categories, Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Part, Registry, Steps
-from fxtio.timeline.schema import LABELS, TABLES, TEXT
+from fxtio.timeline.schema import LABELS, TABLES
 from support.limits import processor_seconds
 
 pytestmark = pytest.mark.kernels
