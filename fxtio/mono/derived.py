@@ -19,7 +19,6 @@ from fxtio.mono.enums import (
     GcEventType,
     MonitorEvent,
 )
-from fxtio.mono.slices import slices
 from fxtio.mono.state import last_until
 from fxtio.table import Categories, Optional, Table
 
@@ -304,7 +303,6 @@ def _table(rows: list[Any], **types: type[Any]) -> Table:
 
 
 DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table]], Table]]] = {
-    "slices": (("calls",), slices),
     "gc_pauses": (("gc_events",), _gc_pauses),
     "contentions": (("monitors",), _contentions),
     "counter_series": (("counters", "counter_descriptions", "counter_readings", "counter_values"), _counter_series),

@@ -10,59 +10,12 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
-from fxtio.mono.enums import MethodAction
-from fxtio.table import Categories, Table
 
 Pairs = tuple[Array, Array, Array, Array]
 """The row of the entry, the row of the end, the depth, and the state of each slice."""
 
-STATES = ["returned", "thrown", "unwound", "open"]
-"""The states of slices: ended by an exit; by an exception; by the end of an outer call; not ended."""
-
-RETURNED, THROWN, UNWOUND, OPEN = range(4)
-
-
-def slices(tables: dict[str, Table]) -> Table:
-    """Return the calls of methods.
-
-    Columns: `start`, `duration` in nanoseconds, `thread`, `method`, `depth` (from 0), `state` (see `STATES`).
-    A slice that is not ended lasts up to the last event of its thread; an exit without an entry gives no slice.
-
-    Args:
-        tables: has the table `calls`.
-    """
-    calls = tables["calls"]
-    threads, method, time = calls["thread"], calls["method"], calls["time"]
-    labels = calls["action"].values
-    entry = calls["action"].codes == labels.index(MethodAction.ENTER.name.lower())
-    thrown = calls["action"].codes == labels.index(MethodAction.EXCEPTIONAL_LEAVE.name.lower())
-    order = np.argsort(threads, kind="stable")
-    bounds = np.flatnonzero(np.diff(threads[order])) + 1
-    by_thread = []
-    for rows in np.split(order, bounds):
-        first, last, depth, state = _pairs(entry[rows], method[rows])
-        state[(state == RETURNED) & thrown[rows[last]]] = THROWN
-        by_thread.append((rows[first], rows[last], depth, state))
-    first, last, depth, state = (np.concatenate([pairs[part] for pairs in by_thread]) for part in range(4))
-    place = np.argsort(first, kind="stable")
-    first, last = first[place], last[place]
-    start = time[first]
-    return Table(
-        {
-            "start": start,
-            "duration": time[last] - start,
-            "thread": threads[first],
-            "method": method[first],
-            "depth": depth[place],
-            "state": Categories(state[place].astype(np.int32), STATES),
-        }
-    )
-
-
-def _pairs(entry: Array, method: Array) -> Pairs:
-    """Return the slices of one thread."""
-    pairs = pair_by_depth(entry, method)
-    return pair_in_order(entry, method) if pairs is None else pairs
+RETURNED, UNWOUND, OPEN = range(3)
+"""The states of slices: ended by an exit; by the end of an outer call; not ended."""
 
 
 def pair_by_depth(entry: Array, method: Array) -> Pairs | None:

@@ -106,7 +106,7 @@ def integers(name: str, column: Any) -> Array:
 class CallOrder:
     """The order of the entry and exit records of the calls of one task.
 
-    Calls come in the order in which they end, as in the table `slices`; else they are sorted.  With the depths, this
+    Calls come in the order in which they end; else they are sorted.  With the depths, this
     order determines the order of all entries, also of those with the same time.
 
     Args:

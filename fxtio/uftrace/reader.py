@@ -251,14 +251,8 @@ class UftraceTrace(TraceReader[Info]):
     def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
         builder, collector = self._builder(names, reading), RowCollector(names)
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
-        tid = None
         for chunk in self.chunks_of(reading):
-            if tid is not None and chunk.tid != tid:
-                collector.add(builder.finish(tid))
-            tid = chunk.tid
             collector.add(builder.of_chunk(chunk), self.share)
-        if tid is not None:
-            collector.add(builder.finish(tid))
         return collector.tables()
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
@@ -282,21 +276,15 @@ class UftraceTrace(TraceReader[Info]):
             yield batch(self._builder(list(names), reading).of_chunk(empty))
 
     def _batch_columns(self, names: tuple[str, ...], reading: Reading) -> Iterator[dict[str, Columns]]:
-        builder, tid = self._builder(list(names), reading), None
-        empty = empty_chunk(reading.sessions.empty)
+        builder = self._builder(list(names), reading)
         for chunk in self.chunks_of(reading):
-            if tid is not None and chunk.tid != tid:
-                yield builder.of_chunk(empty) | builder.finish(tid)
-            tid = chunk.tid
             builder.drop_unused_names()
             if columns := builder.of_chunk(chunk):
                 yield columns
-        if tid is not None:
-            yield builder.of_chunk(empty) | builder.finish(tid)
 
     def _builder(self, names: list[str], reading: Reading) -> TableBuilder:
         pointer_size = self.info_file.pointer_size
-        return TableBuilder(names, reading.events, pointer_size, reading.findings, reading.end_after)
+        return TableBuilder(names, reading.events, pointer_size, reading.findings)
 
     def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
         """Yield the scheduler events with the number of their CPU, file by file."""

@@ -262,7 +262,7 @@ class TableWriter:
 
 WRITABLE: Mapping[str, WritableTable] = {
     "records": WritableTable(("tid", "type", "time", "depth", "address"), ("payload",), ("record", "offset", "name")),
-    "slices": WritableTable(("tid", "name", "start", "duration", "depth"), ("state",), ("address", "entry", "exit")),
+    "slices": WritableTable(("tid", "name", "start", "duration", "depth"), ("state",)),
     "events": WritableTable(("tid", "time", "name"), ("data",), ("record", "id")),
     "lost": WritableTable(("tid", "count"), (), ("record", "offset")),
     "enums": WritableTable(("name", "label", "value"), (), ("file",)),

@@ -2,7 +2,6 @@
 
 - Every record table is a function from a chunk to columns.  Times are nanoseconds (int64), names are
   dictionary-encoded, and `record` is the number of a record in the whole trace, by which tables can be joined.
-- `slices` pairs entries with exits, see `CallPairing`: one row for each call, in the order in which calls end.
 - `args` and `structs` decode payloads, see `fxtio.uftrace.values`: one row for each value, in the order of the records.
 """
 
@@ -364,51 +363,35 @@ class TableBuilder:
         events: the names of events.
         pointer_size: the size in bytes of an address of the traced program.
         findings: receives faults.
-        end_after: returns when open calls end.
 
     Attributes:
         names: the distinct texts.
         record: the number of the next record.
     """
 
-    def __init__(
-        self, names: Sequence[str], events: EventsFile, pointer_size: int, findings: Findings, end_after: EndAfter
-    ) -> None:
+    def __init__(self, names: Sequence[str], events: EventsFile, pointer_size: int, findings: Findings) -> None:
         self.names = DistinctStrings()
         self.record = 0
         self._tables = tuple(name for name in names if name in RECORD_TABLES)
         self._events = events
         self._pointer_size = pointer_size
         self._combined = CombinedNames(findings)
-        self._end_after = end_after
-        self._pairing = CallPairing()
         self._functions: AddressSpace | None = None
         self._name_codes: dict[int, int] = {}
 
     def drop_unused_names(self) -> None:
-        """Keep only the names of open calls if there are very many names; codes of different batches then differ."""
+        """Forget all names if there are very many; codes of different batches then differ."""
         if len(self.names.values) <= MAX_NAMES and self.names.size <= MAX_NAMES * 64:
             return
-        old, self.names, self._name_codes = self.names, DistinctStrings(), {}
-        open_calls = self._pairing.open
-        open_calls.name = np.array([self.names.code(old.values[code]) for code in open_calls.name.tolist()], np.int32)
+        self.names, self._name_codes = DistinctStrings(), {}
 
     def of_chunk(self, chunk: Chunk) -> dict[str, Columns]:
         """Return the tables of a chunk; none for bytes that are not a record."""
         if chunk.gap is not None:
-            self._pairing.skip()
             return {}
         tables = {name: RECORD_TABLES[name](self, chunk) for name in self._tables}
         self.record += len(chunk)
         return tables
-
-    def finish(self, tid: int) -> dict[str, Columns]:
-        """Return the calls of a task that are open after its last chunk."""
-        if "slices" not in self._tables:
-            return {}
-        rest = self._pairing.finish(tid, self._end_after)
-        self._pairing = CallPairing()
-        return {"slices": self._slice_columns(tid, rest)}
 
     def function_names(self, chunk: Chunk, addresses: Array) -> Array:
         """Return the codes of the names of the functions at addresses (int32)."""
@@ -442,25 +425,6 @@ class TableBuilder:
             "depth": _FIELDS["depth"].get(words).astype(np.int16),
             "address": address,
             "name": Categories(name, self.names.values),
-        }
-
-    def slices(self, chunk: Chunk) -> Columns:
-        """Return the calls that end in the chunk."""
-        parts = [self._pairing.leave_program(chunk, self._end_after)]
-        parts.append(self._pairing.ended_in(chunk, self.record, lambda address: self.function_names(chunk, address)))
-        return self._slice_columns(chunk.tid, EndedCalls.joined([part for part in parts if part is not None]))
-
-    def _slice_columns(self, tid: int, calls: EndedCalls) -> Columns:
-        return {
-            "tid": np.full(len(calls.start), tid),
-            "name": Categories(calls.name, self.names.values),
-            "start": calls.start,
-            "duration": calls.end - calls.start,
-            "depth": calls.depth.astype(np.int32),
-            "address": calls.address,
-            "state": Categories(calls.state, STATES),
-            "entry": calls.entry,
-            "exit": calls.exit,
         }
 
     def args(self, chunk: Chunk) -> Columns:
@@ -549,7 +513,6 @@ def _event_rows(chunk: Chunk) -> Array:
 
 RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Columns]] = {
     "records": TableBuilder.records,
-    "slices": TableBuilder.slices,
     "args": TableBuilder.args,
     "structs": TableBuilder.structs,
     "payloads": TableBuilder.payloads,

@@ -1,6 +1,6 @@
 """The room `timeline`: a data directory as steps on tracks and rows of tables, see `fxtio.timeline.parts`.
 
-Each task is a thread.  Its entries and exits are paired as for the table `slices`; a step has the number of open calls
+Each task is a thread.  Its entries and exits are paired, see `CallPairing`; a step has the number of open calls
 as its level, so that calls without an exit end where this shows.  `fxtio.uftrace.timeline_system` has what comes from
 the other files: the scheduler, the kernel, the beginnings of tasks, messages.
 """
@@ -158,8 +158,7 @@ class _Mapping:
         self._reading = trace.begin()
         self._reading.quiet = True
         pointer_size = trace.info_file.pointer_size
-        findings, end_after = self._reading.findings, self._reading.end_after
-        self._builder = TableBuilder((), self._reading.events, pointer_size, findings, end_after)
+        self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
         self._functions = _Functions(registry)
         self._lost = self._names.code("lost records")
         self._system = SystemFiles(self._reading, registry, tables)

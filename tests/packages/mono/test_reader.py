@@ -138,26 +138,29 @@ def test_objects_before_their_vtable_have_a_class() -> None:
 
 def test_names_of_a_stream_that_can_be_read_once() -> None:
     trace = MonoTrace(io.BytesIO((MONO / "minimal-v17.mlpd").read_bytes()))
-    assert trace.table("slices")["name"].tolist() == ["My:Main ()"]
+    assert trace.timeline().table("slices")["name"].tolist() == ["My:Main ()"]
 
 
 def test_slices() -> None:
     enter, leave, thrown = MethodAction.ENTER, MethodAction.LEAVE, MethodAction.EXCEPTIONAL_LEAVE
     steps = [(leave, 9), (enter, 1), (enter, 2), (leave, 2), (enter, 3), (thrown, 3), (leave, 1), (enter, 4)]
     events = [r.Call(time=10 * number, action=action, method=method) for number, (action, method) in enumerate(steps)]
-    table = MonoTrace(written(17, events)).table("slices")
-    rows = [(row["method"], row["start"], row["duration"], row["depth"], row["state"]) for row in table.rows()]
-    assert rows == [
-        (1, 10, 50, 0, "returned"), (2, 20, 10, 1, "returned"), (3, 40, 10, 1, "thrown"), (4, 70, 0, 0, "open"),
+    table = MonoTrace(written(17, events)).timeline().table("slices")
+    rows = [(row["name"], row["start"], row["duration"], row["depth"], row["state"]) for row in table.rows()]
+    assert sorted(rows) == [
+        ("<1>", 10, 50, 0, "closed"), ("<2>", 20, 10, 1, "closed"), ("<3>", 40, 10, 1, "thrown"),
+        ("<4>", 70, 0, 0, "open"),
     ]  # fmt: skip
 
 
 def test_an_exit_closes_the_calls_entered_after_its_entry() -> None:
     steps = [(2, 1), (2, 2), (2, 3), (1, 1), (1, 7), (2, 5), (1, 5)]
     events = [r.Call(time=10 * number, action=action, method=method) for number, (action, method) in enumerate(steps)]
-    table = MonoTrace(written(17, events)).table("slices")
-    rows = [(row["method"], row["duration"], row["depth"], row["state"]) for row in table.rows()]
-    assert rows == [(1, 30, 0, "returned"), (2, 20, 1, "unwound"), (3, 10, 2, "unwound"), (5, 10, 0, "returned")]
+    table = MonoTrace(written(17, events)).timeline().table("slices")
+    rows = [(row["name"], row["duration"], row["depth"], row["state"]) for row in table.rows()]
+    assert sorted(rows) == [
+        ("<1>", 30, 0, "closed"), ("<2>", 20, 1, "open"), ("<3>", 10, 2, "open"), ("<5>", 10, 0, "closed"),
+    ]  # fmt: skip
 
 
 def test_both_ways_of_pairing_agree() -> None:

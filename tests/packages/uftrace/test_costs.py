@@ -166,5 +166,5 @@ def test_modules_count_as_work(file: str, tmp_path: Path, monkeypatch: pytest.Mo
             )
     monkeypatch.setattr(state, "MAX_ARRANGED", 200_000)
     trace = UftraceTrace(path)
-    assert trace.table("slices").num_rows == loads
+    assert trace.timeline().table("slices").num_rows == loads
     assert "uftrace.session.too-many" in trace.findings.counts
