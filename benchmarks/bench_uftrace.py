@@ -79,7 +79,7 @@ def checked(directory: Path) -> int:
 
 def twins(directory: Path, *names: str) -> float:
     """Return the seconds that reading tables takes without the C kernels."""
-    with without_kernels("distinct", "gather", "pair", "walk_payloads"):
+    with without_kernels("distinct", "gather", "match", "walk_payloads"):
         return best(lambda: tables(directory, *names), 1)
 
 

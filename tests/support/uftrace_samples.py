@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fxtio.uftrace.pairing import STATES, CallPairing
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
-from fxtio.uftrace.tables import STATES, CallPairing
 from fxtio.uftrace.writer import UftraceWriter
 from support.checkout import CORPUS
 
@@ -57,7 +57,7 @@ def pairs_of(trace: UftraceTrace) -> list[tuple[str, int, int]]:
     pairing, first = CallPairing(), 0
     result: list[tuple[str, int, int]] = []
     for chunk in trace.chunks_of(trace.begin()):
-        ended = pairing.ended_in(chunk, first)
+        ended = pairing.pair(chunk, first)
         columns = (column.tolist() for column in (ended.state, ended.entry, ended.exit))
         result += [(STATES[state], entry, leave) for state, entry, leave in zip(*columns, strict=True)]
         first += len(chunk)

@@ -28,7 +28,6 @@ from fxtio.mono.headers import (
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.report import stats
-from fxtio.mono.slices import pair_by_depth, pair_in_order
 from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
@@ -161,26 +160,6 @@ def test_an_exit_closes_the_calls_entered_after_its_entry() -> None:
     assert sorted(rows) == [
         ("<1>", 30, 0, "closed"), ("<2>", 20, 1, "open"), ("<3>", 10, 2, "open"), ("<5>", 10, 0, "closed"),
     ]  # fmt: skip
-
-
-def test_both_ways_of_pairing_agree() -> None:
-    random = np.random.default_rng(1)
-    for _ in range(200):
-        entry: list[bool] = []
-        method: list[int] = []
-        stack: list[int] = []
-        for _ in range(int(random.integers(0, 30))):
-            enters = not stack or bool(random.integers(0, 2))
-            stack, left = ([*stack, int(random.integers(1, 4))], 0) if enters else (stack[:-1], stack[-1])
-            entry.append(enters)
-            method.append(stack[-1] if enters else left)
-        columns = np.array(entry, bool), np.array(method, np.uint64)
-        fast, slow = pair_by_depth(*columns), pair_in_order(*columns)
-        assert fast is not None
-        for number in range(4):
-            assert sorted(map(tuple, np.array(fast).T.tolist())) == sorted(map(tuple, np.array(slow).T.tolist())), (
-                number
-            )
 
 
 def test_tables_derived_from_a_heap_shot() -> None:

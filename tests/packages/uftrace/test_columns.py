@@ -23,7 +23,7 @@ from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.values import FORMATS
 from support.uftrace_samples import SAMPLES, from_calls, minimal, opened, pairs_of, plain, slices_of
 
-KERNELS = ("distinct", "gather", "pair", "walk_payloads")
+KERNELS = ("distinct", "gather", "match", "walk_payloads")
 
 
 def rows(trace: UftraceTrace, name: str) -> list[dict[str, Any]]:
