@@ -60,8 +60,9 @@ def tool(command: str, directory: Path) -> float:
 
 
 def tables(directory: Path, *names: str) -> object:
-    """Read whole tables."""
-    return fxtio.open(directory).tables(*names)
+    """Read whole tables, of the timeline if it has them."""
+    trace = fxtio.open(directory)
+    return (trace.timeline() if "slices" in names else trace).tables(*names)
 
 
 def batches(directory: Path, *names: str) -> int:
@@ -78,13 +79,13 @@ def checked(directory: Path) -> int:
 
 def twins(directory: Path, *names: str) -> float:
     """Return the seconds that reading tables takes without the C kernels."""
-    with without_kernels("distinct", "gather", "pair", "walk_payloads"):
+    with without_kernels("distinct", "gather", "match", "walk_payloads"):
         return best(lambda: tables(directory, *names), 1)
 
 
 MEMORY = """
 import sys, fxtio
-rows = sum(batch["slices"].num_rows for batch in fxtio.open(sys.argv[1]).batches("slices"))
+rows = sum(batch["slices"].num_rows for batch in fxtio.open(sys.argv[1]).batches("records"))
 """
 
 
@@ -129,17 +130,18 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
         count = fxtio.open(directory).info.records.total()
         tables(directory, *names)  # the machine's memory, once touched
         seconds = best(lambda d=directory, n=names: tables(d, *n), 7)  # type: ignore[misc]
-        by_batch = best(lambda d=directory, n=names: batches(d, *n), 5)  # type: ignore[misc]
+        of_records = ["records" if each == "slices" else each for each in names]
+        by_batch = best(lambda d=directory, n=of_records: batches(d, *n), 5)  # type: ignore[misc]
         report, dump = tool("report", directory), tool("dump", directory)
         what = f"{name}, {count / 1e6:.1f} M records"
         rows.append((f"{what}: to tables", rate(count, seconds), f"kernels: {_native.IMPLEMENTATION}"))
-        rows.append((f"{what}: by batches", rate(count, by_batch), ""))
+        rows.append((f"{what}: records by batches", rate(count, by_batch), ""))
         rows.append((f"{what}: `uftrace report`", rate(count, report), f"{report / seconds:.1f} times slower"))
         rows.append((f"{what}: `uftrace dump`", rate(count, dump), f"{dump / seconds:.1f} times slower"))
         rows.append((f"{what}: checked against all rules", rate(count, best(lambda d=directory: checked(d), 3)), ""))
         rows.append((f"{what}: to tables, without C", rate(count, twins(directory, *names)), ""))
     peak = peak_memory(MEMORY, str(folder / "plain.data"))
-    rows.append(("peak memory, plain by batches", f"{peak / 1e6:.0f} MB", ""))
+    rows.append(("peak memory, plain records by batches", f"{peak / 1e6:.0f} MB", ""))
     rows.append(("bulk encode and write", rate(WRITTEN, bulk(folder)), ""))
     rows.append(("scheduler events to a table", rate(SCHEDULED, scheduler(folder)), ""))
     return rows

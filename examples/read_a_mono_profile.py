@@ -17,16 +17,16 @@ def main(path: str) -> None:
         info = trace.info
         print(f"{info.records.total():,} events in {info.buffers:,} buffers of {len(info.threads)} threads")
 
-        # One reading makes several tables. Some, such as slices, are derived from the events.
-        tables = trace.tables("slices", "allocation_sites", "gc_pauses", "sample_stacks")
-
-        slices = tables["slices"]
+        # The timeline has the calls; its table `slices` is the same for all formats.
+        slices = trace.timeline().table("slices")
         spent: Counter[str] = Counter()
         for name, duration in zip(slices["name"].tolist(), slices["duration"].tolist(), strict=True):
             spent[name or "?"] += duration
         for name, duration in spent.most_common(3):
             print(f"{duration / 1e6:>10.3f} ms in {name}")
 
+        # One reading makes several tables. Some, such as these, are derived from the events.
+        tables = trace.tables("allocation_sites", "gc_pauses", "sample_stacks")
         for row in tables["allocation_sites"].take(slice(3)).rows():
             site = (row["stack"] or "unknown").rpartition(";")[2]
             print(f"{row['bytes']:>10,} bytes of {row['class_name']} in {site}")

@@ -34,7 +34,7 @@ def main(output: str) -> None:
     print(f"wrote {writer.position:,} bytes of records to {output}")
 
     with fxtio.open(output) as trace:
-        slices = trace.table("slices")
+        slices = trace.timeline().table("slices")
         print(f"{slices.num_rows} calls of {len(set(slices['name']))} functions")
     if shutil.which("uftrace"):
         subprocess.run(["uftrace", "replay", "--no-pager", "-d", output], check=True)

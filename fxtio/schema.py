@@ -74,10 +74,12 @@ class TableSpec(NamedTuple):
     Attributes:
         meaning: what its rows are.
         columns: the columns by name, in order.
+        only_written: whether a writer has the table, and a reader does not.
     """
 
     meaning: str
     columns: Mapping[str, ColumnSpec]
+    only_written: bool = False
 
     @property
     def read(self) -> dict[str, ColumnSpec]:
@@ -127,6 +129,11 @@ def writable_tables(tables: Mapping[str, TableSpec]) -> dict[str, WritableTable]
     return {name: writable for name, table in tables.items() if (writable := table.writable) is not None}
 
 
+def readable_tables(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
+    """Return the names of the tables that a reader has."""
+    return tuple(name for name, table in tables.items() if not table.only_written)
+
+
 def numbers_of_labels(labels: Labels) -> dict[str, int]:
     """Return the numbers that texts stand for, the inverse of `labeled`."""
     if isinstance(labels, type):
@@ -146,7 +153,8 @@ def tables_markdown(tables: Mapping[str, TableSpec], depth: int = 2) -> str:
     """Return a section for each table with its columns, for the documents; `depth` is that of the headings."""
     lines: list[str] = []
     for name, table in tables.items():
-        lines += [f"{'#' * depth} `{name}`", "", *([f"{table.meaning}.", ""] if table.meaning else [])]
+        meaning = table.meaning + ("; only written" if table.only_written else "")
+        lines += [f"{'#' * depth} `{name}`", "", *([f"{meaning}.", ""] if meaning else [])]
         heads = ["Column", "Type", "Meaning", *(["Written"] if table.writable else [])]
         lines += [_row(heads), "|---" * len(heads) + "|"]
         for column, spec in table.columns.items():

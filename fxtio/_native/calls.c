@@ -1,5 +1,5 @@
-/* Kernels for records of function calls: walk records whose payload depends on the called function, pair entries with
- * exits, number distinct words.
+/* Kernels for records of function calls: walk records whose payload depends on the called function, number
+ * distinct words.
  *
  * As in records.c, no layout is known here, and every index is checked against its buffer: the bytes may be hostile. */
 #include "constants.h"
@@ -120,115 +120,6 @@ KERNEL(walk_payloads) {
     }
     Py_END_ALLOW_THREADS
     return call_close(a, COUNT, Py_BuildValue("nLi", count, (long long)here, why));
-}
-
-/* The calls that are open, the innermost last. */
-typedef struct {
-    int64_t *depth, *begin, height, room;
-    uint64_t *address;
-} Stack;
-
-/* The calls that have ended: the rows of entry and exit, and whether both exist. */
-typedef struct {
-    int64_t *begin, *end, count, room;
-    uint8_t *how;
-} Slices;
-
-enum { WHOLE, NO_EXIT, NO_ENTRY };
-
-/* Add a call that has ended.  Returns -1 if the buffers are full. */
-static inline int add_slice(Slices *slices, int64_t begin, int64_t end, uint8_t how) {
-    if (slices->count == slices->room)
-        return -1;
-    slices->begin[slices->count] = begin;
-    slices->end[slices->count] = end;
-    slices->how[slices->count++] = how;
-    return 0;
-}
-
-/* End the innermost calls without an exit until `height` are open.  Returns -1 if the buffers are full. */
-static inline int end_calls(Stack *stack, Slices *slices, int64_t row, int64_t height) {
-    while (stack->height > height)
-        if (add_slice(slices, stack->begin[--stack->height], row, NO_EXIT) < 0)
-            return -1;
-    return 0;
-}
-
-/* Return how many open calls have a depth below `depth`; depths grow from the outermost call on. */
-static inline int64_t calls_below(const Stack *stack, int64_t depth) {
-    int64_t low = 0, high = stack->height;
-    if (high > 0 && stack->depth[high - 1] < depth)
-        return high;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (stack->depth[middle] < depth)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Process an entry.  Returns -1 if a buffer is too small. */
-static inline int enter_call(Stack *stack, Slices *slices, int64_t row, int64_t depth, uint64_t address) {
-    if (end_calls(stack, slices, row, calls_below(stack, depth)) < 0 || stack->height == stack->room)
-        return -1;
-    stack->depth[stack->height] = depth;
-    stack->address[stack->height] = address;
-    stack->begin[stack->height++] = row;
-    return 0;
-}
-
-/* Process an exit.  Returns -1 if a buffer is too small. */
-static inline int leave_call(Stack *stack, Slices *slices, int64_t row, int64_t depth, uint64_t address) {
-    int64_t top = stack->height - 1, call = top, outer;
-    if (top < 0 || stack->depth[top] != depth || stack->address[top] != address) {
-        outer = calls_below(stack, depth);
-        if (outer <= top && stack->depth[outer] == depth && stack->address[outer] == address)
-            call = outer;
-        else
-            while (call >= outer && (stack->depth[call] == depth || stack->address[call] != address))
-                call--;
-        if (call < outer)
-            return end_calls(stack, slices, row, outer) < 0 ? -1 : add_slice(slices, row, row, NO_ENTRY);
-        if (end_calls(stack, slices, row, call + 1) < 0)
-            return -1;
-    }
-    stack->height = call;
-    return add_slice(slices, stack->begin[call], row, WHOLE);
-}
-
-/* Pair the entries of calls with their exits. */
-KERNEL(pair) {
-    static const Argument takes[] = {
-        READS("step", 1), READS("depth", 8), READS("address", 8), WRITES("stack depth", 8), WRITES("stack address", 8),
-        WRITES("stack begin", 8), WRITES("begin", 8), WRITES("end", 8), WRITES("how", 1), INDEX("height")};
-    enum { STEP, DEPTH, ADDRESS, STACK_DEPTH, STACK_ADDRESS, STACK_BEGIN, BEGIN, STOP, HOW, HEIGHT, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
-    int64_t height = a[HEIGHT].number;
-    if (height < 0)
-        return call_close(a, COUNT, refuse("the height is negative"));
-    const int8_t *step = a[STEP].view.buf;
-    const int64_t *depth = a[DEPTH].view.buf;
-    const uint64_t *address = a[ADDRESS].view.buf;
-    Py_ssize_t rows = a[STEP].count;
-    Stack stack = {a[STACK_DEPTH].view.buf, a[STACK_BEGIN].view.buf, height,
-                   Py_MIN(a[STACK_DEPTH].count, Py_MIN(a[STACK_ADDRESS].count, a[STACK_BEGIN].count)),
-                   a[STACK_ADDRESS].view.buf};
-    Slices slices = {a[BEGIN].view.buf, a[STOP].view.buf, 0,
-                     Py_MIN(a[BEGIN].count, Py_MIN(a[STOP].count, a[HOW].count)), a[HOW].view.buf};
-    int valid = a[DEPTH].count == rows && a[ADDRESS].count == rows && height <= stack.room;
-    Py_BEGIN_ALLOW_THREADS
-    for (int64_t row = 0; valid && row < rows; row++)
-        if (step[row] != 0)
-            valid = (step[row] > 0 ? enter_call(&stack, &slices, row, depth[row], address[row])
-                                   : leave_call(&stack, &slices, row, depth[row], address[row])) == 0;
-    Py_END_ALLOW_THREADS
-    if (!valid)
-        return call_close(a, COUNT, refuse("lengths differ, or there is no room"));
-    return call_close(a, COUNT, Py_BuildValue("LL", (long long)slices.count, (long long)stack.height));
 }
 
 /* Return a hash that nobody can foresee without the seed. */

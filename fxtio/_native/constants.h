@@ -43,18 +43,6 @@ enum {
     SLICE_MEMBERS = 4
 };
 
-/* SpanFault */
-enum {
-    SPAN_FAULT_UNMATCHED = 0,
-    SPAN_FAULT_NAME = 1,
-    SPAN_FAULT_OVERLAP = 2,
-    SPAN_FAULT_CHILD_FIRST = 3,
-    SPAN_FAULT_DEEP = 4,
-    SPAN_FAULT_NO_SPAN = 5,
-    SPAN_FAULT_ON_INSTANT = 6,
-    SPAN_FAULT_MEMBERS = 7
-};
-
 /* PlainValue */
 enum {
     PLAIN_HEADER = 0,
@@ -101,7 +89,7 @@ enum {
     FAULT_MEMBERS = 7
 };
 
-enum { MAX_SEARCH = 512, UNWIND = -2 };
+enum { MAX_SEARCH = 512, UNWIND = -2, FITTING = -3 };
 enum { STEP_FIELDS = 5, MAX_SLOTS = 4, MAX_REGISTERS = 16 };
 
 #endif

@@ -76,25 +76,6 @@ class SliceState(IntEnum):
     "An exception left it."
 
 
-class SpanFault(IntEnum):
-    """A fault of a row in the order of spans."""
-
-    UNMATCHED = 0
-    "An end without a begin."
-    NAME = 1
-    "An end with another key than its begin."
-    OVERLAP = 2
-    "A span that ends behind the one in which it began."
-    CHILD_FIRST = 3
-    "A complete span that begins together with a shorter one before it."
-    DEEP = 4
-    "A span within too many others."
-    NO_SPAN = 5
-    "An arrow outside of every span."
-    ON_INSTANT = 6
-    "An arrow behind an instant."
-
-
 class PlainValue(IntEnum):
     """The place of the value of an argument in a plain event."""
 
@@ -184,14 +165,16 @@ MAX_SEARCH = 512
 """The most open spans of a track that are examined for the one that an end closes, the innermost first."""
 
 UNWIND = -2
-"""The level of an END that also ends the open spans within its span."""
+"""The level of an END that also ends the open spans within its span; a BEGIN has the level around it."""
+
+FITTING = -3
+"""The level of a complete span that is left out if it ends behind the complete span in which it begins."""
 
 _PREFIXES = {
     "WALK": WalkEnd,
     "PAYLOAD_WALK": PayloadWalkEnd,
     "SPAN": SpanStep,
     "SLICE": SliceState,
-    "SPAN_FAULT": SpanFault,
     "PLAIN": PlainValue,
     "OP": Op,
     "FAULT": Fault,
@@ -216,7 +199,7 @@ def _lines() -> Iterator[str]:
         yield f"    {prefix}_MEMBERS = {len(enumeration)}"
         yield "};"
     yield ""
-    yield f"enum {{ MAX_SEARCH = {MAX_SEARCH}, UNWIND = {UNWIND} }};"
+    yield f"enum {{ MAX_SEARCH = {MAX_SEARCH}, UNWIND = {UNWIND}, FITTING = {FITTING} }};"
     yield f"enum {{ STEP_FIELDS = {STEP_FIELDS}, MAX_SLOTS = {MAX_SLOTS}, MAX_REGISTERS = {MAX_REGISTERS} }};"
     yield ""
     yield "#endif"

@@ -16,8 +16,6 @@
     X(late) \
     X(list_slices) \
     X(match) \
-    X(nest) \
-    X(pair) \
     X(read_plain) \
     X(scan_stream) \
     X(sum_rows) \

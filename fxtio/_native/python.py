@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 
 import numpy as np
 
@@ -340,70 +340,6 @@ def _payload_size(view: memoryview, steps: memoryview, program: int, first: int,
         program += 1
     padded = (place - first + 7) // 8 * 8
     return padded if padded <= len(view) - first else -1
-
-
-def pair(
-    step: Array, depth: Array, address: Array, stack_depth: Array, stack_address: Array, stack_begin: Array,
-    begin: Array, end: Array, how: Array, height: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Pair the entries of calls with their exits.
-
-    An entry ends the calls that are open at its own or a greater depth.  An exit ends the call at its depth if this has
-    its address, or else the innermost call at a greater depth with its address, and all calls inside of it.  If there
-    is no such call, it ends all calls at its own or a greater depth, and is a call without an entry itself.
-
-    Args:
-        step: for every record 1 for an entry, -1 for an exit, 0 for neither (int8).
-        depth: the depths (int64).
-        address: the addresses (uint64), which are equal in entry and exit of a call.
-        stack_depth: the depths of the open calls (int64), `height` of them; changed, with room for more.
-        stack_address: likewise their addresses (uint64).
-        stack_begin: likewise the rows of their entries (int64); the caller numbers those of earlier batches below 0.
-        begin: filled with the row of every call's entry (int64), in the order in which they end.
-        end: filled with the row that ended it (int64).
-        how: filled with 0 for a complete call, 1 for a call without an exit, 2 for a call without an entry (uint8).
-        height: how many calls are open.
-
-    Returns:
-        How many calls ended, and how many are open.
-    """
-    stack = list(zip(stack_depth[:height].tolist(), stack_address[:height].tolist(), stack_begin[:height].tolist(),
-                     strict=True))  # fmt: skip
-    calls: list[tuple[int, int, int]] = []
-    records = zip(step.tolist(), depth.tolist(), address.tolist(), strict=True)
-    for row, (direction, level, target) in enumerate(records):
-        if direction == 0:
-            continue
-        outer = len(stack)
-        if stack and stack[-1][0] >= level:
-            outer = bisect_left(stack, level, key=_depth)
-        left, whole = outer, False
-        if direction < 0 and outer < len(stack):
-            found = outer if stack[outer][:2] == (level, target) else _innermost(stack, outer, level, target)
-            left, whole = (outer, False) if found < 0 else (found, True)
-        calls += [(entered, row, 1) for _, _, entered in reversed(stack[left + whole :])]
-        if direction > 0:
-            stack[left:] = [(level, target, row)]
-        else:
-            calls.append((stack[left][2], row, 0) if whole else (row, row, 2))
-            del stack[left:]
-    for number, column in enumerate((begin, end, how)):
-        column[: len(calls)] = [call[number] for call in calls]
-    for number, column in enumerate((stack_depth, stack_address, stack_begin)):
-        column[: len(stack)] = np.array([frame[number] for frame in stack], column.dtype)
-    return len(calls), len(stack)
-
-
-def _depth(call: tuple[int, int, int]) -> int:
-    return call[0]
-
-
-def _innermost(stack: list[tuple[int, int, int]], outer: int, level: int, target: int) -> int:
-    """Return the index of the innermost call from `outer` on with an address and another depth, or -1."""
-    for index in range(len(stack) - 1, outer - 1, -1):
-        if stack[index][0] != level and stack[index][1] == target:
-            return index
-    return -1
 
 
 def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:

@@ -1,10 +1,16 @@
-"""The kernels for spans on tracks in Python and numpy, as `python` has the others: see `spans.c`."""
+"""The kernels for spans on tracks in Python and numpy, as `python` has the others: see `spans.c`.
+
+Levels, as `match` takes them: where the source knows how deep things are, a span or a RESET first ends all spans of its
+own level and deeper ones.  An END closes the span of its level if that has its key, or else the innermost of at most
+`MAX_SEARCH` deeper ones that has it; the spans within end with it, or without such a span all of its level and deeper
+ones.  A level of -1 stands for none; see also `UNWIND` and `FITTING`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fxtio._native.constants import MAX_SEARCH, UNWIND, SliceState, SpanFault, SpanStep
+from fxtio._native.constants import FITTING, MAX_SEARCH, UNWIND, SliceState, SpanStep
 from fxtio.arrays import Array
 
 
@@ -34,67 +40,6 @@ def late(track: Array, time: Array, latest: Array, rows: Array) -> int:
     return count
 
 
-def nest(
-    step: Array, track: Array, begin: Array, end: Array, key: Array, top: Array, marked: Array, below: Array,
-    depth: Array, fault_kind: Array, fault_row: Array, fault_other: Array, counts: Array, deepest: int,
-) -> int:  # fmt: skip
-    """Examine how the spans of each track nest.  The rows of a track are in the order of time.
-
-    A complete span is open until its end, and a span that begins until an END row.  A complete span that ends behind
-    the complete span in which it begins is left out.
-
-    Args:
-        step: what each row does, see `SpanStep` (int8).
-        track: the track of each row (int32); rows of a track that `top` does not have are left out.
-        begin: the time of each row (uint64).
-        end: the end of each complete span (uint64).
-        key: stands for the name of each row of BEGIN and END (uint64); 0 is equal to every name.
-        top: -1 for each track (int64); filled with the row of its innermost open span, -1 without any.
-        marked: whether the last row of each track is an instant (int8); changed.
-        below: filled with the row of the next outer span for each row of `top`, and so on, with that of the begin for
-            each END row, and with that of the innermost open span for each FLOW row; -1 for none (int64).
-        depth: filled with the number of open spans for the rows of `top`, and so on (int64).
-        fault_kind: filled with faults, see `SpanFault` (int8), as far as there is room.
-        fault_row: filled with the rows that have them (int64).
-        fault_other: filled with the rows of the other spans, -1 for none (int64).
-        counts: the number of faults of each kind (int64); changed.
-        deepest: more open spans than this are a fault.
-
-    Returns:
-        How many faults are listed.
-
-    Raises:
-        ValueError: lengths differ, or a stack is not empty.
-    """
-    columns = (track, begin, end, key, below, depth)
-    if any(len(column) != len(step) for column in columns) or len(marked) != len(top) or (top != -1).any():
-        raise ValueError("lengths differ, or a stack is not empty")
-    stacks = _Stacks(begin.tolist(), end.tolist(), key.tolist(), step.tolist(), deepest)
-    stacks.rows = [[] for _ in top]
-    for row, (what, number) in enumerate(zip(stacks.step, track.tolist(), strict=True)):
-        if not 0 <= number < len(top):
-            continue
-        if what == SpanStep.INSTANT:
-            marked[number] = 1
-        elif what == SpanStep.FLOW:
-            stacks.flow(row, stacks.rows[number], bool(marked[number]))
-            below[row] = stacks.rows[number][-1] if stacks.rows[number] else -1
-        elif what in (SpanStep.BEGIN, SpanStep.END, SpanStep.COMPLETE):
-            begin_row = stacks.span(row, stacks.rows[number])
-            if what == SpanStep.END:
-                below[row] = begin_row
-            marked[number] = 0
-    for number, rows in enumerate(stacks.rows):
-        top[number] = rows[-1] if rows else -1
-        below[rows], depth[rows] = [-1, *rows[:-1]][: len(rows)], np.arange(1, len(rows) + 1)
-    for kind, _, _ in stacks.faults:
-        counts[kind] += 1
-    listed = stacks.faults[: min(len(fault_kind), len(fault_row), len(fault_other))]
-    for place, column in enumerate((fault_kind, fault_row, fault_other)):
-        column[: len(listed)] = [fault[place] for fault in listed]
-    return len(listed)
-
-
 def match(
     step: Array, track: Array, time: Array, end: Array, key: Array, level: Array, top: Array, parent: Array,
     depth: Array, closer: Array, inner: Array, state: Array, on_stack: Array, carried: int,
@@ -110,9 +55,9 @@ def match(
         track: the track of each row (int32); rows of a track that `top` does not have are left out.
         time: the time of each row (int64).
         end: the end of each complete span (int64); filled with that of the spans that get one.
-        key: an END closes the innermost open span with its key, or any if its key is 0 (uint64).
-        level: the depth that a row demands, or -1 (int32): a span ends all spans of this depth or deeper before it
-            begins, likewise a RESET; an END the deeper ones, or with `UNWIND` those within its span.
+        key: an END without a level closes the innermost open span with its key, or any if its key is 0 (uint64).
+        level: the level of a row, see above (int32); for spans that have none, filled with one more than that of the
+            span around them, or 0.
         top: -1 for each track (int64); filled with the row of its innermost span on the stack, -1 without any.
         parent: filled with the span around each span, instant and flow, and for each END with the span that it closes;
             -1 without any (int64).
@@ -134,20 +79,25 @@ def match(
     columns = (track, time, end, key, level, parent, depth, closer, inner, state, on_stack)
     if any(len(column) != len(step) for column in columns) or (top != -1).any() or not 0 <= carried <= len(step):
         raise ValueError("lengths differ, or a stack is not empty")
-    matching = _Matching([column.tolist() for column in (step, time, end, key, level, inner, state)], len(top))
+    taken = (step, time, end, key, level, inner, state)
+    matching = _Matching([column.tolist() for column in taken], len(top))
     for row, number in enumerate(track.tolist()):
         if 0 <= number < len(top):
             matching.enter(row, number, is_carried=row < carried)
-    filled = (end, parent, depth, closer, inner, state)
+    filled = (end, parent, depth, closer, level, inner, state)
     times_within = [(each + 2**63) % 2**64 - 2**63 for each in matching.inner]  # hostile spans may sum up to any number
-    values = (matching.end, matching.parent, matching.depth, matching.closer, times_within, matching.state)
+    values = (
+        matching.end,
+        matching.parent,
+        matching.depth,
+        matching.closer,
+        matching.level,
+        times_within,
+        matching.state,
+    )
     for column, numbers in zip(filled, values, strict=True):
         column[:] = numbers
-    top[:] = matching.top
-    for row in matching.top:
-        while row >= 0:
-            on_stack[row] = 1
-            row = matching.parent[row]
+    top[:], on_stack[matching.rows_on_stacks()] = matching.top, 1
     return matching.unmatched, matching.child_first
 
 
@@ -274,13 +224,23 @@ class _Matching:
                 self.top[track] = self._before(self.top[track], time, level)
             self._push(row, track, is_carried=is_carried)
         elif step == SpanStep.END:
-            self.top[track] = self._before(self.top[track], time, level + 1 if level >= 0 else -1)
+            if level < 0:
+                self.top[track] = self._settled(self.top[track], time)
             self._close(row, track)
         elif step == SpanStep.RESET:
             self.top[track] = self._before(self.top[track], time, level)
         elif step in (SpanStep.INSTANT, SpanStep.FLOW):
             self.top[track] = self._settled(self.top[track], time - 1)  # a flow may end with its span
             self.parent[row] = self._around(self.top[track], time, step == SpanStep.FLOW)
+
+    def rows_on_stacks(self) -> list[int]:
+        """Return the spans that are still on a stack."""
+        rows = []
+        for row in self.top:
+            while row >= 0:
+                rows.append(row)
+                row = self.parent[row]
+        return rows
 
     def _is_closed(self, row: int) -> bool:
         return self.step[row] == SpanStep.COMPLETE or self.closer[row] >= 0
@@ -289,7 +249,7 @@ class _Matching:
         """Return the stack without the spans that end before a row of this time or level."""
         if level < 0:
             return self._settled(stack, time)
-        while stack >= 0 and self.depth[stack] >= level:
+        while stack >= 0 and self.level[stack] >= level:
             self._cut(stack, time)
             stack = self.parent[stack]
         return stack
@@ -307,12 +267,17 @@ class _Matching:
         return stack
 
     def _push(self, row: int, track: int, *, is_carried: bool) -> None:
-        top = self.top[track]
+        top, level = self.top[track], self.level[row]
         self.parent[row], self.depth[row] = top, 0 if top < 0 else self.depth[top] + 1
+        is_in_complete = top >= 0 and self.step[top] == SpanStep.COMPLETE
+        if level == FITTING and is_in_complete and self.end[top] < self.end[row]:
+            return
+        if level < 0:
+            self.level[row] = 0 if top < 0 else self.level[top] + (level != UNWIND)
         self.top[track] = row
         if self.step[row] != SpanStep.COMPLETE or is_carried:
             return
-        if top >= 0 and self.step[top] == SpanStep.COMPLETE and self.level[row] < 0:
+        if is_in_complete and level < 0:
             self.child_first += self.time[top] == self.time[row] and self.end[top] < self.end[row]
         self._add_to_parent(row)
 
@@ -327,14 +292,16 @@ class _Matching:
         self.inner[outer] += end - self.time[row]
 
     def _close(self, row: int, track: int) -> None:
-        top, time = self.top[track], self.time[row]
-        span, inside = self._open_span(top, self.key[row])
+        top, time, level = self.top[track], self.time[row], self.level[row]
+        span, inside = (self._span_of_level(top, row), -1) if level >= 0 else self._open_span(top, row)
         if span < 0:
             self.unmatched += 1
+            if level >= 0:
+                self.top[track] = self._before(top, time, level)
             return
         self.parent[row], self.closer[span], self.end[span] = span, row, time
         self.state[span] = self.state[row] or self.state[span]
-        while self.level[row] == UNWIND and top != span:
+        while level != -1 and top != span:
             self._cut(top, time)
             self.top[track] = top = self.parent[top]
         if inside >= 0 and self._is_closed(inside) and self.end[inside] > time:
@@ -344,14 +311,29 @@ class _Matching:
         if span == top:
             self.top[track] = self.parent[span]
 
-    def _open_span(self, top: int, key: int) -> tuple[int, int]:
-        """Return the innermost open span with a key, and the span that is on the stack next to it, each -1 for none."""
+    def _is_closed_by(self, span: int, row: int) -> bool:
+        """Return whether an END may close a span."""
+        return not self._is_closed(span) and self.key[row] in (0, self.key[span])
+
+    def _open_span(self, top: int, row: int) -> tuple[int, int]:
+        """Return the innermost span that an END may close, and the one next to it on the stack, each -1 for none."""
         span, inside = top, -1
         for _ in range(MAX_SEARCH):
-            if span < 0 or (not self._is_closed(span) and key in (0, self.key[span])):
+            if span < 0 or self._is_closed_by(span, row):
                 return span, inside
             span, inside = self.parent[span], span
         return -1, -1
+
+    def _span_of_level(self, top: int, row: int) -> int:
+        """Return the span of an END with a level: that of the level, or else the innermost deeper one; -1 for none."""
+        span, deeper, searched, level = top, -1, 0, self.level[row]
+        while span >= 0 and self.level[span] > level:
+            if deeper < 0 and self._is_closed_by(span, row):
+                deeper = span
+            span, searched = self.parent[span], searched + 1
+        if span >= 0 and self.level[span] == level and self._is_closed_by(span, row):
+            return span
+        return deeper if searched <= MAX_SEARCH else -1
 
     def _around(self, stack: int, time: int, is_flow: bool) -> int:
         """Return the innermost span that has not ended at this time; for a flow, one that ends now counts."""
@@ -360,67 +342,3 @@ class _Matching:
                 return stack
             stack = self.parent[stack]
         return -1
-
-
-class _Stacks:
-    """The stacks of open spans of `nest`, and the faults so far: kind, row and other row of each."""
-
-    def __init__(self, begin: list[int], end: list[int], key: list[int], step: list[int], deepest: int) -> None:
-        self.begin, self.end, self.key, self.step, self.deepest = begin, end, key, step, deepest
-        self.rows: list[list[int]] = []
-        self.faults: list[tuple[int, int, int]] = []
-
-    def span(self, row: int, stack: list[int]) -> int:
-        """Let a row that is a span, or the begin or the end of one, change the stack of its track.
-
-        Returns:
-            The row of the begin that a row of END closes, -1 for none.
-        """
-        what, time = self.step[row], self.begin[row]
-        if what == SpanStep.COMPLETE and self.end[row] < time:
-            return -1
-        self._pop_until(stack, time)
-        top = stack[-1] if stack else -1
-        if what == SpanStep.END:
-            return self._end(row, stack)
-        is_inside = top < 0 or self.step[top] != SpanStep.COMPLETE or what == SpanStep.BEGIN
-        if is_inside or self.end[top] >= self.end[row]:
-            stack.append(row)
-            if len(stack) > self.deepest:
-                self.faults.append((SpanFault.DEEP, row, top))
-        else:
-            kind = SpanFault.CHILD_FIRST if self.begin[top] == time else SpanFault.OVERLAP
-            self.faults.append((kind, row, top))
-        return -1
-
-    def _pop_until(self, stack: list[int], time: int) -> None:
-        while stack and self.step[stack[-1]] == SpanStep.COMPLETE and self.end[stack[-1]] <= time:
-            stack.pop()
-
-    def _end(self, row: int, stack: list[int]) -> int:
-        place = len(stack) - 1
-        while place >= 0 and self.step[stack[place]] == SpanStep.COMPLETE:
-            place -= 1
-        if place < 0:
-            self.faults.append((SpanFault.UNMATCHED, row, stack[-1] if stack else -1))
-            return -1
-        if place < len(stack) - 1:
-            self.faults.append((SpanFault.OVERLAP, row, stack[-1]))
-        if self.key[row] not in (0, self.key[stack[place]]):
-            self.faults.append((SpanFault.NAME, row, stack[place]))
-        begin_row = stack[place]
-        del stack[place:]
-        outer = stack[-1] if stack else -1
-        if outer >= 0 and self.step[outer] == SpanStep.COMPLETE and self.end[outer] < self.begin[row]:
-            self.faults.append((SpanFault.OVERLAP, row, outer))
-        return begin_row
-
-    def flow(self, row: int, stack: list[int], is_marked: bool) -> None:
-        """Let a row that is an arrow look for the span that encloses it."""
-        if is_marked:
-            self.faults.append((SpanFault.ON_INSTANT, row, -1))
-            return
-        while stack and self.step[stack[-1]] == SpanStep.COMPLETE and self.end[stack[-1]] < self.begin[row]:
-            stack.pop()
-        if not stack:
-            self.faults.append((SpanFault.NO_SPAN, row, -1))

@@ -35,150 +35,13 @@ KERNEL(late) {
     return call_close(a, COUNT, PyLong_FromSsize_t(count));
 }
 
-/* The rows of spans, the stack of each track (a list of rows, linked by `below`), and the faults. */
-typedef struct {
-    const int8_t *step;
-    const uint64_t *begin, *end, *key;
-    int64_t *below, *depth, *fault_row, *fault_other, *counts;
-    int8_t *fault_kind;
-    int64_t room, listed, deepest;
-} Nest;
-
-/* Count a fault of a row, and list it if there is room. */
-static inline void add_fault(Nest *nest, int kind, int64_t row, int64_t other) {
-    nest->counts[kind]++;
-    if (nest->listed < nest->room) {
-        nest->fault_kind[nest->listed] = (int8_t)kind;
-        nest->fault_row[nest->listed] = row;
-        nest->fault_other[nest->listed++] = other;
-    }
-}
-
-/* Return the stack without the complete spans on top of it that ended before `time`. */
-static inline int64_t without_past(const Nest *nest, int64_t stack, uint64_t time) {
-    while (stack >= 0 && nest->step[stack] == SPAN_COMPLETE && nest->end[stack] < time)
-        stack = nest->below[stack];
-    return stack;
-}
-
-/* Return the stack without the complete spans on top of it that ended at `time` or before. */
-static inline int64_t without_ended(const Nest *nest, int64_t stack, uint64_t time) {
-    while (stack >= 0 && nest->step[stack] == SPAN_COMPLETE && nest->end[stack] <= time)
-        stack = nest->below[stack];
-    return stack;
-}
-
-/* Put a span on the stack.  Returns the new stack. */
-static inline int64_t push(Nest *nest, int64_t stack, int64_t row) {
-    nest->below[row] = stack;
-    nest->depth[row] = stack < 0 ? 1 : nest->depth[stack] + 1;
-    if (nest->depth[row] > nest->deepest)
-        add_fault(nest, SPAN_FAULT_DEEP, row, stack);
-    return row;
-}
-
-/* End the innermost span that has begun.  Returns the new stack. */
-static inline int64_t end_span(Nest *nest, int64_t stack, int64_t row) {
-    uint64_t time = nest->begin[row];
-    int64_t span = stack = without_ended(nest, stack, time);
-    while (span >= 0 && nest->step[span] == SPAN_COMPLETE)
-        span = nest->below[span];
-    nest->below[row] = span;
-    if (span < 0) {
-        add_fault(nest, SPAN_FAULT_UNMATCHED, row, stack);
-        return stack;
-    }
-    if (span != stack)
-        add_fault(nest, SPAN_FAULT_OVERLAP, row, stack);
-    if (nest->key[row] != nest->key[span] && nest->key[row] != 0)
-        add_fault(nest, SPAN_FAULT_NAME, row, span);
-    int64_t outer = nest->below[span];
-    if (outer >= 0 && nest->step[outer] == SPAN_COMPLETE && nest->end[outer] < time)
-        add_fault(nest, SPAN_FAULT_OVERLAP, row, outer);
-    return outer;
-}
-
-/* Add a complete span.  Returns the new stack. */
-static inline int64_t add_complete(Nest *nest, int64_t stack, int64_t row) {
-    uint64_t time = nest->begin[row];
-    if (nest->end[row] < time)
-        return stack;
-    stack = without_ended(nest, stack, time);
-    if (stack >= 0 && nest->step[stack] == SPAN_COMPLETE && nest->end[stack] < nest->end[row]) {
-        add_fault(nest, nest->begin[stack] == time ? SPAN_FAULT_CHILD_FIRST : SPAN_FAULT_OVERLAP, row, stack);
-        return stack;
-    }
-    return push(nest, stack, row);
-}
-
-/* Examine how spans nest. */
-KERNEL(nest) {
-    static const Argument takes[] = {
-        READS("step", 1), READS("track", 4), READS("begin", 8), READS("end", 8), READS("key", 8), WRITES("top", 8),
-        WRITES("marked", 1), WRITES("below", 8), WRITES("depth", 8), WRITES("fault_kind", 1), WRITES("fault_row", 8),
-        WRITES("fault_other", 8), WRITES("counts", 8), INDEX("deepest")};
-    enum { STEP, TRACK, BEGIN, END, KEY, TOP, MARKED, BELOW, DEPTH, KIND, ROW, OTHER, COUNTS, DEEPEST, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
-    Py_ssize_t total = a[STEP].count, tracks = a[TOP].count;
-    int valid = a[TRACK].count == total && a[BEGIN].count == total && a[END].count == total &&
-                a[KEY].count == total && a[BELOW].count == total && a[DEPTH].count == total &&
-                a[MARKED].count == tracks && a[COUNTS].count == SPAN_FAULT_MEMBERS;
-    Nest nest = {a[STEP].view.buf, a[BEGIN].view.buf, a[END].view.buf, a[KEY].view.buf, a[BELOW].view.buf,
-                 a[DEPTH].view.buf, a[ROW].view.buf, a[OTHER].view.buf, a[COUNTS].view.buf, a[KIND].view.buf,
-                 Py_MIN(a[KIND].count, Py_MIN(a[ROW].count, a[OTHER].count)), 0, a[DEEPEST].number};
-    const int32_t *track = a[TRACK].view.buf;
-    int64_t *top = a[TOP].view.buf;
-    int8_t *marked = a[MARKED].view.buf;
-    for (Py_ssize_t k = 0; valid && k < tracks; k++)
-        valid = top[k] == -1;
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t row = 0; valid && row < total; row++) {
-        int32_t k = track[row];
-        if (k < 0 || k >= tracks)
-            continue;
-        switch (nest.step[row]) {
-        case SPAN_BEGIN:
-            top[k] = push(&nest, without_ended(&nest, top[k], nest.begin[row]), row);
-            break;
-        case SPAN_END:
-            top[k] = end_span(&nest, top[k], row);
-            break;
-        case SPAN_COMPLETE:
-            top[k] = add_complete(&nest, top[k], row);
-            break;
-        case SPAN_INSTANT:
-            marked[k] = 1;
-            continue;
-        case SPAN_FLOW:
-            if (marked[k]) {
-                add_fault(&nest, SPAN_FAULT_ON_INSTANT, row, -1);
-            } else {
-                top[k] = without_past(&nest, top[k], nest.begin[row]);
-                if (top[k] < 0)
-                    add_fault(&nest, SPAN_FAULT_NO_SPAN, row, -1);
-            }
-            nest.below[row] = top[k];
-            continue;
-        default:
-            continue;
-        }
-        marked[k] = 0;
-    }
-    Py_END_ALLOW_THREADS
-    int64_t listed = nest.listed;
-    return call_close(a, COUNT, valid ? PyLong_FromLongLong(listed) : refuse("lengths differ, or a stack is not empty"));
-}
-
 /* The rows of `match`: what they do, the spans around them, and the columns that are filled. */
 typedef struct {
     const int8_t *step;
     const int64_t *time;
     const uint64_t *key;
-    const int32_t *level;
     int64_t *end, *parent, *closer, *inner;
-    int32_t *depth;
+    int32_t *depth, *level;
     int8_t *state;
     int64_t unmatched, child_first;
 } Match;
@@ -224,43 +87,64 @@ static inline void cut_slice(Match *match, int64_t span, int64_t time) {
 static inline int64_t stack_before(Match *match, int64_t stack, int64_t time, int64_t level) {
     if (level < 0)
         return settled(match, stack, time);
-    for (; stack >= 0 && match->depth[stack] >= level; stack = match->parent[stack])
+    for (; stack >= 0 && match->level[stack] >= level; stack = match->parent[stack])
         cut_slice(match, stack, time);
     return stack;
 }
 
-/* Put a span on the stack.  Returns the new stack. */
+/* Put a span on the stack, or leave it out if it should fit and does not.  Returns the new stack. */
 static inline int64_t push_slice(Match *match, int64_t stack, int64_t row, int is_carried) {
+    int64_t level = match->level[row];
     match->parent[row] = stack;
     match->depth[row] = stack < 0 ? 0 : match->depth[stack] + 1;
+    if (level == FITTING && stack >= 0 && match->step[stack] == SPAN_COMPLETE && match->end[stack] < match->end[row])
+        return stack;
+    if (level < 0)
+        match->level[row] = stack < 0 ? 0 : match->level[stack] + (level != UNWIND);
     if (match->step[row] != SPAN_COMPLETE || is_carried)
         return row;
-    if (stack >= 0 && match->step[stack] == SPAN_COMPLETE && match->level[row] < 0)
+    if (stack >= 0 && match->step[stack] == SPAN_COMPLETE && level < 0)
         match->child_first += match->time[stack] == match->time[row] && match->end[stack] < match->end[row];
     add_to_parent(match, row);
     return row;
 }
 
+/* Return whether an END may close a span. */
+static inline int is_closed_by(const Match *match, int64_t span, int64_t row) {
+    return !is_closed(match, span) && (match->key[row] == 0 || match->key[row] == match->key[span]);
+}
+
+/* Return the span of an END with a level: that of the level, or else the innermost deeper one; -1 for none. */
+static inline int64_t span_of_level(const Match *match, int64_t stack, int64_t row) {
+    int64_t span = stack, deeper = -1, searched = 0;
+    for (; span >= 0 && match->level[span] > match->level[row]; span = match->parent[span], searched++)
+        if (deeper < 0 && is_closed_by(match, span, row))
+            deeper = span;
+    if (span >= 0 && match->level[span] == match->level[row] && is_closed_by(match, span, row))
+        return span;
+    return searched <= MAX_SEARCH ? deeper : -1;
+}
+
 /* Close the span that belongs to an END.  Returns the new stack. */
 static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
-    int64_t span = stack, inside = -1, time = match->time[row];
-    int searched = 0;
-    while (span >= 0 && searched < MAX_SEARCH &&
-           (is_closed(match, span) || (match->key[row] != 0 && match->key[row] != match->key[span]))) {
-        inside = span;
-        span = match->parent[span];
-        searched++;
-    }
-    if (span < 0 || searched == MAX_SEARCH) {
+    int64_t span = stack, inside = -1, time = match->time[row], level = match->level[row];
+    if (level >= 0)
+        span = span_of_level(match, stack, row);
+    else
+        for (int searched = 0; span >= 0 && !is_closed_by(match, span, row); searched++) {
+            inside = span;
+            span = searched == MAX_SEARCH - 1 ? -1 : match->parent[span];
+        }
+    if (span < 0) {
         match->unmatched++;
-        return stack;
+        return level >= 0 ? stack_before(match, stack, time, level) : stack;
     }
     match->parent[row] = span;
     match->closer[span] = row;
     match->end[span] = time;
     if (match->state[row] != SLICE_CLOSED)
         match->state[span] = match->state[row];
-    for (; match->level[row] == UNWIND && stack != span; stack = match->parent[stack])
+    for (; level != -1 && stack != span; stack = match->parent[stack])
         cut_slice(match, stack, time);
     if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
         match->state[inside] = SLICE_OVERLAPPING;
@@ -288,7 +172,7 @@ static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is
     case SPAN_COMPLETE:
         return push_slice(match, is_carried ? stack : stack_before(match, stack, time, level), row, is_carried);
     case SPAN_END:
-        return close_slice(match, stack_before(match, stack, time, level >= 0 ? level + 1 : -1), row);
+        return close_slice(match, level >= 0 ? stack : settled(match, stack, time), row);
     case SPAN_INSTANT:
     case SPAN_FLOW:
         while (stack >= 0 && is_closed(match, stack) && match->end[stack] < time)
@@ -305,7 +189,7 @@ static inline int64_t enter_row(Match *match, int64_t stack, int64_t row, int is
 /* Pair the begins and ends of spans. */
 KERNEL(match) {
     static const Argument takes[] = {
-        READS("step", 1), READS("track", 4), READS("time", 8), WRITES("end", 8), READS("key", 8), READS("level", 4),
+        READS("step", 1), READS("track", 4), READS("time", 8), WRITES("end", 8), READS("key", 8), WRITES("level", 4),
         WRITES("top", 8), WRITES("parent", 8), WRITES("depth", 4), WRITES("closer", 8), WRITES("inner", 8),
         WRITES("state", 1), WRITES("on_stack", 1), INDEX("carried")};
     enum { STEP, TRACK, TIME, END, KEY, LEVEL, TOP, PARENT, DEPTH, CLOSER, INNER, STATE, ON_STACK, CARRIED, COUNT };
@@ -316,8 +200,8 @@ KERNEL(match) {
     int valid = carried >= 0 && carried <= total;
     for (int i = STEP; i <= ON_STACK; i++)
         valid = valid && (i == TOP || a[i].count == total);
-    Match all = {a[STEP].view.buf, a[TIME].view.buf, a[KEY].view.buf, a[LEVEL].view.buf, a[END].view.buf,
-                 a[PARENT].view.buf, a[CLOSER].view.buf, a[INNER].view.buf, a[DEPTH].view.buf, a[STATE].view.buf, 0, 0};
+    Match all = {a[STEP].view.buf, a[TIME].view.buf, a[KEY].view.buf, a[END].view.buf, a[PARENT].view.buf,
+                 a[CLOSER].view.buf, a[INNER].view.buf, a[DEPTH].view.buf, a[LEVEL].view.buf, a[STATE].view.buf, 0, 0};
     const int32_t *track = a[TRACK].view.buf;
     int64_t *top = a[TOP].view.buf;
     int8_t *on_stack = a[ON_STACK].view.buf;

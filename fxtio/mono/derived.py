@@ -19,7 +19,6 @@ from fxtio.mono.enums import (
     GcEventType,
     MonitorEvent,
 )
-from fxtio.mono.slices import slices
 from fxtio.mono.state import last_until
 from fxtio.table import Categories, Optional, Table
 
@@ -285,7 +284,6 @@ def _table(rows: list[Any], **types: type[Any]) -> Table:
 
 
 DERIVED_TABLES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Table]], Table]]] = {
-    "slices": (("calls",), slices),
     "gc_pauses": (("gc_events",), _gc_pauses),
     "contentions": (("monitors",), _contentions),
     "counter_series": (("counters", "counter_descriptions", "counter_readings", "counter_values"), _counter_series),
@@ -300,16 +298,6 @@ _SPAN = {"start": "the start in nanoseconds", "duration": "the length in nanosec
 _STACK = {"stack": "the methods with `;` between them, the outermost first; null if the texts get too long"}
 
 DERIVED_MEANINGS: dict[str, tuple[str, dict[str, str]]] = {
-    "slices": (
-        "Calls of methods",
-        _SPAN
-        | {
-            "method": "the address of the method",
-            "depth": "the number of calls around it",
-            "state": "`returned`, `thrown`, `unwound` by the end of an outer call, or `open`",
-            "name": "the name of the method",
-        },
-    ),
     "gc_pauses": (
         "Times during which all threads were stopped for the garbage collector",
         _SPAN

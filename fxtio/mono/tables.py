@@ -427,7 +427,7 @@ class EventCollector:
         stored = {name: _finish(name, columns, whole, names) for name, columns in whole.items()}
         stored |= {} if self._outline is None else self._outline.tables()
         return {
-            name: _derived(name, stored, names, findings) if name in DERIVED_TABLES else stored[name]
+            name: _derived(name, stored, findings) if name in DERIVED_TABLES else stored[name]
             for name in dict.fromkeys(requested)
         }
 
@@ -463,17 +463,13 @@ def _finish(name: str, stored: dict[str, Column], whole: dict[str, dict[str, Col
     return Table(columns)
 
 
-def _derived(name: str, stored: dict[str, Table], names: Names, findings: Findings) -> Table:
+def _derived(name: str, stored: dict[str, Table], findings: Findings) -> Table:
     """Return a table that follows from others."""
     table = DERIVED_TABLES[name][1](stored)
     if "stack" in table.column_names and (left_out := int((table["stack"].codes < 0).sum())):
         message = f"the texts of the stacks are too long, and missing in {counted(left_out, 'row')} of {name}"
         findings.add("stack.text", 0, message)
-    if name != "slices":
-        return table
-    return Table(
-        {**dict(table.items()), "name": Derived(lambda: _names(names, "methods", table["method"], table["start"]))}
-    )
+    return table
 
 
 def _names(names: Names, lookup: str, address: Array, time: Array) -> Categories:

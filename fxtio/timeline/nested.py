@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fxtio import _native
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
+from fxtio.pairing import pair
 from fxtio.table import Table
 
 
@@ -62,18 +62,8 @@ def nested_events(slices: Table) -> NestedEvents:
 
 def _nesting(track: Array, start: Array, end: Array, depth: Array) -> tuple[Array, Array]:
     """Return the row of the slice around each slice, -1 for none, and its depth (int64)."""
-    parent, depths = _matched(track, start, end, depth)
-    if not np.array_equal(depths, depth):
-        parent, depths = _matched(track, start, end, np.full_like(depth, -1))
-    return parent, depths.astype(np.int64)
-
-
-def _matched(track: Array, start: Array, end: Array, level: Array) -> tuple[Array, Array]:
-    count = len(start)
-    step = np.full(count, SpanStep.COMPLETE, np.int8)
-    top = np.full(int(track.max(initial=-1)) + 1, -1, np.int64)
-    parent, closer, inner = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
-    depth, state, on_stack = np.empty(count, np.int32), np.zeros(count, np.int8), np.zeros(count, np.int8)
-    key = np.zeros(count, np.uint64)
-    _native.match(step, track, start, end.copy(), key, level, top, parent, depth, closer, inner, state, on_stack, 0)
-    return parent, depth
+    step, tracks = np.full(len(start), SpanStep.COMPLETE, np.int8), int(track.max(initial=-1)) + 1
+    pairs = pair(step, track, start, tracks=tracks, end=end.copy(), level=depth)
+    if not np.array_equal(pairs.depth, depth):
+        pairs = pair(step, track, start, tracks=tracks, end=end.copy())
+    return pairs.parent, pairs.depth.astype(np.int64)

@@ -6,13 +6,14 @@ stack at the end of a batch go before the rows of the next one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import fields
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import SliceState, SpanStep
 from fxtio.arrays import Array
+from fxtio.pairing import Matched, pair
 from fxtio.table import MAX_TIME, Column, Table
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
 from fxtio.timeline.schema import number_types
@@ -141,19 +142,19 @@ class Nesting:
         """Pair the spans of a batch, behind those that are carried over."""
         count, carried = len(rows), len(self._carried)
         end = np.where(rows.step == SpanStep.COMPLETE, rows.end, MAX_TIME)
-        top = np.full(self._registry.track_count, -1, np.int64)
-        parent, closer, ids, closing = (np.empty(count, np.int64) for _ in range(4))
-        depth, inner, state = np.empty(count, np.int32), np.zeros(count, np.int64), rows.detail.copy()
-        on_stack = np.zeros(count, np.int8)
+        ids, closing, inner = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
+        state = rows.detail.copy()
         for column, name in ((inner, "inner"), (state, "state"), (ids, "id"), (closing, "closing")):
             column[:carried] = self._progress[name]
-        columns = (rows.step, rows.track, rows.time, end, rows.key, rows.level)
-        numbers = _native.match(*columns, top, parent, depth, closer, inner, state, on_stack, carried)
-        return _Matched(end, parent, depth, closer, inner, state, on_stack, ids, closing, *numbers)
+        pairs = pair(
+            rows.step, rows.track, rows.time, tracks=self._registry.track_count, end=end, key=rows.key,
+            level=rows.level, inner=inner, state=state, carried=carried,
+        )  # fmt: skip
+        return _Matched(pairs, ids, closing)
 
     def _on_stacks(self, matched: _Matched) -> Array:
         """Return the rows that are on stacks, in order; at most `MAX_OPEN`."""
-        rows = np.flatnonzero(matched.on_stack)
+        rows = matched.open
         if len(rows) > MAX_OPEN:
             self._registry.losses[f"open spans beyond {MAX_OPEN:,}, which end too early"] += len(rows) - MAX_OPEN
             matched.on_stack[rows[:-MAX_OPEN]] = 0
@@ -191,7 +192,7 @@ class Nesting:
         """Carry the rows on stacks over to the next batch."""
         self._carried = rows.take(waiting)
         self._carried.step[matched.closing[waiting] >= 0] = SpanStep.COMPLETE
-        self._carried.end[:] = matched.end[waiting]
+        self._carried.end[:], self._carried.level[:] = matched.end[waiting], matched.level[waiting]
         parent = matched.parent[waiting]
         place = np.minimum(np.searchsorted(waiting, parent), len(waiting) - 1)
         is_waiting = (parent >= 0) & (waiting[place] == parent) if len(waiting) else parent >= 0
@@ -228,21 +229,14 @@ class Nesting:
         return tables
 
 
-@dataclass(frozen=True, slots=True)
-class _Matched:
-    """The result of the kernel for the rows of a batch, see `fxtio._native.python_spans.match` and `list_slices`."""
+class _Matched(Matched):
+    """The spans of a batch, with their ids and the events that end them, see `list_slices`."""
 
-    end: Array
-    parent: Array
-    depth: Array
-    closer: Array
-    inner: Array
-    state: Array
-    on_stack: Array
-    ids: Array
-    closing: Array
-    unmatched: int
-    child_first: int
+    __slots__ = ("closing", "ids")
+
+    def __init__(self, pairs: Matched, ids: Array, closing: Array) -> None:
+        super().__init__(*(getattr(pairs, each.name) for each in fields(Matched)))
+        self.ids, self.closing = ids, closing
 
     def ids_around(self, places: Array) -> Array:
         """Return the ids of the slices around some rows, -1 for none."""

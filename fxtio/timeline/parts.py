@@ -384,9 +384,8 @@ class Steps:
             a span its state, if it has an end, see `SliceState`; of an end the state that it gives to the span, or 0
             (int8).
         key: an end closes the innermost open span with its key, or the innermost of all if its key is 0 (uint64).
-        level: the number of spans around a span by its source, or -1 (int32).  Spans of this depth or deeper end
-            before it begins, and deeper ones before it ends; a reset ends those of its level and deeper ones.  An end
-            of the level `UNWIND` ends the open spans within its span, too.
+        level: the number of spans around a span by its source, or -1 (int32), see `fxtio._native.python_spans.match`.
+            An end of the level `UNWIND` ends the open spans within its span, too.
     """
 
     step: Array

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from fxtio import _native
+from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.encode_columns import Ragged, interleave
 from fxtio.codec.generate import Order
 from fxtio.codec.integers import MAX_INT64
 from fxtio.errors import EncodeError
+from fxtio.pairing import pair
 from fxtio.table import Categories
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import DEPTHS, RecordWord, TimeWord
-from fxtio.uftrace.tables import NO_ENTRY, STATES, TYPES, WHOLE
+from fxtio.uftrace.pairing import NO_ENTRY, STATES, WHOLE
+from fxtio.uftrace.tables import TYPES
 
 
 def record_bytes(
@@ -106,7 +108,7 @@ def integers(name: str, column: Any) -> Array:
 class CallOrder:
     """The order of the entry and exit records of the calls of one task.
 
-    Calls come in the order in which they end, as in the table `slices`; else they are sorted.  With the depths, this
+    Calls come in the order in which they end; else they are sorted.  With the depths, this
     order determines the order of all entries, also of those with the same time.
 
     Args:
@@ -157,14 +159,9 @@ def _first_inside(start: Array, end: Array, depth: Array, state: Array) -> Array
 def _first_deeper(depth: Array) -> Array:
     """Return, for each call, the first row of the uninterrupted rows before it that are deeper, or its own row."""
     count = len(depth)
-    begin, end, state = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8)
-    stack = np.empty(count, np.int64), np.empty(count, np.uint64), np.empty(count, np.int64)
-    steps, addresses = np.ones(count, np.int8), np.zeros(count, np.uint64)
-    # Backwards, each call is like an entry: the kernel ends it at the next entry that is not deeper.
-    ended, _ = _native.pair(steps, np.ascontiguousarray(depth[::-1]), addresses, *stack, begin, end, state, 0)
-    result = np.zeros(count, np.int64)
-    result[count - 1 - begin[:ended]] = count - end[:ended]
-    return result
+    # Backwards, each call is like an entry: it ends at the next entry that is not deeper.
+    pairs = pair(np.full(count, SpanStep.BEGIN, np.int8), level=depth[::-1])
+    return np.where(pairs.on_stack, 0, count - pairs.end)[::-1]
 
 
 def call_states(column: Any | None, rows: int) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.uftrace.frames import Chunk
-from fxtio.uftrace.tables import NO_ENTRY, CallPairing
+from fxtio.uftrace.pairing import NO_ENTRY, CallPairing
 
 MAX_MISSING = 1 << 16
 """The largest number of calls of a task that are shown without an entry."""
@@ -55,10 +55,10 @@ def missing_entries(
         if chunk.gap is not None:
             pairing.skip()
             continue
-        _, end, state = pairing.pair(chunk)
+        ended = pairing.pair(chunk)
         rows = slice(None) if pairing.step.all() else np.flatnonzero(pairing.step)
         numbers, depth, times = np.arange(first, first + len(chunk))[rows], pairing.depth[rows], chunk.nanoseconds[rows]
-        exits = end[state == NO_ENTRY][: MAX_MISSING - len(result)]
+        exits = ended.row[ended.state == NO_ENTRY][: MAX_MISSING - len(result)]
         if len(exits):
             begin = pairing.first or 0
             places = records.before(numbers, depth, times, np.searchsorted(numbers, exits + first))

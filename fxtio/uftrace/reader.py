@@ -19,6 +19,7 @@ from fxtio.finding import Findings
 from fxtio.io.reading import Progress, TraceInfo, pairs_of
 from fxtio.readers import TraceReader
 from fxtio.report import ReportTable
+from fxtio.schema import readable_tables
 from fxtio.table import MAX_TIME, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
@@ -239,7 +240,7 @@ class UftraceTrace(TraceReader[Info]):
     @property
     def table_names(self) -> tuple[str, ...]:
         """The names of the tables; every trace has all of them, some may be empty."""
-        return tuple(SPECS)
+        return readable_tables(SPECS)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         reading = self.begin()
@@ -252,14 +253,8 @@ class UftraceTrace(TraceReader[Info]):
     def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
         builder, collector = self._builder(names, reading), RowCollector(names)
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
-        tid = None
         for chunk in self.chunks_of(reading):
-            if tid is not None and chunk.tid != tid:
-                collector.add(builder.finish(tid))
-            tid = chunk.tid
             collector.add(builder.of_chunk(chunk), self.share)
-        if tid is not None:
-            collector.add(builder.finish(tid))
         return collector.tables()
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
@@ -283,21 +278,15 @@ class UftraceTrace(TraceReader[Info]):
             yield batch(self._builder(list(names), reading).of_chunk(empty))
 
     def _batch_columns(self, names: tuple[str, ...], reading: Reading) -> Iterator[dict[str, Columns]]:
-        builder, tid = self._builder(list(names), reading), None
-        empty = empty_chunk(reading.sessions.empty)
+        builder = self._builder(list(names), reading)
         for chunk in self.chunks_of(reading):
-            if tid is not None and chunk.tid != tid:
-                yield builder.of_chunk(empty) | builder.finish(tid)
-            tid = chunk.tid
             builder.drop_unused_names()
             if columns := builder.of_chunk(chunk):
                 yield columns
-        if tid is not None:
-            yield builder.of_chunk(empty) | builder.finish(tid)
 
     def _builder(self, names: list[str], reading: Reading) -> TableBuilder:
         pointer_size = self.info_file.pointer_size
-        return TableBuilder(names, reading.events, pointer_size, reading.findings, reading.end_after)
+        return TableBuilder(names, reading.events, pointer_size, reading.findings)
 
     def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
         """Yield the scheduler events with the number of their CPU, file by file."""

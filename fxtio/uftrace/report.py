@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from fxtio.codec import show
 from fxtio.codec.record import Opaque
 from fxtio.report import Report, ReportTable, counted, human_duration, summary_of
 from fxtio.table import Categories, Table
+from fxtio.timeline.parts import Registry
 from fxtio.uftrace.canonical import bytes_of
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, UftraceTrace
 from fxtio.uftrace.records import Event, FunctionEntry, Lost
+from fxtio.uftrace.timeline_system import KERNEL
 
 _OF_CPU = (PerfEvent, KernelEvent)
 _MAX_INDENT = 32
@@ -33,11 +35,10 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         trace: the trace, which is read completely.
         top: the largest number of functions to list, those with the longest total time.
     """
-    program, kernel, events = _Functions(), _Functions(), Counter[str]()
+    calls, _ = trace.timeline().fold(_Calls, "slices")
+    program, kernel, events = calls.program, calls.kernel, Counter[str]()
     lost = messages = 0
-    for batch in trace.batches("slices", "kernel_slices", "events", "kernel", "sched", "lost", "messages"):
-        program.add(batch["slices"])
-        kernel.add(batch["kernel_slices"])
+    for batch in trace.batches("events", "kernel", "sched", "lost", "messages"):
         events += _counts(batch["events"]["name"])
         events += _counts(batch["kernel"].take(batch["kernel"]["function"].is_in(""))["name"])
         events += Counter({f"linux:{kind}": number for kind, number in _counts(batch["sched"]["kind"]).items()})
@@ -70,6 +71,21 @@ def _counts(column: Categories) -> Counter[str]:
     return Counter({column.values[code]: number for code, number in pairs})
 
 
+class _Calls:
+    """Counts the slices of a timeline, which are calls: those of the program, and those of the kernel."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.program, self.kernel = _Functions(), _Functions()
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Count the calls of a batch."""
+        if "slices" in tables:
+            slices = tables["slices"]
+            in_kernel = slices["category"].is_in(KERNEL)
+            self.program.add(slices.take(np.flatnonzero(~in_kernel)))
+            self.kernel.add(slices.take(np.flatnonzero(in_kernel)))
+
+
 class _Functions:
     """The number of calls and the total time of functions.
 
@@ -83,7 +99,7 @@ class _Functions:
         self.states: Counter[str] = Counter()
 
     def add(self, table: Table) -> None:
-        """Add calls, the rows of `slices` or `kernel_slices`."""
+        """Add calls, rows of the table `slices`."""
         names = table["name"]
         distinct, place, calls = np.unique(names.codes, return_inverse=True, return_counts=True)
         high, low = (np.zeros(len(distinct), np.int64) for _ in range(2))

@@ -19,9 +19,9 @@ from fxtio.uftrace.events import FIRST_OWN_EVENT, NAMES, EventsFile, data_of, si
 from fxtio.uftrace.file_rules import check_cpus, check_files
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import DEPTHS, Feature, RecordWord
+from fxtio.uftrace.pairing import NO_ENTRY, NO_EXIT, CallPairing
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.reading import Reading
-from fxtio.uftrace.tables import NO_ENTRY, NO_EXIT, CallPairing
 from fxtio.uftrace.values import CombinedNames, payload_columns
 
 _FIELDS = RecordWord.fields
@@ -72,7 +72,6 @@ class _TaskRules:
         self._deepest = deepest
         self._pointer_size = pointer_size
         self._pairing = CallPairing()
-        self._record = 0
         self._is_first = self._is_first_call = True
         self._is_whole = True  # no records were lost or damaged so far
         self._previous: tuple[int, int] | None = (-1, 0)  # the step and the depth of the last call record, if known
@@ -92,7 +91,6 @@ class _TaskRules:
         self._check_payloads(chunk, kinds)
         self._check_lost(chunk, kinds)
         self._check_events(chunk, kinds)
-        self._record += len(chunk)
 
     def _report(self, name: str, chunk: Chunk, rows: Array, message: str = "") -> None:
         """Add a finding about some records of a chunk, if there are any."""
@@ -116,14 +114,14 @@ class _TaskRules:
     def _check_calls(self, chunk: Chunk, kinds: Array) -> None:
         """Check the depths, and the pairs of entries and exits."""
         had_lower_exits = self._pairing.has_lower_exits
-        calls = self._pairing.ended_in(chunk, self._record)
+        calls = self._pairing.pair(chunk)
         if self._pairing.has_lower_exits and not had_lower_exits:
             self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1])
         if self._pairing.wraps and not self._wraps:
             self._wraps = True
             message = f"calls are deeper than the {DEPTHS:,} depths of a record"
             self._report("record.wrapped-depth", chunk, np.zeros(1, np.int64), message)
-        ended = calls.ended_by - self._record
+        ended = calls.row
         lost = np.flatnonzero(kinds == RecordType.LOST)
         whole = ended < (lost[0] if len(lost) else len(chunk)) if self._is_whole else np.zeros(len(ended), np.bool_)
         if not self._forked:

@@ -18,24 +18,11 @@ _BUILD_ID = ColumnSpec(TEXT, "the build id of the module")
 _FILE = ColumnSpec(TEXT, "the name of the file")
 
 
-def _calls(meaning: str, depth: str, numbers: str, **more: ColumnSpec) -> TableSpec:
-    """Declare a table of calls whose entries and exits are rows of another table."""
-    return TableSpec(
-        meaning,
-        {
-            "tid": _TID,
-            **more,
-            "name": ColumnSpec(TEXT, "the name of the function", REQUIRED),
-            "start": ColumnSpec("int64", "the time of the entry", REQUIRED),
-            "duration": ColumnSpec("int64", "the length", REQUIRED),
-            "depth": ColumnSpec(depth, "the number of calls around it", REQUIRED),
-            "address": ColumnSpec("uint64", "an address in the function"),
-            "state": ColumnSpec(TEXT, "`whole`, `no_exit`, `no_entry` or `open`", OPTIONAL),
-            "entry": ColumnSpec("int64", f"the number of the entry {numbers}, or -1"),
-            "exit": ColumnSpec("int64", f"the number of the exit {numbers}, or -1"),
-        },
-    )
-
+_FUNCTION = ColumnSpec(TEXT, "the name of the function", REQUIRED)
+_START = ColumnSpec("int64", "the time of the entry", REQUIRED)
+_DURATION = ColumnSpec("int64", "the length", REQUIRED)
+_DEPTH = ColumnSpec("int64", "the number of calls around it", REQUIRED)
+_STATE = ColumnSpec(TEXT, "`whole`, `no_exit`, `no_entry` or `open`", OPTIONAL)
 
 SPECS: dict[str, TableSpec] = {
     "records": TableSpec(
@@ -52,7 +39,18 @@ SPECS: dict[str, TableSpec] = {
             "payload": ColumnSpec(BYTES, "the bytes that follow the record", ADDED),
         },
     ),
-    "slices": _calls("Calls of functions, in the order in which they end", "int32", "record"),
+    "slices": TableSpec(
+        "Calls of functions, in any order",
+        {
+            "tid": _TID,
+            "name": _FUNCTION,
+            "start": _START,
+            "duration": _DURATION,
+            "depth": _DEPTH,
+            "state": _STATE,
+        },
+        only_written=True,
+    ),
     "args": TableSpec(
         "Values of arguments and results",
         {
@@ -222,7 +220,21 @@ SPECS: dict[str, TableSpec] = {
             "text": ColumnSpec(TEXT, "the value of a text, null for a number"),
         },
     ),
-    "kernel_slices": _calls("Calls of functions of the kernel", "int64", "event", cpu=_CPU),
+    "kernel_slices": TableSpec(
+        "Calls of functions of the kernel",
+        {
+            "tid": _TID,
+            "cpu": _CPU,
+            "name": _FUNCTION,
+            "start": _START,
+            "duration": _DURATION,
+            "depth": _DEPTH,
+            "address": ColumnSpec("uint64", "an address in the function"),
+            "state": _STATE,
+            "entry": ColumnSpec("int64", "the row of the entry in `kernel`, or -1"),
+            "exit": ColumnSpec("int64", "the row of the exit in `kernel`, or -1"),
+        },
+    ),
     "messages": TableSpec(
         "Lines of the file `extern.dat`", {"time": _TIME, "text": ColumnSpec(TEXT, "the text", REQUIRED)}
     ),

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from fxtio import _native
 from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
@@ -19,9 +18,9 @@ from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
 from fxtio.uftrace.info import INFO_FILE
 from fxtio.uftrace.kernel import FUNCTION_ENTRY, KernelEvent
+from fxtio.uftrace.pairing import NO_ENTRY, OPEN, STATES, WHOLE, pair_calls
 from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW
 from fxtio.uftrace.reading import Reading
-from fxtio.uftrace.tables import NO_ENTRY, OPEN, STATES, WHOLE
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
 
 Columns = dict[str, Column]
@@ -275,14 +274,11 @@ def _paired(events: list[KernelEvent]) -> tuple[Array, Array, Array]:
     step = np.array([1 if event.name == FUNCTION_ENTRY else -1 for event in events], np.int8)
     depth = _integers(event.depth for event in events)
     address = np.array([event.function for event in events], np.uint64)
-    open_depth, open_address, entries = np.empty(count, np.int64), np.empty(count, np.uint64), np.empty(count, np.int64)
-    begin, end, state = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8)
-    ended, height = _native.pair(step, depth, address, open_depth, open_address, entries, begin, end, state, 0)
-    rest = entries[:height][::-1]
+    begin, end, state, still = pair_calls(step, depth, address)
     return (
-        np.concatenate([begin[:ended], rest]),
-        np.concatenate([end[:ended], np.full(height, count - 1)]),
-        np.concatenate([state[:ended].astype(np.int64), np.full(height, OPEN)]),
+        np.concatenate([np.where(begin < 0, end, begin), still[::-1]]),
+        np.concatenate([end, np.full(len(still), count - 1)]),
+        np.concatenate([state, np.full(len(still), OPEN)]),
     )
 
 

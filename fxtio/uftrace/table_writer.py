@@ -17,8 +17,8 @@ from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.new_trace import NewTrace
+from fxtio.uftrace.pairing import NO_ENTRY
 from fxtio.uftrace.schema import WRITABLE
-from fxtio.uftrace.tables import NO_ENTRY
 
 Columns = dict[str, Any]
 

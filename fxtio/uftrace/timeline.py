@@ -1,7 +1,7 @@
 """The room `timeline`: a data directory as steps on tracks and rows of tables, see `fxtio.timeline.parts`.
 
-Each task is a thread.  Its entries and exits are paired as for the table `slices`; a step has the number of open calls
-as its level, so that calls without an exit end where this shows.  `fxtio.uftrace.timeline_system` has what comes from
+Each task is a thread.  A step has the depth of its record as its level, so that calls without an exit end where this
+shows.  `fxtio.uftrace.timeline_system` has what comes from
 the other files: the scheduler, the kernel, the beginnings of tasks, messages.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fxtio._native.constants import SpanStep
+from fxtio._native.constants import UNWIND, SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.table import Column, Table
@@ -22,8 +22,9 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.missing_entries import MAX_MISSING, MissingEntry, missing_entries
-from fxtio.uftrace.tables import MAX_ADDRESSES, NO_ENTRY, WHOLE, CallPairing, EndedCalls, TableBuilder
+from fxtio.uftrace.missing_entries import MissingEntry, missing_entries
+from fxtio.uftrace.pairing import CallSteps
+from fxtio.uftrace.tables import MAX_ADDRESSES, TableBuilder
 from fxtio.uftrace.timeline_system import SystemFiles
 from fxtio.uftrace.values import FORMATS
 
@@ -120,21 +121,19 @@ class _Task:
     Attributes:
         tid: the task.
         track: its track.
-        pairing: pairs its entries and exits.
+        calls: its entries and exits.
         record: the number of its next record, from 0.
-        height: the number of open calls.
         time: the time of its last record in nanoseconds.
-        heights: the number of calls around each open call without an entry, by the number of its exit record.
+        alone: the numbers of the exits to come of open calls without an entry.
     """
 
     def __init__(self, tid: int, track: int, missing: list[MissingEntry], begin: int) -> None:
         self.tid = tid
         self.track = track
-        self.pairing = CallPairing()
+        self.calls = CallSteps()
         self.record = 0
-        self.height = 0
         self.time = begin
-        self.heights: dict[int, int] = {}
+        self.alone: set[int] = set()
         self._missing = missing[::-1]  # the next one at the end
 
     def take_openings(self, count: int) -> list[MissingEntry]:
@@ -142,7 +141,7 @@ class _Task:
         result = []
         while self._missing and self._missing[-1].record < self.record + count:
             result.append(self._missing.pop())
-            self.heights[result[-1].exit] = 0
+            self.alone.add(result[-1].exit)
         return result
 
 
@@ -158,8 +157,7 @@ class _Mapping:
         self._reading = trace.begin()
         self._reading.quiet = True
         pointer_size = trace.info_file.pointer_size
-        findings, end_after = self._reading.findings, self._reading.end_after
-        self._builder = TableBuilder((), self._reading.events, pointer_size, findings, end_after)
+        self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
         self._functions = _Functions(registry)
         self._lost = self._names.code("lost records")
         self._system = SystemFiles(self._reading, registry, tables)
@@ -177,10 +175,10 @@ class _Mapping:
                     yield self._end_of(task)
                 task = self._begin(chunk.tid, allowed[chunk.tid])
             if chunk.gap is not None:
-                task.pairing.skip()
+                task.calls.skip()
             elif len(chunk):
-                if (left := task.pairing.leave_program(chunk, reading.end_after)) is not None:
-                    yield Part(self._end_of_program(task, left))
+                if task.calls.leave_program(chunk):
+                    yield Part(self._end_of_program(task))
                 yield self._part(task, chunk)
         if task is not None:
             yield self._end_of(task)
@@ -208,18 +206,16 @@ class _Mapping:
 
     def _end_of(self, task: _Task) -> Part:
         """Return what follows the last record of a task: its open calls end."""
-        end = self._end_of_program(task, task.pairing.finish(task.tid, self._reading.end_after))
+        end = self._end_of_program(task)
         _, rest = self._system.rows_until(task.tid, None)
         return Part(Steps.joined([end, rest]))
 
-    def _end_of_program(self, task: _Task, left: EndedCalls) -> Steps:
+    def _end_of_program(self, task: _Task) -> Steps:
         """Return what follows the last record of a program: its open calls end."""
-        if not len(left.end):
-            return Steps.blank(0)
-        task.height = 0
-        _, before = self._system.rows_until(task.tid, left.end[:1])
+        time = np.array([self._reading.end_after(task.tid, task.calls.last)])
+        _, before = self._system.rows_until(task.tid, time)
         end = Steps.blank(1)
-        end.step[:], end.track[:], end.time[:], end.level[:] = SpanStep.RESET, task.track, left.end[:1], 0
+        end.step[:], end.track[:], end.time[:], end.level[:] = SpanStep.RESET, task.track, time, 0
         return Steps.joined([before, end])
 
     # ---- calls and events
@@ -227,33 +223,19 @@ class _Mapping:
     def _steps(self, task: _Task, chunk: Chunk) -> Steps:
         """Return a step for each record, and those for calls without an entry and of the kernel."""
         count = len(chunk)
-        _, ended, state = task.pairing.pair(chunk)
-        step, address = task.pairing.step, task.pairing.address
+        task.calls.enter(chunk)
+        step, address = task.calls.step, task.calls.address
         is_entry = step > 0
         entries = np.flatnonzero(is_entry)
         rows = Steps.blank(count, self._builder.record)
         rows.step[:], rows.track[:], rows.ticks[:] = _STEP_OF[step + 1], task.track, chunk.times
         times = chunk.nanoseconds if step.all() else self._instants(task, chunk, rows)
-        rows.time[:], rows.key[:] = times, address + np.uint64(1)
+        rows.time[:], rows.key[:], rows.level[:] = times, address + np.uint64(1), task.calls.depth
         rows.name[entries], rows.category[entries] = self._functions.codes(chunk, address[entries])
-        openings = task.take_openings(count)
-        begins = np.array([call.record - task.record for call in openings], np.int64)
-        change, exits = is_entry.astype(np.int64), np.empty(0, np.int64)
-        if (state == WHOLE).all():
-            change[ended] -= 1  # no record ends two calls
-        else:
-            exits = ended[state == NO_ENTRY]
-            unknown = exits[~np.isin(exits + task.record, list(task.heights))]
-            rows.step[unknown] = SpanStep.NONE
-            self._registry.losses[f"calls without an entry beyond {MAX_MISSING:,} of a task"] += len(unknown)
-            change -= np.bincount(ended, minlength=count) - np.bincount(unknown, minlength=count)
-        np.add.at(change, begins, 1)
-        height = np.append(task.height, task.height + np.cumsum(change))  # the number of open calls before each record
-        rows.level[:] = height[1:] - is_entry
-        extra = [_missing_begins(task, openings, begins, height), _resets(task, rows, exits, height[1:])]
+        extra = [_missing_begins(task, task.take_openings(count)), _resets(task, rows)]
         before, others = self._system.rows_until(task.tid, times)
         extra.append((before * _PLACES + _SYSTEM, others))
-        task.height, task.time = int(height[-1]), int(times[-1])
+        task.time = int(times[-1])
         return _merged(rows, [part for part in extra if len(part[1])])
 
     def _instants(self, task: _Task, chunk: Chunk, rows: Steps) -> Array:
@@ -360,25 +342,25 @@ _ARGS = ("event", "name", "type", "bits", "text")
 _COUNTERS = ("time", "track", "value", "event")
 
 
-def _missing_begins(task: _Task, openings: list[MissingEntry], rows: Array, height: Array) -> Placed:
-    """Return the begins of calls without an entry; note the number of calls around each."""
+def _missing_begins(task: _Task, openings: list[MissingEntry]) -> Placed:
+    """Return the begins of calls without an entry."""
     steps = Steps.blank(len(openings))
-    around = height[rows] + np.arange(len(rows)) - np.searchsorted(rows, rows)
     steps.step[:], steps.track[:], steps.event[:] = SpanStep.BEGIN, task.track, -1
     for place, call in enumerate(openings):
-        task.heights[call.exit] = int(around[place])
-        steps.time[place] = steps.ticks[place] = call.time
+        steps.time[place], steps.ticks[place], steps.level[place] = call.time, call.time, UNWIND
         steps.name[place], steps.category[place], steps.key[place] = call.name, call.module, call.address + 1
-    return rows * _PLACES + _BEFORE, steps
+    return np.array([call.record - task.record for call in openings], np.int64) * _PLACES + _BEFORE, steps
 
 
-def _resets(task: _Task, rows: Steps, exits: Array, height: Array) -> Placed:
-    """Give the exits of calls without an entry their levels; return what ends those calls around that end as well."""
-    for row in exits.tolist():
-        rows.level[row] = task.heights.pop(task.record + row, rows.level[row])
+def _resets(task: _Task, rows: Steps) -> Placed:
+    """Let the exits of calls without an entry end just these; return what ends calls around them of the same depth."""
+    exits = np.array(sorted(number for number in task.alone if number < task.record + len(rows)), np.int64)
+    task.alone.difference_update(exits.tolist())
+    exits -= task.record
     steps = Steps.blank(len(exits))
     steps.step[:], steps.track[:], steps.event[:] = SpanStep.RESET, task.track, -1
-    steps.time[:], steps.level[:] = rows.time[exits], height[exits]
+    steps.time[:], steps.level[:] = rows.time[exits], rows.level[exits]
+    rows.level[exits] = UNWIND
     return exits * _PLACES + _AFTER, steps
 
 

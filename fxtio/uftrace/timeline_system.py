@@ -24,6 +24,9 @@ from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.small_files import FILE_TABLES
 from fxtio.uftrace.tasks import Dlopen, Fork, Session
 
+KERNEL = "kernel"
+"""The category of calls and other events of the kernel."""
+
 
 class SystemFiles:
     """The content of the files that do not belong to one task, read at once.
@@ -163,7 +166,7 @@ class SystemFiles:
         events = self._reading.kernel_events_by_time
         if not events:
             return
-        first, category = self.event_count, self._names.code("kernel")
+        first, category = self.event_count, self._names.code(KERNEL)
         self.event_count += len(events)
         calls = self._table("kernel_slices")
         steps = Steps.blank(calls.num_rows)

@@ -30,7 +30,7 @@ FULL = [sample for sample in SYNTHETIC if sample.shape == "everything"]
 def test_tables_have_the_declared_columns(sample: Sample, tmp_path: Path) -> None:
     with fxtio.open(sample.make(tmp_path), format=sample.format.name) as trace:
         tables = trace.tables(*trace.table_names)
-    specs = sample.format.room("tables").specs()
+    specs = {name: spec for name, spec in sample.format.room("tables").specs().items() if not spec.only_written}
     assert [*specs] == [*tables]
     for name, spec in specs.items():
         assert spec.meaning

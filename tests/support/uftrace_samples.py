@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from fxtio.uftrace.pairing import STATES, CallPairing
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
 from fxtio.uftrace.writer import UftraceWriter
@@ -43,25 +45,33 @@ def copied(name: str, target: Path) -> Path:
     return target
 
 
+def slices_of(trace: UftraceTrace) -> list[dict[str, Any]]:
+    """Return the slices of the timeline, with the column `tid`."""
+    tables = trace.timeline().tables("slices", "tracks", "threads")
+    threads, tracks = tables["threads"]["tid"].tolist(), tables["tracks"]["thread"].tolist()
+    return [{"tid": threads[tracks[row["track"]]], **row} for row in tables["slices"].rows()]
+
+
+def pairs_of(trace: UftraceTrace) -> list[tuple[str, int, int]]:
+    """Return the state, and the numbers of the entry and the exit record, of each call of the only task."""
+    pairing, first = CallPairing(), 0
+    result: list[tuple[str, int, int]] = []
+    for chunk in trace.chunks_of(trace.begin()):
+        ended = pairing.pair(chunk, first)
+        columns = (column.tolist() for column in (ended.state, ended.entry, ended.exit))
+        result += [(STATES[state], entry, leave) for state, entry, leave in zip(*columns, strict=True)]
+        first += len(chunk)
+    return result + [("open", entry, -1) for entry in reversed(pairing.open.entry.tolist())]
+
+
 def flame(trace: UftraceTrace) -> Counter[str]:
     """Return the nanoseconds that each stack of functions ran itself, computed from slices."""
-    rows = list(trace.table("slices").rows())
-    children: dict[int, int] = defaultdict(int)
     paths: dict[int, str] = {}
-    for tid in {row["tid"] for row in rows}:
-        stack: list[tuple[int, int, str]] = []  # depth, number, path
-        rows_of_task = [(number, row) for number, row in enumerate(rows) if row["tid"] == tid]
-        for number, row in sorted(rows_of_task, key=lambda item: item[1]["entry"]):
-            while stack and stack[-1][0] >= row["depth"]:
-                stack.pop()
-            path = f"{stack[-1][2]};{row['name']}" if stack else row["name"]
-            if stack:
-                children[stack[-1][1]] += row["duration"]
-            paths[number] = path
-            stack.append((row["depth"], number, path))
     result: Counter[str] = Counter()
-    for number, path in paths.items():
-        result[path] += rows[number]["duration"] - children[number]
+    for row in slices_of(trace):
+        path = f"{paths[row['parent']]};{row['name']}" if row["parent"] >= 0 else row["name"]
+        paths[row["id"]] = path
+        result[path] += row["self_time"]
     return result
 
 

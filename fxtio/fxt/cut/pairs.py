@@ -14,7 +14,7 @@ from enum import IntEnum
 import numpy as np
 
 from fxtio import _native
-from fxtio._native.constants import SpanFault, SpanStep
+from fxtio._native.constants import FITTING, UNWIND, SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
@@ -24,6 +24,7 @@ from fxtio.fxt.cut.flows import FLOWS
 from fxtio.fxt.cut.marks import Marked
 from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
+from fxtio.pairing import pair, signed
 
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
 
@@ -115,9 +116,11 @@ class Pairs:
         if _native.late(track, rows.time, np.zeros(len(first), np.uint64), np.empty(0, np.int64)):
             order = np.lexsort((rows.time, track))
             rows, track = rows.take(order), track[order]
-        partner, top = _nest(rows, track, len(first))
-        self._mark(marked, rows, partner)
-        self._keep_open(marked, rows, partner, top)
+        step = np.where((rows.step == SpanStep.COMPLETE) & (rows.end < rows.time), np.int8(SpanStep.NONE), rows.step)
+        level = np.where(step == SpanStep.COMPLETE, FITTING, UNWIND)
+        pairs = pair(step, track, signed(rows.time), tracks=len(first), end=signed(rows.end), level=level)
+        self._mark(marked, rows, pairs.parent)
+        self._keep_open(marked, rows, pairs.open)
 
     def _fresh(self, marked: Marked) -> _Rows:
         """Return the rows of a batch."""
@@ -168,14 +171,8 @@ class Pairs:
         fresh = early_records(marked.batch, self._begin, np.sort(own[own >= 0]))
         return [fresh.get(row, early) for row, early in zip(own.tolist(), rows.early[which].tolist(), strict=True)]
 
-    def _keep_open(self, marked: Marked, rows: _Rows, partner: Array, top: Array) -> None:
+    def _keep_open(self, marked: Marked, rows: _Rows, still: Array) -> None:
         """Keep what is open at the end of a batch for the next one."""
-        rows_of_open: list[int] = []
-        for row in top[top >= 0].tolist():
-            while row >= 0 and len(rows_of_open) < 2 * MAX_KEPT:
-                rows_of_open.append(row)
-                row = int(partner[row])
-        still = np.sort(np.array(rows_of_open, np.int64))
         if len(still) > MAX_KEPT:
             message = f"more than {MAX_KEPT:,} spans are open; the oldest ones are left out"
             marked.batch.reading.findings.add("event.too-many-open", marked.batch.frame.base, message)
@@ -196,18 +193,3 @@ class Pairs:
             for early in self._open.early.tolist():
                 if early is not None:
                     self._head.add(early)
-
-
-def _nest(rows: _Rows, track: Array, tracks: int) -> tuple[Array, Array]:
-    """Return the partner of each row, and the innermost open row of each track, -1 for none (int64).
-
-    The partner of an end is its begin, that of a point is what encloses it, that of an open row the next outer one.
-    """
-    count = len(rows.row)
-    top, marked = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8)
-    partner, depth = np.full(count, -1, np.int64), np.empty(count, np.int64)
-    faults = np.empty(0, np.int8), np.empty(0, np.int64), np.empty(0, np.int64)
-    counts, key = np.zeros(len(SpanFault), np.int64), np.zeros(count, np.uint64)
-    columns = rows.step, track, rows.time, rows.end, key
-    _native.nest(*columns, top, marked, partner, depth, *faults, counts, count)
-    return partner, top

@@ -1,6 +1,6 @@
 """Rules of spans on threads: begins and ends in pairs, nesting, the order of times, arrows within spans.
 
-A kernel examines each batch, see `fxtio._native.python_spans.nest`.  Spans that are open at the end of a batch, and
+Each batch is paired, see `fxtio.pairing`.  Spans that are open at the end of a batch, and
 arrows without a span, go before the rows of the next batch.  So do the last complete events that have ended, if
 complete events of the next batch begin before them: many producers write these when they end, children before their
 parents.
@@ -8,13 +8,15 @@ parents.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
 from fxtio import _native
-from fxtio._native.constants import SpanFault, SpanStep
+from fxtio._native.constants import FITTING, UNWIND, SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
@@ -22,15 +24,33 @@ from fxtio.fxt import records as r
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
 from fxtio.fxt.state import Threads
+from fxtio.pairing import Matched, pair, signed
 
 DEEPEST = 512
 """The most open spans of a thread that Perfetto shows."""
 
-MAX_FAULTS = 65_536
-"""The most faults of a batch that are listed; more are only counted."""
-
 MAX_ENDED = 4_096
 """The most complete events that have ended and are compared with those of later batches."""
+
+
+class SpanFault(IntEnum):
+    """A fault of a row in the order of spans."""
+
+    UNMATCHED = 0
+    "An end without a begin."
+    NAME = 1
+    "An end with another key than its begin."
+    OVERLAP = 2
+    "A span that ends behind the one in which it began."
+    CHILD_FIRST = 3
+    "A complete span that begins together with a shorter one before it."
+    DEEP = 4
+    "A span within too many others."
+    NO_SPAN = 5
+    "An arrow outside of every span."
+    ON_INSTANT = 6
+    "An arrow behind an instant."
+
 
 _STEPS: dict[type[Record], SpanStep] = {
     r.DurationBegin: SpanStep.BEGIN,
@@ -269,27 +289,22 @@ class Spans:
 
     def _nest(self, view: View, rows: _Rows, track: Array, tracks: int) -> Array:
         """Report how spans do not nest; return the complete events that are left out because of that."""
-        count = len(rows.step)
-        top, marked = np.full(tracks, -1, np.int64), np.zeros(tracks, np.int8)
-        below, depth = np.empty(count, np.int64), np.empty(count, np.int64)
-        kind, row, other = np.empty(MAX_FAULTS, np.int8), np.empty(MAX_FAULTS, np.int64), np.empty(MAX_FAULTS, np.int64)
-        counts = np.zeros(len(SpanFault), np.int64)
-        columns = (rows.step, track, rows.begin, rows.end, rows.key)
-        listed = _native.nest(*columns, top, marked, below, depth, kind, row, other, counts, DEEPEST)
-        orphans = np.empty(0, np.int64)
-        for fault in np.flatnonzero(counts).tolist():
-            mine = kind[:listed] == fault
-            if fault == SpanFault.NO_SPAN:
-                orphans = row[:listed][mine]
-            else:
-                self._report(view, rows, SpanFault(fault), row[:listed][mine], other[:listed][mine])
-        if marked.any():
-            instants = np.flatnonzero(rows.step == SpanStep.INSTANT)
-            last = np.full(tracks, -1, np.int64)
-            last[track[instants]] = instants
-            orphans = np.append(orphans, last[marked > 0])
-        self._keep(view, rows, top, below, orphans)
-        return row[:listed][np.isin(kind[:listed], _LEFT_OUT)]
+        is_complete = rows.step == SpanStep.COMPLETE
+        step = np.where(is_complete & (rows.end < rows.begin), np.int8(SpanStep.NONE), rows.step)
+        level = np.where(is_complete, np.int32(FITTING), np.int32(UNWIND))
+        times, ends = signed(rows.begin), signed(rows.end)
+        pairs = pair(step, track, times, tracks=tracks, end=ends, level=level)  # ends without a name have the key 0
+        orphans, left_out = rows.step[:0].astype(np.int64), rows.step[:0].astype(np.int64)
+        for fault, at, other in _faults(rows, step, pairs):
+            self._report(view, rows, fault, at, other)
+            left_out = np.append(left_out, at) if fault in _LEFT_OUT else left_out
+        if (step == SpanStep.FLOW).any() or (step == SpanStep.INSTANT).any():
+            on_instant, last = _on_instants(rows.step, track, tracks)
+            self._report(view, rows, SpanFault.ON_INSTANT, on_instant, on_instant)
+            orphans = np.flatnonzero((step == SpanStep.FLOW) & (track >= 0) & (pairs.parent < 0))
+            orphans = np.append(np.setdiff1d(orphans, on_instant), last)
+        self._keep(view, rows, pairs.open, orphans)
+        return left_out
 
     def _report(self, view: View, rows: _Rows, fault: SpanFault, at: Array, other: Array) -> None:
         rule, text = _MESSAGES[fault]
@@ -304,7 +319,7 @@ class Spans:
                 view.findings, rule, rows.offset[at], lambda index: text.format(other=int(rows.offset[other[index]]))
             )
 
-    def _keep(self, view: View, rows: _Rows, top: Array, below: Array, others: Array) -> None:
+    def _keep(self, view: View, rows: _Rows, still: Array, others: Array) -> None:
         """Keep the spans that are open, and other rows: arrows whose span may still come, and the last instants."""
         orphans = others[rows.step[others] == SpanStep.FLOW]
         is_before = _before_spans(rows, orphans)
@@ -312,17 +327,12 @@ class Spans:
             message = "the flow event has the start tick of its span, and stands before it"
             report_at(view.findings, "flow.before-slice", rows.offset[orphans[is_before]], message)
             others = np.setdiff1d(others, orphans[is_before])
-        kept = others.tolist()
-        for row in top[top >= 0].tolist():
-            while row >= 0 and len(kept) < 2 * MAX_KEPT:
-                kept.append(row)
-                row = int(below[row])
-        kept.sort()
+        kept = np.sort(np.append(still, others))
         if len(kept) > MAX_KEPT:
             message = f"more than {MAX_KEPT:,} spans are open; the oldest ones are left out of further checks"
             view.findings.add("event.too-many-open", int(rows.offset[kept[0]]), message)
             kept = kept[-MAX_KEPT:]
-        self._open = rows.take(np.array(kept, np.int64))
+        self._open = rows.take(kept)
         self._threads = [view.batch.threads.values[code] for code in self._open.thread.tolist()]
 
     def finish(self, findings: Findings) -> None:
@@ -338,6 +348,61 @@ class Spans:
         flows = np.sort(self._open.offset[self._open.step == SpanStep.FLOW])
         if len(flows):
             report_at(findings, *_no_slice(flows))
+
+
+def _faults(rows: _Rows, step: Array, pairs: Matched) -> Iterator[tuple[SpanFault, Array, Array]]:
+    """Yield the rows that have a fault, and the other row of each, -1 for none."""
+    parent = pairs.parent
+    ends = np.flatnonzero((step == SpanStep.END) & (rows.thread >= 0))
+    opened = parent[ends]
+    if pairs.unmatched:
+        yield SpanFault.UNMATCHED, ends[opened < 0], opened[opened < 0]
+        ends, opened = ends[opened >= 0], opened[opened >= 0]
+    key = rows.key[ends]
+    other_key = np.flatnonzero((key != rows.key[opened]) & (key != 0))
+    yield SpanFault.NAME, ends[other_key], opened[other_key]
+    if len(step) and int(pairs.depth.max()) >= DEEPEST:
+        deep = np.flatnonzero((pairs.depth >= DEEPEST) & ((step == SpanStep.BEGIN) | (step == SpanStep.COMPLETE)))
+        yield SpanFault.DEEP, deep, parent[deep]
+    inner = np.flatnonzero(step == SpanStep.COMPLETE)
+    if len(inner):
+        yield from _overlaps(rows, step, pairs, ends, inner[parent[inner] >= 0])
+
+
+def _overlaps(
+    rows: _Rows, step: Array, pairs: Matched, ends: Array, inner: Array
+) -> Iterator[tuple[SpanFault, Array, Array]]:
+    """Yield the faults of ends, and of complete spans within others, where a complete span is the other one."""
+    parent, begin, end = pairs.parent, rows.begin, rows.end
+    outer = parent[parent[ends]]
+    beyond = (outer >= 0) & (step[outer] == SpanStep.COMPLETE) & (end[outer] < begin[ends])
+    yield SpanFault.OVERLAP, ends[beyond], outer[beyond]
+    around = parent[inner]
+    is_beyond = (step[around] == SpanStep.COMPLETE) & (end[around] < end[inner])
+    for fault, is_together in ((SpanFault.OVERLAP, False), (SpanFault.CHILD_FIRST, True)):
+        chosen = is_beyond & ((begin[around] == begin[inner]) == is_together)
+        yield fault, inner[chosen], around[chosen]
+    closer = pairs.closer[around]
+    late = (closer >= 0) & (end[inner] > begin[closer])
+    yield SpanFault.OVERLAP, closer[late], inner[late]
+
+
+def _on_instants(step: Array, track: Array, tracks: int) -> tuple[Array, Array]:
+    """Return the flow events that follow an instant of their track, and the instants that are the last of theirs."""
+    others = np.flatnonzero((step != SpanStep.NONE) & (step != SpanStep.FLOW))
+    last = np.full(tracks + 1, -1, np.int64)
+    last[track[others]] = others
+    last = last[:-1][last[:-1] >= 0]
+    last = last[step[last] == SpanStep.INSTANT]
+    is_flow = step == SpanStep.FLOW
+    if not is_flow.any() or not (step == SpanStep.INSTANT).any():
+        return step[:0].astype(np.int64), last
+    order = np.argsort(track, kind="stable")
+    order = order[(track[order] >= 0) & (step[order] != SpanStep.NONE)]
+    is_flow = is_flow[order]
+    begins = np.diff(track[order], prepend=-1) != 0
+    before = np.maximum.accumulate(np.where(is_flow & ~begins, 0, np.arange(len(order))))  # the last that is no flow
+    return np.sort(order[is_flow & (step[order[before]] == SpanStep.INSTANT)]), last
 
 
 def _no_slice(offsets: Array) -> tuple[str, Array, str]:

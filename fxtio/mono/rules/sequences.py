@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from fxtio._native.constants import UNWIND, SpanStep
 from fxtio.arrays import Array
+from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.rules.view import Check, EventClass, Numbers, View, mixed
-from fxtio.mono.slices import OPEN, UNWOUND, pair_by_depth, pair_in_order
+from fxtio.pairing import Matched, pair
 
 _WRITTEN_LATE = (r.JitMethod, r.SampleHit, r.NativeSymbol, r.CounterDescriptions, r.CounterValues)
 """The events that Mono writes with the time of something that happened before."""
@@ -255,36 +257,35 @@ class Calls(Check):
 
     def _add(self, view: View) -> None:
         threads, methods = view.threads(r.Call), view.values(r.Call, "method")
+        codes, first = number_distinct(threads)
+        owners = threads[first].tolist()
+        carried = [self._open.get(owner, methods[:0]) for owner in owners]
+        before = sum(map(len, carried))
+        codes = np.append(np.repeat(np.arange(len(owners)), [*map(len, carried)]), codes).astype(np.int32)
+        methods = np.concatenate([*carried, methods])
         entries = view.values(r.Call, "action") == enums.MethodAction.ENTER
-        offsets = view.offsets(r.Call)
-        order = np.argsort(threads, kind="stable")
-        bounds = np.flatnonzero(np.diff(threads[order])) + 1
-        for rows in np.split(order, bounds):
-            thread = int(threads[rows[0]])
-            open_ = self._open.get(thread, np.empty(0, np.uint64))
-            still_open = self._check(thread, open_, entries[rows], methods[rows], offsets[rows])
-            if thread in self._open or len(self._open) < _MOST_THREADS:
-                self._open[thread] = still_open[-MOST_OPEN_CALLS:]
+        step = np.full(len(codes), SpanStep.BEGIN, np.int8)
+        step[before:][~entries] = SpanStep.END
+        pairs = pair(step, codes, tracks=len(owners), key=np.maximum(methods, 1), level=UNWIND)
+        self._report(view, step, methods, pairs, before)
+        still = pairs.open
+        still = still[np.argsort(codes[still], kind="stable")]
+        counts = np.bincount(codes[still], minlength=len(owners))
+        for owner, open_ in zip(owners, np.split(methods[still], np.cumsum(counts)[:-1]), strict=True):
+            if owner in self._open or len(self._open) < _MOST_THREADS:
+                self._open[owner] = open_[-MOST_OPEN_CALLS:]
 
-    def _check(self, thread: int, open_: Array, entries: Array, methods: Array, offsets: Array) -> Array:
-        """Check the calls of a thread that has some open ones; return the methods that stay open."""
-        before = len(open_)
-        entries, methods = np.append(np.ones(before, bool), entries), np.append(open_, methods)
-        pairs = pair_by_depth(entries, methods)
-        if pairs is None:
-            pairs = pair_in_order(entries, methods)
-        first, last, _, state = pairs
-        has_pair = np.zeros(len(entries), bool)
-        has_pair[last[state != OPEN]] = True
-        without_entry = np.flatnonzero(~entries & ~has_pair)
+    def _report(self, view: View, step: Array, methods: Array, pairs: Matched, before: int) -> None:
+        """Report the faults of a batch, whose rows stand behind some that were open before."""
+        offsets, threads = view.offsets(r.Call), view.threads(r.Call)
         self.report(
-            "call.leave-without-enter", without_entry - before, offsets,
-            lambda row: f"thread {thread:#x} leaves the method {int(methods[row + before]):#x}, which it did not enter",
+            "call.leave-without-enter", np.flatnonzero((step == SpanStep.END) & (pairs.parent < 0)) - before, offsets,
+            lambda row: f"thread {int(threads[row]):#x} leaves the method {int(methods[row + before]):#x}, "
+            "which it did not enter",
         )  # fmt: skip
-        ends = last[state == UNWOUND]
+        unwound = (step == SpanStep.BEGIN) & (pairs.closer < 0) & (pairs.on_stack == 0)
         self.report(
-            "call.not-left", np.sort(ends) - before, offsets,
-            lambda row: f"thread {thread:#x} leaves the method {int(methods[row + before]):#x} before one called there",
+            "call.not-left", np.sort(pairs.end[unwound]) - before, offsets,
+            lambda row: f"thread {int(threads[row]):#x} leaves the method {int(methods[row + before]):#x} "
+            "before one called there",
         )  # fmt: skip
-        still_open: Array = methods[np.sort(first[state == OPEN])]
-        return still_open

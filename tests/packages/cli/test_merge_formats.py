@@ -45,7 +45,7 @@ def test_directories_become_one(tmp_path: Path) -> None:
     assert merged(paths, tmp_path / "all") == "2 tasks of 2 traces"
     with UftraceTrace(tmp_path / "all") as trace:
         assert trace.tids == trace.info_file.tids == [10, 20]
-        assert Counter(trace.table("slices")["name"]) == {"work_of_client": 3, "work_of_server": 5}
+        assert Counter(trace.timeline().table("slices")["name"]) == {"work_of_client": 3, "work_of_server": 5}
         assert [entry.record.text for entry in trace.entries() if entry.file == "extern.dat"] == [
             "from /client", "from /server"
         ]  # fmt: skip

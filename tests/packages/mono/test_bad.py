@@ -56,7 +56,7 @@ def read(data: bytes, **options: Any) -> tuple[list[Any], list[Finding]]:
     events, findings = list(trace), list(trace.findings)
     info = MonoTrace(data).info
     assert info.records.total() == len(events)
-    tables = MonoTrace(data).tables("gc_resizes", "calls", "counter_values", "slices", "samples")
+    tables = MonoTrace(data).tables("gc_resizes", "calls", "counter_values", "samples")
     assert tables["gc_resizes"].num_rows == sum(isinstance(event, r.GcResize) for event in events)
     return events, findings
 

@@ -179,7 +179,7 @@ def test_names_of_the_friendly_writer_are_read(tmp_path: Path) -> None:
         method = writer.method("My:Work ()", time=0)
         writer.enter(method, time=10)
         writer.leave(method, time=30)
-    table = MonoTrace(path).table("slices")
+    table = MonoTrace(path).timeline().table("slices")
     assert (table["name"].tolist(), table["duration"].tolist()) == (["My:Work ()"], [20])
 
 

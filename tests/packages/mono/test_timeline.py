@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from fxtio.formats import by_name
 from fxtio.mono import records as r
 from fxtio.mono.enums import GcEventType, MethodAction
 from fxtio.mono.writer import MonoWriter
+from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
 from judges import mono
 from support.mono_samples import FILES, HAS_MONO, compiled, recorded
 
-_STATES = {"returned": "closed", "thrown": "thrown", "unwound": "open", "open": "open"}
 _OTHERS = ("gc", "monitor")
 
 needs_mono = pytest.mark.skipif(not HAS_MONO and not mono.REQUIRED, reason="needs Debian's mono packages")
@@ -43,8 +43,28 @@ def rows_of(table: Any, *columns: str) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[column] for column in columns) for row in table.rows())
 
 
-def named(call: dict[str, Any]) -> str:
-    return f"<{call['method']:x}>" if call["name"] is None else call["name"]
+def calls_one_by_one(calls: Table) -> Counter[tuple[Any, ...]]:
+    """Return start, duration, depth, state and name of calls; without the duration of those without an exit."""
+    result = Counter[tuple[Any, ...]]()
+    stacks = defaultdict[int, list[tuple[int, int, str]]](list)
+
+    def add(stack: list[tuple[int, int, str]], end: int | None, state: str) -> None:
+        start, _, name = stack.pop()
+        result[start, None if end is None else end - start, len(stack), state, name] += 1
+
+    columns = ("thread", "time", "action", "method", "method_name")
+    for thread, time, action, method, name in zip(*(calls[each].tolist() for each in columns), strict=True):
+        stack = stacks[thread]
+        if action == "enter":
+            stack.append((time, method, f"<{method:x}>" if name is None else name))
+        elif any(method == entered for _, entered, _ in stack):
+            while stack[-1][1] != method:
+                add(stack, None, "open")
+            add(stack, time, "closed" if action == "leave" else "thrown")
+    for stack in stacks.values():
+        while stack:
+            add(stack, None, "open")
+    return result
 
 
 def check_tables(path: Path) -> None:
@@ -52,12 +72,14 @@ def check_tables(path: Path) -> None:
     with fxtio.open(path, format="mono") as trace, fxtio.open_timeline(path, format="mono") as timeline:
         tables = timeline.tables("slices", "collections", "allocations", "samples", "stacks", "frames", "counters")
         slices = tables["slices"]
-        calls = rows_of(slices.take(~slices["category"].is_in(*_OTHERS)), "start", "duration", "depth", "state", "name")
-        depths = any(count for count in calls.values() if slices["category"].is_in(*_OTHERS).any())
-        own = trace.table("slices")
-        expected = Counter(
-            (row["start"], row["duration"], row["depth"], _STATES[row["state"]], named(row)) for row in own.rows()
+        calls = Counter(
+            (start, None if state == "open" else duration, depth, state, name)
+            for start, duration, depth, state, name in rows_of(
+                slices.take(~slices["category"].is_in(*_OTHERS)), "start", "duration", "depth", "state", "name"
+            ).elements()
         )
+        depths = any(count for count in calls.values() if slices["category"].is_in(*_OTHERS).any())
+        expected = calls_one_by_one(trace.table("calls"))
         if depths:  # calls within a finalizer or a pause are deeper by it
             calls, expected = (Counter((*row[:2], *row[3:]) for row in each.elements()) for each in (calls, expected))
         assert calls == expected

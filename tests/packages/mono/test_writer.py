@@ -104,9 +104,10 @@ def test_named_calls(version: int, pointer_size: int) -> None:
     trace = MonoTrace(out.getvalue(), strict=True)
     assert trace.info.header is not None
     assert trace.info.header.data_version == version
-    slices = trace.table("slices")
-    assert slices["name"].tolist() == ["P:Outer ()", "P:Inner ()"]
-    assert slices["state"].tolist() == ["returned", "thrown"]
+    slices = trace.timeline().table("slices")
+    calls = slices.take(np.flatnonzero(slices["category"].is_in("P")))
+    assert calls["name"].tolist() == ["P:Outer ()", "P:Inner ()"]
+    assert calls["state"].tolist() == ["closed", "thrown"]
     assert trace.table("allocations")["class_name"].tolist() == ["Node", "Node"]
     assert trace.table("gc_pauses")["duration"].tolist() == [3]
     assert trace.table("contentions")["duration"].tolist() == [10]
@@ -500,7 +501,7 @@ def test_synthetic_recordings_have_nothing_wrong(shape: str) -> None:
     assert len(out.getvalue()) == size
     assert 5_000 <= events < 7_000
     assert trace.info.records.total() > events // 2
-    assert trace.table("slices")["state"].is_in("returned", "thrown").all()
+    assert trace.timeline().table("slices")["state"].is_in("closed", "thrown").all()
 
 
 def synthetic(shape: str, **options: Any) -> MonoTrace:
@@ -560,7 +561,7 @@ def test_everything_is_repeated_in_rounds() -> None:
 def test_the_program_looks_like_one() -> None:
     trace = synthetic("program", events=60_000, threads=4, seed=7)
     assert [*trace.info.threads.values()].count("") == 0
-    slices = trace.table("slices")
+    slices = trace.timeline().table("slices")
     assert {"GET /item", "query", "render", "major collection", "write"} <= {*slices["name"].tolist()}
     durations = slices["duration"][slices["depth"] == 0]
     assert np.percentile(durations, 99) > 3 * np.median(durations) > 0

@@ -23,7 +23,7 @@ from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, Lost, encode
 from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
-from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain
+from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain, slices_of
 
 pytestmark = pytest.mark.kernels
 
@@ -106,7 +106,7 @@ def test_a_payload_without_specification_is_kept(tmp_path: Path) -> None:
     assert all(entry.record.payload and b"text" in entry.record.payload for entry in entries)
     assert len([entry for entry in all_entries if isinstance(entry.record, FunctionExit) and entry.values]) == 30
     assert trace.findings.counts == {"uftrace.record.payload-unknown": 30}
-    assert trace.table("slices").num_rows == 31
+    assert trace.timeline().table("slices").num_rows == 31
 
 
 def test_time_that_goes_back_is_reported(tmp_path: Path) -> None:
@@ -148,10 +148,7 @@ def test_any_time_of_a_record_and_of_a_session(time: int, task_time: int, tmp_pa
     over = {"uftrace.time.overflow": 3} if time > LATEST else {}
     back = {"uftrace.time.backwards": 1} if time < 1000 else {}
     assert trace.findings.counts == over | back
-    tables = trace.tables("records", "slices")
-    assert tables["records"]["time"].tolist() == [1000, *[min(time, LATEST)] * 3]
-    assert tables["slices"]["start"].tolist() == [min(time, LATEST), 1000]
-    assert tables["slices"]["duration"].tolist() == [0, min(time, LATEST) - 1000]
+    assert trace.table("records")["time"].tolist() == [1000, *[min(time, LATEST)] * 3]
     assert trace.info.end == max(min(time, LATEST), 1000)
     if over:
         finding = next(iter(trace.findings))
@@ -169,8 +166,8 @@ def test_the_time_of_lost_records_means_nothing(tmp_path: Path) -> None:
 
 
 def test_totals_of_very_long_calls(tmp_path: Path) -> None:
-    calls = [cls(time, 0, 0x400000) for cls, time in ((FunctionEntry, 0), (FunctionExit, 2**63 - 1))]
-    target = plain(tmp_path / "t", calls * 3)
+    entries = [FunctionEntry(0, depth, 0x400000) for depth in range(3)]
+    target = plain(tmp_path / "t", [*entries, *(FunctionExit(2**63 - 1, depth, 0x400000) for depth in (2, 1, 0))])
     total = report.stats(UftraceTrace(target), top=1).json["functions"][0]["total"]
     assert total == 3 * (2**63 - 1)
 
@@ -355,7 +352,7 @@ def test_patterns_that_backtracking_would_take_forever(tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", [96, 256, 4096])
 def test_blocks_of_any_size_give_the_same(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["args-all-v013", "synth-deep-wrap", "signal-longjmp-v013", "fork-v013", "synth-lost", "synth-big-endian"]
-    complete = {name: (list(opened(name).entries()), list(opened(name).table("slices").rows())) for name in names}
+    complete = {name: (list(opened(name).entries()), slices_of(opened(name))) for name in names}
     args = list(opened("args-all-v013").table("args").rows())
     monkeypatch.setattr(frames, "BLOCK", block)
     monkeypatch.setattr(frames, "_MAX_RECORD", block)
@@ -363,7 +360,7 @@ def test_blocks_of_any_size_give_the_same(block: int, tmp_path: Path, monkeypatc
         names = [name for name in names if name != "args-all-v013"]  # its records do not fit
     for name in names:
         assert list(opened(name).entries()) == complete[name][0], name
-        assert list(opened(name).table("slices").rows()) == complete[name][1], name
+        assert slices_of(opened(name)) == complete[name][1], name
     if block > 96:
         assert list(opened("args-all-v013").table("args").rows()) == args
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,17 @@ from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit
 from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.values import FORMATS
-from support.uftrace_samples import SAMPLES, from_calls, minimal, opened, plain
+from support.uftrace_samples import SAMPLES, from_calls, minimal, opened, pairs_of, plain, slices_of
 
-KERNELS = ("distinct", "gather", "pair", "walk_payloads")
+KERNELS = ("distinct", "gather", "match", "walk_payloads")
 
 
 def rows(trace: UftraceTrace, name: str) -> list[dict[str, Any]]:
     return list(trace.table(name).rows())
 
 
-def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, int, int, int]]:
-    """Yield state, entry, exit and depth of each call as documented, one record after the other."""
+def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, int, int]]:
+    """Yield state, entry and exit of each call as documented, one record after the other."""
     stack: list[tuple[int, int, int]] = []  # depth, address, number
     deeper: bool | None = None  # whether the depths of exits are too low by one
     for number, record in enumerate(records):
@@ -41,8 +42,7 @@ def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, in
             if depth == 0:
                 deeper = False
             while stack and stack[-1][0] >= depth:
-                level, _, entry = stack.pop()
-                yield "no_exit", entry, -1, level
+                yield "no_exit", stack.pop()[2], -1
             stack.append((depth, record.address, number))
             continue
         if isinstance(before, FunctionEntry) and before.address == record.address:
@@ -55,15 +55,13 @@ def model(records: list[FunctionEntry | FunctionExit]) -> Iterator[tuple[str, in
         ended = ended or [call for call in stack if call[0] > depth and call[1] == record.address]
         least = ended[-1][0] + 1 if ended else depth
         while stack and stack[-1][0] >= least:
-            level, _, entry = stack.pop()
-            yield "no_exit", entry, -1, level
+            yield "no_exit", stack.pop()[2], -1
         if ended:
-            yield "whole", stack.pop()[2], number, ended[-1][0]
+            yield "whole", stack.pop()[2], number
         else:
-            yield "no_entry", -1, number, depth
+            yield "no_entry", -1, number
     while stack:
-        depth, _, entry = stack.pop()
-        yield "open", entry, -1, depth
+        yield "open", stack.pop()[2], -1
 
 
 CALLS = st.lists(
@@ -84,18 +82,19 @@ def test_calls_are_paired_by_depth(records: list[Any], block: int, tmp_path: Pat
     shutil.rmtree(tmp_path / "t", ignore_errors=True)
     timed = [record.replace(time=10 * number) for number, record in enumerate(records)]
     with mock.patch("fxtio.uftrace.frames.BLOCK", block):
-        result = rows(UftraceTrace(plain(tmp_path / "t", timed)), "slices")
-    assert [(row["state"], row["entry"], row["exit"], row["depth"]) for row in result] == list(model(timed))
-    for row in result:
-        assert row["name"] == ("zero", "one", "two", "three")[(row["address"] - 0x400000) // 16]
-        if row["entry"] >= 0:
-            assert row["start"] == 10 * row["entry"]
-        else:
-            assert row["start"] == 0  # it began before the file
-        if row["state"] == "whole":
-            assert row["start"] + row["duration"] == 10 * row["exit"]
-        if row["state"] == "open":
-            assert row["start"] + row["duration"] == timed[-1].time
+        trace = UftraceTrace(plain(tmp_path / "t", timed))
+        pairs = pairs_of(trace)
+        slices = slices_of(trace)
+    assert pairs == list(model(timed))
+    names = {0x400000 + 16 * place: name for place, name in enumerate(("zero", "one", "two", "three"))}
+    expected = Counter(
+        (names[timed[entry].address], 10 * entry, 10 * leave - 10 * entry)
+        for state, entry, leave in pairs
+        if state == "whole"
+    )
+    shown = Counter((row["name"], row["start"], row["duration"]) for row in slices if row["state"] == "closed")
+    assert not expected - shown
+    assert len(slices) == len(pairs)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +105,11 @@ def test_exits_numbered_from_0_and_entries_from_1(
     calls: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fxtio.uftrace.frames.BLOCK", block)
-    usual = rows(UftraceTrace(plain(tmp_path / "usual", from_calls(calls, entries=1, exits=1))), "slices")
-    old = rows(UftraceTrace(plain(tmp_path / "old", from_calls(calls, entries=1))), "slices")
-    assert old == usual
-    assert {row["state"] for row in old} <= {"whole", "open"}
+    usual = UftraceTrace(plain(tmp_path / "usual", from_calls(calls, entries=1, exits=1)))
+    old = UftraceTrace(plain(tmp_path / "old", from_calls(calls, entries=1)))
+    assert pairs_of(old) == pairs_of(usual)
+    assert slices_of(old) == slices_of(usual)
+    assert {state for state, _, _ in pairs_of(old)} <= {"whole", "open"}
 
 
 def test_recursion_that_ends_by_longjmp_is_no_numbering_from_0(tmp_path: Path) -> None:
@@ -119,8 +119,7 @@ def test_recursion_that_ends_by_longjmp_is_no_numbering_from_0(tmp_path: Path) -
         FunctionExit(30, 1, 0x400010), FunctionEntry(40, 1, 0x400020), FunctionExit(50, 1, 0x400020),
         FunctionExit(60, 0, 0x400000),
     ]  # fmt: skip
-    result = rows(UftraceTrace(plain(tmp_path / "t", records)), "slices")
-    assert [(row["state"], row["entry"], row["exit"]) for row in result] == [
+    assert pairs_of(UftraceTrace(plain(tmp_path / "t", records))) == [
         ("no_exit", 2, -1), ("whole", 1, 3), ("whole", 4, 5), ("whole", 0, 6),
     ]  # fmt: skip
 
@@ -132,8 +131,7 @@ def test_a_usual_exit_ends_the_numbering_from_0(tmp_path: Path) -> None:
         FunctionEntry(40, 1, 0x400020), FunctionExit(50, 1, 0x400020), FunctionEntry(60, 1, 0x400020),
         FunctionEntry(70, 2, 0x400030), FunctionExit(80, 1, 0x400020),
     ]  # fmt: skip
-    result = rows(UftraceTrace(plain(tmp_path / "t", records)), "slices")
-    assert [(row["state"], row["entry"], row["exit"]) for row in result] == [
+    assert pairs_of(UftraceTrace(plain(tmp_path / "t", records))) == [
         ("whole", 1, 2), ("no_exit", 0, -1), ("whole", 3, 4), ("no_exit", 6, -1), ("whole", 5, 7),
     ]  # fmt: skip
 
@@ -163,8 +161,8 @@ def test_lost_exits_spoil_only_their_own_calls(calls: str, lost: set[int], block
     read = [record for number, record in enumerate(complete) if isinstance(record, FunctionEntry) or number not in lost]
     shutil.rmtree(tmp_path / "t", ignore_errors=True)
     with mock.patch("fxtio.uftrace.frames.BLOCK", block):
-        result = rows(UftraceTrace(plain(tmp_path / "t", read)), "slices")
-    whole = [(row["start"], row["start"] + row["duration"]) for row in result if row["state"] == "whole"]
+        pairs = pairs_of(UftraceTrace(plain(tmp_path / "t", read)))
+    whole = [(read[entry].time, read[leave].time) for state, entry, leave in pairs if state == "whole"]
     assert whole == expected
 
 
@@ -175,9 +173,8 @@ def test_an_exit_at_the_depth_of_another_function(tmp_path: Path) -> None:
         FunctionEntry(30, 3, 0x400030), FunctionExit(40, 1, 0x400020), FunctionExit(50, 1, 0x400010),
         FunctionExit(60, 0, 0x400000),
     ]  # fmt: skip
-    result = rows(UftraceTrace(plain(tmp_path / "t", records)), "slices")
-    assert [(row["name"], row["state"], row["entry"], row["exit"]) for row in result] == [
-        ("three", "no_exit", 3, -1), ("two", "whole", 2, 4), ("one", "whole", 1, 5), ("zero", "whole", 0, 6),
+    assert pairs_of(UftraceTrace(plain(tmp_path / "t", records))) == [
+        ("no_exit", 3, -1), ("whole", 2, 4), ("whole", 1, 5), ("whole", 0, 6),
     ]  # fmt: skip
 
 
@@ -189,18 +186,16 @@ def test_calls_of_a_forked_process_begin_with_it(forked: int, begin: int, tmp_pa
     (target / "1.dat").rename(target / "2.dat")
     with (target / "task.txt").open("a") as file:
         file.write(f"FORK timestamp={stamp(forked)} pid=2 ppid=1\n")
-    result = rows(UftraceTrace(target), "slices")
-    assert [(row["name"], row["state"], row["start"], row["duration"]) for row in result] == [
-        ("one", "no_entry", begin, 100 - begin), ("two", "whole", 110, 10), ("zero", "no_entry", begin, 130 - begin),
+    result = slices_of(UftraceTrace(target))
+    assert [(row["name"], row["start"], row["duration"]) for row in result] == [
+        ("zero", begin, 130 - begin), ("one", begin, 100 - begin), ("two", 110, 10),
     ]  # fmt: skip
 
 
 def test_a_fork_of_the_corpus() -> None:
     """The file of the child begins at the fork with the calls of its parent."""
-    result = [row for row in rows(opened("fork-v013"), "slices") if row["tid"] == 4652 and row["entry"] < 0]
-    assert [(row["name"], row["state"], row["start"]) for row in result] == [
-        ("fork", "no_entry", 1072_052078239), ("main", "no_entry", 1072_052078239)
-    ]  # fmt: skip
+    result = [row for row in slices_of(opened("fork-v013")) if row["tid"] == 4652 and row["event"] < 0]
+    assert [(row["name"], row["start"]) for row in result] == [("main", 1072_052078239), ("fork", 1072_052078239)]
 
 
 @pytest.mark.parametrize("deepest", [DEPTHS - 1, DEPTHS, DEPTHS + 1, 2 * DEPTHS + 7])
@@ -212,9 +207,9 @@ def test_depths_beyond_the_limit_of_a_record(deepest: int, tmp_path: Path) -> No
     down = [record(FunctionEntry, depth, depth) for depth in range(deepest)]
     up = [record(FunctionExit, 2 * deepest - depth, depth) for depth in reversed(range(deepest))]
     second = [record(FunctionEntry, 3 * deepest, 0), record(FunctionExit, 3 * deepest + 1, 0)]
-    result = rows(UftraceTrace(plain(tmp_path / "t", down + up + second)), "slices")
-    assert [row["depth"] for row in result] == [*reversed(range(deepest)), 0]
-    assert {(row["state"], row["name"], row["address"]) for row in result} == {("whole", "zero", 0x400000)}
+    result = slices_of(UftraceTrace(plain(tmp_path / "t", down + up + second)))
+    assert [row["depth"] for row in result] == [*range(deepest), 0]
+    assert {(row["state"], row["name"]) for row in result} == {("closed", "zero")}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -269,12 +264,12 @@ def test_without_a_compiler_it_is_the_same(name: str, monkeypatch: pytest.Monkey
 def test_unused_names_are_dropped_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minimal(tmp_path / "t", records=300)
     trace = UftraceTrace(tmp_path / "t")
-    complete = {name: rows(trace, name) for name in ("slices", "args")}
+    complete = {name: rows(trace, name) for name in ("records", "args")}
     monkeypatch.setattr("fxtio.uftrace.tables.MAX_NAMES", 20)
     monkeypatch.setattr("fxtio.uftrace.frames.BLOCK", 1024)
-    parts: dict[str, list[Any]] = {"slices": [], "args": []}
+    parts: dict[str, list[Any]] = {"records": [], "args": []}
     most = 0
-    for batch in trace.batches("slices", "args"):
+    for batch in trace.batches("records", "args"):
         for name, part in batch.items():
             parts[name] += part.rows()
             most = max(most, len(part["name"].values))
@@ -302,24 +297,24 @@ def test_the_tasks() -> None:
 
 def test_tables_go_to_arrow() -> None:
     pytest.importorskip("pyarrow")
-    tables = opened("args-all-v013").tables("slices", "args")
-    arrow = tables["slices"].to_arrow()
-    assert arrow.num_rows == tables["slices"].num_rows
-    assert arrow["name"].to_pylist() == tables["slices"]["name"].tolist()
+    tables = opened("args-all-v013").tables("records", "args")
+    arrow = tables["records"].to_arrow()
+    assert arrow.num_rows == tables["records"].num_rows
+    assert arrow["name"].to_pylist() == tables["records"]["name"].tolist()
     assert tables["args"].to_arrow().num_rows == tables["args"].num_rows
 
 
 def test_calls_join_their_values(tmp_path: Path) -> None:
-    trace = UftraceTrace(minimal(tmp_path / "t", records=7))
-    tables = trace.tables("slices", "args")
+    timeline = UftraceTrace(minimal(tmp_path / "t", records=7)).timeline()
+    tables = timeline.tables("slices", "args")
     slices, args = tables["slices"], tables["args"]
     works = slices.take(slices["name"].is_in("work"))
     firsts = args.take(args["name"].is_in("arg1"))
-    order = np.argsort(firsts["record"])
-    position = np.searchsorted(firsts["record"][order], works["entry"])
+    order = np.argsort(firsts["event"])
+    position = np.searchsorted(firsts["event"][order], works["event"])
     assert firsts["bits"][order][position].tolist() == list(range(7))
     returned = args.take(args["name"].is_in("retval"))
-    assert np.isin(returned["record"], works["exit"]).all()
+    assert np.isin(returned["event"], works["end_event"]).all()
 
 
 def test_an_empty_trace_has_all_columns(tmp_path: Path) -> None:

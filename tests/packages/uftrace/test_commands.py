@@ -106,7 +106,7 @@ def test_stats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "41 calls of 2 functions" in text and "   40      400 ns  work" in text
     output = json.loads(run(capsys, "stats", "--json", "--top", "1", tmp_path / "t"))
     assert output["functions"] == [{"name": "main", "calls": 1, "total": 8_999_000}]
-    assert output["calls"] == {"whole": 41}
+    assert output["calls"] == {"closed": 41}
 
 
 def test_stats_of_all_kinds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_synth(shape: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         assert len({*trace.tids} & {*range(1000, 1010)}) == 5  # one more for what is not a call
     else:
         assert len(trace.tids) == 4
-        assert set(trace.table("slices")["state"].tolist()) == {"whole"}
+        assert set(trace.timeline().table("slices")["state"].tolist()) == {"closed"}
 
 
 def test_synth_by_size_and_into_an_existing_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

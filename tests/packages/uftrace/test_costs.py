@@ -16,11 +16,11 @@ from fxtio.uftrace import explain, merge, state
 from fxtio.uftrace.argspec import MAX_VALUES, ArgumentSpecs
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.layout import InfoBit
+from fxtio.uftrace.pairing import STATES
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, encode
 from fxtio.uftrace.report import _Functions
 from fxtio.uftrace.symbols import Symbol
-from fxtio.uftrace.tables import STATES
 from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
 from support.costs import operations
@@ -166,5 +166,5 @@ def test_modules_count_as_work(file: str, tmp_path: Path, monkeypatch: pytest.Mo
             )
     monkeypatch.setattr(state, "MAX_ARRANGED", 200_000)
     trace = UftraceTrace(path)
-    assert trace.table("slices").num_rows == loads
+    assert trace.timeline().table("slices").num_rows == loads
     assert "uftrace.session.too-many" in trace.findings.counts

@@ -69,7 +69,7 @@ def test_uftrace_reports_the_calls_of_the_range(shape: str, tmp_path: Path) -> N
         report = judge.run("report", target, "-f", "call").decode()
         counted = {match[2]: int(match[1]) for match in re.finditer(r"^\s+(\d+)  (\S.*)$", report, re.MULTILINE)}
         with UftraceTrace(target) as trace:
-            names = Counter(trace.table("slices")["name"])
+            names = Counter(trace.timeline().table("slices")["name"])
         assert {name: counted.get(name) for name in names} == dict(names)
         judge.run("replay", target)
 

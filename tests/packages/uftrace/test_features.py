@@ -15,6 +15,7 @@ from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_judge import needs_uftrace, run
+from support.uftrace_samples import slices_of
 
 SECOND = 1_000_000_000
 COLORS = {"NONE": 0, "RED": 1, "GREEN": 2, "BLUE": 4, "LOW": -5}
@@ -26,8 +27,8 @@ def replayed(path: Path, *options: str) -> list[str]:
 
 
 def slices(path: Path) -> list[tuple[int, str, str]]:
-    trace = UftraceTrace(path, strict=True)
-    return [(row["tid"], row["name"], row["state"]) for row in trace.table("slices").rows()]
+    rows = slices_of(UftraceTrace(path, strict=True))
+    return [(row["tid"], row["name"], row["state"]) for row in sorted(rows, key=lambda row: row["tid"])]
 
 
 @pytest.mark.full
@@ -138,7 +139,7 @@ def test_a_library_that_is_loaded(tmp_path: Path) -> None:
         with pytest.raises(EncodeError, match="is used as program before"):
             task.dlopen("/usr/bin/game", SECOND + 60)
         task.leave(SECOND + 60)
-    assert slices(tmp_path / "t") == [(100, "plug", "whole"), (100, "main", "whole"), (101, "plug", "whole")]
+    assert slices(tmp_path / "t") == [(100, "main", "closed"), (100, "plug", "closed"), (101, "plug", "closed")]
     assert replayed(tmp_path / "t") == [
         "[   100] | main() {", "[   100] |   plug();", "[   101] | plug();", "[   100] | } /* main */",
     ]  # fmt: skip
@@ -182,8 +183,8 @@ def test_a_child_that_runs_another_program(tmp_path: Path) -> None:
         with pytest.raises(EncodeError, match="the task runs another program"):
             writer.write_table("slices", calls)
     assert slices(tmp_path / "t") == [
-        (100, "main", "whole"), (100, "main", "whole"),
-        (200, "execv", "no_exit"), (200, "shared", "whole"), (200, "main", "whole"), (201, "work", "whole"),
+        (100, "main", "closed"), (100, "main", "closed"),
+        (200, "execv", "open"), (200, "main", "closed"), (200, "shared", "closed"), (201, "work", "closed"),
     ]  # fmt: skip
     modules = [entry.function.module for entry in UftraceTrace(tmp_path / "t").entries() if entry.function]
     assert modules == [

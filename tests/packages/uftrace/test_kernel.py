@@ -261,6 +261,6 @@ def test_small_files_are_read_alone(tmp_path: Path) -> None:
     assert output == []  # no record was read for it
     (tmp_path / "t" / "perf-cpu0.dat").write_bytes(b"123")
     trace = UftraceTrace(tmp_path / "t")
-    tables = trace.tables("sched", "slices")
-    assert tables["sched"].num_rows == 0 and tables["slices"].num_rows == 2
+    tables = trace.tables("sched", "records")
+    assert tables["sched"].num_rows == 0 and tables["records"].num_rows == 4
     assert trace.findings.counts == {"uftrace.perf.record": 1}

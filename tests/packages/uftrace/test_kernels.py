@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio._native import python as twin
-from fxtio.arrays import Array
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.frames import _HEADS
 from fxtio.uftrace.layout import RecordWord
@@ -72,30 +71,6 @@ def test_a_walk_of_one_record_looks_at_little(kernel: Any) -> None:
     assert peak < 10_000
 
 
-@given(records=st.lists(st.tuples(st.sampled_from([-1, 0, 1, 1]), st.integers(0, 5), st.integers(0, 2)), max_size=60),
-       open_calls=st.integers(0, 3))  # fmt: skip
-def test_pairs_are_the_same(records: list[tuple[int, int, int]], open_calls: int) -> None:
-    step = np.array([item[0] for item in records], np.int8)
-    depth = np.array([item[1] for item in records], np.int64)
-    address = np.array([item[2] for item in records], np.uint64)
-    results: list[Any] = []
-    for kernel in (kernels, twin):
-        room = len(records) + open_calls
-        stack: list[Array] = [np.arange(room, dtype=dtype) for dtype in (np.int64, np.uint64, np.int64)]
-        stack[2] = -1 - stack[2]
-        out: list[Array] = [np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.uint8)]
-        count, height = kernel.pair(step, depth, address, *stack, *out, open_calls)
-        results.append(
-            (count, height, [item[:count].tolist() for item in out], [item[:height].tolist() for item in stack])
-        )
-    assert results[0] == results[1]
-    count, height, (begin, _, how), _ = results[0]
-    entries, exits = int((step > 0).sum()), int((step < 0).sum())
-    assert sum(1 for item in how if item != 2) + height == entries + open_calls  # every entry is used once
-    assert sum(1 for item in how if item != 1) == exits  # and every exit
-    assert len(set(begin)) == count
-
-
 @given(values=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=400), seed=st.integers(0, 2**64 - 1))
 def test_numbers_are_the_same(values: list[int], seed: int) -> None:
     array = np.array(values, np.uint64)
@@ -117,12 +92,9 @@ def test_the_c_kernels_refuse_invalid_arguments() -> None:
         kernels.walk_payloads(
             item, np.zeros(9, np.uint8), _HEADS["little"], BEGIN, END, PROGRAMS, CODE, wide, wide, 0, 0
         )
-    two = np.ones(2, np.int8), np.zeros(2, np.int64), np.zeros(2, np.uint64)
-    with pytest.raises(ValueError, match="no room"):
-        kernels.pair(*two, wide[:0], none, wide[:0], wide, wide, np.zeros(1, np.uint8), 0)
     with pytest.raises(ValueError, match="no room"):
         kernels.distinct(np.arange(3, dtype=np.uint64), np.empty(3, np.int32), wide, 0)
     with pytest.raises(ValueError, match="no room"):
         kernels.distinct(item, codes[:0], wide, 0)
     with pytest.raises(TypeError):
-        kernels.pair(item)
+        kernels.distinct(item)

@@ -1,0 +1,234 @@
+"""Entries and exits of calls, in pairs: their true depths, and which exit belongs to which entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
+from fxtio.codec.integers import MAX_INT32
+from fxtio.pairing import ended, pair
+from fxtio.uftrace.enums import RecordType
+from fxtio.uftrace.frames import Chunk
+from fxtio.uftrace.layout import DEPTHS, RecordWord
+
+WHOLE, NO_EXIT, NO_ENTRY, OPEN = range(4)
+STATES = ("whole", "no_exit", "no_entry", "open")
+"""The states of a call: with entry and exit; ended by a later record; begun before the file; not ended."""
+
+_FIELDS = RecordWord.fields
+_STEPS = np.array([{RecordType.ENTRY: 1, RecordType.EXIT: -1}.get(kind, 0) for kind in RecordType], np.int8)
+_SPAN_STEPS = np.array([SpanStep.END, SpanStep.NONE, SpanStep.BEGIN], np.int8)  # of exits, others, and entries
+_LAST_DEPTH = DEPTHS - 1
+
+
+class CallSteps:
+    """The entries and exits of one task, with their true depths.
+
+    Some tracers (the QEMU plugin) number the depths of exits from 0 and those of entries from 1.  This is assumed of a
+    task that begins with an entry of depth 1, from its first exit that is one lower than the entry of the same function
+    directly before it, if no record before has contradicted, until one does: an entry of depth 0, or an exit that has
+    the depth of the entry of the same function directly before it.  The depths of these exits are corrected.
+
+    Attributes:
+        depth: the depths of the records of the last chunk, not wrapped and corrected (int64).
+        address: addresses inside the functions of its records (uint64).
+        step: 1 for its entries, -1 for its exits, 0 for other records (int8).
+        first: the time from which on calls without an entry ran, in nanoseconds; None before the first entry or exit.
+        last: the time of the last record in nanoseconds.
+        wraps: whether calls are deeper than a record can hold.
+    """
+
+    def __init__(self) -> None:
+        self.depth = np.empty(0, np.int64)
+        self.address = np.empty(0, np.uint64)
+        self.step = np.empty(0, np.int8)
+        self.first: int | None = None
+        self.last = 0
+        self.wraps = False
+        self._laps = 0  # the number of times that the depth has wrapped around
+        self._previous: tuple[int, int] = (0, 0)  # the step and depth of the last entry or exit
+        self._before: tuple[int, int, int] = (0, 0, 0)  # the step, depth and address of the record before the chunk
+        self._exits_lower: bool | None = None  # whether exits have lower depths than entries, None if not known yet
+        self._has_calls = False  # whether there was an entry or exit
+        self._program = 0
+
+    def leave_program(self, chunk: Chunk) -> bool:
+        """Return whether an exec before a chunk ended all calls; only an outermost entry begins a program."""
+        if chunk.program == self._program:
+            return False
+        step = _STEPS[_FIELDS["type"].get(chunk.words).view(np.int64)]
+        rows = np.flatnonzero(step)[:1]
+        if not len(rows) or step[rows[0]] < 0 or _FIELDS["depth"].get(chunk.words[rows])[0]:
+            return False  # an exit is that of a call before
+        self._program, self._laps, self._previous, self._before = chunk.program, 0, (0, 0), (0, 0, 0)
+        return True
+
+    def enter(self, chunk: Chunk) -> None:
+        """Take the next records."""
+        words = chunk.words
+        kinds = _FIELDS["type"].get(words).view(np.int64)
+        step = _STEPS[kinds]
+        depth = _FIELDS["depth"].get(words).view(np.int64)
+        address = _FIELDS["address"].get(words)
+        times = chunk.nanoseconds
+        previous = self._previous
+        rows = np.flatnonzero(step) if not step.all() else None
+        timed = np.flatnonzero(kinds != RecordType.LOST)[-1:] if rows is not None else np.array([-1])
+        if len(step) and len(timed):
+            self.last = int(times[timed[0]])
+        if len(step) and (rows is None or len(rows)):
+            last = -1 if rows is None else int(rows[-1])
+            self._previous = int(step[last]), int(depth[last])
+            if self.first is None:
+                self.first = int(times[0 if rows is None else int(rows[0])])
+                if chunk.forked is not None:
+                    self.first = min(self.first, chunk.forked)
+        if self._laps or _LAST_DEPTH in (previous[1], int(depth.max(initial=0))):
+            depth, address = self._unwrapped(previous, step, depth, address)
+        if self._exits_lower is not False and len(step):
+            depth = self._corrected(step, depth, address)
+        self.depth, self.address, self.step = depth, address, step
+
+    @property
+    def has_lower_exits(self) -> bool:
+        """Return whether the depths of exits are one lower than those of entries."""
+        return self._exits_lower is True
+
+    def skip(self) -> None:
+        """Go on after bytes that are not a record."""
+        self._before = (0, 0, 0)
+
+    def _corrected(self, step: Array, depth: Array, address: Array) -> Array:
+        """Return the depths of the records of a chunk; those of exits that are one too low are raised by one."""
+        steps, depths = np.append(self._before[0], step), np.append(self._before[1], depth)
+        addresses = np.append(np.uint64(self._before[2]), address)
+        leaf = (steps[:-1] > 0) & (step < 0) & (addresses[:-1] == address)
+        lower, usual = leaf & (depths[:-1] == depth + 1), leaf & (depths[:-1] == depth)
+        usual |= (step > 0) & (depth == 0)
+        if not self._has_calls and step.any():
+            self._has_calls = True
+            first = int(step.astype(np.bool_).argmax())
+            usual[first] |= step[first] < 0 or depth[first] != 1
+        count = len(step)
+        begin = 0 if self._exits_lower else int(lower.argmax()) if lower.any() else count
+        end = int(usual.argmax()) if usual.any() else count
+        if end < count:
+            self._exits_lower = False
+        elif begin < count:
+            self._exits_lower = True
+        self._before = int(step[-1]), int(depth[-1]), int(address[-1])
+        rows = np.arange(count)
+        corrected: Array = depth + ((step < 0) & (begin <= rows) & (rows < end))
+        return corrected
+
+    def _unwrapped(self, previous: tuple[int, int], step: Array, depth: Array, address: Array) -> tuple[Array, Array]:
+        """Return depths and addresses without wrapping: a depth of 1024 is stored as 0 and a carry into the address."""
+        rows = np.flatnonzero(step)
+        steps = np.concatenate([[previous[0]], step[rows]])
+        depths = np.concatenate([[previous[1]], depth[rows]])
+        up = (steps[:-1] > 0) & (steps[1:] > 0) & (depths[:-1] == _LAST_DEPTH) & (depths[1:] == 0)
+        down = (steps[:-1] < 0) & (steps[1:] < 0) & (depths[:-1] == 0) & (depths[1:] == _LAST_DEPTH)
+        laps = self._laps + np.cumsum(up.astype(np.int64) - down)
+        laps -= np.minimum(
+            np.minimum.accumulate(np.minimum(laps, 0)), 0
+        )  # the depth cannot fall below that of the first record
+        self._laps = int(laps[-1]) if len(laps) else self._laps
+        self.wraps = self.wraps or bool(laps.any())
+        depth, address = depth.copy(), address.copy()
+        depth[rows] += laps * DEPTHS
+        address[rows] -= laps.view(np.uint64)
+        return depth, address
+
+
+@dataclass(slots=True)
+class OpenCalls:
+    """Calls that have not ended yet, outermost first.
+
+    Attributes:
+        depth: their depths (int64).
+        address: addresses inside their functions (uint64).
+        entry: the numbers of their entry records (int64).
+    """
+
+    depth: Array
+    address: Array
+    entry: Array
+
+    @classmethod
+    def empty(cls) -> OpenCalls:
+        """Return no calls."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))
+
+
+@dataclass(slots=True)
+class EndedCalls:
+    """Calls that have ended, in the order of their ends.
+
+    Attributes:
+        state: codes in `STATES` (int64).
+        entry: the numbers of their entry records, or -1 (int64).
+        exit: the numbers of their exit records, or -1 (int64).
+        row: the rows of the records that ended them, exits or not (int64).
+    """
+
+    state: Array
+    entry: Array
+    exit: Array
+    row: Array
+
+
+class CallPairing(CallSteps):
+    """Pairs the entries and exits of one task.
+
+    The depth of a record decides: it ends every open call that is deeper.  So a call whose exit is missing (after
+    `longjmp` or lost records) ends at the first record that shows that it has ended, and an exit without an entry (in a
+    child after `fork`) is a call that began before the file: at the fork, or with the first record.  After `exec`, the
+    next program of the task begins without calls.  If the call at the depth of an exit is that of another function, the
+    exit ends the innermost call of its function.
+
+    Attributes:
+        open: the calls that have not ended.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = OpenCalls.empty()
+
+    def pair(self, chunk: Chunk, record: int = 0) -> EndedCalls:
+        """Return the calls that end in a chunk, whose first record has a number."""
+        if self.leave_program(chunk):
+            self.open = OpenCalls.empty()
+        self.enter(chunk)
+        before = self.open
+        depth, address = np.append(before.depth, self.depth), np.append(before.address, self.address)
+        entry = np.append(before.entry, np.arange(record, record + len(chunk)))
+        step = np.append(np.ones(len(before.depth), np.int8), self.step)
+        begin, by, state, still = pair_calls(step, depth, address, len(before.depth))
+        self.open = OpenCalls(depth[still], address[still], entry[still])
+        number = by - len(before.depth) + record
+        return EndedCalls(
+            state, np.where(begin >= 0, entry[begin], -1), np.where(state == NO_EXIT, -1, number), number - record
+        )
+
+
+def pair_calls(step: Array, depth: Array, address: Array, carried: int = 0) -> tuple[Array, Array, Array, Array]:
+    """Pair the entries and exits of one task.
+
+    Args:
+        step: 1 for entries, -1 for exits, 0 for other records (int8).
+        depth: the depths (int64).
+        address: addresses inside the functions (uint64).
+        carried: so many calls at the beginning are open from before, the outer ones first.
+
+    Returns:
+        The rows of the entries, -1 for none, and of the records that end the calls, in the order of the ends; their
+        states, codes in `STATES`; the rows of the entries that are still open, the outer ones first (int64).
+    """
+    steps = _SPAN_STEPS[step + 1]
+    pairs = pair(steps, key=address + np.uint64(1), level=np.clip(depth, 0, MAX_INT32), carried=carried)
+    begin, by = ended(pairs, steps)
+    state = np.where(begin < 0, NO_ENTRY, np.where(pairs.closer[begin] < 0, NO_EXIT, WHOLE))
+    return begin, by, state, pairs.open
