@@ -36,6 +36,7 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         top: the largest number of functions to list, those with the longest total time.
     """
     calls, _ = trace.timeline().fold(_Calls, "slices")
+    hints = trace.findings.hints  # the next reading begins anew
     program, kernel, events = calls.program, calls.kernel, Counter[str]()
     lost = messages = 0
     for batch in trace.batches("events", "kernel", "sched", "lost", "messages"):
@@ -44,6 +45,7 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         events += Counter({f"linux:{kind}": number for kind, number in _counts(batch["sched"]["kind"]).items()})
         lost += _sum(batch["lost"]["count"].view(np.int64))
         messages += batch["messages"].num_rows
+    trace.findings.hints |= hints
     tables = [
         ReportTable([">calls", "state"], [(count, state) for state, count in program.states.items()]),
         program.table("function", top),

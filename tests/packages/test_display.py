@@ -208,7 +208,7 @@ def test_one_of_a_kind_is_singular(tmp_path: Path, capsys: pytest.CaptureFixture
     numbers = [counted(number, noun) for number, noun in ((1, "address"), (0, "address"), (2, "match"), (2000, "byte"))]
     assert numbers == ["1 address", "0 addresses", "2 matches", "2,000 bytes"]
     path = str(tmp_path / "one.dcpi")
-    assert main(["synth", "sparse", "--events", "1", "-o", path]) == 0
+    assert main(["synth", "profile", "--events", "1", "-o", path]) == 0
     assert [main([command, path]) for command in ("info", "stats", "validate")] == [0, 0, 0]
     shown = capsys.readouterr()
     assert re.findall(r"\b1 [a-z]+[^s]s\b", shown.out + shown.err) == []

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
-from fxtio.errors import FxtioError
+from fxtio.errors import FormatError, FxtioError
 from fxtio.finding import Findings
 from fxtio.formats import Format
 from fxtio.io.source import Source, open_source
@@ -52,12 +52,19 @@ class ToyTrace:
     def entries(self, *, resolve: bool = True) -> Iterator[Line]:
         return iter(self.lines)
 
+    def timeline(self) -> NoReturn:
+        raise FormatError(f"the format {self.format} has no timeline")
+
 
 class Toy(Format):
     """A format whose rooms are all in this module."""
 
     def room(self, name: str) -> Any:
         return sys.modules[__name__]
+
+    @property
+    def cut(self) -> None:
+        """None, as of a format without the room."""
 
     @property
     def exporter(self) -> None:

@@ -49,7 +49,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("convert IN.fxt --to uftrace", "out.data", "out.data/10000.dat"),
         ("convert IN.fxt", "out.csv", "out.csv"),
         ("convert IN.fxt", "out.parquet", "out.parquet"),
-        ("slice IN.data --until 90%", "out.data", "out.data"),
+        ("slice IN.data --until 90%", "out.data", "out.data/10000.dat"),
         ("query IN.fxt SQL", "out.parquet", "out.parquet"),
     ],
 )
@@ -78,7 +78,7 @@ def test_errors_of_temporary_files(
         "table": ["convert", trace, f"{output}.csv", "--table", "slices"],
         "open": ["open", "--no-browser", "-"],
     }[command]
-    monkeypatch.setattr("fxtio.view.content.files", dict)
+    monkeypatch.setattr("fxtio.view.ui.files", dict)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(trace).read_bytes())))
     with full_disk():
         code = main(arguments)

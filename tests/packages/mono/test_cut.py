@@ -42,7 +42,7 @@ def middle_of(path: Path) -> Selection | None:
 
 
 def test_samples_and_allocations_of_the_range(tmp_path: Path) -> None:
-    for shape in ("program", "allocations"):
+    for shape in ("program", "memory"):
         path = make(tmp_path / f"{shape}.mlpd", shape)
         selection = middle_of(path)
         assert selection is not None and selection.start is not None and selection.end is not None
@@ -101,4 +101,4 @@ def test_recordings_of_mono(sample: Path, tmp_path: Path) -> None:
 def test_the_command_says_what_a_part_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = make(tmp_path / "whole.mlpd", "mixed")
     assert main(["slice", str(path), "-o", str(tmp_path / "part.mlpd"), "--from", "10%", "--to", "90%"]) == 0
-    assert "values of counters" in capsys.readouterr().err
+    assert "mono cannot express everything in" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def test_parts_of_traces_of_uftrace_break_no_other_rules(path: Path, tmp_path: P
 
 @pytest.mark.full
 @judge.needs_uftrace
-@pytest.mark.parametrize("shape", ["calls", "recursion", "args", "program"])
+@pytest.mark.parametrize("shape", ["calls", "spans", "program"])
 def test_uftrace_reports_the_calls_of_the_range(shape: str, tmp_path: Path) -> None:
     path = make(tmp_path / "whole", shape)
     for number, (start, end) in enumerate(ranges(path)):
@@ -91,7 +91,7 @@ def test_arguments_and_results_stay(tmp_path: Path) -> None:
 
 
 def test_tasks(tmp_path: Path) -> None:
-    path = make(tmp_path / "whole", "mixed")
+    path = make(tmp_path / "whole", "spans")
     with UftraceTrace(path) as trace:
         tids = trace.tids[1:3]
     with UftraceTrace(cut(path, Selection(threads=tuple(map(str, tids))), tmp_path / "part")) as trace:
@@ -112,7 +112,7 @@ def test_functions_are_selected_without_those_around_them(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("start", "end"), [(-5, None), (-5, 1 << 70), (None, 1 << 64), (0, (1 << 63) + 5)])
 def test_bounds_beyond_all_times(start: int | None, end: int | None, tmp_path: Path) -> None:
-    path = make(tmp_path / "t", "mixed", 200)
+    path = make(tmp_path / "t", "spans", 200)
     part = cut(path, Selection(start=start, end=end), tmp_path / "part")
     with fxtio.open_timeline(path) as whole, fxtio.open_timeline(part) as timeline:
         assert timeline.table("slices")["start"].tolist() == whole.table("slices")["start"].tolist()
@@ -130,7 +130,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:
-    path = make(tmp_path / "whole", "mixed", 100)
+    path = make(tmp_path / "whole", "spans", 100)
     with UftraceTrace(path, strict=True) as trace:
         with (path / f"{trace.tids[0]}.dat").open("ab") as file:
             file.write(b"x" * 24)
