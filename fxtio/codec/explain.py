@@ -1,6 +1,6 @@
 """Explanations of whole traces: the records that are asked for, annotated, with what the reader found there.
 
-A format yields `Piece`s, which have no annotation yet; so a record that nobody asked for costs little.
+A format yields objects of `Piece`, which have no annotation yet; so a record that nobody asked for costs little.
 """
 
 from __future__ import annotations
