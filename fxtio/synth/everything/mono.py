@@ -41,6 +41,9 @@ _FIRST_THREAD = 0x1000
 _Step = tuple[type[r.Event], dict[str, list[Any]]]
 """A class of events, and values of fields in place of those that its parts can have."""
 
+_GUID = "0f3c2a51-8d47-4e6b-9b1a-5c7d2e8f4a60"
+"""The value of ids of modules and the like, of which Mono's own library refuses all that have another form."""
+
 _LOAD, _UNLOAD = enums.LoadAction.LOAD, enums.LoadAction.UNLOAD
 _NAMED, _BEGUN, _ENDED = enums.NameAction.NAME, enums.NameAction.LOAD, enums.NameAction.UNLOAD
 _ENTER, _LEAVE, _THROWN = (enums.MethodAction[name] for name in ("ENTER", "LEAVE", "EXCEPTIONAL_LEAVE"))
@@ -296,7 +299,8 @@ class _Recording:
             case FirstByteField(field=field):
                 return [*range(field.mask + 1)]
             case Text(marked=marked):
-                return ["everything", *([None] if marked else [])]
+                text = _GUID if name in ("mvid", "guid", "id") else "everything"
+                return [text, *([None] if marked else [])]
             case Repeated(of=of):
                 items = (self._known[None, "method"][0],) * 2 if isinstance(of, Part) else tuple(self._items(of, {}))
                 return [items, (), *([None] if part.flag else [])]

@@ -202,9 +202,14 @@ def test_the_scheduler_in_perfetto(tmp_path: Path) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("format", "shape"),
-    [("uftrace", "args"), ("uftrace", "mixed"), ("uftrace", "program"), ("uftrace", "recursion"), ("mono", "program"),
-     ("coreprofiler", "program")],
-)  # fmt: skip
+    [
+        ("uftrace", "calls"),
+        ("uftrace", "spans"),
+        ("uftrace", "program"),
+        ("mono", "program"),
+        ("coreprofiler", "memory"),
+    ],
+)
 def test_other_formats_in_perfetto(format: str, shape: str, tmp_path: Path) -> None:
     judges.require(perfetto.available())
     source = tmp_path / "source"

@@ -41,7 +41,7 @@ QUERIES = {
     "texts": "select key, string_value, count(*) as args from slice join args using (arg_set_id)"
     " where slice.dur > 0 and value_type = 'string' group by key, string_value order by key, string_value",
     "extracted": "select name, cast(extract_arg(arg_set_id, 'request') as varchar) as request from slice"
-    " where extract_arg(arg_set_id, 'request') is not null order by ts, name limit 50",
+    " where extract_arg(arg_set_id, 'request') is not null order by ts, name, request limit 50",
     "flows": "select a.name as origin, b.name as target, count(*) as arrows from flow"
     " join slice a on flow.slice_out = a.id join slice b on flow.slice_in = b.id group by a.name, b.name"
     " order by a.name, b.name",

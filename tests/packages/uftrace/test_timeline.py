@@ -166,9 +166,8 @@ def test_totals_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: st
     path = tmp_path / "t.data"
     synth.write(path, shape, events=6000, threads=3, seed=1)
     report = run("report", path, "-f", "call").decode().splitlines()
-    counts = {
-        line.split()[1]: int(line.split()[0]) for line in report if line.split()[:1] and line.split()[0].isdigit()
-    }
+    rows = [line.split(maxsplit=1) for line in report]
+    counts = {row[1]: int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit()}
     assert counts == {name: values[0] for name, values in totals(fxtio.open_timeline(path)).items()}
 
 
@@ -190,7 +189,7 @@ def test_stacks_are_those_of_the_flame_graph_of_uftrace(name: str) -> None:
 
 @pytest.mark.full
 @needs_uftrace
-@pytest.mark.parametrize("shape", ["calls", "program"])
+@pytest.mark.parametrize("shape", ["calls", "spans"])
 def test_stacks_of_synthetic_traces_are_those_of_the_installed_uftrace(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "t.data"
     synth.write(path, shape, events=6000, threads=3, seed=1)
