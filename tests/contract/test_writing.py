@@ -180,8 +180,10 @@ def add_clocks(writer: Any, trace: Any) -> None:
 
 
 def writable_tables(sample: Sample) -> Mapping[str, WritableTable]:
+    """Return the tables that are written and read; calls of uftrace are read as slices of the timeline."""
     writer: type[TraceWriter] = getattr(sample.format.room("writer"), sample.format.writer)
-    return writer.writable_tables
+    specs = sample.format.room("tables").specs()
+    return {name: table for name, table in writer.writable_tables.items() if not specs[name].only_written}
 
 
 def plain(table: Table, names: list[str]) -> dict[str, list[Any]]:
