@@ -149,7 +149,7 @@ def walk_chunks(
 
 
 def sum_rows(numbers: Array, at: Array, count: Array) -> tuple[int, int, int]:
-    """Add up rows of numbers, which lie behind each other.
+    """Add up rows of numbers, which follow each other.
 
     Args:
         numbers: the numbers (uint32).
@@ -170,11 +170,11 @@ def sum_rows(numbers: Array, at: Array, count: Array) -> tuple[int, int, int]:
 
 
 def unroll(numbers: Array, at: Array, count: Array, first: Array, step: int, places: Array, hits: Array) -> int:
-    """Unroll rows of numbers, each for the place behind that of the one before: list the places with a nonzero number.
+    """Unroll rows of numbers, each for the next place: list the places with a nonzero number.
 
     Args:
         numbers: the numbers (uint32).
-        at: where each row begins (int64); rows lie behind each other.
+        at: where each row begins (int64); rows follow each other.
         count: how many numbers each has (int64).
         first: the place of each row's first number (int64).
         step: the distance of two places.
@@ -365,7 +365,7 @@ def distinct(values: Array, codes: Array, first: Array, seed: int) -> int:
 
 
 def copy_rows(words: Array, at: Array, size: Array, chosen: Array, out: Array) -> int:
-    """Copy the runs of words that are chosen (bool), one behind the other, to `out`; return how many words they have.
+    """Copy the runs of words that are chosen (bool), one after the other, to `out`; return how many words they have.
 
     A run has `size` words from index `at` on (int64).  ValueError: one is not within the words, or there is no room.
     """

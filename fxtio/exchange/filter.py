@@ -322,9 +322,7 @@ class Filter:
         if plan.has_slices:
             registry.open_slices = self._left_of_open
             self._inner = Inner(registry)
-        self._values: dict[
-            int, tuple[int, float]
-        ] = {}  # of counters, by track: the last time up to the start, and value
+        self._values: dict[int, tuple[int, float]] = {}  # by track of counters: the last time up to the start, value
         self._waiting: set[int] = set()  # tracks whose values from before the range are not passed on yet
         self._series = _Series(registry, plan.selection)
         self._innermost = _Innermost(registry, plan.selection)
@@ -372,7 +370,7 @@ class Filter:
             tables[name] = self._left(table, rows)
         still_open = self._open_slices()["id"]
         self._open = self._lookup.take(np.flatnonzero(np.isin(self._lookup.id, still_open)))
-        if "slices" in tables:  # when it is known which slices are open behind this batch
+        if "slices" in tables:  # when it is known which slices are open after this batch
             tables["slices"] = self._with_self_times(tables["slices"])
 
     def _is_lost(self, table: Table, unended: Array) -> Array:
@@ -393,10 +391,9 @@ class Filter:
         count, limit = len(ids), self._plan.simplification.max_depth
         here = _places(ids, parents)
         earlier = self._open.places(parents)
-        known = self._open.then(_Slices(*(np.array([each]) for each in (-1, -1, -1, 0, False))))  # with one for none
-        around = known.take(
-            np.minimum(earlier, len(self._open.id))
-        )  # of slices directly within those of earlier batches
+        # The slices of earlier batches around these; the last one stands for none.
+        known = self._open.then(_Slices(*(np.array([each]) for each in (-1, -1, -1, 0, False))))
+        around = known.take(np.minimum(earlier, len(self._open.id)))
         level = around.depth + (around.is_left & (around.id >= 0))
         above = np.append(here, count)
         own_depth = _upward(np.append(~lost, False).astype(np.int64), above, np.add)

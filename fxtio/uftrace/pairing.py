@@ -132,9 +132,7 @@ class CallSteps:
         up = (steps[:-1] > 0) & (steps[1:] > 0) & (depths[:-1] == _LAST_DEPTH) & (depths[1:] == 0)
         down = (steps[:-1] < 0) & (steps[1:] < 0) & (depths[:-1] == 0) & (depths[1:] == _LAST_DEPTH)
         laps = self._laps + np.cumsum(up.astype(np.int64) - down)
-        laps -= np.minimum(
-            np.minimum.accumulate(np.minimum(laps, 0)), 0
-        )  # the depth cannot fall below that of the first record
+        laps -= np.minimum.accumulate(np.minimum(laps, 0))  # the depth cannot fall below that of the first record
         self._laps = int(laps[-1]) if len(laps) else self._laps
         self.wraps = self.wraps or bool(laps.any())
         depth, address = depth.copy(), address.copy()
