@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from functools import partial
 
 from fxtio.fxt import timeline as fxt_timeline
-from fxtio.fxt.following import LiveTrace
+from fxtio.fxt.tail import LiveTrace
 from fxtio.selection import Selection
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers.top import Slices
 from fxtio.timeline.parts import Registry
 from fxtio.tracer import Options
-from fxtio.tracer.attaching import Attachment
+from fxtio.tracer.attach_target import Attachment
 from fxtio.tracer.recovery import recover
 
 SERVICE = """

@@ -20,7 +20,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from fxtio import unrecorded
+from fxtio import noop
 from fxtio.errors import DecodeError, EncodeError, FormatError, FxtioError, LayoutError
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _of_tracer(name: str) -> Any:
-    """Return a function of the tracer; one that does nothing where that cannot be imported, see `unrecorded`."""
+    """Return a function of the tracer; one that does nothing where that cannot be imported, see `noop`."""
     tracer = sys.modules.get("fxtio.tracer") if sys.is_finalizing() else import_module("fxtio.tracer")
     if not hasattr(tracer, "__all__"):  # its last line: this is a signal handler in the middle of the import
-        return getattr(unrecorded, name)
+        return getattr(noop, name)
     value = globals()[name] = getattr(tracer, name)
     if not sys.is_finalizing():
         listen = getattr(import_module("fxtio.tracer.startup"), "listen", None)

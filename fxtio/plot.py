@@ -26,10 +26,10 @@ from fxtio.report import printable
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers import lanes as lanes_of
 from fxtio.timeline.answers import summary
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""`fxtio attach`: record a program that runs already, see `fxtio.tracer.attaching`."""
+"""`fxtio attach`: record a program that runs already, see `fxtio.tracer.attach_target`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _process_id(text: str) -> int:
 
 def run(options: Namespace) -> int:
     """Record, and finish the trace."""
-    from fxtio.tracer.attaching import Attachment, interrupt_on
+    from fxtio.tracer.attach_target import Attachment, interrupt_on
     from fxtio.tracer.options import refuse_other_outputs
 
     if options.output == "-":

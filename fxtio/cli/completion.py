@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from fxtio.cli.common import FINE, add_examples
-from fxtio.cli.parser import COMMANDS, front, parser_of
+from fxtio.cli.parser import ALIASES, COMMANDS, front, parser_of
 
 NAME = "completion"
 HELP = "Print the script with which a shell completes commands, options and files"
@@ -127,9 +127,10 @@ def _found(arguments: list[str]) -> tuple[str, str, Words]:
     *before, current = arguments
     if not before:
         return "words", current, _options(front()) if current.startswith("-") else _commands(current)
-    if before[0] not in COMMANDS:
+    command = ALIASES.get(before[0], before[0])
+    if command not in COMMANDS:
         return _NOTHING
-    parser, place, option = parser_of(before[0]), 0, None
+    parser, place, option = parser_of(command), 0, None
     for word in before[1:]:
         if option is not None:
             option = None

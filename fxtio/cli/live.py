@@ -71,8 +71,8 @@ def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
         done: takes the answer when the recording has ended.
     """
     from fxtio.fxt import timeline as room
-    from fxtio.fxt.following import LiveTrace
-    from fxtio.fxt.unfinished import HEAD_BYTES
+    from fxtio.fxt.live_file import HEAD_BYTES
+    from fxtio.fxt.tail import LiveTrace
     from fxtio.tracer.archive import Front, is_alive
 
     name, fd = open_recording(options.file)

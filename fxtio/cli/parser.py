@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from fxtio.cli import run
 from fxtio.cli.common import SEPARATOR, with_joined_times
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.fxt.live_file import HEAD_BYTES, Chunks
 from fxtio.io.source import COMPRESSION_SUFFIXES
 from fxtio.report import printable
 
@@ -29,12 +29,15 @@ GROUPS = {
     "look at a trace": ("info", "top", "tree", "find", "timeline", "open", "report", "query"),
     "compare runs": ("diff", "check"),
     "check tracers, down to the bytes": ("validate", "conformance", "dump", "explain", "stats"),
-    "write traces": ("convert", "slice", "merge", "synth"),
+    "write traces": ("convert", "cut", "merge", "synth"),
     "the command line itself": ("completion", "help"),
 }
 """The commands by what they are for, in the order of the help."""
 
 COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
+
+ALIASES = {"slice": "cut"}
+"""Further names of commands."""
 
 _IN_ORDER = frozenset({run.NAME, "conformance"})
 """Commands whose arguments are those of a program or of a further command, so that their order matters."""
@@ -74,6 +77,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     the help is printed: who types only the name of a program asks what it does, which is no error.
     """
     name = arguments[0] if arguments else "--help"
+    name = ALIASES.get(name, name)
     if name not in COMMANDS:
         _parse_without_command(arguments or [name])
     command = parser_of(name)

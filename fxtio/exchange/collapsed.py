@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fxtio.exchange.gathered import STACKED, UNKNOWN, FramePlaces, Gathered, StackTexts, count_lost_beside_stacks, label
+from fxtio.exchange.collect import STACKED, UNKNOWN, FramePlaces, Gathered, StackTexts, count_lost_beside_stacks, label
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table

@@ -18,18 +18,18 @@ from typing import Any
 from fxtio.errors import FormatError, FxtioError, require_type
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
+from fxtio.exchange.collect import STACKED
 from fxtio.exchange.filter import Plan, Simplification
-from fxtio.exchange.gathered import STACKED
 from fxtio.exchange.opening import open_timeline
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, temporary_file, whole_directory, whole_file
 from fxtio.selection import Selection
 from fxtio.table import Table
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.span import Times
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
+from fxtio.timeline.typecheck import check_types
 
 Losses = Counter[str]
 """Phrases for the content that a conversion could not carry over, and how often it occurred."""

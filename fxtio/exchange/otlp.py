@@ -21,8 +21,8 @@ from fxtio._native.constants import SliceState
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined
 from fxtio.codec.integers import MAX_INT64
+from fxtio.exchange.collect import OTHER_TABLES
 from fxtio.exchange.formatting import Converter, by_kind, portions
-from fxtio.exchange.gathered import OTHER_TABLES
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
 from fxtio.table import Table

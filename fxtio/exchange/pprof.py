@@ -26,7 +26,7 @@ from fxtio.codec.protobuf import (
     signed,
     varint,
 )
-from fxtio.exchange.gathered import STACKED, FramePlaces, Gathered, count_lost_beside_stacks, shallow
+from fxtio.exchange.collect import STACKED, FramePlaces, Gathered, count_lost_beside_stacks, shallow
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table

@@ -20,7 +20,7 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.errors import FormatError
-from fxtio.exchange.gathered import (
+from fxtio.exchange.collect import (
     STACKED,
     FramePlaces,
     Gathered,
@@ -35,8 +35,8 @@ from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.places import FILE, LINE, names_with_places
+from fxtio.timeline.begin_end import nested_events
 from fxtio.timeline.losses import plain
-from fxtio.timeline.nested import nested_events
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind
 from fxtio.timeline.stacks import MAX_FRAMES, Stacks

@@ -31,8 +31,8 @@ from fxtio.codec.record import layout_of
 from fxtio.codec.word import Word
 from fxtio.errors import EncodeError, LayoutError, shown
 from fxtio.fxt import records as r
+from fxtio.fxt.argument_lists import ListedArguments
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_THREAD_SLOT
-from fxtio.fxt.listed import ListedArguments
 from fxtio.fxt.records import EVENT_CLASSES, String, StringReference, Thread, ThreadRecord
 from fxtio.report import counted
 from fxtio.table import Categories

@@ -23,10 +23,10 @@ from fxtio.codec.generate import Order
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.display import MAX_ROWS
-from fxtio.fxt.arranged import arranged
 from fxtio.fxt.batch_tables import BatchTables
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
+from fxtio.fxt.live_source import arranged
 from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock

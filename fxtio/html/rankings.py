@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from fxtio.html import contents
+from fxtio.html.collect import Reading
 from fxtio.html.contents import Cell, Grid, Section
-from fxtio.html.reading import Reading
 from fxtio.report import short_duration
 from fxtio.timeline.answers.answer import Answer
 from fxtio.timeline.answers.places import short_place

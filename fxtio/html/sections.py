@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from fxtio.exchange import exchanges
 from fxtio.formats import by_name
 from fxtio.html import contents
+from fxtio.html.collect import Reading, read
 from fxtio.html.contents import Cell, Facts, Grid, Page, Section, short
 from fxtio.html.flames import Reduced
 from fxtio.html.rankings import changes_section, ranking_sections
-from fxtio.html.reading import Reading, read
 from fxtio.report import human_duration, seconds
 from fxtio.rules import rule
 from fxtio.selection import Selection

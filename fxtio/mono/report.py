@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec import show
-from fxtio.mono.derived import totals
 from fxtio.mono.reader import Entry, MonoTrace
+from fxtio.mono.summary_tables import totals
 from fxtio.report import Report, ReportTable, counted, human_size, quoted, summary_of
 from fxtio.table import Categories
 

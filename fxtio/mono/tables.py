@@ -34,9 +34,9 @@ from fxtio.codec.stream.declare import (
 from fxtio.finding import Findings
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch, empty_batch
-from fxtio.mono.derived import DERIVED_MEANINGS, DERIVED_TABLES
 from fxtio.mono.outline import OUTLINE_MEANINGS, OUTLINE_TABLES, Outline
 from fxtio.mono.state import NAME_TABLES, AddressNames, Lookup
+from fxtio.mono.summary_tables import DERIVED_MEANINGS, DERIVED_TABLES
 from fxtio.report import counted
 from fxtio.schema import TableSpec, spec_of
 from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table, WritableTable

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fxtio.fxt.constants import MAX_RECORD_WORDS
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunk, Chunks, in_order, size_of
+from fxtio.fxt.live_file import HEAD_BYTES, Chunk, Chunks, in_order, size_of
 from fxtio.shared_folders import open_regular
 from fxtio.tracer import encode
 from fxtio.tracer.backend import recorder

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     recorder, MISSING = load(RECORDER) if is_main() else (None, NOT_MAIN)
     if recorder is None:
-        from fxtio.tracer import absent as recorder
+        from fxtio.tracer import fallback as recorder
 
 __all__ = ["MISSING", "RecorderMissingError", "recorder", "require_recorder"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fxtio.fxt.constants import MAX_RECORD_WORDS
-from fxtio.fxt.unfinished import Chunks, filler
+from fxtio.fxt.live_file import Chunks, filler
 from fxtio.shared_folders import naming, replacing, resolved
 from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed
 from fxtio.tracer.backend import NOT_FINISHED, recorder

@@ -29,7 +29,7 @@ from fxtio.tracer.clock import NS_PER_SECOND
 from fxtio.tracer.file import high_descriptor, opener, refuse_unwritable, replace
 from fxtio.tracer.layout import KINDS
 from fxtio.tracer.options import COMPRESSED, time_in_ns
-from fxtio.tracer.waiting import NO_LIMIT, wait_for
+from fxtio.tracer.wait import NO_LIMIT, wait_for
 
 if TYPE_CHECKING:
     from signal import Signals

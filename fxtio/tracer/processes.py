@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fxtio.errors import FxtioError
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.fxt.live_file import HEAD_BYTES, Chunks
 from fxtio.shared_folders import open_regular
 from fxtio.tracer.archive import is_alive
 

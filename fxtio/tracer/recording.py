@@ -18,7 +18,7 @@ from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.options import Options, size_in_bytes, time_in_ns
 from fxtio.tracer.tasks import look_around
-from fxtio.tracer.waiting import PATIENCE_S, acquire
+from fxtio.tracer.wait import PATIENCE_S, acquire
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
 _MAX_REPORTED = 3  # other users may put any number of files there

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fxtio.errors import FxtioError
-from fxtio.fxt.unfinished import HEAD_BYTES
+from fxtio.fxt.live_file import HEAD_BYTES
 from fxtio.shared_folders import open_regular, resolved
 from fxtio.tracer import archive
 from fxtio.tracer.file import live_path, opener, refuse_unwritable, replace

@@ -17,7 +17,7 @@ from fxtio.exchange import by_content as exchange_by_content
 from fxtio.exchange.convert import UntimedError, convert
 from fxtio.fxt import records as r
 from fxtio.fxt.layout import MAGIC
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.fxt.live_file import HEAD_BYTES, Chunks
 from fxtio.io.reading import can_reopen
 from fxtio.io.sink import names_if_full
 from fxtio.io.source import is_directory, open_source, without_compression

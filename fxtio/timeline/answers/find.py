@@ -14,13 +14,13 @@ from fxtio.arrays import Array
 from fxtio.errors import require_type, shown
 from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import ArgumentValue, Labels, QuestionError, argument_value
 from fxtio.timeline.answers.places import Places, place_of
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline

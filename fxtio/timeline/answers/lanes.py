@@ -16,12 +16,12 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen, cut_to
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.parts import PAIR, Registry
 from fxtio.timeline.sums import add_by_group, sums_of_runs
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline

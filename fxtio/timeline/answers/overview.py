@@ -12,10 +12,10 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.selection import Selection
 from fxtio.table import Table
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import Answer, Labels, text_of
 from fxtio.timeline.answers.top import Weighted
 from fxtio.timeline.parts import Registry
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline

@@ -10,8 +10,8 @@ import numpy as np
 
 from fxtio.io.reading import TraceInfo
 from fxtio.table import Table
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.schema import TABLES
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from fxtio.timeline.parts import Registry

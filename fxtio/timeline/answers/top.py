@@ -13,7 +13,6 @@ from fxtio.arrays import Array
 from fxtio.report import counted, human_value
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Categories, Table, numbers_of
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import Answer, Labels, QuestionError, text_of
 from fxtio.timeline.answers.places import Places, place_of
 from fxtio.timeline.answers.rows import ARGUMENT, Chosen, Groups, Rows, chosen
@@ -22,6 +21,7 @@ from fxtio.timeline.answers.totals import Durations, Totals
 from fxtio.timeline.answers.waiting import MAX_RUNS, Pauses, Runs, Waiting
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.sums import add_by_group
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline

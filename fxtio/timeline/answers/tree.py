@@ -12,12 +12,12 @@ from fxtio.arrays import Array
 from fxtio.report import counted
 from fxtio.selection import Selection
 from fxtio.table import Categories, Table, numbers_of
-from fxtio.timeline.accepted import check_types
 from fxtio.timeline.answers.answer import Answer, QuestionError, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.sums import add_by_group, add_to_parents
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline

@@ -614,14 +614,14 @@ def test_parts_of_exchange_formats(capsys: Capture, exchanged: tuple[str, Path],
     name, path = exchanged
     part = tmp_path / f"part.{EXCHANGED[name]}"
     to_95ms = [] if name in ("pprof", "collapsed") else ["--until", "95ms"]
-    code = main(["slice", str(path), "-o", str(part), "--name", "GET *", *to_95ms])
+    code = main(["cut", str(path), "-o", str(part), "--name", "GET *", *to_95ms])
     if name in ("pprof", "collapsed"):
         assert (code, part.exists()) == (2, False)
         assert "has no times" in capsys.readouterr().err
     else:
         assert code == 0
         assert fxtio.open_timeline(part).table("slices")["name"].tolist() == ["GET /"] * 10
-    assert main(["slice", str(path), "-o", str(tmp_path / "part.fxt"), "--name", "GET *"]) == 2
+    assert main(["cut", str(path), "-o", str(tmp_path / "part.fxt"), "--name", "GET *"]) == 2
     assert f"given.{EXCHANGED[name]} is {name}" in capsys.readouterr().err
 
 

@@ -31,6 +31,7 @@ CASES: dict[str, set[str]] = {
     "fxtio top --what s": {"slices", "samples", "sched"},
     "fxtio info o": {"one.fxt", "other dir"},
     "fxtio top -n 3 one.f": {"one.fxt"},
+    "fxtio cut one.fxt -o two.": {"two.fxt"},
     "fxtio slice one.fxt -o two.": {"two.fxt"},
     "fxtio conformance ": {"run", "list", "copy", "lint", "new-harness", "scoreboard"},
     "fxtio conformance run --mode ": {"exec", "serve"},

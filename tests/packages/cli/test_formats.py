@@ -160,7 +160,7 @@ def test_synth_needs_a_shape_and_an_output(arguments: list[str], capsys: Capture
 def test_a_format_without_the_rooms_is_refused(trace: str, tmp_path: Path, capsys: Capture) -> None:
     assert main(["merge", "-o", str(tmp_path / "all"), trace]) == 2
     assert "such traces cannot be merged" in capsys.readouterr().err
-    assert main(["slice", "-o", str(tmp_path / "all"), "--name", "x", trace]) == 2
+    assert main(["cut", "-o", str(tmp_path / "all"), "--name", "x", trace]) == 2
     assert "has no timeline" in capsys.readouterr().err
     assert not (tmp_path / "all").exists()
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from fxtio.cli.parser import COMMANDS, GROUPS
+from fxtio.cli import main
+from fxtio.cli.parser import ALIASES, COMMANDS, GROUPS
 from fxtio.exchange import exchanges
 from fxtio.formats import formats
 from support.in_process import run_fxtio
@@ -107,3 +108,14 @@ def test_a_trace_in_the_place_of_a_command(tmp_path: Path, monkeypatch: pytest.M
     assert done.returncode == 2
     assert done.stderr.endswith("there is no command 'my app.fxt'; to look at the trace my app.fxt: "
                                 "fxtio info 'my app.fxt'\n")  # fmt: skip
+
+
+def test_an_alias_is_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for alias, name in ALIASES.items():
+        helps = []
+        for word in alias, name:
+            with pytest.raises(SystemExit) as ended:
+                main([word, "--help"])
+            assert ended.value.code == 0
+            helps.append(capsys.readouterr().out)
+        assert helps[0] == helps[1]

@@ -32,8 +32,8 @@ from fxtio.cli import main
 from fxtio.cli.common import REFUSED
 from fxtio.errors import FormatError
 from fxtio.fxt import timeline as room
-from fxtio.fxt.following import Follower, LiveTrace
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunks, filler_header
+from fxtio.fxt.live_file import HEAD_BYTES, Chunks, filler_header
+from fxtio.fxt.tail import Follower, LiveTrace
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
@@ -193,7 +193,7 @@ def test_a_chunk_of_which_only_a_part_was_read(tmp_path: Path, monkeypatch: pyte
         data = read(fd, size, offset)
         return data[: max(ends[0] - offset, 0)] if ends and size == 1 << 20 else data
 
-    monkeypatch.setattr("fxtio.fxt.following.os.pread", read_to_an_earlier_end)
+    monkeypatch.setattr("fxtio.fxt.tail.os.pread", read_to_an_earlier_end)
     follower = Follower(fd)
     parts = list(follower.poll())
     while follower.is_behind:
@@ -223,7 +223,7 @@ def test_records_that_come_while_a_chunk_is_read(tmp_path: Path, monkeypatch: py
         stale = filler_header(510 - place).to_bytes(8, "little")  # up to the last word of the page
         return data[: place * 8] + stale + data[place * 8 + 8 :]
 
-    monkeypatch.setattr("fxtio.fxt.following.os.pread", read_slowly)
+    monkeypatch.setattr("fxtio.fxt.tail.os.pread", read_slowly)
     timeline, fd = live_timeline(output, lambda: True)
     assert timeline.table("instants").num_rows == 2001  # with that of the begin
     assert doctored

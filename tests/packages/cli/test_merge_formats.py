@@ -236,7 +236,7 @@ def test_profiles_that_cannot_be_one(tmp_path: Path) -> None:
 def test_a_profile_is_not_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = profile(tmp_path / "a.dcpi", {0: 1})
     for selection in (["--name", "x"], ["--from", "1s"]):
-        assert main(["slice", str(path), "-o", str(tmp_path / "b.dcpi"), *selection]) == 2
+        assert main(["cut", str(path), "-o", str(tmp_path / "b.dcpi"), *selection]) == 2
         assert "has no times, so no part of it can be cut out" in capsys.readouterr().err
 
 
@@ -259,7 +259,7 @@ def test_recordings_are_joined(tmp_path: Path) -> None:
 def test_what_cannot_be_cut_or_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "a.log"
     synth.write(log, "sampling", format="coreprofiler", events=100)
-    assert main(["slice", str(log), "-o", str(tmp_path / "b.log"), "--name", "x"]) == 2
+    assert main(["cut", str(log), "-o", str(tmp_path / "b.log"), "--name", "x"]) == 2
     assert "`fxtio convert` takes the same options" in capsys.readouterr().err
     assert main(["merge", str(log), str(log), "-o", str(tmp_path / "b.log")]) == 2
     assert "several traces cannot be one" in capsys.readouterr().err

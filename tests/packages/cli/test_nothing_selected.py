@@ -47,20 +47,20 @@ MAKERS = {"fxt": fxt, "uftrace": uftrace, "mono": mono}
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_range_without_events(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = MAKERS[name](tmp_path / f"whole.{name}")
-    assert main(["slice", str(path), "-o", str(tmp_path / "part"), "--from", "1s", "--to", "2s"]) == 0
+    assert main(["cut", str(path), "-o", str(tmp_path / "part"), "--from", "1s", "--to", "2s"]) == 0
     errors = capsys.readouterr().err
     sentence = "is selected in the range from 1 s to 2 s; the trace is from 0 s to 4.000001 s"
     assert f"none of the events of {path} {sentence}" in errors
-    assert main(["slice", str(path), "-o", str(tmp_path / "other"), "--from", "1s"]) == 0
+    assert main(["cut", str(path), "-o", str(tmp_path / "other"), "--from", "1s"]) == 0
     assert "is selected" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_thread_that_is_not_there(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = MAKERS[name](tmp_path / f"whole.{name}")
-    assert main(["slice", str(path), "-o", str(tmp_path / "part"), "--thread", "nobody"]) == 0
+    assert main(["cut", str(path), "-o", str(tmp_path / "part"), "--thread", "nobody"]) == 0
     assert f"none of the events of {path} is selected by --thread nobody\n" in capsys.readouterr().err
-    assert main(["slice", str(path), "-o", str(tmp_path / "other"), "--thread", "11"]) == 0
+    assert main(["cut", str(path), "-o", str(tmp_path / "other"), "--thread", "11"]) == 0
     assert "is selected" not in capsys.readouterr().err
 
 

@@ -249,7 +249,7 @@ def test_an_empty_path_is_no_directory(capsys: Capture, tmp_path: Path, monkeypa
     """A shell makes it of a variable that is not set."""
     monkeypatch.chdir(tmp_path)
     trace = str(FXT / "ftr-demo.fxt")
-    for arguments in ["info", ""], ["top", ""], ["validate", ""], ["slice", trace, "--from", "1%", "-o", ""]:
+    for arguments in ["info", ""], ["top", ""], ["validate", ""], ["cut", trace, "--from", "1%", "-o", ""]:
         assert main(arguments) == 2
         assert capsys.readouterr().err == "fxtio: '': No such file or directory\n"
     with pytest.raises(FileNotFoundError) as caught:  # what `fxtio open` reads

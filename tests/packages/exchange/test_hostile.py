@@ -406,7 +406,7 @@ def arguments_of(command: str, file: str, folder: Path) -> list[str]:
     more = {
         "convert": [str(folder / "out.fxt")],
         "query": ["select count(*) from slice"],
-        "slice": ["--name", "*"],
+        "cut": ["--name", "*"],
         "diff": [file],
         "merge": [file],
         "check": ["--baseline", file],

@@ -298,7 +298,7 @@ def test_inlined_functions_are_limited() -> None:
 
 @pytest.mark.parametrize("to", ["pprof", "collapsed", "speedscope"])
 def test_deep_stacks_are_cut(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.exchange.gathered.MAX_DEPTH", 3)
+    monkeypatch.setattr("fxtio.exchange.collect.MAX_DEPTH", 3)
     content = Content(samples=[(0, 0, tuple("abcde"), 2, "samples"), (0, 0, tuple("abc"), 3, "samples")])
     data, losses = exported(content.timeline(), to)
     assert exchange.weights(imported(data, to)) == {(tuple("abc"), "samples"): 5}

@@ -306,7 +306,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         thread = writer.thread(1, 11, "worker", "app")
         for number in range(10):
             thread.complete(f"step {number}", number * 1000, number * 1000 + 900)
-    assert main(["slice", str(path), "-o", str(target), "--from", "50%", "--to", "-1us", "--thread", "work*"]) == 0
+    assert main(["cut", str(path), "-o", str(target), "--from", "50%", "--to", "-1us", "--thread", "work*"]) == 0
     assert "wrote" in capsys.readouterr().err
     with fxtio.open(target) as trace:
         assert [record.name for record in trace if isinstance(record, r.DurationComplete)] == [
@@ -322,7 +322,7 @@ def test_processes_and_threads_by_name_or_number(tmp_path: Path) -> None:
                 writer.thread(process, 10 * process + number, f"worker {number}", name).instant(f"{name} {number}", 5)
 
     def left(*arguments: str) -> list[str]:
-        assert main(["slice", str(path), "-o", str(target), *arguments]) == 0
+        assert main(["cut", str(path), "-o", str(target), *arguments]) == 0
         return [str(record.name) for record in records_of(target.read_bytes()) if isinstance(record, r.Instant)]
 
     assert left("--process", "server") == left("--process", "1") == ["server 1", "server 2"]
@@ -346,7 +346,7 @@ def test_standard_input_can_be_read_twice(tmp_path: Path) -> None:
 def test_the_target_may_be_the_trace(tmp_path: Path) -> None:
     path = tmp_path / "a.fxt"
     path.write_bytes(trace_of(r.Instant(5, T, "c", "a", ()), r.Instant(50, T, "c", "b", ())))
-    assert main(["slice", str(path), "-o", str(path), "--from", "40ns"]) == 0
+    assert main(["cut", str(path), "-o", str(path), "--from", "40ns"]) == 0
     assert records_of(path.read_bytes()) == [r.Instant(50, T, "c", "b", ())]
 
 
@@ -354,11 +354,11 @@ def test_an_error_leaves_the_target(tmp_path: Path, capsys: pytest.CaptureFixtur
     path, target = tmp_path / "a.fxt", tmp_path / "b.fxt"
     path.write_bytes(trace_of(r.Instant(5, T, "c", "a", ())))
     target.write_text("as before")
-    assert main(["slice", str(path), "-o", str(target), "--from", "5s"]) == 2
+    assert main(["cut", str(path), "-o", str(target), "--from", "5s"]) == 2
     assert "5s is behind the end" in capsys.readouterr().err
-    assert main(["slice", str(path), "-o", str(target)]) == 2
+    assert main(["cut", str(path), "-o", str(target)]) == 2
     assert "nothing is selected" in capsys.readouterr().err
-    assert main(["slice", str(path), "-o", str(tmp_path / "b.mlpd"), "--from", "0s"]) == 2
+    assert main(["cut", str(path), "-o", str(tmp_path / "b.mlpd"), "--from", "0s"]) == 2
     assert "is named like a trace in the format mono" in capsys.readouterr().err
     assert target.read_text() == "as before"
     assert sorted(tmp_path.iterdir()) == [path, target]
@@ -410,7 +410,7 @@ def test_a_part_of_a_recording_has_the_names_of_its_tasks(tmp_path: Path) -> Non
 
     with fxtio.tracing(tmp_path / "app.fxt"):
         asyncio.run(main_task())
-    assert main(["slice", str(tmp_path / "app.fxt"), "--from", "50%", "-o", str(tmp_path / "part.fxt")]) == 0
+    assert main(["cut", str(tmp_path / "app.fxt"), "--from", "50%", "-o", str(tmp_path / "part.fxt")]) == 0
     tracks = fxtio.open_timeline(tmp_path / "part.fxt").tables("tracks", "slices")["tracks"]
     names = {row["name"] for row in tracks.rows() if row["kind"] == "async"}
     assert names == {f"work {number}" for number in range(3)}

@@ -49,7 +49,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("convert IN.fxt --to uftrace", "out.data", "out.data/10000.dat"),
         ("convert IN.fxt", "out.csv", "out.csv"),
         ("convert IN.fxt", "out.parquet", "out.parquet"),
-        ("slice IN.data --until 90%", "out.data", "out.data/10000.dat"),
+        ("cut IN.data --until 90%", "out.data", "out.data/10000.dat"),
         ("query IN.fxt SQL", "out.parquet", "out.parquet"),
     ],
 )
@@ -67,13 +67,13 @@ def test_errors_name_the_file(
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.parametrize("command", ["slice", "convert", "table", "open"])
+@pytest.mark.parametrize("command", ["cut", "convert", "table", "open"])
 def test_errors_of_temporary_files(
     command: str, traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace, output = str(traces / "in.fxt"), str(tmp_path / "out")
     arguments = {
-        "slice": ["slice", trace, "--until", "90%", "-o", output],
+        "cut": ["cut", trace, "--until", "90%", "-o", output],
         "convert": ["convert", trace, "-", "--to", "perfetto"],
         "table": ["convert", trace, f"{output}.csv", "--table", "slices"],
         "open": ["open", "--no-browser", "-"],

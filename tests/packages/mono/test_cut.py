@@ -100,5 +100,5 @@ def test_recordings_of_mono(sample: Path, tmp_path: Path) -> None:
 
 def test_the_command_says_what_a_part_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = make(tmp_path / "whole.mlpd", "mixed")
-    assert main(["slice", str(path), "-o", str(tmp_path / "part.mlpd"), "--from", "10%", "--to", "90%"]) == 0
+    assert main(["cut", str(path), "-o", str(tmp_path / "part.mlpd"), "--from", "10%", "--to", "90%"]) == 0
     assert "mono cannot express everything in" in capsys.readouterr().err

@@ -15,7 +15,6 @@ import fxtio
 from fxtio import _native
 from fxtio.codec.record import Opaque
 from fxtio.mono import records as r
-from fxtio.mono.derived import totals
 from fxtio.mono.enums import GcEventType, MethodAction
 from fxtio.mono.headers import (
     BufferHeader,
@@ -28,6 +27,7 @@ from fxtio.mono.headers import (
 from fxtio.mono.layout import HYBRID
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.report import stats
+from fxtio.mono.summary_tables import totals
 from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written

@@ -9,7 +9,7 @@ from fxtio.codec.generate import encode as encode_record
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ObjectType, ProviderEventId
 from fxtio.fxt.layout import MAX_STRING_SLOT
-from fxtio.fxt.unfinished import HEAD_BYTES
+from fxtio.fxt.live_file import HEAD_BYTES
 from fxtio.tracer import encode
 from fxtio.tracer.archive import Front
 

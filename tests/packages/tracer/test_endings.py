@@ -17,8 +17,8 @@ import pytest
 import fxtio
 from fxtio.cli.parser import COMMANDS as ALL_COMMANDS
 from fxtio.errors import described
+from fxtio.fxt.live_file import Chunks
 from fxtio.fxt.records import Event
-from fxtio.fxt.unfinished import Chunks
 from fxtio.shared_folders import temporary_name
 from fxtio.tracer import archive
 from fxtio.tracer.options import time_as_text
@@ -258,7 +258,7 @@ COMMANDS = {
     "query": ["select 1"],
     "diff": ["{other}"],
     "check": ["--baseline", "{other}", "--limit", "step=10%"],
-    "slice": ["--until", "1s", "-o", "{new}.fxt"],
+    "cut": ["--until", "1s", "-o", "{new}.fxt"],
     "merge": ["-o", "{new}.fxt"],
     "convert": ["{new}.json"],
 }

@@ -22,9 +22,9 @@ import fxtio
 from fxtio.arrays import Array
 from fxtio.fxt import FxtTrace
 from fxtio.fxt.layout import MAX_RECORD_WORDS, EventWord, LogWord, RecordWord
+from fxtio.fxt.live_file import Chunks, filler, filler_header, in_order
 from fxtio.fxt.records import DurationBegin, DurationEnd
-from fxtio.fxt.unfinished import Chunks, filler, filler_header, in_order
-from fxtio.tracer import absent, archive
+from fxtio.tracer import archive, fallback
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.recovery import RecoveryError, recover
 from fxtio.validate import validate
@@ -274,7 +274,7 @@ def test_recover_without_the_extension(options: dict[str, Any], out: Path, monke
     """It takes longer, and writes the same bytes."""
     record("WORK = [(4_000, 0)] * 2\n" + THREADS + KILLED, out, **options)
     with_extension = recover(out, out.with_name("with.fxt")).path
-    monkeypatch.setattr(archive, "recorder", absent)
+    monkeypatch.setattr(archive, "recorder", fallback)
     assert recover(out, out.with_name("without.fxt")).path.read_bytes() == with_extension.read_bytes()
     check_all(with_extension)
 
@@ -467,7 +467,7 @@ def test_merge_and_its_stand_in(streams: list[Any], limit: int, rests: list[int]
             b"".join(word.to_bytes(8, sys.byteorder) for word in [*words, *([] if rest is None else [rest])])
         )
     results = []
-    for merge in (recorder.merge, absent.merge):
+    for merge in (recorder.merge, fallback.merge):
         positions, output, parts = array("Q", [0] * len(buffers)), bytearray(MAX_RECORD_WORDS * 8), []
         for last in (limit, 2**64 - 1):
             count, events = merge(tuple(buffers), positions, last, output)
@@ -493,7 +493,7 @@ def test_merge_sorts(ticks: list[list[int]]) -> None:
 
 def test_merge_stops_where_the_output_is_full() -> None:
     stream = array("Q", [word for tick in range(5_000) for word in _record("event", tick, 1)]).tobytes()
-    for merge in (recorder.merge, absent.merge):
+    for merge in (recorder.merge, fallback.merge):
         positions, output, merged = array("Q", [0]), bytearray(MAX_RECORD_WORDS * 8), b""
         while count := merge((stream,), positions, 2**64 - 1, output)[0]:
             merged += output[: count * 8]
@@ -502,7 +502,7 @@ def test_merge_stops_where_the_output_is_full() -> None:
 
 @pytest.mark.parametrize(("positions", "size"), [(0, MAX_RECORD_WORDS * 8), (1, 8)])
 def test_merge_refuses_too_little_room(positions: int, size: int) -> None:
-    for merge in (recorder.merge, absent.merge):
+    for merge in (recorder.merge, fallback.merge):
         with pytest.raises(ValueError, match="the output holds a record"):
             merge((b"",), array("Q", [0] * positions), 0, bytearray(size))
 

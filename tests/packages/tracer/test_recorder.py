@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio import _native
 from fxtio.fxt import records as r
-from fxtio.tracer import absent
+from fxtio.tracer import fallback
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.encode import thread_name
 from fxtio.tracer.layout import KINDS
@@ -314,7 +314,7 @@ def test_squeezed_is_without_fillers(tmp_path: Path) -> None:
             recorder.instant("here", text="x" * (number % 100))
     whole = path.read_bytes()
     images = []
-    for squeeze in (recorder.squeeze, absent.squeeze):
+    for squeeze in (recorder.squeeze, fallback.squeeze):
         image = bytearray(whole)
         examined, left = squeeze(image)
         assert examined * 8 == len(whole)
@@ -329,7 +329,7 @@ def test_squeezed_is_without_fillers(tmp_path: Path) -> None:
 def test_squeeze_of_arbitrary_words(words: list[int]) -> None:
     data = b"".join(word.to_bytes(8, sys.byteorder) for word in words)
     images = [bytearray(data), bytearray(data)]
-    results = [squeeze(image) for squeeze, image in zip((recorder.squeeze, absent.squeeze), images, strict=True)]
+    results = [squeeze(image) for squeeze, image in zip((recorder.squeeze, fallback.squeeze), images, strict=True)]
     assert results[0] == results[1]
     left = results[0][1] * 8
     assert images[0][:left] == images[1][:left]

@@ -120,11 +120,11 @@ def test_bounds_beyond_all_times(start: int | None, end: int | None, tmp_path: P
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, target = make(tmp_path / "whole", "program", 1_000), tmp_path / "part"
-    assert main(["slice", str(path), "-o", str(target), "--from", "10%", "--to", "50%"]) == 0
+    assert main(["cut", str(path), "-o", str(target), "--from", "10%", "--to", "50%"]) == 0
     assert "uftrace cannot express everything in" in capsys.readouterr().err
-    assert main(["slice", str(path), "-o", str(target), "--from", "10%"]) == 2
+    assert main(["cut", str(path), "-o", str(target), "--from", "10%"]) == 2
     assert "is not an empty directory" in capsys.readouterr().err
-    assert main(["slice", str(path), "-o", "-", "--from", "10%"]) == 2
+    assert main(["cut", str(path), "-o", "-", "--from", "10%"]) == 2
     assert "is a directory; it cannot be written to standard output" in capsys.readouterr().err
     assert sorted(each.name for each in tmp_path.iterdir()) == ["part", "whole"]
 

@@ -400,7 +400,7 @@ def test_other_formats_are_converted(monkeypatch: Patch, tmp_path: Path, capsys:
 def test_a_part_is_the_same_as_that_of_slice(monkeypatch: Patch, tmp_path: Path, trace: Path, capsys: Capture) -> None:
     part = ["--from", "100ms", "--to", "+50ms"]
     code, body, _ = served_by_command(monkeypatch, trace, *part)
-    assert main(["slice", str(trace), "-o", str(tmp_path / "part.fxt"), *part]) == code == common.FINE
+    assert main(["cut", str(trace), "-o", str(tmp_path / "part.fxt"), *part]) == code == common.FINE
     assert body == (tmp_path / "part.fxt").read_bytes()
     assert len(body) < trace.stat().st_size
     capsys.readouterr()
@@ -422,7 +422,7 @@ def test_standard_input(monkeypatch: Patch, trace: Path, capsys: Capture) -> Non
 
 
 def test_an_unfinished_recording_is_put_in_order(monkeypatch: Patch, tmp_path: Path, capsys: Capture) -> None:
-    from fxtio.fxt.unfinished import Chunks
+    from fxtio.fxt.live_file import Chunks
 
     path = write(tmp_path / "plain.fxt")
     head, rest = path.read_bytes()[:8], path.read_bytes()[8:]

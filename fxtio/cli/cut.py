@@ -1,4 +1,4 @@
-"""The command `fxtio slice`: write a part of a trace as a trace of its own.
+"""The command `fxtio cut`: write a part of a trace as a trace of its own.
 
 A format that cuts its own traces keeps their records, see `fxtio.formats.CutRoom`; a part of any other is converted.
 """
@@ -25,7 +25,7 @@ from fxtio.cli.common import (
 from fxtio.cli.convert import convert_selected
 from fxtio.report import printable
 
-NAME = "slice"
+NAME = "cut"
 HELP = "Write a part of a trace as a trace of its own"
 
 
@@ -36,11 +36,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_selection(parser)
     add_examples(
         parser,
-        "fxtio slice big.fxt -o part.fxt --from 1.2s --to 1.4s",
-        "fxtio slice big.fxt.zst -o end.fxt.zst --from -500ms",
-        "fxtio slice app.fxt -o main.fxt --thread main --name '!gc*'",
-        "fxtio slice uftrace.data -o part.data --from 10% --to +50ms",
-        "fxtio slice app.json -o part.json.gz --from 1.2s --to 1.4s",
+        "fxtio cut big.fxt -o part.fxt --from 1.2s --to 1.4s",
+        "fxtio cut big.fxt.zst -o end.fxt.zst --from -500ms",
+        "fxtio cut app.fxt -o main.fxt --thread main --name '!gc*'",
+        "fxtio cut uftrace.data -o part.data --from 10% --to +50ms",
+        "fxtio cut app.json -o part.json.gz --from 1.2s --to 1.4s",
     )
 
 

@@ -1,6 +1,6 @@
 """A recording that grows, read from another process: at each poll what is new, each event once.
 
-See `fxtio.fxt.unfinished` for the file.  A chunk is known by its first event, wherever it lies: the copy of a full
+See `fxtio.fxt.live_file` for the file.  A chunk is known by its first event, wherever it lies: the copy of a full
 chunk continues where the reading of the live chunk stopped.  A chunk counts only if its first words are the same before
 and after its records are read, since it may be moved meanwhile.
 
@@ -27,9 +27,9 @@ from fxtio.errors import FormatError
 from fxtio.finding import Findings
 from fxtio.fxt import constants as c
 from fxtio.fxt.frames import FrameReader
+from fxtio.fxt.live_file import HEAD_BYTES, Chunks, filler_header
 from fxtio.fxt.records import RECORDS
 from fxtio.fxt.state import Batch, Reading
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunks, filler_header
 from fxtio.io.source import Source
 
 _SCAN_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any, BinaryIO
 
-from fxtio.fxt.unfinished import Chunk, Chunks, in_order
+from fxtio.fxt.live_file import Chunk, Chunks, in_order
 from fxtio.io.source import Source
 
 

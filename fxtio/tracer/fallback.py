@@ -7,7 +7,7 @@ from typing import Any
 
 from fxtio.fxt.enums import RecordType
 from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
-from fxtio.unrecorded import Span, counter, instant, span
+from fxtio.noop import Span, counter, instant, span
 
 __all__ = ["Site", "Span", "counter", "instant", "merge", "message", "record", "span", "squeeze"]
 

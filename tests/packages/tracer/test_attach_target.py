@@ -18,9 +18,9 @@ import pytest
 
 import fxtio
 from fxtio.errors import FxtioError
-from fxtio.fxt.unfinished import HEAD_BYTES, Chunks
+from fxtio.fxt.live_file import HEAD_BYTES, Chunks
 from fxtio.testing.asserts import assert_valid
-from fxtio.tracer.attaching import _REMOTE, REMOTE_VERSION, Attachment
+from fxtio.tracer.attach_target import _REMOTE, REMOTE_VERSION, Attachment
 from fxtio.tracer.mailbox import SIGNAL, AttachError, Mailbox
 from fxtio.tracer.options import Options
 from fxtio.tracer.processes import Process
