@@ -6,7 +6,7 @@
 
 Every set-up runs in a child process of its own, in several rounds and a shuffled order.  Costs of events are
 nanoseconds over the untraced statement, the best round and in brackets the median round; costs of programs are
-processor time as a multiple of the untraced program's.  Behind a peer's figure stands how many times ours it is.
+processor time as a multiple of the untraced program's.  After a peer's figure stands how many times ours it is.
 *least* is no peer but what the interpreter, the clock and the stores alone cost on this machine (tracer_floor.py).
 Peers: viztracer, trace0, opentelemetry-sdk and functiontrace, whichever are there; one that is missing is left out,
 visibly.

@@ -65,8 +65,8 @@ def show(what: str, run: Callable[..., Sequence[Sequence[str]]], *more: str, too
         what: the subject of the benchmark, for the help text.
         run: takes a folder for its files and returns rows: what, the figure, and a text for each of `more`.
         more: titles of further columns.
-        tools: further tools of the measurement, behind the version of Python.
-        file: the help text of an optional argument FILE, a path that `run` takes behind the folder, or None.
+        tools: further tools of the measurement, after the version of Python.
+        file: the help text of an optional argument FILE, a path that `run` takes after the folder, or None.
     """
     parser = argparse.ArgumentParser(description=f"Benchmark of reading and writing {what}.")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")

@@ -27,7 +27,7 @@ def report(path: str, result: Validation) -> None:
         if rule.fix:
             print(f"    {rule.fix}")
         finding = result.findings_of(rule.id)[0]
-        record = record_of(path, finding, result.format)  # None for a pipe, and far behind the beginning
+        record = record_of(path, finding, result.format)  # None for a pipe, and far after the beginning
         if record is not None:
             print(f"    first in {record.name} at byte {record.offset:,}: {', '.join(record.faults)}")
 

@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def _split(words: list[str]) -> list[Any]:
-    """Return the options before `--` as a list, then the words behind it."""
+    """Return the options before `--` as a list, then the words after it."""
     at = words.index("--")
     return [words[:at], *words[at + 1 :]]
 
