@@ -32,8 +32,8 @@ pytestmark = pytest.mark.kernels
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
 
-SHARE = 6 if settings().max_examples < 60 else 1
-"""Of so many absurd values, one is tried in each place; all of them in the profile `ci`."""
+SHARE = {20: 6, 60: 3}.get(settings().max_examples, 1)
+"""One of this many absurd values is tried in each place, they take turns; all of them in the profile `fuzz`."""
 
 DIRECTORIES = {name for name, item in formats().items() if item.directory}
 
