@@ -35,9 +35,8 @@ def main() -> None:
     print(f"{lines_of(native):,} lines of C in {len(native)} files")
     for folder in sorted({path.relative_to(PACKAGE).parts[0] for path in modules if path.parent != PACKAGE}):
         mine = [path for path in modules if folder in path.relative_to(PACKAGE).parts[:-1]]
-        print(
-            f"  {folder:14} {lines_of(mine):7,} in {len(mine):3}, the longest {max(lines_of([path]) for path in mine):4,}"
-        )
+        longest = max(lines_of([path]) for path in mine)
+        print(f"  {folder:14} {lines_of(mine):7,} in {len(mine):3}, the longest {longest:4,}")
     for name, item in formats().items():
         others = [path for path in modules if PACKAGE / name not in path.parents]
         counts = files_that_name(all_classes(name), modules)
