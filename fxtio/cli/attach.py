@@ -106,7 +106,7 @@ def _stop(attachment: Any, pid: int) -> None:
 
 def _end(attachment: Any) -> dict[str, Any]:
     """End the recording; return nothing if the program has ended, or has ended the recording itself."""
-    from fxtio.tracer.mailbox import AttachError
+    from fxtio.tracer.startup import AttachError
 
     try:
         counts: dict[str, Any] = attachment.stop(_say_waiting)

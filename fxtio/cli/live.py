@@ -54,7 +54,7 @@ def open_recording(target: str) -> tuple[str, int]:
     from fxtio.selection import is_number
 
     if is_number(target) and not Path(target).exists():
-        from fxtio.tracer.processes import Process
+        from fxtio.tracer.attach_target import Process
 
         recordings = Process(int(target)).recordings()
         if not recordings:

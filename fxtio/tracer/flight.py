@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fxtio.errors import described
 from fxtio.shared_folders import resolved, unnamed_file
 from fxtio.tracer.archive import squeezed
-from fxtio.tracer.backend import recorder, report
+from fxtio.tracer.backend import KINDS, recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND
 from fxtio.tracer.file import high_descriptor, opener, refuse_unwritable, replace
-from fxtio.tracer.layout import KINDS
 from fxtio.tracer.options import COMPRESSED, time_in_ns
 from fxtio.tracer.wait import NO_LIMIT, wait_for
 

@@ -21,7 +21,7 @@ from types import CodeType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from fxtio.fxt.constants import MAX_ARGUMENTS
-from fxtio.tracer import monitor, plain, tasks
+from fxtio.tracer import monitor, plain, tracks
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
 from fxtio.tracer.interrupts import interrupts
@@ -262,7 +262,7 @@ def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks:
     """
 
     def hook(code: CodeType) -> Any:
-        tasks.follow()  # which the program may have imported since
+        tracks.follow()  # which the program may have imported since
         return accepted.site_of(code) if accepted is not None else None
 
     c_functions = c_functions and accepted is not None

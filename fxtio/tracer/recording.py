@@ -10,14 +10,13 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fxtio.tracer import archive, decorate, encode, environment, flight, functions, plain, process_names, sources, tasks
+from fxtio.tracer import archive, decorate, encode, flight, functions, plain, sources, tracks
 from fxtio.tracer.backend import recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
-from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
-from fxtio.tracer.interrupts import interrupts
-from fxtio.tracer.options import Options, size_in_bytes, time_in_ns
-from fxtio.tracer.tasks import look_around
+from fxtio.tracer.interrupts import describe, interrupts
+from fxtio.tracer.options import OUTPUT, WAIT, Options, size_in_bytes, time_in_ns, variables_of, waits
+from fxtio.tracer.tracks import look_around
 from fxtio.tracer.wait import PATIENCE_S, acquire
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
@@ -120,7 +119,7 @@ class Recording:
             self._accepted = functions.Filter(options.include, options.exclude, options.args, options.results)
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
-        provider = self._pid, process_names.program_name()
+        provider = self._pid, tracks.program_name()
         self.is_finished_elsewhere = is_finished_elsewhere
         self._is_kept = is_finished_elsewhere or parent is not None
         self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=self._is_kept)
@@ -161,8 +160,8 @@ class Recording:
     def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
         self.name_process()
-        process_names.when_named(self, Recording.name_process)
-        command = process_names.command_line()
+        tracks.when_named(self, Recording.name_process)
+        command = tracks.command_line()
         if self.options.children:
             self._variables = self._set_variables()
         decorate.switch_on()
@@ -174,7 +173,7 @@ class Recording:
 
     def name_process(self) -> None:
         """Record the name of the process if it has changed."""
-        name = process_names.process_name()
+        name = tracks.process_name()
         if name != self._process_name and not self._has_stopped and self.is_of_this_process:
             self._process_name = name
             record = encode.process(self._pid, recorder.reference(name), recorder.reference("call_ns"), self._call_cost)
@@ -192,8 +191,8 @@ class Recording:
 
     def _set_variables(self) -> dict[str, str]:
         """Set the environment variables that let child processes record parts of the trace."""
-        variables = environment.variables(self.trace, self.options, self.clock)
-        self._program_waits = environment.waits()
+        variables = variables_of(self.trace, self.options, self.clock)
+        self._program_waits = waits()
         os.environ.update(variables)
         return variables
 
@@ -202,8 +201,8 @@ class Recording:
         for name, value in self._variables.items():
             if os.environ.get(name) != value:
                 continue
-            if name == environment.OUTPUT and self._program_waits:
-                os.environ[name] = environment.WAIT
+            if name == OUTPUT and self._program_waits:
+                os.environ[name] = WAIT
             else:
                 del os.environ[name]
 
@@ -213,10 +212,10 @@ class Recording:
         Returns:
             Whether Python started the thread.
         """
-        if name := tasks.track_name(thread):
+        if name := tracks.track_name(thread):
             self._name_thread(thread, name)
             return False
-        tasks.follow()
+        tracks.follow()
         # Not current_thread(): for a thread that Python did not start it would add an entry to the table.
         threads = list(threading._active.values())  # type: ignore[attr-defined]
         for entry in threads:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import described
-from fxtio.tracer import process_names
+from fxtio.tracer import tracks
 from fxtio.tracer.backend import MISSING, NOT_FINISHED, RecordingWarning, recorder, report, require_recorder
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_outputs, time_as_text
 from fxtio.tracer.wait import NO_LIMIT, PATIENCE_S, wait_for
@@ -250,7 +250,7 @@ def _report_ignored(output: str, recording: Recording) -> None:
 
 def name_process(name: str) -> None:
     """Name this process in traces, from now on."""
-    process_names.give_name(name)
+    tracks.give_name(name)
     recording = _process.recording
     if recording is not None:
         recording.name_process()

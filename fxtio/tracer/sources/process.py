@@ -30,7 +30,7 @@ _MAX_WAITS = 200
 _WAIT_S = 0.0005
 
 
-class Source:
+class Samples:
     """Samples at the start, then regularly, and at the end.
 
     Args:
@@ -150,7 +150,7 @@ class _Sampler:
 class _Forks:
     """Ends the thread before a fork, and starts another one after it."""
 
-    source: Source | None = None
+    source: Samples | None = None
     """The source that samples."""
 
     @classmethod
