@@ -12,7 +12,6 @@ from fxtio.record_arguments import SWITCH, WHAT_TO_RECORD, declare, options_of
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-NAME = "run"
 HELP = "Run a Python program and record it"
 
 _DESCRIPTION = """\
