@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from fxtio.cli import console
+from fxtio.cli import console, explain
 from fxtio.codec.generate import encode
 from fxtio.errors import FxtioError
 from fxtio.fxt import records as r
