@@ -186,7 +186,6 @@ def _command(options: Namespace) -> list[str]:
 
     Raises:
         UsageError: the variable cannot be parsed.
-        SystemExit: no harness is given.
     """
     if options.harness:
         return list(options.harness)

@@ -60,9 +60,7 @@ def say_written(what: str, output: str) -> None:
 class Progress:
     """A line on standard error that shows how far a long task is: on terminals only, and only after half a second.
 
-    Args:
-        show: converts a number to text, for example `human_size`.
-        hidden: show nothing.
+    `show` converts a number to text, as `human_size` does.
     """
 
     _is_shown = False
@@ -106,10 +104,10 @@ def print_findings(opened: Trace | Timeline, name: str = "", *, with_losses: boo
     Args:
         opened: the trace, or its timeline.
         name: the name to print before them, for commands that read several traces.
-        with_losses: whether to print what is not shown; those who write it elsewhere have told.
+        with_losses: whether to print what is not shown; losses are no faults of the trace.
 
     Returns:
-        The exit code: losses are no faults of the trace.
+        The exit code.
     """
     from fxtio.timeline import Timeline
 
@@ -234,12 +232,7 @@ def print_rows(
 ) -> bool:
     """Print rows as the options `--json` and `--csv` ask for, and return whether they do.
 
-    Args:
-        options: the parsed arguments, with those of `add_rows`.
-        timeline: the timeline; JSON has what it cannot show, and the findings of the trace.
-        content: the JSON object.
-        names: the columns of CSV.
-        rows: the rows of CSV.
+    JSON is the content, what the timeline cannot show, and the findings; CSV is the rows, with the names of columns.
     """
     if options.json:
         own = timeline_json(timeline)
@@ -275,13 +268,13 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: Iterable[float], width: int) -> None:
-    """Print the rows of an answer as a table.
+    """Print the rows of an answer, of which there are some, as a table.
 
     Args:
-        answer: the answer, which has rows.
+        answer: the answer.
         values: the columns with values, as far as the answer has them.
         header: the title of the column of names.
-        shares: for each row the share of a bar that is filled (0 to 1).
+        shares: for each row the share of a bar that is filled (0 to 1), `width` columns wide.
         width: the width of the bars.
     """
     telling, style = answer.telling, output_style()

@@ -85,13 +85,7 @@ def convert_selected(
 ) -> int:
     """Write what the options of `add_selection` select to the argument OUT, print what was lost, return the exit code.
 
-    Args:
-        timeline: the timeline.
-        options: the parsed arguments.
-        to: the name of the format to write.
-        simplification: what is left out.
-        as_json: print the losses as JSON.
-        others: further arguments of `fxtio.exchange.convert.convert`.
+    `to` is the format to write; `others` are further arguments of `fxtio.exchange.convert.convert`.
     """
     from fxtio.exchange.convert import convert
 

@@ -42,10 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Print the selected records.
-
-    Returns:
-        The exit code.
+    """Print the selected records and return the exit code.
 
     Raises:
         FxtioError: the type is unknown, or no record is selected.

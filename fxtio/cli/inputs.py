@@ -94,13 +94,7 @@ def add_examples(parser: ArgumentParser, *examples: str) -> None:
 
 
 def add_rows(parser: ArgumentParser, rows: str, default: int = 20) -> None:
-    """Add the options for the selection, the number of rows, and JSON and CSV.
-
-    Args:
-        parser: the parser of a command.
-        rows: the rows, in the plural.
-        default: how many of them are printed.
-    """
+    """Add the options for the selection, the number of rows (which are named in the plural), and JSON and CSV."""
     help_n = f"print at most N {rows}; `{ALL}` prints all of them (default: {default})"
     parser.add_argument("-n", "--limit", type=limit, default=default, metavar="N", help=help_n)
     form = parser.add_mutually_exclusive_group()
@@ -120,9 +114,7 @@ _PATTERN_OPTIONS = (
 def add_selection(parser: ArgumentParser, *ends: str) -> None:
     """Add the options that select a part of a trace, see `selection_of`.
 
-    Args:
-        parser: the parser of a command.
-        ends: the options for the end of a range of times, `--until` and `--to` by default.
+    `ends` are the options for the end of a range of times, `--until` and `--to` by default.
     """
     group = parser.add_argument_group(
         "selection",
@@ -277,9 +269,7 @@ def with_joined_times(arguments: Sequence[str]) -> list[str]:
 def open_trace(options: Namespace, *, prints: bool = False) -> Iterator[Trace]:
     """Open the trace that the argument FILE names, for a `with` block, see `_opened`.
 
-    Args:
-        options: the parsed arguments, with those of `add_input`.
-        prints: the command prints lines while it reads; then no progress is shown if they go to a terminal.
+    If the command prints lines while it reads, no progress is shown where they go to a terminal.
     """
     from fxtio.exchange.opening import open_trace
 
@@ -337,12 +327,8 @@ def _opened(
 def _check_content(source: Source, *, is_known: bool) -> None:
     """Check that a file is not empty, and not a text without the content of a trace: a suffix is not enough.
 
-    Args:
-        source: the file.
-        is_known: its format is known.
-
     Raises:
-        UsageError: the file is one of these.
+        UsageError: the file is one of these, and its format is not given.
     """
     from fxtio import exchange, formats
 
@@ -423,12 +409,9 @@ def selection_arguments(options: Namespace) -> list[str]:
 
 
 def nothing_of(opened: Trace | Timeline, noun: str, selection: Selection) -> str:
-    """Return the sentence that nothing is selected, and what range of times there is; empty without a selection.
+    """Return the sentence that nothing of a kind is selected, and what range of times there is.
 
-    Args:
-        opened: what was read, and is still open.
-        noun: what a command looked for, in the plural.
-        selection: what was selected.
+    It is empty without a selection.  The trace is still open.
     """
     if selection.is_everything:
         return ""
@@ -459,15 +442,10 @@ def absence(noun: str, selection: Selection) -> str:
 
 
 def suggest_open(file: str, name: str | None, *, after: int | None = None, options: Namespace | None = None) -> None:
-    """Print on standard error, if that is a terminal, the command that shows a slice.
+    """Print on standard error, if that is a terminal, the command that shows a slice, of a part that options select.
 
-    Nothing is printed for standard input, nor for names that cannot be typed.
-
-    Args:
-        file: the trace, as it was given on the command line.
-        name: the name of the slice; None prints nothing.
-        after: the time of the slice in nanoseconds after the first event; None for the longest slice.
-        options: the parsed arguments whose selection of a part is to be shown, see `add_selection`.
+    Nothing is printed for standard input, nor for names that cannot be typed.  The slice is the one at a time in
+    nanoseconds after the first event, else the longest.
     """
     if name is None:
         return
@@ -480,11 +458,7 @@ def suggest_open(file: str, name: str | None, *, after: int | None = None, optio
 
 
 def suggest_report(options: Namespace) -> None:
-    """Print, as `suggest_open` does, the command that writes a page about the same part of the trace.
-
-    Args:
-        options: the parsed arguments, with the trace and the selection of a part.
-    """
+    """Print, as `suggest_open` does, the command that writes a page about the same part of the trace."""
     _suggest("share", options.file, ["report", options.file, *selection_arguments(options)])
 
 

@@ -110,9 +110,7 @@ def _handling(handler: Any, *numbers: int) -> Iterator[None]:
 def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str], int]:
     """Return what is served, the parameters of the UI, and the exit code.
 
-    Args:
-        options: the parsed arguments.
-        folder: an empty folder for a copy or a converted trace.
+    The folder is empty, for a copy or a converted trace.
     """
     from fxtio.selection import time_range
     from fxtio.timeline.answers import summary
@@ -145,13 +143,7 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
 
 
 def _invite(viewer: Viewer, folder: Path, *, starts_browser: bool) -> None:
-    """Start the browser, or say how to open the page.
-
-    Args:
-        viewer: the server.
-        folder: a folder that only this user can read, and that is removed in the end.
-        starts_browser: whether a browser may be started.
-    """
+    """Start the browser, or say how to open the page.  Only this user can read the folder, which vanishes in the end."""
     console.say("this ends when the page is closed, or with Ctrl-C")
     is_remote = bool(os.environ.get("SSH_CONNECTION"))
     has_screen = sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
@@ -170,9 +162,6 @@ def _redirection(address: str, folder: Path) -> Path:
     """Write a page that only this user can read and that leads to an address; return its path.
 
     A browser gets this page, and not the address: all users see the arguments of a program in the list of processes.
-
-    Raises:
-        OSError: the page cannot be written.
     """
     handle, name = tempfile.mkstemp(".html", dir=folder)  # a new file, of mode 0600
     with open(handle, "w", encoding="ascii") as file:
@@ -188,18 +177,12 @@ _KILLED = 128
 
 
 def run_and_open(arguments: Sequence[str], options: Any) -> int:
-    """Record a program and show its trace, if it has written one.
+    """Record a program and show its trace, if it has written one; return the exit code of the program.
 
-    Args:
-        arguments: those of the command line, `run` and the following.
-        options: the same, parsed.
-
-    Returns:
-        The exit code of the program.
+    The arguments are those of the command line, `run` and the following; the options are the same, parsed.
 
     Raises:
-        FxtioError: the files of the UI are missing, or the trace cannot be read.
-        OSError: the trace cannot be read.
+        FxtioError, OSError: the files of the UI are missing, or the trace cannot be read.
     """
     from fxtio.cli.parser import parse_command
     from fxtio.view import ui

@@ -213,12 +213,7 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class ListingParser(argparse.ArgumentParser):
-    """A parser whose help begins with lists, such as that of all commands.
-
-    Args:
-        sections: the lists: a title, and pairs of a word and its description.
-        options: those of the base class.
-    """
+    """A parser whose help begins with lists, as of all commands: titles, and pairs of a word and its description."""
 
     def __init__(self, *, sections: Iterable[tuple[str, Iterable[tuple[str, str]]]], **options: Any) -> None:
         super().__init__(**options)
@@ -253,9 +248,6 @@ def use_unfinished(options: Namespace) -> None:
     """Replace names of traces by those of the files that are recorded to, where only these exist.
 
     It says which are such, unless the command follows a recording that is not finished.
-
-    Args:
-        options: the parsed arguments of a command.
     """
     says = not getattr(options, "live", False)
     for argument, value in vars(options).items():

@@ -89,8 +89,7 @@ def _break(options: Namespace) -> int:
     """Write the kit's trace that breaks a rule, or list the rules for which there is one; return the exit code.
 
     Raises:
-        UsageError: there is no such trace, the ending of the target is that of another format, or the target exists and
-            is a directory.
+        UsageError: there is no such trace, or it does not fit the name of the target.
     """
     from fxtio.conformance.kit import broken_traces
     from fxtio.formats import by_name, by_suffix, formats

@@ -158,13 +158,7 @@ _IN_LINE = 3
 
 
 def open_recording(target: str) -> tuple[str, int]:
-    """Open the recording that a process writes, or one with a name.
-
-    Args:
-        target: a process id, or the name of a trace.
-
-    Returns:
-        Its name, and a descriptor.
+    """Open the recording that a process writes, or one with a name; return its name, and a descriptor.
 
     Raises:
         FxtioError: the process records nothing, or cannot be looked at.
@@ -183,12 +177,7 @@ def open_recording(target: str) -> tuple[str, int]:
 
 
 def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
-    """Show what happens in a recording until it ends.
-
-    Args:
-        options: the arguments of `fxtio top`.
-        done: takes the answer when the recording has ended.
-    """
+    """Show what happens in a recording until it ends; then `done` takes the answer."""
     from fxtio.fxt import timeline as room
     from fxtio.fxt.live_file import HEAD_BYTES
     from fxtio.fxt.tail import LiveTrace
@@ -213,10 +202,7 @@ def follow(options: Namespace, done: Callable[[Answer], None]) -> None:
 class _View:
     """The display of a recording: its rates, self times and open spans, refreshed.
 
-    Args:
-        options: the arguments of `fxtio top`.
-        name: the name of the recording.
-        has_ended: tells whether its process has ended.
+    `has_ended` tells whether the process of the recording has.
     """
 
     def __init__(self, options: Namespace, name: str, has_ended: Callable[[], bool]) -> None:

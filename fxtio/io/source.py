@@ -306,12 +306,7 @@ def open_source(target: Any, *, limit: int | None = None) -> Source:
 
 
 def _open_url(url: str) -> BinaryIO:
-    """Open a URL with fsspec.
-
-    Raises:
-        FormatError: fsspec, or what it needs for such a URL, is not installed, or it refuses the URL.
-        OSError: the file cannot be opened.
-    """
+    """Open a URL with fsspec, see `_called`."""
     try:
         import fsspec
     except ImportError:

@@ -134,10 +134,9 @@ class Process:
             raise ProcessError(f"process {self.pid} has ended") from None
 
     def python_version(self) -> tuple[int, int] | None:
-        """Return the version of Python that it runs, by the names of the files in its memory.
+        """Return the version of Python that it runs, by the names of the files in its memory; None if it runs none.
 
-        Returns:
-            The version, with the minor number 0 if the names do not say it; None if it does not run Python.
+        The minor number is 0 if the names do not say it.
 
         Raises:
             ProcessError: this is not permitted, or it has ended.
@@ -304,14 +303,7 @@ class Attachment:
             self._mailbox.remove()
 
     def start(self, options: Options, waiting: Callable[[], None] = _patiently) -> Path:
-        """Start a recording.
-
-        Args:
-            options: what is recorded.
-            waiting: called once if the process does not react soon.
-
-        Returns:
-            The file that is recorded to.
+        """Start a recording; return the file that is recorded to.  `waiting` is called if the process does not react soon.
 
         Raises:
             AttachError: the process is recorded already, cannot be recorded, or has ended.
@@ -325,10 +317,7 @@ class Attachment:
         return live_path(Path(output))
 
     def stop(self, waiting: Callable[[], None] = _patiently) -> dict[str, Any]:
-        """End the recording that `start` began, in this process or in an earlier one.
-
-        Args:
-            waiting: called once if the process does not react soon.
+        """End the recording that `start` began, in this process or in an earlier one, see `start`.
 
         Returns:
             Values of `fxtio.tracer.recording.Summary` by name.

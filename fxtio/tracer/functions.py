@@ -65,9 +65,7 @@ class FunctionNames:
     def of(self, name: str, place: dict[str, Any]) -> str:
         """Return a name of a function: its own one, or with the place if a function at another place has that.
 
-        Args:
-            name: its own name.
-            place: where it is defined, see `place_of`.
+        The place is what `place_of` returns.
         """
         file, line = place["file"], place["line"]
         for result in (name, f"{name} ({file.rpartition(_SEPARATOR)[2]}:{line})", f"{name} ({file}:{line})"):
@@ -77,14 +75,9 @@ class FunctionNames:
 
 
 class Filter:
-    """Decides which functions are recorded.
+    """Decides which functions are recorded, by the options of a recording of these names.
 
-    Args:
-        include: modules (`app`, `app.*`), files and folders; everything if empty.
-        exclude: modules, files and folders to leave out.  The machinery of imports and threads is left out unless it
-            is included by name.
-        args: functions, modules, files and folders whose arguments are recorded as well.
-        results: functions, modules, files and folders whose results are recorded as well.
+    The machinery of imports and threads is left out unless it is included by name.
     """
 
     def __init__(
@@ -122,12 +115,7 @@ class Filter:
         return self._site(code, keys), keys or None, _matches(self._results, name, path)
 
     def _site(self, code: CodeType, keys: tuple[str, ...] = ()) -> Any:
-        """Return the call site of a function, named by module and qualified name.
-
-        Args:
-            code: the code of the function.
-            keys: the names of the arguments that are recorded.
-        """
+        """Return the call site of a function, named by module and qualified name; `keys` are recorded arguments."""
         place = place_of(code)
         name = f"{module_of(plain.text(code.co_filename))}.{code.co_qualname}"
         return recorder.Site(CATEGORY, self._names.of(name, place), keys, **place)
@@ -249,16 +237,13 @@ def site_of_builtin(function: Any) -> Any:
 
 
 def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks: int) -> str:
-    """Begin to record function calls.
+    """Begin to record function calls, and return the name of the engine that does so.
 
     Args:
         accepted: which functions; None for only the decorated ones.
         c_functions: whether to record the C functions that accepted functions call.
         max_depth: calls nested deeper are left out; 0 for no limit.
         min_ticks: shorter calls are left out if nothing was recorded within them.
-
-    Returns:
-        The name of the engine that records them.
     """
 
     def hook(code: CodeType) -> Any:
@@ -301,9 +286,6 @@ def call_cost(clock: RecordingClock) -> int:
 
     Calls of an empty function are recorded, and thrown away, before the recording begins.  Nothing else is monitored
     meanwhile, and it takes less than a millisecond.
-
-    Args:
-        clock: the clock of the recording.
     """
     if not (monitor.AVAILABLE and hasattr(os, "memfd_create")):
         return 0

@@ -287,10 +287,7 @@ class Recording:
         return ticks * NS_PER_SECOND // self.clock.rate
 
     def finish(self, patience: float) -> Summary:
-        """Make the file a finished trace, after `end`.
-
-        Args:
-            patience: how many seconds to wait for a dump that is being written, or `NO_LIMIT`.
+        """Make the file a finished trace, after `end`; wait for a dump that is being written, some seconds or `NO_LIMIT`.
 
         Raises:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
@@ -362,14 +359,7 @@ class Recording:
         return encode.loss(since, self._pid, texts, count)
 
     def dump(self, path: str | os.PathLike[str] | None = None, *, later: bool = False) -> Path | None:
-        """Write what the recording holds as a trace of its own.
-
-        Args:
-            path: see `fxtio.tracer.session.dump`.
-            later: have a thread write it.
-
-        Returns:
-            The path of the dump; None if the recording has ended.
+        """Write what the recording holds as a trace of its own, see `fxtio.tracer.session.dump`; `later` by a thread.
 
         Raises:
             OSError: the dump cannot be written.
@@ -417,13 +407,6 @@ class Recording:
 
 
 def child_recording(options: Options, clock: RecordingClock, trace: Path, call_cost: int | None = None) -> Recording:
-    """Begin the recording of a process that a recorded process has started.
-
-    Args:
-        options: the options of the parent's recording.
-        clock: the clock of the parent's recording.
-        trace: the trace that the recording becomes a part of.
-        call_cost: what it takes to record a call, in nanoseconds; measured unless given.
-    """
+    """Begin the recording of a process that a recorded one has started, with its options, clock and trace."""
     output = archive.part_of(trace, os.getpid(), clock.wall_ns)
     return Recording(options._replace(output=output), clock, trace, call_cost=call_cost)

@@ -51,17 +51,7 @@ class AttachError(FxtioError):
 
 
 class Mailbox:
-    """The folder of one program.
-
-    Args:
-        pid: the program's process id.
-
-    Attributes:
-        folder: the folder.
-        request: the file with the request.
-        reply: the file with the answer.
-        script: the file with what `sys.remote_exec` executes.
-    """
+    """The folder of one program, with files: a request, an answer, a script for `sys.remote_exec`."""
 
     def __init__(self, pid: int) -> None:
         self.folder = Path(_FOLDER.format(pid))
@@ -94,12 +84,7 @@ class Mailbox:
     # ---- The program's side.
 
     def take(self) -> Any:
-        """Take the request.
-
-        Returns:
-            The request; None if there is none, if somebody else than the program's user may have written it, or if it
-            makes no sense.
-        """
+        """Take the request; None if there is none, it makes no sense, or others may have written it."""
         with contextlib.suppress(OSError, AttachError):
             self._open()
             os.rename(self.request.name, _TAKEN, src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -118,10 +103,7 @@ class Mailbox:
     # All of it is done by the program's user, see `Process.acting_as_user`.
 
     def create(self) -> int:
-        """Create the folder, or use the one that another process has left there.
-
-        Returns:
-            A descriptor of the folder, which `remove` closes.
+        """Create the folder, or use the one that another process has left there; return a descriptor.
 
         Raises:
             AttachError: it belongs to another user, or others could exchange it.

@@ -22,15 +22,12 @@ _owners: dict[int, int] = {}
 
 
 def acquire(lock: Any, seconds: float, owner: int) -> bool:
-    """Take a lock.
+    """Take a lock, and return whether it was taken.
 
     Args:
         lock: a lock, also one that its owner can take again.
         seconds: how long to wait for it, or `NO_LIMIT`.  A thread that the owner waits for does not wait at all.
         owner: the thread that has it, 0 if that is unknown.
-
-    Returns:
-        Whether it was taken.
     """
     if lock.acquire(blocking=False):
         return True

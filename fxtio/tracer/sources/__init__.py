@@ -27,10 +27,7 @@ ALL = "all"
 
 
 def create(requested: Iterable[str]) -> list[Any]:
-    """Create sources without starting them.
-
-    Args:
-        requested: their names, perhaps with an option, such as `process:50ms`; `all` for every source.
+    """Create sources without starting them, by names, perhaps with an option: `process:50ms`; `all` for every source.
 
     Raises:
         ValueError: there is no such source, or its option makes no sense.

@@ -29,12 +29,7 @@ Replacements = list[tuple[Any, str, Callable[["Patch", Any], Any]]]
 
 
 class Patch:
-    """A replacement of an attribute.
-
-    Args:
-        owner: the module or class with the attribute.
-        name: the name of the attribute.
-        make: makes the replacement of this patch and the original.
+    """A replacement of an attribute of a module or class; `make` returns it for this patch and the original.
 
     Attributes:
         is_on: whether the replacement may record.  Others may have kept or wrapped it and go on to use it after the
