@@ -143,7 +143,7 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
 
 
 def _invite(viewer: Viewer, folder: Path, *, starts_browser: bool) -> None:
-    """Start the browser, or say how to open the page.  Only this user can read the folder, which vanishes in the end."""
+    """Start the browser, or say how to open the page; only this user can read the folder."""
     console.say("this ends when the page is closed, or with Ctrl-C")
     is_remote = bool(os.environ.get("SSH_CONNECTION"))
     has_screen = sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

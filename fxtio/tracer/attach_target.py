@@ -303,7 +303,7 @@ class Attachment:
             self._mailbox.remove()
 
     def start(self, options: Options, waiting: Callable[[], None] = _patiently) -> Path:
-        """Start a recording; return the file that is recorded to.  `waiting` is called if the process does not react soon.
+        """Start a recording; return the file that is recorded to.  `waiting` is called if that takes long.
 
         Raises:
             AttachError: the process is recorded already, cannot be recorded, or has ended.

@@ -287,7 +287,7 @@ class Recording:
         return ticks * NS_PER_SECOND // self.clock.rate
 
     def finish(self, patience: float) -> Summary:
-        """Make the file a finished trace, after `end`; wait for a dump that is being written, some seconds or `NO_LIMIT`.
+        """Make the file a finished trace, after `end`; wait some seconds, or `NO_LIMIT`, for a dump.
 
         Raises:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
