@@ -13,7 +13,6 @@ from fxtio.cli import console, inputs
 from fxtio.cli.diff import (
     DEFAULT_FLOOR,
     add_column,
-    check_inputs,
     difference_json,
     floor,
     print_differences,
@@ -107,7 +106,7 @@ def run(options: Namespace) -> int:
 
     if options.report == "text" and options.output is not None:
         raise inputs.UsageError("-o writes the report of --report json or junit")
-    check_inputs([*options.baseline, *options.files])
+    inputs.refuse_two_streams([*options.baseline, *options.files])
     before, after = side_of(options.baseline, options), side_of(options.files, options)
     limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
     pairs = [(each, _comparison(each, before, after)) for each in limits]

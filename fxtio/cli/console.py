@@ -258,13 +258,8 @@ def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 def answer_json(answer: Answer) -> dict[str, Any]:
     """Return an answer as JSON."""
-    return {
-        "what": answer.what,
-        "unit": answer.unit,
-        "rows": [*answer.table.rows()],
-        "more": answer.more,
-        "error": answer.error,
-    }
+    rows = [*answer.table.rows()]
+    return {"what": answer.what, "unit": answer.unit, "rows": rows, "more": answer.more, "error": answer.error}
 
 
 def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: Iterable[float], width: int) -> None:
@@ -281,12 +276,8 @@ def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: 
     numbers = [name for name in ("calls", "open", *values, "share") if name in telling]
     texts = ["name", *(["place"] if "place" in telling else [])]
     bars = [bar_of(share, width, style, name=name) for share, name in zip(shares, answer.table["name"], strict=True)]
-    headers = [
-        *(f">{name}" for name in numbers),
-        "",
-        printable(header),
-        *(["defined in"] if "place" in telling else []),
-    ]
+    places = ["defined in"] if "place" in telling else []
+    headers = [*(f">{name}" for name in numbers), "", printable(header), *places]
     print_table(headers, zip(*map(answer.cells, numbers), bars, *map(answer.cells, texts), strict=True))
 
 

@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     from fxtio.timeline.comparison import Change, compare
 
     sides = _sides(options.files)
-    check_inputs([*sides[0], *sides[1]])
+    inputs.refuse_two_streams([*sides[0], *sides[1]])
     before, after = (side_of(files, options) for files in sides)
     comparison = compare(before.runs, after.runs, options.floor)
     differences = comparison.differences
@@ -140,16 +140,6 @@ class Side:
     traces: list[dict[str, Any]] = field(default_factory=list)
 
 
-def check_inputs(files: Sequence[str]) -> None:
-    """Check that at most one of the traces comes from standard input.
-
-    Raises:
-        UsageError: several are `-`.
-    """
-    if files.count("-") > 1:
-        raise inputs.UsageError("only one of the traces can come from standard input")
-
-
 def side_of(files: Iterable[str], options: Namespace) -> Side:
     """Read the runs of a side, and print what is wrong with their traces."""
     from fxtio.timeline.comparison import run_of
@@ -193,15 +183,5 @@ def _number(calls: float) -> str:
 
 def difference_json(each: Difference) -> dict[str, Any]:
     """Return a difference as JSON; pairs have the side before first, times are nanoseconds."""
-    return {
-        "name": each.name,
-        "change": str(each.change),
-        "by": each.by,
-        "calls": each.calls,
-        "total": each.total,
-        "mean": each.mean,
-        "fastest": each.fastest,
-        "ratio": each.ratio,
-        "cost": each.cost,
-        "p": each.p,
-    }
+    names = ("name", "by", "calls", "total", "mean", "fastest", "ratio", "cost", "p")
+    return {"name": each.name, "change": str(each.change)} | {name: getattr(each, name) for name in names}

@@ -84,17 +84,7 @@ def run(options: Namespace) -> int:
 
 
 def _json(hit: Hit) -> dict[str, Any]:
-    return {
-        "kind": hit.kind,
-        "time": hit.time,
-        "duration": hit.duration,
-        "thread": hit.place,
-        "category": hit.category,
-        "name": hit.name,
-        "arguments": hit.arguments,
-        "ancestors": hit.ancestors,
-        "defined_in": hit.defined_in,
-    }
+    return {name: hit.place if name == "thread" else getattr(hit, name) for name in _COLUMNS}
 
 
 def _csv_cell(value: Any) -> Any:

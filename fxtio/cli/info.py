@@ -78,12 +78,7 @@ def _json(overview: Overview) -> dict[str, Any]:
     return {
         "slices": overview.slices,
         "longest": [
-            {
-                "name": each.name,
-                "time": each.time,
-                "duration": each.duration,
-                "thread": each.place,
-            }
+            {"name": each.name, "time": each.time, "duration": each.duration, "thread": each.place}
             for each in overview.longest
         ],
         "busiest": [{"thread": each.place, "busy": each.busy, "slices": each.slices} for each in overview.busiest],

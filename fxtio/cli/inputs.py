@@ -64,6 +64,16 @@ def add_output(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help=help_)
 
 
+def refuse_two_streams(files: Sequence[str]) -> None:
+    """Make sure that at most one of some traces comes from standard input.
+
+    Raises:
+        UsageError: several are `-`.
+    """
+    if files.count("-") > 1:
+        raise UsageError("only one of the traces can come from standard input")
+
+
 def refuse_terminal(target: str) -> None:
     """Make sure that a trace does not go to a terminal.
 

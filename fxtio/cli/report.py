@@ -69,8 +69,7 @@ def run(options: Namespace) -> int:
 
 def _output_of(options: Namespace, files: list[str]) -> str:
     """Return where the page is written to."""
-    if files.count("-") > 1:
-        raise inputs.UsageError("only one of the traces can be standard input")
+    inputs.refuse_two_streams(files)
     if options.diff is not None and (options.begin is not None or options.end is not None):
         raise inputs.UsageError(
             "--diff compares whole traces, whose times differ; it does not go with --from and --until"

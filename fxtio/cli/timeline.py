@@ -91,18 +91,12 @@ def _cells(drawn: Lanes) -> Iterator[tuple[object, ...]]:
 
 def _json(drawn: Lanes) -> dict[str, object]:
     slices = [
-        {
-            "thread": lane.label,
-            "depth": lane.depth,
-            "slices": lane.calls,
-            "busy": lane.busy,
-            **_cells_json(drawn, lane),
-        }
-        for lane in drawn.rows
+        {"thread": each.label, "depth": each.depth, "slices": each.calls, "busy": each.busy, **_cells_json(drawn, each)}
+        for each in drawn.rows
     ]
     samples = [
-        {"thread": lane.label, "samples": lane.calls, "weight": lane.busy, **_cells_json(drawn, lane)}
-        for lane in drawn.samples
+        {"thread": each.label, "samples": each.calls, "weight": each.busy, **_cells_json(drawn, each)}
+        for each in drawn.samples
     ]
     facts = {"start": drawn.start, "end": drawn.end, "lanes": slices, "samples": samples}
     return {**facts, "unit": drawn.unit if samples else None, "more": drawn.more}

@@ -27,8 +27,8 @@ from fxtio.tracer.archive import squeezed
 from fxtio.tracer.backend import KINDS, recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND
 from fxtio.tracer.file import high_descriptor, opener, refuse_unwritable, replace
+from fxtio.tracer.interrupts import NO_LIMIT, wait_for
 from fxtio.tracer.options import COMPRESSED, time_in_ns
-from fxtio.tracer.wait import NO_LIMIT, wait_for
 
 if TYPE_CHECKING:
     from signal import Signals

@@ -146,23 +146,17 @@ class _Pattern:
     def __init__(self, pattern: str) -> None:
         self.text, self.is_used = pattern, False
         self._folder = plain.absolute(pattern).rstrip(_SEPARATOR) if _is_path(pattern) else ""
-        self._module = pattern
         self._expression = translate(pattern) if any(letter in pattern for letter in "*?[") else ""
 
     def matches(self, module: str, path: str) -> bool:
         """Return whether the file at a path, which holds a module, is meant."""
-        result = self._is_in_folder(path) if self._folder else self._is_module(module)
+        if self._folder:
+            result = f"{plain.file_of_code(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
+        else:
+            result = module == self.text or module.startswith(f"{self.text}.")
+            result = result or (self._expression != "" and re.match(self._expression, module) is not None)
         self.is_used |= result
         return result
-
-    def _is_in_folder(self, path: str) -> bool:
-        return f"{plain.file_of_code(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
-
-    def _is_module(self, module: str) -> bool:
-        return module == self._module or module.startswith(f"{self._module}.") or self._fits(module)
-
-    def _fits(self, module: str) -> bool:
-        return bool(self._expression) and re.match(self._expression, module) is not None
 
 
 _MACHINERY = (_Pattern("importlib"), _Pattern("threading"))

@@ -1,12 +1,18 @@
-"""Code of the program that the tracer calls: the texts that it makes, and exceptions that interrupt it.
+"""The tracer in the middle of the program: what interrupts it, texts of the program's values, and waiting for threads.
 
-The `repr` of a value, for one, may fail.  Such failures are not the program's.  But the same
+The tracer calls code that may fail: the `repr` of a value, for one.  Such failures are not the program's.  But the same
 code may be interrupted by a signal handler of the program, or by an exception that another thread sets, and those must
 reach the program.
+
+No thread waits without a limit.  Destructors, signal handlers and audit hooks of the program may start, end or dump a
+recording, and they run anywhere: while the program imports, or while another thread starts or ends the recording, which
+imports, too.  So a thread that waits may hold what the other one needs.  Only at the end of the program the main thread
+holds nothing.
 """
 
 from __future__ import annotations
 
+import _thread
 import reprlib
 
 # Those that are in C, bound here, and not looked up when they are called: programs, most of all tests, patch modules.
@@ -22,6 +28,7 @@ from itertools import pairwise
 from opcode import opmap
 from sys import modules
 from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
+from typing import Any
 
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.plain import class_name
@@ -168,3 +175,50 @@ def place_of(trace: TracebackType | None) -> tuple[str, int]:
     while trace.tb_next is not None:
         trace = trace.tb_next
     return trace.tb_frame.f_code.co_filename, trace.tb_lineno
+
+
+# ---- Waiting.
+
+PATIENCE_S = 5.0
+"""How long a thread waits for another one."""
+
+NO_LIMIT = -1.0
+"""Instead of `PATIENCE_S`, at the end of the program."""
+
+_owners: dict[int, int] = {}
+"""By thread that waits: the thread that it waits for."""
+
+
+def acquire(lock: Any, seconds: float, owner: int) -> bool:
+    """Take a lock, and return whether it was taken.
+
+    Args:
+        lock: a lock, also one that its owner can take again.
+        seconds: how long to wait for it, or `NO_LIMIT`.  A thread that the owner waits for does not wait at all.
+        owner: the thread that has it, 0 if that is unknown.
+    """
+    if lock.acquire(blocking=False):
+        return True
+    thread = _thread.get_ident()
+    chain = [owner]
+    while chain[-1] in _owners and _owners[chain[-1]] not in chain:
+        chain.append(_owners[chain[-1]])
+    if thread in chain:
+        return False
+    outer = _owners.pop(thread, 0)  # of a wait that a signal handler has interrupted, which now waits
+    _owners[thread] = owner
+    try:
+        taken: bool = lock.acquire(timeout=seconds)
+        return taken
+    finally:
+        del _owners[thread]
+        if outer:
+            _owners[thread] = outer
+
+
+def wait_for(lock: _thread.LockType, seconds: float, owner: int = 0) -> bool:
+    """Wait until a lock is free; return whether it is, see `acquire`."""
+    if not acquire(lock, seconds, owner):
+        return False
+    lock.release()
+    return True

@@ -14,10 +14,9 @@ from fxtio.tracer import archive, decorate, encode, flight, functions, plain, so
 from fxtio.tracer.backend import recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.file import RecordingFile, live_path
-from fxtio.tracer.interrupts import describe, interrupts
+from fxtio.tracer.interrupts import PATIENCE_S, acquire, describe, interrupts
 from fxtio.tracer.options import OUTPUT, WAIT, Options, size_in_bytes, time_in_ns, variables_of, waits
 from fxtio.tracer.tracks import look_around
-from fxtio.tracer.wait import PATIENCE_S, acquire
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
 _MAX_REPORTED = 3  # other users may put any number of files there
@@ -302,10 +301,7 @@ class Recording:
             tally.is_estimate,
             self._ns(counts["recorded"]),
             self.unrecorded_ns,
-            counts["lost"],
-            counts["cut"],
-            counts["dropped"],
-            counts["inlined"],
+            **{name: counts[name] for name in ("lost", "cut", "dropped", "inlined")},
             parts=len(parts),
             left=running,
             unmatched=() if parts or running else self._never_matched,

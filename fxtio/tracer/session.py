@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from fxtio.errors import described
 from fxtio.tracer import tracks
 from fxtio.tracer.backend import MISSING, NOT_FINISHED, RecordingWarning, recorder, report, require_recorder
+from fxtio.tracer.interrupts import NO_LIMIT, PATIENCE_S, wait_for
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_outputs, time_as_text
-from fxtio.tracer.wait import NO_LIMIT, PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from fxtio.tracer.clock import RecordingClock
