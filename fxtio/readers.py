@@ -13,8 +13,7 @@ from fxtio.errors import FormatError, FxtioError
 from fxtio.finding import Findings
 from fxtio.formats import by_name
 from fxtio.io.reading import Progress, TraceInfo, can_reopen
-from fxtio.io.source import Source, open_source
-from fxtio.io.spool import Spool
+from fxtio.io.source import Source, Spool, open_source
 from fxtio.report import Report, counted
 
 if TYPE_CHECKING:

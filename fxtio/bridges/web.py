@@ -65,12 +65,7 @@ class _Answer(NamedTuple):
 
 
 class _Dumps:
-    """Answers requests for dumps.
-
-    Args:
-        token: what a request has to have; that of the environment variable `TOKEN` unless given.
-        path: the path of the requests.
-        suffix: the end of the name of the trace: `.fxt`, or `.fxt.gz`, `.fxt.zst`, `.fxt.xz` to compress it.
+    """Answers requests for dumps, see `wsgi`.
 
     Raises:
         ValueError: there is no token, or it is too short.
@@ -86,12 +81,7 @@ class _Dumps:
         self._is_busy = threading.Lock()
 
     def answer(self, method: str, authorization: bytes) -> _Answer:
-        """Answer a request.
-
-        Args:
-            method: the HTTP method.
-            authorization: the value of the header `Authorization`, empty if there is none.
-        """
+        """Answer a request of a method, by the value of its header `Authorization`, which is empty if there is none."""
         scheme, _, given = authorization.partition(b" ")
         is_right = hmac.compare_digest(given.strip(), self._token)  # in the same time, whatever was given
         if not is_right or scheme.lower() != _SCHEME.encode():
@@ -162,17 +152,10 @@ def wsgi(
 def asgi(
     app: AsgiApplication | None = None, *, token: str | None = None, path: str = PATH, suffix: str = ".fxt"
 ) -> AsgiApplication:
-    """Return an ASGI application that gives dumps.
+    """Return an ASGI application that gives dumps.  Its arguments are those of `wsgi`.
 
     A dump is taken in a thread of the event loop's executor, so that other requests are served meanwhile; they wait
     only while the recording is copied.  Without asyncio, all of it is done at once.
-
-    Args:
-        app: the application that gets all other requests; they are answered with 404 unless it is given.
-        token: what a request has to have in the header `Authorization: Bearer TOKEN`; by default that of the
-            environment variable `FXTIO_TOKEN`.
-        path: the path of the requests for dumps.
-        suffix: the end of the name of the trace: `.fxt`, or `.fxt.gz`, `.fxt.zst`, `.fxt.xz` to compress it.
 
     Raises:
         ValueError: there is no token, or it has less than 16 characters.

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from fxtio.cli.completion import complete
 
         return complete(shell, arguments)
-    if arguments[:1] == [run.NAME]:
+    if arguments[:1] == ["run"]:
         return _run_program(arguments)
     if sys.stdout is None:
         return _refuse("standard output is closed")
@@ -83,7 +83,7 @@ def _run_program(arguments: list[str]) -> int:
         options = parse(arguments)
     try:
         if options.open:
-            from fxtio.cli.run_and_open import run_and_open
+            from fxtio.cli.open import run_and_open
 
             return run_and_open(arguments, options)
         start = run.run(options)
@@ -97,7 +97,7 @@ def _run_program(arguments: list[str]) -> int:
 
 def _refuse(message: str) -> int:
     """Print an error, which may quote a trace, and return the exit code for it."""
-    from fxtio.cli.common import REFUSED
+    from fxtio.cli.console import REFUSED
     from fxtio.report import printable
 
     if sys.stderr is not None:

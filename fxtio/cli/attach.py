@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
+from fxtio.cli import console, inputs
 from fxtio.cli import run as run_command
-from fxtio.cli.answers import duration
-from fxtio.cli.common import FINE, add_examples
 from fxtio.errors import FxtioError
-from fxtio.report import printable
 
-NAME = "attach"
 HELP = "Record a Python program that runs already"
 
 _DESCRIPTION = """\
@@ -38,11 +34,11 @@ def add_arguments(parser: ArgumentParser) -> None:
             parser.add_argument(*names, **settings)
     parser.set_defaults(dump_on=[], no_children=True)
     duration_help = "how long, such as 500ms or 5s (default: until Ctrl-C, or the end of the program)"
-    parser.add_argument("--for", dest="duration", type=duration, metavar="TIME", help=duration_help)
+    parser.add_argument("--for", dest="duration", type=inputs.duration, metavar="TIME", help=duration_help)
     stop_help = "end the recording that a killed `fxtio attach` has left in the process"
     parser.add_argument("--stop", action="store_true", help=stop_help)
     parser.add_argument("pid", metavar="PID", type=_process_id, help="the process id of the program")
-    add_examples(parser, "fxtio attach --for 5s 4711", "fxtio attach -o slow.fxt.zst --include myapp 4711")
+    inputs.add_examples(parser, "fxtio attach --for 5s 4711", "fxtio attach -o slow.fxt.zst --include myapp 4711")
     parser.description = _DESCRIPTION
 
 
@@ -69,7 +65,7 @@ def run(options: Namespace) -> int:
             _stop(attachment, options.pid)
         else:
             _record(attachment, options)
-    return FINE
+    return console.FINE
 
 
 def _record(attachment: Any, options: Namespace) -> None:
@@ -79,7 +75,7 @@ def _record(attachment: Any, options: Namespace) -> None:
         live = attachment.start(run_command.recording_options(options), _say_waiting)
         begin = time.monotonic_ns()
         until = "" if options.duration else "; Ctrl-C ends the recording"
-        _say(f"recording process {options.pid} to {options.output}{until}")
+        console.say(f"recording process {options.pid} to {options.output}{until}")
         _wait(attachment.process, begin + options.duration if options.duration else None)
     except ValueError as error:
         raise FxtioError(str(error)) from None
@@ -106,7 +102,7 @@ def _stop(attachment: Any, pid: int) -> None:
 
 def _end(attachment: Any) -> dict[str, Any]:
     """End the recording; return nothing if the program has ended, or has ended the recording itself."""
-    from fxtio.tracer.mailbox import AttachError
+    from fxtio.tracer.startup import AttachError
 
     try:
         counts: dict[str, Any] = attachment.stop(_say_waiting)
@@ -114,7 +110,7 @@ def _end(attachment: Any) -> dict[str, Any]:
         pid = attachment.process.pid
         raise FxtioError(f"process {pid} is still recorded; `fxtio attach --stop {pid}` ends that") from None
     except AttachError as error:
-        _say(str(error))
+        console.say(str(error))
         return {}
     return counts
 
@@ -135,8 +131,4 @@ def _finish(attachment: Any, live: Path, counts: dict[str, Any], duration_ns: in
 
 
 def _say_waiting() -> None:
-    _say("the program has not reacted yet: its main thread waits, or runs code in C; Ctrl-C gives up")
-
-
-def _say(message: str) -> None:
-    print(f"fxtio: {printable(message)}", file=sys.stderr)
+    console.say("the program has not reacted yet: its main thread waits, or runs code in C; Ctrl-C gives up")

@@ -81,14 +81,9 @@ def bar_width(columns: int) -> int:
 
 
 def bar_of(share: float, width: int, style: Style, *, name: str | None = None, is_worse: bool = False) -> Bar:
-    """Return the bar for a share of a whole (0 to 1): as long as that, and visible if it is not 0.
+    """Return the bar for a share (0 to 1) of a width in columns, as long as that, and visible if it is not 0.
 
-    Args:
-        share: the share.
-        width: the columns of the whole.
-        style: how it is drawn.
-        name: what it stands for, by which it is colored; None for what has become better or worse.
-        is_worse: whether it has become worse.
+    It has the color of a name, or without one that of what has become better or worse.
     """
     steps = len(style.parts)
     filled = min(max(round(share * width * steps), int(share > 0)), width * steps)
@@ -106,8 +101,7 @@ def bars(names: Sequence[str | None], fill: Sequence[float], style: Style) -> st
 
     Args:
         names: the name of what fills most of each cell, None for nothing.
-        fill: the share of each cell that is filled (0 to 1); cells that are filled less than half are not part of bars,
-            unless they are the edge of one.
+        fill: the share of each cell that is filled (0 to 1); cells less than half full are only the edges of bars.
         style: how they are drawn.
     """
     is_fine = style.color and len(style.parts) > 2
@@ -178,14 +172,7 @@ def _color(name: str) -> int:
 
 
 def axis(start: int, end: int, cells: int, style: Style) -> Iterator[str]:
-    """Yield two lines: times, and a mark below the first character of each.
-
-    Args:
-        start: the time at the begin of the first cell, in nanoseconds.
-        end: the time at the end of the last one.
-        cells: the number of cells.
-        style: how marks are drawn.
-    """
+    """Yield two lines for a range of nanoseconds: times, and a mark below the first character of each."""
     step = _step((end - start) * _MIN_DISTANCE / cells)
     times, marks = [" "] * cells, [" "] * cells
     at = -(-start // step) * step

@@ -9,11 +9,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from fxtio.cli.common import FINE, FOUND, UsageError, add_examples, add_format
+from fxtio.cli import console, inputs
 from fxtio.cli.diff import (
     DEFAULT_FLOOR,
     add_column,
-    check_inputs,
     difference_json,
     floor,
     print_differences,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from fxtio.cli.diff import Side
     from fxtio.timeline.comparison import Comparison, Difference, Floor
 
-NAME = "check"
 HELP = "Fail if a run is slower than a baseline, or lacks a slice: for continuous integration"
 
 
@@ -71,7 +69,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", nargs="+", required=True, metavar="FILE", help="the run, or runs, to compare with"
     )
-    add_format(parser, "all FILEs")
+    inputs.add_format(parser, "all FILEs")
     limit_help = (
         "how much slower, or how many more calls, the slices with this name (a glob) may have, in percent and in time "
         f"per run; may be repeated; a name without any slice fails (default: '*={DEFAULT_FLOOR.replace('%', '%%')}')"
@@ -82,7 +80,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--report", choices=("text", "json", "junit"), default="text", help="the form of the report (default: text)"
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="write the JSON or JUnit report to a file")
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio check new.fxt --baseline main.fxt",
         "fxtio check new*.fxt --baseline main*.fxt --limit request=+5%,1ms --limit 'db.*=+20%'",
@@ -107,8 +105,8 @@ def run(options: Namespace) -> int:
     from fxtio.io.sink import whole_file
 
     if options.report == "text" and options.output is not None:
-        raise UsageError("-o writes the report of --report json or junit")
-    check_inputs([*options.baseline, *options.files])
+        raise inputs.UsageError("-o writes the report of --report json or junit")
+    inputs.refuse_two_streams([*options.baseline, *options.files])
     before, after = side_of(options.baseline, options), side_of(options.files, options)
     limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
     pairs = [(each, _comparison(each, before, after)) for each in limits]
@@ -124,7 +122,7 @@ def run(options: Namespace) -> int:
                 sink.write(text.encode())
     if options.report == "text" or options.output is not None:
         _print(verdicts, failed, advice)
-    return max(before.code, after.code, FOUND if failed else FINE)
+    return max(before.code, after.code, console.FOUND if failed else console.FINE)
 
 
 def _comparison(limit: Limit, before: Side, after: Side) -> Comparison:

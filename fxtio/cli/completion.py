@@ -11,10 +11,10 @@ from argparse import REMAINDER, Action, ArgumentParser, Namespace, _SubParsersAc
 from collections.abc import Iterator
 from importlib import import_module
 
-from fxtio.cli.common import FINE, add_examples
+from fxtio.cli.console import FINE
+from fxtio.cli.inputs import add_examples
 from fxtio.cli.parser import ALIASES, COMMANDS, front, parser_of
 
-NAME = "completion"
 HELP = "Print the script with which a shell completes commands, options and files"
 
 SCRIPTS = {

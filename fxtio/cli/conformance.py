@@ -11,7 +11,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.common import FINE, FOUND, Progress, UsageError, add_examples, count, print_table
+from fxtio.cli import console, inputs
 from fxtio.cli.parser import HelpFormatter
 from fxtio.errors import shown
 from fxtio.report import counted
@@ -20,7 +20,6 @@ from fxtio.shared_folders import opener
 if TYPE_CHECKING:
     from fxtio.conformance.kit import Kit
 
-NAME = "conformance"
 HELP = "Judge a reader or writer of traces with the conformance kit"
 
 HARNESS_VARIABLE = "FXTIO_HARNESS"
@@ -31,7 +30,7 @@ _LINT_SECONDS = 300
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio conformance new-harness c my-harness",
         "fxtio conformance run -- ./my-harness/harness",
@@ -90,14 +89,16 @@ def _add_run(parser: ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("exec", "serve"), default="exec", help=mode_help)
     _add_selection(parser)
     parser.add_argument("--known", metavar="FILE", help="a TOML file with the cases that are known to fail")
-    parser.add_argument("--jobs", metavar="N", type=count, help="the number of harnesses at once (default: the cores)")
+    parser.add_argument(
+        "--jobs", metavar="N", type=inputs.count, help="how many harnesses run at once (default: the cores)"
+    )
     timeout_help = "the most time that the harness may take for a case (default: 30)"
     parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=30.0, help=timeout_help)
     parser.add_argument("--name", metavar="TEXT", default="", help="the name of the testee in reports")
     parser.add_argument("--report", choices=("json", "junit", "html"), help="the kind of the report that -o writes")
     parser.add_argument("-o", "--output", metavar="FILE", help="the file for the report; - for standard output")
     parser.add_argument("--verbose", action="store_true", help="list the cases that do not fail, too")
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio conformance run -- ./harness",
         "fxtio conformance run --mode serve --format fxt -- node harness.js",
@@ -108,7 +109,7 @@ def _add_run(parser: ArgumentParser) -> None:
 def _add_list(parser: ArgumentParser) -> None:
     _add_selection(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, with the tags and rules of each case")
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio conformance list",
         "fxtio conformance list --format fxt --case '*/stories/*'",
@@ -119,25 +120,25 @@ def _add_list(parser: ArgumentParser) -> None:
 def _add_copy(parser: ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="the new directory")
     _add_kit(parser)
-    add_examples(parser, "fxtio conformance copy fxtio-kit")
+    inputs.add_examples(parser, "fxtio conformance copy fxtio-kit")
 
 
 def _add_lint(parser: ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", nargs="?", help="the kit (default: the kit of this fxtio)")
-    add_examples(parser, "fxtio conformance lint", "fxtio conformance lint my-copy-of-the-kit")
+    inputs.add_examples(parser, "fxtio conformance lint", "fxtio conformance lint my-copy-of-the-kit")
 
 
 def _add_new(parser: ArgumentParser) -> None:
     parser.add_argument("language", metavar="LANGUAGE", help="c, go, javascript, ocaml, python or rust")
     parser.add_argument("directory", metavar="DIR", help="the new directory")
     _add_kit(parser)
-    add_examples(parser, "fxtio conformance new-harness rust my-harness")
+    inputs.add_examples(parser, "fxtio conformance new-harness rust my-harness")
 
 
 def _add_scoreboard(parser: ArgumentParser) -> None:
     parser.add_argument("report", metavar="REPORT", nargs="+", help="a report that run --report json has written")
     parser.add_argument("-o", "--output", metavar="FILE", default="-", help="the page (default: standard output)")
-    add_examples(parser, "fxtio conformance scoreboard a.json b.json -o scoreboard.md")
+    inputs.add_examples(parser, "fxtio conformance scoreboard a.json b.json -o scoreboard.md")
 
 
 def run(options: Namespace) -> int:
@@ -158,7 +159,7 @@ def _run(options: Namespace) -> int:
     if (options.report is None) != (options.output is None):
         options.refuse("--report and -o belong together")
     if options.output is not None and not Path(options.output).parent.is_dir():  # known only after a long run otherwise
-        raise UsageError(f"{options.output}: there is no such directory")
+        raise inputs.UsageError(f"{options.output}: there is no such directory")
     kit = read_kit(options.kit)
     cases = kit.select(options.format, options.case, options.operation)
     known = KnownFailures() if options.known is None else KnownFailures.read(options.known)
@@ -171,13 +172,13 @@ def _run(options: Namespace) -> int:
         known=known,
         name=options.name,
     )
-    with Progress(lambda number: counted(number, "case")) as progress:
+    with console.Progress(lambda number: counted(number, "case")) as progress:
         result = runner.run(cases, jobs=options.jobs or os.cpu_count() or 1, progress=progress)
     if options.output is not None:
         _write(reports.REPORTS[options.report](result), options.output)
     if options.output != "-":
         print(reports.table(result, verbose=options.verbose))
-    return FINE if result.successful else FOUND
+    return console.FINE if result.successful else console.FOUND
 
 
 def _command(options: Namespace) -> list[str]:
@@ -185,14 +186,13 @@ def _command(options: Namespace) -> list[str]:
 
     Raises:
         UsageError: the variable cannot be parsed.
-        SystemExit: no harness is given.
     """
     if options.harness:
         return list(options.harness)
     try:
         command = shlex.split(os.environ.get(HARNESS_VARIABLE, ""))
     except ValueError as error:
-        raise UsageError(f"the variable {HARNESS_VARIABLE} cannot be parsed: {error}") from error
+        raise inputs.UsageError(f"the variable {HARNESS_VARIABLE} cannot be parsed: {error}") from error
     if not command:
         options.refuse(f"HARNESS is missing: give it behind --, or in the variable {HARNESS_VARIABLE}")
     return command
@@ -215,8 +215,8 @@ def _list(options: Namespace) -> int:
     if options.json:
         print(cases_as_json(cases), end="")
     else:
-        print_table(["operation", "case", "content"], [(case.operation, case.id, case.title) for case in cases])
-    return FINE
+        console.print_table(["operation", "case", "content"], [(case.operation, case.id, case.title) for case in cases])
+    return console.FINE
 
 
 def _new_directory(name: str) -> Path:
@@ -227,7 +227,7 @@ def _new_directory(name: str) -> Path:
     """
     path = Path(name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"{name} exists already")
+        raise inputs.UsageError(f"{name} exists already")
     return path
 
 
@@ -240,8 +240,8 @@ def _copy(options: Namespace) -> int:
 
     folder, target = find_folder(options.kit), _new_directory(options.directory)
     _copy_tree(folder, target)
-    print(f"fxtio: copied the kit to {options.directory}; begin with its README.md", file=sys.stderr)
-    return FINE
+    console.say(f"copied the kit to {options.directory}; begin with its README.md")
+    return console.FINE
 
 
 def _lint(options: Namespace) -> int:
@@ -251,18 +251,18 @@ def _lint(options: Namespace) -> int:
         kit = read_kit(options.directory)
     except KitError as error:
         print(f"fxtio: {error}", file=sys.stderr)
-        return FOUND
+        return console.FOUND
     script = kit.folder / "assemble.py"
     if not script.is_file():
-        raise UsageError(f"{script} is missing, so the kit cannot be checked")
+        raise inputs.UsageError(f"{script} is missing, so the kit cannot be checked")
     child = subprocess.run(
         [sys.executable, "-I", str(script), "--check"], check=False, timeout=_LINT_SECONDS, stdin=subprocess.DEVNULL
     )
     if child.returncode != 0:
-        print("fxtio: the kit is not as it should be; the lines above say where", file=sys.stderr)
-        return FOUND
+        console.say("the kit is not as it should be; the lines above say where")
+        return console.FOUND
     print(f"{counted(len(kit.cases), 'case')} of the kit {kit.version}: {_case_counts(kit)}")
-    return FINE
+    return console.FINE
 
 
 def _case_counts(kit: Kit) -> str:
@@ -281,7 +281,7 @@ def _new_harness(options: Namespace) -> int:
     target = _new_directory(options.directory)
     _copy_tree(skeletons / options.language, target)
     print((target / "README.md").read_text("utf-8").rstrip())
-    return FINE
+    return console.FINE
 
 
 def _scoreboard(options: Namespace) -> int:
@@ -292,4 +292,4 @@ def _scoreboard(options: Namespace) -> int:
     for run in runs:
         for line in hint(run):
             print(line, file=sys.stderr)
-    return FINE
+    return console.FINE

@@ -6,26 +6,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import duration, nothing_of, selection_in
-from fxtio.cli.common import (
-    FINE,
-    Progress,
-    UsageError,
-    add_examples,
-    add_format,
-    add_selection,
-    count,
-    opened_timeline,
-    print_findings,
-    print_table,
-)
+from fxtio.cli import console, inputs
 from fxtio.report import json_document, printable
 
 if TYPE_CHECKING:
     from fxtio.exchange.filter import Simplification
     from fxtio.timeline import Timeline
 
-NAME = "convert"
 HELP = "Convert a trace to another format"
 
 
@@ -35,20 +22,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     output_help = "the new file or directory; .gz, .zst and .xz compress a file; - for standard output"
     parser.add_argument("output", metavar="OUT", nargs="?", help=output_help)
     parser.add_argument("--to", metavar="FORMAT", help="the format of OUT (default: by its ending)")
-    add_format(parser, "IN")
+    inputs.add_format(parser, "IN")
     parser.add_argument("--table", metavar="NAME", help="write only this table, to a file (parquet, arrow and csv)")
     parser.add_argument("--strict", action="store_true", help="write nothing if something would be lost")
     parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
     parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
-    add_selection(parser, "--until")
+    inputs.add_selection(parser, "--until")
     group = parser.add_argument_group("simplification", "What is left out is counted, and is no loss for --strict.")
     min_help = "leave out slices shorter than this, with a unit: 10us"
-    group.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help=min_help)
+    group.add_argument("--min-duration", type=inputs.duration, default=0, metavar="TIME", help=min_help)
     depth_help = "leave out slices with N or more slices around them"
-    group.add_argument("--max-depth", type=count, default=None, metavar="N", help=depth_help)
+    group.add_argument("--max-depth", type=inputs.count, default=None, metavar="N", help=depth_help)
     group.add_argument("--drop-args", action="store_true", help="leave out all arguments")
     parser.set_defaults(refuse=parser.error)
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio convert uftrace.data trace.fxt",
         "fxtio convert result.json trace.fxt.zst",
@@ -72,25 +59,23 @@ def run(options: Namespace) -> int:
     if options.file is None or options.output is None:
         options.refuse("IN and OUT are needed; --list prints the formats")
     if options.to is not None and options.to[:1] in "+-0123456789":
-        raise UsageError(f"--to {options.to}: --to is the format of OUT; the end of a range of times is --until")
+        raise inputs.UsageError(f"--to {options.to}: --to is the format of OUT; the end of a range of times is --until")
     if options.output == "-" and options.to is None:
-        raise UsageError("--to is needed for standard output")
-    if options.output == "-" and sys.stdout.isatty():
-        raise UsageError("a trace is not written to a terminal; redirect standard output")
+        raise inputs.UsageError("--to is needed for standard output")
+    inputs.refuse_terminal(options.output)
     if options.output == "-" and options.json:
-        raise UsageError("--json and the trace cannot both go to standard output")
+        raise inputs.UsageError("--json and the trace cannot both go to standard output")
     to = options.to or format_of(options.output)
     simplification = Simplification(options.min_duration, options.max_depth, options.drop_args)
-    with opened_timeline(options.file, format=options.format) as (timeline, progress):
+    with inputs.opened_timeline(options.file, options.format) as timeline:
         return convert_selected(
-            timeline, progress, options, to, simplification=simplification, as_json=options.json,
+            timeline, options, to, simplification=simplification, as_json=options.json,
             strict=options.strict, table=options.table,
         )  # fmt: skip
 
 
 def convert_selected(
     timeline: Timeline,
-    progress: Progress,
     options: Namespace,
     to: str,
     *,
@@ -100,37 +85,27 @@ def convert_selected(
 ) -> int:
     """Write what the options of `add_selection` select to the argument OUT, print what was lost, return the exit code.
 
-    Args:
-        timeline: the timeline.
-        progress: the line that shows the progress.
-        options: the parsed arguments.
-        to: the name of the format to write.
-        simplification: what is left out.
-        as_json: print the losses as JSON.
-        others: further arguments of `fxtio.exchange.convert.convert`.
+    `to` is the format to write; `others` are further arguments of `fxtio.exchange.convert.convert`.
     """
     from fxtio.exchange.convert import convert
 
-    selection = selection_in(options, timeline)
+    selection = inputs.selection_of(options, timeline)
     empty: list[str] = []
     losses = convert(
         timeline, options.output, to=to, selection=selection, simplification=simplification,
-        when_empty=lambda: empty.append(nothing_of(timeline, "events", selection)), **others,
+        when_empty=lambda: empty.append(inputs.nothing_of(timeline, "events", selection)), **others,
     )  # fmt: skip
-    progress.clear()
+    console.Progress.clear()
     if as_json:
         result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}
         print(json_document(result), end="")
     elif losses:
         is_whole = simplification is None or simplification.is_nothing
         reason = f"{to} cannot express everything in" if is_whole else "not written of"
-        print(f"fxtio: {reason} {printable(timeline.name)}:", file=sys.stderr)
+        console.say(f"{reason} {timeline.name}:")
         for phrase, number in losses.most_common():
             print(f"  {number:,}: {printable(phrase)}", file=sys.stderr)
-    code = print_findings(timeline)
-    for sentence in empty:
-        print(printable(f"fxtio: {sentence}"), file=sys.stderr)
-    return code
+    return console.print_end(timeline, *empty[:1] or [""], with_losses=False)
 
 
 def _print_formats(*, as_json: bool) -> int:
@@ -145,8 +120,8 @@ def _print_formats(*, as_json: bool) -> int:
     if as_json:
         keys = ("name", "title", "suffixes", "read", "written")
         print(json_document([dict(zip(keys, row, strict=True)) for row in rows]), end="")
-        return FINE
+        return console.FINE
     yes = ("", "yes")
     table = [(name, title, " ".join(suffixes), yes[read], yes[write]) for name, title, suffixes, read, write in rows]
-    print_table(["format", "title", "endings", "read", "written"], table)
-    return FINE
+    console.print_table(["format", "title", "endings", "read", "written"], table)
+    return console.FINE

@@ -5,36 +5,20 @@ A format that cuts its own traces keeps their records, see `fxtio.formats.CutRoo
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
-from fxtio.cli.common import (
-    UsageError,
-    add_examples,
-    add_input,
-    add_output,
-    add_selection,
-    check_output,
-    format_of,
-    nothing_selected,
-    open_any,
-    print_findings,
-    selection_of,
-    selects,
-)
+from fxtio.cli import console, inputs
 from fxtio.cli.convert import convert_selected
-from fxtio.report import printable
 
-NAME = "cut"
 HELP = "Write a part of a trace as a trace of its own"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_input(parser)
-    add_output(parser)
-    add_selection(parser)
-    add_examples(
+    inputs.add_input(parser)
+    inputs.add_output(parser)
+    inputs.add_selection(parser)
+    inputs.add_examples(
         parser,
         "fxtio cut big.fxt -o part.fxt --from 1.2s --to 1.4s",
         "fxtio cut big.fxt.zst -o end.fxt.zst --from -500ms",
@@ -50,28 +34,25 @@ def run(options: Namespace) -> int:
     from fxtio.timeline import Timeline
     from fxtio.timeline.answers import summary
 
-    if not selects(options):
-        raise UsageError("nothing is selected: give --from, --to, --thread, --process, --category or --name")
-    with open_any(options) as (opened, progress):
-        check_output(options.output, opened)
-        cutting = None if isinstance(opened, Timeline) else format_of(opened).cut
+    if not inputs.selects(options):
+        raise inputs.UsageError("nothing is selected: give --from, --to, --thread, --process, --category or --name")
+    with inputs.open_any(options) as opened:
+        inputs.check_output(options.output, opened)
+        cutting = None if isinstance(opened, Timeline) else inputs.format_of(opened).cut
         if isinstance(opened, Timeline) or cutting is None:
             timeline = opened if isinstance(opened, Timeline) else opened.timeline()
             if summary(timeline).start is None:
-                raise UsageError(f"{timeline.name} has no times, so no part of it can be cut out")
+                raise inputs.UsageError(f"{timeline.name} has no times, so no part of it can be cut out")
             if timeline.format not in exporters():
-                raise UsageError(
+                raise inputs.UsageError(
                     f"no part of {timeline.name} can be written as {timeline.format}; "
                     "`fxtio convert` takes the same options, and writes it in another format"
                 )
-            return convert_selected(timeline, progress, options, timeline.format)
-        selection = selection_of(options, opened)
+            return convert_selected(timeline, options, timeline.format)
+        selection = inputs.selection_of(options, opened)
         result = cutting.cut(opened, selection, options.output)
-        code = print_findings(opened)
-        target = "standard output" if options.output == "-" else printable(options.output)
-        print(f"fxtio: wrote {result.text} to {target}", file=sys.stderr)
+        code = console.print_findings(opened)
+        console.say_written(result.text, options.output)
         if result.is_empty:
-            times = opened.info if selection.has_range else None
-            sentence = nothing_selected(f"none of the events of {opened.name}", selection, times)
-            print(printable(f"fxtio: {sentence}"), file=sys.stderr)
+            console.say(inputs.nothing_of(opened, "events", selection))
     return code

@@ -12,29 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import duration, suggest_open
+from fxtio.cli import console, inputs
 from fxtio.cli.bars import Bar, bar_of, bar_width
-from fxtio.cli.common import (
-    FINE,
-    FOUND,
-    SEPARATOR,
-    UsageError,
-    add_examples,
-    add_format,
-    opened_timeline,
-    output_style,
-    output_width,
-    print_table,
-    print_timeline_findings,
-    timeline_json,
-)
 from fxtio.errors import shown
 from fxtio.report import json_document, short_duration
 
 if TYPE_CHECKING:
     from fxtio.timeline.comparison import Difference, Floor, Times
 
-NAME = "diff"
 HELP = "Compare runs of a program: what got slower, faster, more or fewer, new or gone"
 
 
@@ -42,14 +27,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     files_help = "the two traces; or several of a side, then --, then several of the other side"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
-    add_format(parser, "all FILEs")
+    inputs.add_format(parser, "all FILEs")
     default = DEFAULT_FLOOR.replace("%", "%%")
     floor_help = f"the smallest difference that matters, in percent and in time per run (default: {default})"
     parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
     add_column(parser)
     parser.add_argument("--all", action="store_true", help="print all names, also those that are the same")
     parser.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio diff before.fxt after.fxt",
         "fxtio diff before*.fxt -- after*.fxt",
@@ -62,7 +47,7 @@ def run(options: Namespace) -> int:
     from fxtio.timeline.comparison import Change, compare
 
     sides = _sides(options.files)
-    check_inputs([*sides[0], *sides[1]])
+    inputs.refuse_two_streams([*sides[0], *sides[1]])
     before, after = (side_of(files, options) for files in sides)
     comparison = compare(before.runs, after.runs, options.floor)
     differences = comparison.differences
@@ -81,8 +66,8 @@ def run(options: Namespace) -> int:
         if comparison.advice:
             print(f"{comparison.advice} (fxtio diff before*.fxt -- after*.fxt)")
         for each in changed[:1]:
-            suggest_open(sides[0 if each.change is Change.GONE else 1][0], each.name)
-    return max(before.code, after.code, FOUND if changed else FINE)
+            inputs.suggest_open(sides[0 if each.change is Change.GONE else 1][0], each.name)
+    return max(before.code, after.code, console.FOUND if changed else console.FINE)
 
 
 def _summary(differences: Sequence[Difference], floor: Floor) -> str:
@@ -99,14 +84,14 @@ def _summary(differences: Sequence[Difference], floor: Floor) -> str:
 
 
 def _sides(files: list[str]) -> tuple[list[str], list[str]]:
-    if SEPARATOR in files:
-        place = files.index(SEPARATOR)
+    if inputs.SEPARATOR in files:
+        place = files.index(inputs.SEPARATOR)
         before, after = files[:place], files[place + 1 :]
-        if before and after and SEPARATOR not in after:
+        if before and after and inputs.SEPARATOR not in after:
             return before, after
     elif len(files) == 2:
         return files[:1], files[1:]
-    raise UsageError("give two traces, or several of a side, then --, then several of the other side")
+    raise inputs.UsageError("give two traces, or several of a side, then --, then several of the other side")
 
 
 DEFAULT_FLOOR = "+5%,1ms"
@@ -132,7 +117,7 @@ def floor(text: str) -> Floor:
             if part.endswith("%"):
                 share = float(part.removeprefix("+").removesuffix("%")) / 100
             else:
-                time = duration(part.removeprefix("+"))
+                time = inputs.duration(part.removeprefix("+"))
     except (ValueError, ArgumentTypeError):
         raise ArgumentTypeError(f"{shown(text)} is not a limit; write +5%, 1ms, or both: +5%,1ms") from None
     if not 0 <= share < 1000 or text == "":
@@ -151,18 +136,8 @@ class Side:
     """
 
     runs: list[dict[str, Times]] = field(default_factory=list)
-    code: int = FINE
+    code: int = console.FINE
     traces: list[dict[str, Any]] = field(default_factory=list)
-
-
-def check_inputs(files: Sequence[str]) -> None:
-    """Check that at most one of the traces comes from standard input.
-
-    Raises:
-        UsageError: several are `-`.
-    """
-    if files.count("-") > 1:
-        raise UsageError("only one of the traces can come from standard input")
 
 
 def side_of(files: Iterable[str], options: Namespace) -> Side:
@@ -172,16 +147,16 @@ def side_of(files: Iterable[str], options: Namespace) -> Side:
     column = "self_time" if options.self else "duration"
     side = Side()
     for file in files:
-        with opened_timeline(file, format=options.format) as (timeline, _):
+        with inputs.opened_timeline(file, options.format) as timeline:
             side.runs.append(run_of(timeline, column))
-            side.code = max(side.code, print_timeline_findings(timeline, timeline.name))
-            side.traces.append(timeline_json(timeline))
+            side.code = max(side.code, console.print_findings(timeline, timeline.name))
+            side.traces.append(console.timeline_json(timeline))
     return side
 
 
 def print_differences(differences: Sequence[Difference]) -> None:
     """Print differences as a table; numbers of calls and times are those of a run."""
-    width, style = bar_width(output_width()) if sys.stdout.isatty() else 0, output_style()
+    width, style = bar_width(console.output_width()) if sys.stdout.isatty() else 0, console.output_style()
     greatest = max((abs(each.cost) for each in differences), default=0) or 1
     rows: list[tuple[str | Bar, ...]] = [
         (
@@ -197,7 +172,9 @@ def print_differences(differences: Sequence[Difference]) -> None:
         )
         for each in differences
     ]
-    print_table(["name", "change", ">calls", ">then", ">time", ">then", ">ratio", "of", ">per run", "", ">p"], rows)
+    console.print_table(
+        ["name", "change", ">calls", ">then", ">time", ">then", ">ratio", "of", ">per run", "", ">p"], rows
+    )
 
 
 def _number(calls: float) -> str:
@@ -206,15 +183,5 @@ def _number(calls: float) -> str:
 
 def difference_json(each: Difference) -> dict[str, Any]:
     """Return a difference as JSON; pairs have the side before first, times are nanoseconds."""
-    return {
-        "name": each.name,
-        "change": str(each.change),
-        "by": each.by,
-        "calls": each.calls,
-        "total": each.total,
-        "mean": each.mean,
-        "fastest": each.fastest,
-        "ratio": each.ratio,
-        "cost": each.cost,
-        "p": each.p,
-    }
+    names = ("name", "by", "calls", "total", "mean", "fastest", "ratio", "cost", "p")
+    return {"name": each.name, "change": str(each.change)} | {name: getattr(each, name) for name in names}

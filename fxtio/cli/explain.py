@@ -9,20 +9,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from itertools import islice
 
-from fxtio.cli.common import (
-    FINE,
-    FOUND,
-    UsageError,
-    add_examples,
-    add_input,
-    count,
-    format_of,
-    has_color,
-    natural,
-    open_trace,
-)
+from fxtio.cli import console, inputs
 
-NAME = "explain"
 HELP = "Show the bytes of records with every field named, bit by bit"
 
 _DEFAULT_COUNT = 10
@@ -30,20 +18,22 @@ _DEFAULT_COUNT = 10
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_input(parser)
+    inputs.add_input(parser)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--offset", type=natural, metavar="BYTE", help="begin at the record with this byte (as 0x78)")
-    place.add_argument("--record", type=natural, metavar="N", help="begin with record N, counted from 0")
+    place.add_argument(
+        "--offset", type=inputs.natural, metavar="BYTE", help="begin at the record with this byte (as 0x78)"
+    )
+    place.add_argument("--record", type=inputs.natural, metavar="N", help="begin with record N, counted from 0")
     parser.add_argument(
         "--type", metavar="NAME", help="show only this type, such as String in FXT; a wrong name lists the types"
     )
     parser.add_argument(
         "--count",
-        type=count,
+        type=inputs.count,
         metavar="N",
         help=f"show N records (default: {_DEFAULT_COUNT}; 1 with --offset or --record but without --type)",
     )
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio explain trace.fxt",
         "fxtio explain trace.fxt --offset 1,234",
@@ -52,10 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Print the selected records.
-
-    Returns:
-        The exit code.
+    """Print the selected records and return the exit code.
 
     Raises:
         FxtioError: the type is unknown, or no record is selected.
@@ -64,9 +51,9 @@ def run(options: Namespace) -> int:
 
     has_place = options.type is None and not (options.offset is None and options.record is None)
     limit = options.count or (1 if has_place else _DEFAULT_COUNT)
-    code, shown, color = FINE, 0, has_color()
-    with open_trace(options, prints=True) as trace:
-        room = format_of(trace).explain
+    code, shown, color = console.FINE, 0, console.has_color()
+    with inputs.open_trace(options, prints=True) as trace:
+        room = inputs.format_of(trace).explain
         kinds = None if options.type is None else room.kinds_of(options.type)
         records = room.explain(trace, record=options.record, offset=options.offset or 0, kinds=kinds)
         for record in islice(records, limit):
@@ -76,9 +63,9 @@ def run(options: Namespace) -> int:
                 print(line)
             shown += 1
             if record.faults:
-                code = FOUND
+                code = console.FOUND
         if not shown:
-            raise UsageError(f"{trace.name}: {_nothing_to_show(options)}")
+            raise inputs.UsageError(f"{trace.name}: {_nothing_to_show(options)}")
     return code
 
 

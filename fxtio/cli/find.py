@@ -6,23 +6,12 @@ import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import (
-    add_output,
-    duration,
-    nothing_of,
-    print_csv,
-    print_end,
-    print_json,
-    selection_in,
-    suggest_open,
-)
-from fxtio.cli.common import add_examples, add_input, opened_timeline, print_table
+from fxtio.cli import console, inputs
 from fxtio.report import counted, json_lines, json_value, printable, seconds, short_duration
 
 if TYPE_CHECKING:
     from fxtio.timeline.answers import Condition, Hit, Hits
 
-NAME = "find"
 HELP = "Find slices, instants and log messages by name, argument, duration and time"
 
 _ORDERS = ("longest", "time")
@@ -32,20 +21,22 @@ _MAX_TEXT = 120
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_input(parser)
+    inputs.add_input(parser)
     pattern_help = "the name or message, may be a pattern such as 'GET *' (default: any)"
     parser.add_argument("pattern", nargs="?", metavar="PATTERN", help=pattern_help)
     arg_help = "only with an argument such as user=bob*, size>4096 or ok=false; may be repeated, all must hold"
     parser.add_argument(
         "--arg", dest="conditions", type=_condition, action="append", default=[], metavar="CONDITION", help=arg_help
     )
-    parser.add_argument("--longer", type=duration, metavar="TIME", help="only slices of at least this duration, as 5ms")
-    parser.add_argument("--shorter", type=duration, metavar="TIME", help="only slices of at most this duration")
+    parser.add_argument(
+        "--longer", type=inputs.duration, metavar="TIME", help="only slices of at least this duration, as 5ms"
+    )
+    parser.add_argument("--shorter", type=inputs.duration, metavar="TIME", help="only slices of at most this duration")
     parser.add_argument("--ancestors", action="store_true", help="show the slices around each")
     sort_help = "longest: the longest first; time: the earliest first (default: longest)"
     parser.add_argument("--sort", choices=_ORDERS, default="longest", metavar="ORDER", help=sort_help)
-    add_output(parser, "rows")
-    add_examples(
+    inputs.add_rows(parser, "rows")
+    inputs.add_examples(
         parser,
         "fxtio find app.fxt 'GET *' --longer 5ms --ancestors",
         "fxtio find app.fxt --arg user=bob --sort time",
@@ -66,9 +57,9 @@ def run(options: Namespace) -> int:
     """Print what was found and return the exit code."""
     from fxtio.timeline.answers import find, summary
 
-    with opened_timeline(options.file, format=options.format) as (timeline, _):
+    with inputs.opened_timeline(options.file, options.format) as timeline:
         origin = summary(timeline).start or 0
-        selection = selection_in(options, timeline)
+        selection = inputs.selection_of(options, timeline)
         hits = find(
             timeline,
             options.pattern,
@@ -79,33 +70,21 @@ def run(options: Namespace) -> int:
             limit=options.limit,
             selection=selection,
         )
-        sentence = "" if hits.rows else nothing_of(timeline, "matches", selection)
-    if options.json:
-        rows = [_json(hit) for hit in hits.rows]
-        print_json({"start": origin, "rows": rows, "more": hits.count - len(hits.rows)}, timeline)
-    elif options.csv:
-        print_csv(_COLUMNS, ([_csv_cell(value) for value in _json(hit).values()] for hit in hits.rows))
-    else:
+        sentence = "" if hits.rows else inputs.nothing_of(timeline, "matches", selection)
+    rows = [_json(hit) for hit in hits.rows]
+    content = {"start": origin, "rows": rows, "more": hits.count - len(rows)}
+    cells = ([_csv_cell(value) for value in row.values()] for row in rows)
+    if not console.print_rows(options, timeline, content, _COLUMNS, cells):
         _print(timeline.name, hits, origin, with_ancestors=options.ancestors)
-    code = print_end(timeline, sentence)
+    code = console.print_end(timeline, sentence)
     shown = next((hit for hit in hits.rows if hit.kind != "log"), None)
     if shown is not None:
-        suggest_open(options.file, shown.name, after=shown.time - origin)
+        inputs.suggest_open(options.file, shown.name, after=shown.time - origin)
     return code
 
 
 def _json(hit: Hit) -> dict[str, Any]:
-    return {
-        "kind": hit.kind,
-        "time": hit.time,
-        "duration": hit.duration,
-        "thread": hit.place,
-        "category": hit.category,
-        "name": hit.name,
-        "arguments": hit.arguments,
-        "ancestors": hit.ancestors,
-        "defined_in": hit.defined_in,
-    }
+    return {name: hit.place if name == "thread" else getattr(hit, name) for name in _COLUMNS}
 
 
 def _csv_cell(value: Any) -> Any:
@@ -125,7 +104,7 @@ def _print(name: str, hits: Hits, origin: int, *, with_ancestors: bool) -> None:
     if with_places:
         headers.append("defined in")
     rows = [_cells(hit, origin, with_ancestors=with_ancestors, with_places=with_places) for hit in hits.rows]
-    print_table(headers, rows)
+    console.print_table(headers, rows)
     if hits.count > len(hits.rows):
         print(f"and {hits.count - len(hits.rows):,} more (-n all)")
 

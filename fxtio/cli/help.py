@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from fxtio.cli.common import FINE, add_examples
+from fxtio.cli import console, inputs
 
-NAME = "help"
 HELP = "Show the help of a command"
 
 
@@ -14,7 +13,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     command_help = "the command; without one, all commands are listed"
     parser.add_argument("words", nargs="*", metavar="COMMAND", help=command_help)
-    add_examples(parser, "fxtio help", "fxtio help top", "fxtio help conformance run")
+    inputs.add_examples(parser, "fxtio help", "fxtio help top", "fxtio help conformance run")
 
 
 def run(options: Namespace) -> int:
@@ -26,4 +25,4 @@ def run(options: Namespace) -> int:
     from fxtio.cli.parser import parse
 
     parse([*options.words, "--help"])
-    return FINE
+    return console.FINE

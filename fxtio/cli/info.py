@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import answer_json
-from fxtio.cli.common import add_examples, add_input, format_of, open_any, print_report, report_of
+from fxtio.cli import console, inputs
 from fxtio.report import ReportTable, human_value, seconds, short_duration
 
 if TYPE_CHECKING:
@@ -15,26 +14,25 @@ if TYPE_CHECKING:
     from fxtio.report import Report
     from fxtio.timeline.answers import Answer, Overview
 
-NAME = "info"
 HELP = "Summarize a trace: format, size, time range, records by type, what took longest"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_input(parser)
+    inputs.add_input(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_examples(parser, "fxtio info app.fxt", "curl -s https://example.org/app.fxt.zst | fxtio info -")
+    inputs.add_examples(parser, "fxtio info app.fxt", "curl -s https://example.org/app.fxt.zst | fxtio info -")
 
 
 def run(options: Namespace) -> int:
     """Print the summary and return the exit code."""
-    with open_any(options) as (trace, _):
+    with inputs.open_any(options) as trace:
         # The findings that are printed are those of the last reading, which the summary needs.
         overview = _overview(trace)
-        report = report_of(trace).info(trace)
+        report = inputs.report_of(trace).info(trace)
         if overview is not None:
             _add(report, overview, report.json.get("start") or 0)
-    return print_report(report, trace, as_json=options.json)
+    return console.print_report(report, trace, as_json=options.json)
 
 
 def _overview(trace: Trace | Imported) -> Overview | None:
@@ -42,7 +40,7 @@ def _overview(trace: Trace | Imported) -> Overview | None:
     from fxtio.timeline import Timeline
     from fxtio.timeline.answers import overview
 
-    if not isinstance(trace, Timeline) and not format_of(trace).has_timeline:
+    if not isinstance(trace, Timeline) and not inputs.format_of(trace).has_timeline:
         return None
     result = overview(trace if isinstance(trace, Timeline) else trace.timeline())
     return result if result.slices or result.functions else None
@@ -80,15 +78,10 @@ def _json(overview: Overview) -> dict[str, Any]:
     return {
         "slices": overview.slices,
         "longest": [
-            {
-                "name": each.name,
-                "time": each.time,
-                "duration": each.duration,
-                "thread": each.place,
-            }
+            {"name": each.name, "time": each.time, "duration": each.duration, "thread": each.place}
             for each in overview.longest
         ],
         "busiest": [{"thread": each.place, "busy": each.busy, "slices": each.slices} for each in overview.busiest],
         "gaps": [{"time": begin, "duration": duration} for begin, duration in overview.gaps],
-        "functions": None if overview.functions is None else answer_json(overview.functions),
+        "functions": None if overview.functions is None else console.answer_json(overview.functions),
     }

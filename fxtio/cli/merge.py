@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 
-from fxtio.cli.common import (
-    UsageError,
-    add_examples,
-    add_format,
-    add_output,
-    check_output,
-    format_of,
-    open_trace,
-    print_findings,
-)
-from fxtio.report import printable
+from fxtio.cli import console, inputs
 
-NAME = "merge"
 HELP = "Combine several traces into one"
 
 
@@ -26,9 +14,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     help_ = "the traces, all of one format; may be compressed; - for standard input"
     parser.add_argument("files", nargs="+", metavar="FILE", help=help_)
-    add_format(parser, "all FILEs")
-    add_output(parser)
-    add_examples(
+    inputs.add_format(parser, "all FILEs")
+    inputs.add_output(parser)
+    inputs.add_examples(
         parser,
         "fxtio merge -o all.fxt client.fxt server.fxt",
         "fxtio merge -o app.fxt app.fxt app.fxt.*.part",
@@ -41,18 +29,18 @@ def run(options: Namespace) -> int:
     """Write the new trace and return the exit code."""
     with ExitStack() as stack:
         traces = [
-            stack.enter_context(open_trace(Namespace(file=file, format=options.format))) for file in options.files
+            stack.enter_context(inputs.open_trace(Namespace(file=file, format=options.format)))
+            for file in options.files
         ]
         first = traces[0]
         for trace in traces:
             if trace.format != first.format:
-                raise UsageError(
+                raise inputs.UsageError(
                     f"{trace.name} is in the format {trace.format}, {first.name} in the format {first.format}; "
                     "only traces of one format can be merged"
                 )
-        check_output(options.output, first)
-        written = format_of(first).merge.merge(traces, options.output)
-        codes = [print_findings(trace, trace.name) for trace in traces]
-    target = "standard output" if options.output == "-" else printable(options.output)
-    print(f"fxtio: wrote {written} to {target}", file=sys.stderr)
+        inputs.check_output(options.output, first)
+        written = inputs.format_of(first).merge.merge(traces, options.output)
+        codes = [console.print_findings(trace, trace.name) for trace in traces]
+    console.say_written(written, options.output)
     return max(codes)

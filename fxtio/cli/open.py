@@ -1,40 +1,31 @@
-"""The command `fxtio open`: show a trace in the Perfetto UI, which is served on this machine."""
+"""The command `fxtio open`: show a trace in the Perfetto UI, which this machine serves; and `fxtio run --open`."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
 import webbrowser
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import nothing_of, selection_in
-from fxtio.cli.common import (
-    FINE,
-    UsageError,
-    add_examples,
-    add_input,
-    add_selection,
-    moment,
-    opened_timeline,
-    print_findings,
-    selects,
-)
+from fxtio.cli import console, inputs
 from fxtio.errors import shown
-from fxtio.report import human_size, printable
+from fxtio.io.source import COMPRESSION_SUFFIXES
+from fxtio.report import human_size
 
 if TYPE_CHECKING:
     from fxtio.view.content import Content
     from fxtio.view.server import Viewer
 
-NAME = "open"
 HELP = "Show a trace in the Perfetto UI, in a browser and without the internet"
 
 _MAX_PORT = 65535
@@ -58,16 +49,16 @@ ENDING = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal,
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_input(parser)
+    inputs.add_input(parser)
     select_help = "show the longest slice with this name, or with a name like this pattern, and select it"
     parser.add_argument("--select", metavar="NAME", help=select_help)
     at_help = "with --select: the slice at this time, instead of the longest one"
-    parser.add_argument("--at", type=moment, metavar="TIME", help=at_help)
+    parser.add_argument("--at", type=inputs.moment, metavar="TIME", help=at_help)
     port_help = "the port of 127.0.0.1 to serve on, for SSH (default: any that is free)"
     parser.add_argument("--port", type=_port, default=0, metavar="N", help=port_help)
     parser.add_argument("--no-browser", action="store_true", help="print the address, and start no browser")
-    add_selection(parser)
-    add_examples(
+    inputs.add_selection(parser)
+    inputs.add_examples(
         parser,
         "fxtio open app.fxt",
         "fxtio open uftrace.data --select 'parse_*'",
@@ -89,13 +80,14 @@ def run(options: Namespace) -> int:
 
     ui.files()  # so that a missing one is reported before a long conversion
     if options.at is not None and options.select is None:
-        raise UsageError("--at needs --select: the name of the slice")
+        raise inputs.UsageError("--at needs --select: the name of the slice")
     if options.file == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed")
-    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+        raise inputs.UsageError("standard input is closed")
+    # What ends a process, as when its terminal is closed, does what Ctrl-C does: it cleans up first.
+    with _handling(signal.default_int_handler, *ENDING), tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
         content, parameters, code = _prepared(options, Path(folder))
         try:
-            with Viewer(content, parameters, port=options.port, on_error=_say) as viewer:
+            with Viewer(content, parameters, port=options.port, on_error=console.say) as viewer:
                 print(viewer.address, flush=True)
                 _invite(viewer, Path(folder), starts_browser=not options.no_browser)
                 viewer.wait()
@@ -105,22 +97,20 @@ def run(options: Namespace) -> int:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let the signals that end a process, as when its terminal is closed, do what Ctrl-C does: clean up first."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in ENDING}
+def _handling(handler: Any, *numbers: int) -> Iterator[None]:
+    """Handle some signals by a function within a `with` block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
 
 
 def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str], int]:
     """Return what is served, the parameters of the UI, and the exit code.
 
-    Args:
-        options: the parsed arguments.
-        folder: an empty folder for a copy or a converted trace.
+    The folder is empty, for a copy or a converted trace.
     """
     from fxtio.selection import time_range
     from fxtio.timeline.answers import summary
@@ -129,24 +119,23 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
 
     file = contents.readable(options.file, folder)
     content = contents.of_file(file) if options.format is None else None
-    parameters, code = focus.everything(), FINE
-    if content is None or options.select is not None or selects(options):
-        with opened_timeline(file, format=options.format) as (timeline, progress):
-            selection = selection_in(options, timeline)
+    parameters, code = focus.everything(), console.FINE
+    if content is None or options.select is not None or inputs.selects(options):
+        with inputs.opened_timeline(file, options.format) as timeline:
+            selection = inputs.selection_of(options, timeline)
             if content is None or not selection.is_everything:
                 content = contents.of_timeline(timeline, file, selection, folder)
             if content.is_empty:
-                raise UsageError(nothing_of(timeline, "events", selection))
+                raise inputs.UsageError(inputs.nothing_of(timeline, "events", selection))
             if options.select is not None:
                 at = None if options.at is None else time_range(options.at, None, summary(timeline))[0]
                 parameters = focus.find(timeline, options.select, at, selection).parameters()
-            progress.clear()
             for phrase, number in content.losses.most_common():
-                _say(f"not shown: {phrase} ({number:,})")
-            code = print_findings(timeline)
+                console.say(f"not shown: {phrase} ({number:,})")
+            code = console.print_findings(timeline, with_losses=False)
     if content.size is not None and content.size > contents.LARGE:
         about = human_size(content.size) if content.length is not None else f"about {human_size(content.size)}"
-        _say(
+        console.say(
             f"the trace has {about}; the UI needs minutes and much memory for so much.  "
             "Show a part of it with --from, --to and --thread"
         )
@@ -154,34 +143,25 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
 
 
 def _invite(viewer: Viewer, folder: Path, *, starts_browser: bool) -> None:
-    """Start the browser, or say how to open the page.
-
-    Args:
-        viewer: the server.
-        folder: a folder that only this user can read, and that is removed in the end.
-        starts_browser: whether a browser may be started.
-    """
-    _say("this ends when the page is closed, or with Ctrl-C")
+    """Start the browser, or say how to open the page; only this user can read the folder."""
+    console.say("this ends when the page is closed, or with Ctrl-C")
     is_remote = bool(os.environ.get("SSH_CONNECTION"))
     has_screen = sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     if starts_browser and not is_remote and (os.environ.get("BROWSER") or has_screen):
         page = _redirection(viewer.address, folder)
         threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
-        _say("if no page appears, open the printed address in a browser")
+        console.say("if no page appears, open the printed address in a browser")
     elif is_remote:
         host = socket.gethostname()
-        _say(f"first, on the machine with the browser: ssh -L {viewer.port}:127.0.0.1:{viewer.port} {host}")
+        console.say(f"first, on the machine with the browser: ssh -L {viewer.port}:127.0.0.1:{viewer.port} {host}")
     else:
-        _say("open this address in a browser")
+        console.say("open this address in a browser")
 
 
 def _redirection(address: str, folder: Path) -> Path:
     """Write a page that only this user can read and that leads to an address; return its path.
 
     A browser gets this page, and not the address: all users see the arguments of a program in the list of processes.
-
-    Raises:
-        OSError: the page cannot be written.
     """
     handle, name = tempfile.mkstemp(".html", dir=folder)  # a new file, of mode 0600
     with open(handle, "w", encoding="ascii") as file:
@@ -189,5 +169,53 @@ def _redirection(address: str, folder: Path) -> Path:
     return Path(name)
 
 
-def _say(message: str) -> None:
-    print(f"fxtio: {printable(message)}", file=sys.stderr, flush=True)
+# ---- `fxtio run --open`: record a program in a child process, and show the trace when it has ended.
+
+_SWITCH = "--open"
+_KILLED = 128
+"""The exit code of a shell for a program that a signal ended, without the number of the signal."""
+
+
+def run_and_open(arguments: Sequence[str], options: Any) -> int:
+    """Record a program and show its trace, if it has written one; return the exit code of the program.
+
+    The arguments are those of the command line, `run` and the following; the options are the same, parsed.
+
+    Raises:
+        FxtioError, OSError: the files of the UI are missing, or the trace cannot be read.
+    """
+    from fxtio.cli.parser import parse_command
+    from fxtio.view import ui
+
+    ui.files()  # so that a missing one is reported before a long run
+    words = len(options.module or options.code or options.program)
+    own, program = arguments[: len(arguments) - words], arguments[len(arguments) - words :]
+    before = _written(options.output)
+    child = subprocess.Popen([*_interpreter(arguments), *(word for word in own if word != _SWITCH), *program])
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if number in ENDING:  # a terminal sends that of Ctrl-C to the child as well, which alone decides what it means
+            child.send_signal(number)
+
+    with _handling(pass_on, signal.SIGINT, *ENDING):
+        code = child.wait()
+    if _written(options.output) not in (None, before):
+        run(parse_command(["open", options.output]))
+    return code if code >= 0 else _KILLED - code
+
+
+def _interpreter(arguments: Sequence[str]) -> list[str]:
+    """Return the words of a command line that stand before the arguments: the interpreter, its options, and fxtio."""
+    words = len(sys.orig_argv) - len(arguments)
+    if words > 0 and sys.orig_argv[words:] == list(arguments):
+        return [sys.executable, *sys.orig_argv[1:words]]
+    return [sys.executable, "-m", "fxtio"]
+
+
+def _written(output: str) -> tuple[int, int] | None:
+    """Return what tells a trace from one that replaces it; None if there is none."""
+    compressed = output.endswith(COMPRESSION_SUFFIXES)
+    for path in (Path(output), *([Path(f"{output}.part")] if compressed else [])):
+        if path.is_file():
+            return path.stat().st_ino, path.stat().st_mtime_ns
+    return None

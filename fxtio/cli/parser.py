@@ -1,7 +1,7 @@
 """The parser of the command line, made of the arguments that the commands declare, and the form of its help.
 
-Each command is a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(options)`, which returns the exit code.
-The names of traces may be those of recordings that have not ended, or were killed.
+Each command is a module of its name, with `HELP`, `add_arguments(parser)` and `run(options)`, which returns the exit
+code.  The names of traces may be those of recordings that have not ended, or were killed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
-import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +17,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fxtio.cli import run
-from fxtio.cli.common import SEPARATOR, with_joined_times
+from fxtio.cli.console import say
+from fxtio.cli.inputs import SEPARATOR, with_joined_times
 from fxtio.fxt.live_file import HEAD_BYTES, Chunks
 from fxtio.io.source import COMPRESSION_SUFFIXES
-from fxtio.report import printable
 
 GROUPS = {
     "record": ("run", "attach", "recover"),
@@ -39,7 +37,7 @@ COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 ALIASES = {"slice": "cut"}
 """Further names of commands."""
 
-_IN_ORDER = frozenset({run.NAME, "conformance"})
+_IN_ORDER = frozenset({"run", "conformance"})
 """Commands whose arguments are those of a program or of a further command, so that their order matters."""
 
 _EPILOG = """\
@@ -124,7 +122,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     """Return the parser of a command."""
     module = import_module(f"fxtio.cli.{name}")
     command = argparse.ArgumentParser(
-        prog=f"fxtio {module.NAME}",
+        prog=f"fxtio {name}",
         description=f"{module.HELP}.",
         formatter_class=HelpFormatter,
         allow_abbrev=False,
@@ -215,12 +213,7 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class ListingParser(argparse.ArgumentParser):
-    """A parser whose help begins with lists, such as that of all commands.
-
-    Args:
-        sections: the lists: a title, and pairs of a word and its description.
-        options: those of the base class.
-    """
+    """A parser whose help begins with lists, as of all commands: titles, and pairs of a word and its description."""
 
     def __init__(self, *, sections: Iterable[tuple[str, Iterable[tuple[str, str]]]], **options: Any) -> None:
         super().__init__(**options)
@@ -255,9 +248,6 @@ def use_unfinished(options: Namespace) -> None:
     """Replace names of traces by those of the files that are recorded to, where only these exist.
 
     It says which are such, unless the command follows a recording that is not finished.
-
-    Args:
-        options: the parsed arguments of a command.
     """
     says = not getattr(options, "live", False)
     for argument, value in vars(options).items():
@@ -276,10 +266,10 @@ def _existing(name: str, *, says: bool) -> str:
     try:
         if part != path and not path.exists() and part.is_file():
             if says:
-                _say(f"there is no {printable(name)} yet, so {printable(part.name)} is read: {_reason(name)}")
+                say(f"there is no {name} yet, so {part.name} is read: {_reason(name)}")
             return str(part)
         if says and path.is_file() and _is_unfinished(path):
-            _say(f"{printable(name)} is not finished: {_reason(name)}")
+            say(f"{name} is not finished: {_reason(name)}")
     except (OSError, ValueError):  # the command will say what is wrong with the name
         pass
     return name
@@ -291,8 +281,4 @@ def _is_unfinished(path: Path) -> bool:
 
 
 def _reason(name: str) -> str:
-    return f"its program still runs, or was killed; after that, `fxtio recover {printable(name)}` finishes it"
-
-
-def _say(message: str) -> None:
-    print(f"fxtio: {message}", file=sys.stderr)
+    return f"its program still runs, or was killed; after that, `fxtio recover {name}` finishes it"

@@ -11,16 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli.answers import limit, print_csv
-from fxtio.cli.common import (
-    FINE,
-    UsageError,
-    add_examples,
-    add_format,
-    opened_timeline,
-    print_table,
-    print_timeline_findings,
-)
+from fxtio.cli import console, inputs
 from fxtio.report import json_lines, json_value
 
 if TYPE_CHECKING:
@@ -28,14 +19,13 @@ if TYPE_CHECKING:
 
     from fxtio.io.sink import Sink
 
-NAME = "query"
 HELP = "Run SQL over the slices, threads, counters and arguments of a trace"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="the trace, may be compressed; - for standard input")
-    add_format(parser)
+    inputs.add_format(parser)
     parser.add_argument("sql", nargs="?", metavar="SQL", help="the query; - reads it from standard input")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON array with an object for each row")
@@ -43,9 +33,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     output_help = "write all rows to a file instead: .parquet, .csv or .json"
     shape.add_argument("-o", "--output", metavar="OUT", help=output_help)
     rows_help = "print at most N rows as a table, `all` prints all (default: 100); --json, --csv and -o have all rows"
-    parser.add_argument("-n", "--limit", type=limit, default=100, metavar="N", help=rows_help)
+    parser.add_argument("-n", "--limit", type=inputs.limit, default=100, metavar="N", help=rows_help)
     parser.add_argument("--list", action="store_true", help="list the tables, views and functions, and end")
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio query app.fxt 'select name, count(*), sum(dur) from slice group by name order by 3 desc limit 10'",
         "fxtio query app.fxt 'select * from thread_slice where dur > 1e6' -o slow.parquet",
@@ -61,13 +51,13 @@ def run(options: Namespace) -> int:
     if options.list:
         return _list()
     if options.file is None or options.sql is None:
-        raise UsageError("give a trace and a query, or --list")
+        raise inputs.UsageError("give a trace and a query, or --list")
     write = None if options.output is None else _WRITERS.get(Path(options.output).suffix)
     if options.output is not None and write is None:
         *first, last = _WRITERS
-        raise UsageError(f"{options.output}: the ending must be {', '.join(first)} or {last}")
+        raise inputs.UsageError(f"{options.output}: the ending must be {', '.join(first)} or {last}")
     sql = _query(options)
-    with opened_timeline(options.file, format=options.format) as (timeline, _):
+    with inputs.opened_timeline(options.file, options.format) as timeline:
         relation = timeline.sql(sql)  # the error if duckdb or pyarrow is missing
 
         import pyarrow as pa
@@ -82,17 +72,17 @@ def run(options: Namespace) -> int:
             elif options.json:
                 _print_json(batches, sys.stdout.write)
             elif options.csv:
-                print_csv(batches.schema.names, _rows(batches))
+                console.print_csv(batches.schema.names, _rows(batches))
             else:
                 _print_text(batches, options.limit)
-        return print_timeline_findings(timeline)
+        return console.print_findings(timeline)
 
 
 def _query(options: Namespace) -> str:
     if options.sql != "-":
         return str(options.sql)
     if options.file == "-":
-        raise UsageError("the trace and the query cannot both come from standard input")
+        raise inputs.UsageError("the trace and the query cannot both come from standard input")
     return sys.stdin.read()
 
 
@@ -103,8 +93,8 @@ def _list() -> int:
     rows = [("view", name, view.meaning) for name, view in VIEWS.items()]
     rows += [("function", name, macro.meaning) for name, macro in MACROS.items()]
     rows += [("table", RAW.get(name, name), ", ".join(columns)) for name, columns in TABLES.items()]
-    print_table(["kind", "name", "meaning, or columns"], rows)
-    return FINE
+    console.print_table(["kind", "name", "meaning, or columns"], rows)
+    return console.FINE
 
 
 def _rows(batches: RecordBatchReader) -> Iterator[list[Any]]:
@@ -127,7 +117,7 @@ def _print_text(batches: RecordBatchReader, most: int | None) -> None:
         for kind in batches.schema.types
     ]
     headers = [">" * right + name for name, right in zip(batches.schema.names, is_number, strict=True)]
-    print_table(headers, [[_cell(value) for value in row] for row in rows[:most]])
+    console.print_table(headers, [[_cell(value) for value in row] for row in rows[:most]])
     if most is not None and len(rows) > most:
         print("and more (-n all)")
 

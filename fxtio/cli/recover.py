@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from fxtio.cli.common import FINE, FOUND, add_examples
-from fxtio.report import counted, human_size, printable
+from fxtio.cli import console, inputs
+from fxtio.report import counted, human_size
 
-NAME = "recover"
 HELP = "Finish the recording of a program that was killed"
 
 
@@ -25,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="OUT",
         help="another name for the trace (.gz, .zst, .xz compress); then no file is removed",
     )
-    add_examples(
+    inputs.add_examples(
         parser, "fxtio recover app.fxt", "fxtio recover app.fxt.zst.part", "fxtio recover -o app.fxt.gz app.fxt"
     )
 
@@ -37,7 +35,7 @@ def run(options: Namespace) -> int:
     outcome = recover(options.file, options.output)
     children = f" with {counted(len(outcome.parts), 'child process')}" if outcome.parts else ""
     sizes = f"{human_size(outcome.size)}{children}, from {human_size(outcome.input_size)}"
-    print(f"fxtio: {sizes}: {printable(str(outcome.path))}", file=sys.stderr)
+    console.say(f"{sizes}: {outcome.path}")
     for part, fault in outcome.left_out:
-        print(f"fxtio: {printable(str(part))} is left out: {fault}", file=sys.stderr)
-    return FOUND if outcome.left_out else FINE
+        console.say(f"{part} is left out: {fault}")
+    return console.FOUND if outcome.left_out else console.FINE

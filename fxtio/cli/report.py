@@ -10,23 +10,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxtio.cli.answers import nothing_of, print_end, selection_in
-from fxtio.cli.common import (
-    UsageError,
-    add_examples,
-    add_input,
-    add_selection,
-    opened_timeline,
-    print_timeline_findings,
-)
-from fxtio.report import human_size, printable
+from fxtio.cli import console, inputs
+from fxtio.report import human_size
 
 if TYPE_CHECKING:
     from fxtio.html.contents import Page
     from fxtio.selection import Selection
     from fxtio.timeline import Timeline
 
-NAME = "report"
 HELP = "Write one HTML file that shows a trace, or compares two, and opens without a network"
 
 _SUFFIX = ".html"
@@ -34,13 +25,13 @@ _SUFFIX = ".html"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_input(parser)
+    inputs.add_input(parser)
     output_help = "the HTML file (default: the name of the trace and .html, in this folder); - for standard output"
     parser.add_argument("-o", "--output", metavar="OUT", help=output_help)
     parser.add_argument("--diff", metavar="OTHER", help="compare FILE with this trace, which was recorded later")
     parser.add_argument("--title", metavar="TEXT", help="the heading of the page")
-    add_selection(parser)
-    add_examples(
+    inputs.add_selection(parser)
+    inputs.add_examples(
         parser,
         "fxtio report app.fxt",
         "fxtio report app.mlpd -o report.html --title 'Load test of Monday'",
@@ -54,44 +45,43 @@ def run(options: Namespace) -> int:
     from fxtio.html.page import render
     from fxtio.io.sink import whole_file
 
-    inputs = [options.file] if options.diff is None else [options.file, options.diff]
-    output = _output_of(options, inputs)
+    files = [options.file] if options.diff is None else [options.file, options.diff]
+    output = _output_of(options, files)
     with ExitStack() as stack:
-        opened = [stack.enter_context(opened_timeline(file, format=options.format)) for file in inputs]
-        timelines = [timeline for timeline, _ in opened]
-        selection = selection_in(options, timelines[0])
+        timelines = [stack.enter_context(inputs.opened_timeline(file, options.format)) for file in files]
+        selection = inputs.selection_of(options, timelines[0])
         page = _page(timelines, selection)
         content = render(page if options.title is None else dataclasses.replace(page, title=options.title))
         is_empty = len(page.sections) == 1  # the summary
-        sentence = nothing_of(timelines[0], "events", selection) if is_empty else ""
-        for _, progress in opened:
-            progress.clear()
+        sentence = inputs.nothing_of(timelines[0], "events", selection) if is_empty else ""
+        console.Progress.clear()
         with whole_file(output) as sink:
             sink.write(content)
         if options.diff is None:
-            code = print_end(timelines[0], sentence)
+            code = console.print_end(timelines[0], sentence)
         else:
-            code = max(print_timeline_findings(timeline, timeline.name) for timeline in timelines)
+            code = max(console.print_findings(timeline, timeline.name) for timeline in timelines)
     if output != "-":
         address = Path(os.path.realpath(output)).as_uri()
-        print(f"fxtio: wrote {human_size(len(content))}; open it in a browser: {printable(address)}", file=sys.stderr)
+        console.say(f"wrote {human_size(len(content))}; open it in a browser: {address}")
     return code
 
 
-def _output_of(options: Namespace, inputs: list[str]) -> str:
+def _output_of(options: Namespace, files: list[str]) -> str:
     """Return where the page is written to."""
-    if inputs.count("-") > 1:
-        raise UsageError("only one of the traces can be standard input")
+    inputs.refuse_two_streams(files)
     if options.diff is not None and (options.begin is not None or options.end is not None):
-        raise UsageError("--diff compares whole traces, whose times differ; it does not go with --from and --until")
+        raise inputs.UsageError(
+            "--diff compares whole traces, whose times differ; it does not go with --from and --until"
+        )
     output: str | None = options.output
     if output is None:
         output = "-" if options.file == "-" else _name_of(options.file) + _SUFFIX
     if output == "-" and sys.stdout.isatty():
-        raise UsageError("the page is not written to a terminal; give -o, or redirect standard output")
+        raise inputs.UsageError("the page is not written to a terminal; give -o, or redirect standard output")
     path = Path(output)
-    if any(Path(file).exists() and path.exists() and path.samefile(file) for file in inputs if output != "-"):
-        raise UsageError(f"{output} is the trace; give the page another name")
+    if any(Path(file).exists() and path.exists() and path.samefile(file) for file in files if output != "-"):
+        raise inputs.UsageError(f"{output} is the trace; give the page another name")
     return output
 
 

@@ -12,7 +12,6 @@ from fxtio.record_arguments import SWITCH, WHAT_TO_RECORD, declare, options_of
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-NAME = "run"
 HELP = "Run a Python program and record it"
 
 _DESCRIPTION = """\
@@ -54,10 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def parse_usual(arguments: Sequence[str]) -> SimpleNamespace | None:
-    """Parse arguments in their usual form without `argparse`, whose import the program would pay for.
-
-    Args:
-        arguments: those that follow `fxtio run`.
+    """Parse what follows `fxtio run` in its usual form without `argparse`, whose import the program would pay for.
 
     Returns:
         The options, as `argparse` would return them, or None if `argparse` has to parse or to refuse them.
@@ -108,10 +104,7 @@ def _with(present: Any, settings: dict[str, Any], value: str) -> Any:
 
 
 def run(options: Any) -> Callable[[], None]:
-    """Begin to record.
-
-    Returns:
-        A function that runs the program.
+    """Begin to record, and return a function that runs the program.
 
     Raises:
         FxtioError: the recorder is missing, there is no such program, or an option makes no sense.

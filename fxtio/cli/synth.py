@@ -7,11 +7,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from fxtio.cli.common import FINE, Progress, UsageError, add_examples, count, natural, print_table, size
+from fxtio.cli import console, inputs
 from fxtio.report import counted, human_size, printable
 from fxtio.shared_folders import opener
 
-NAME = "synth"
 HELP = "Write a synthetic trace of any size"
 
 
@@ -26,18 +25,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="the new trace; .gz, .zst and .xz compress it; - for standard output",
     )
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--events", type=count, metavar="N", help="the number of events, as 5000 or 2M (default: 100k)")
-    amount.add_argument("--size", type=size, metavar="SIZE", help="the number of bytes instead, as 500MB or 1GiB")
+    amount.add_argument(
+        "--events", type=inputs.count, metavar="N", help="the number of events, such as 2M (default: 100k)"
+    )
+    amount.add_argument(
+        "--size", type=inputs.size, metavar="SIZE", help="the number of bytes instead, as 500MB or 1GiB"
+    )
     threads_help = "the number of threads (default: 8; 1000 for the shape threads)"
-    parser.add_argument("--threads", type=count, metavar="T", help=threads_help)
+    parser.add_argument("--threads", type=inputs.count, metavar="T", help=threads_help)
     seed_help = "the seed of the random numbers (default: 0)"
-    parser.add_argument("--seed", type=natural, default=0, metavar="S", help=seed_help)
+    parser.add_argument("--seed", type=inputs.natural, default=0, metavar="S", help=seed_help)
     format_help = "the format of the trace (default: by the ending of FILE, else fxt)"
     parser.add_argument("--format", metavar="NAME", help=format_help)
     parser.add_argument("--list", action="store_true", help="print the shapes of all formats, and write nothing")
     break_help = "write a small trace that breaks this rule instead; list prints the rules"
     parser.add_argument("--break", dest="broken", metavar="RULE", help=break_help)
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio synth --list",
         "fxtio synth spans -o spans.fxt",
@@ -64,13 +67,10 @@ def run(options: Namespace) -> int:
     if options.shape not in (shapes := synth.shapes_of(chosen)):
         known = ", ".join(shapes) or "none at all"
         options.refuse(f"the format {chosen.name} has no shape {options.shape!r}, only {known}")
-    if options.output == "-" and chosen.directory:
-        raise UsageError(f"a trace in the format {chosen.name} is a directory; it cannot be written to standard output")
-    if options.output == "-" and sys.stdout.isatty():
-        raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
+    inputs.refuse_terminal(options.output)
     show = human_size if options.size else (lambda done: counted(done, "event"))
     whole = whole_directory if chosen.directory else whole_file
-    with Progress(show) as progress, whole(options.output) as target:
+    with console.Progress(show) as progress, whole(options.output) as target:
         events, written = synth.write(
             target,
             options.shape,
@@ -81,17 +81,15 @@ def run(options: Namespace) -> int:
             seed=options.seed,
             progress=progress,
         )
-    name = "standard output" if options.output == "-" else printable(options.output)
-    print(f"fxtio: wrote {counted(events, 'event')} ({human_size(written)}) to {name}", file=sys.stderr)
-    return FINE
+    console.say_written(f"{counted(events, 'event')} ({human_size(written)})", options.output)
+    return console.FINE
 
 
 def _break(options: Namespace) -> int:
     """Write the kit's trace that breaks a rule, or list the rules for which there is one; return the exit code.
 
     Raises:
-        UsageError: there is no such trace, the ending of the target is that of another format, or the target exists and
-            is a directory.
+        UsageError: there is no such trace, or it does not fit the name of the target.
     """
     from fxtio.conformance.kit import broken_traces
     from fxtio.formats import by_name, by_suffix, formats
@@ -100,8 +98,8 @@ def _break(options: Namespace) -> int:
     if options.broken == "list":
         ids = [rule_id for name in formats() for rule_id in broken_traces(name)]
         rules = map(rule, ids)
-        print_table(["rule", "level", "what is wrong"], [(each.id, each.level, each.summary) for each in rules])
-        return FINE
+        console.print_table(["rule", "level", "what is wrong"], [(each.id, each.level, each.summary) for each in rules])
+        return console.FINE
     excess = [name for name in ("shape", "events", "size", "threads", "format") if getattr(options, name) is not None]
     if excess or options.output is None:
         name = "SHAPE" if "shape" in excess else f"--{excess[0]}" if excess else ""
@@ -109,18 +107,17 @@ def _break(options: Namespace) -> int:
     name = options.broken.partition(".")[0]
     trace = broken_traces(name).get(options.broken) if name in formats() else None
     if trace is None:
-        raise UsageError(f"there is no trace that breaks {options.broken!r}; fxtio synth --break list prints the rules")
+        raise inputs.UsageError(f"there is no trace that breaks {options.broken!r}; `--break list` prints the rules")
     by_ending = by_suffix(options.output)
     if by_ending is not None and by_ending.name != name:
         endings = " or ".join(by_name(name).suffixes)
-        raise UsageError(
+        raise inputs.UsageError(
             f"{printable(options.output)}: the ending is that of the format {by_ending.name}, but a trace that breaks "
             f"{options.broken} is of the format {name}; end the name with {endings}"
         )
     _copy(trace, options.output)
-    target = "standard output" if options.output == "-" else printable(options.output)
-    print(f"fxtio: wrote a trace that breaks {options.broken} to {target}", file=sys.stderr)
-    return FINE
+    console.say_written(f"a trace that breaks {options.broken}", options.output)
+    return console.FINE
 
 
 def _copy(trace: Path, output: str) -> None:
@@ -133,15 +130,14 @@ def _copy(trace: Path, output: str) -> None:
 
     if trace.is_dir():
         if output == "-" or Path(output).exists():
-            raise UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
+            raise inputs.UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
         with whole_directory(output) as target:
             shutil.copytree(trace, target, dirs_exist_ok=True)
     elif output != "-":
         with open(output, "wb", opener=opener) as file:
             file.write(trace.read_bytes())
-    elif sys.stdout.isatty():
-        raise UsageError("a trace is binary and is not written to a terminal; redirect standard output")
     else:
+        inputs.refuse_terminal(output)
         sys.stdout.buffer.write(trace.read_bytes())
 
 
@@ -151,5 +147,5 @@ def _print_shapes() -> int:
     from fxtio.synth import shapes_of
 
     rows = [(name, *shape) for name, item in formats().items() for shape in shapes_of(item).items()]
-    print_table(["format", "shape", "content"], rows)
-    return FINE
+    console.print_table(["format", "shape", "content"], rows)
+    return console.FINE

@@ -7,18 +7,17 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fxtio.cli.answers import add_output, nothing_of, print_csv, print_end, print_json, selection_in
+from fxtio.cli import console, inputs
 from fxtio.cli.bars import axis, bars
-from fxtio.cli.common import add_examples, add_input, count, opened_timeline, output_height, output_style, output_width
 from fxtio.report import fitted, printable, short_duration, shortened, width_of
 
 if TYPE_CHECKING:
     from fxtio.cli.bars import Style
     from fxtio.timeline.answers import Lane, Lanes
 
-NAME = "timeline"
 HELP = "Draw a range of times on the terminal: threads as rows, and what ran when, from slices and samples"
 
+_COLUMNS = ("content", "thread", "depth", "start", "end", "name", "fill")
 _MAX_LABEL = 24
 _LABEL_SHARE = 5  # of the columns, the part that labels may take where it is more than `_MAX_LABEL`
 _MIN_LABEL = 6
@@ -28,11 +27,11 @@ _FRAME_LINES = 5  # the title, an empty line, the two of the axis, and that of t
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_input(parser)
+    inputs.add_input(parser)
     depth_help = "draw N levels of slices (default: as many as fit; with --json and --csv 1)"
-    parser.add_argument("--depth", type=count, metavar="N", help=depth_help)
-    add_output(parser, "of the busiest threads")
-    add_examples(
+    parser.add_argument("--depth", type=inputs.count, metavar="N", help=depth_help)
+    inputs.add_rows(parser, "of the busiest threads")
+    inputs.add_examples(
         parser,
         "fxtio timeline app.fxt",
         "fxtio timeline app.fxt --from 1.2s --to +50ms --depth 3",
@@ -44,34 +43,32 @@ def run(options: Namespace) -> int:
     """Draw the range and return the exit code."""
     from fxtio.timeline.answers import Lanes, lanes, summary
 
-    with opened_timeline(options.file, format=options.format) as (timeline, _):
-        selection = selection_in(options, timeline)
+    with inputs.opened_timeline(options.file, options.format) as timeline:
+        selection = inputs.selection_of(options, timeline)
         info = summary(timeline)
         origin = info.start or 0
         start = max(origin, origin if selection.start is None else selection.start)
         end = max(start, info.end or 0) + 1 if selection.end is None else max(selection.end, start + 1)
-        width = output_width() - 1
+        width = console.output_width() - 1
         label_width = max(min(max(_MAX_LABEL, width // _LABEL_SHARE), width // 3), _MIN_LABEL)
         cells = max(width - label_width - 1, _MIN_CELLS)
         is_fitted = options.depth is None and not options.json and not options.csv
-        depth = options.depth or (output_height() if is_fitted else 1)
+        depth = options.depth or (console.output_height() if is_fitted else 1)
         if info.start is None:
             drawn = Lanes([start, end], [], [])
         else:
             drawn = lanes(timeline, start, end, cells, depth=depth, limit=options.limit, selection=selection)
         if is_fitted:
-            _leave_out_levels(drawn, output_height())
+            _leave_out_levels(drawn, console.output_height())
         is_empty = not drawn.rows and not drawn.samples
-        sentence = nothing_of(timeline, "slices and samples", selection) if is_empty else ""
-    if options.json:
-        print_json(_json(drawn), timeline)
-    elif options.csv:
-        print_csv(("content", "thread", "depth", "start", "end", "name", "fill"), _cells(drawn))
+        sentence = inputs.nothing_of(timeline, "slices and samples", selection) if is_empty else ""
+    if console.print_rows(options, timeline, _json(drawn), _COLUMNS, _cells(drawn)):
+        pass
     elif info.start is None:
         print(printable(f"{timeline.name}: no slices or samples have times; fxtio top shows what has none"))
     else:
         _print(timeline.name, drawn, origin, cells, label_width)
-    return print_end(timeline, sentence)
+    return console.print_end(timeline, sentence)
 
 
 def _leave_out_levels(drawn: Lanes, height: int) -> None:
@@ -94,18 +91,12 @@ def _cells(drawn: Lanes) -> Iterator[tuple[object, ...]]:
 
 def _json(drawn: Lanes) -> dict[str, object]:
     slices = [
-        {
-            "thread": lane.label,
-            "depth": lane.depth,
-            "slices": lane.calls,
-            "busy": lane.busy,
-            **_cells_json(drawn, lane),
-        }
-        for lane in drawn.rows
+        {"thread": each.label, "depth": each.depth, "slices": each.calls, "busy": each.busy, **_cells_json(drawn, each)}
+        for each in drawn.rows
     ]
     samples = [
-        {"thread": lane.label, "samples": lane.calls, "weight": lane.busy, **_cells_json(drawn, lane)}
-        for lane in drawn.samples
+        {"thread": each.label, "samples": each.calls, "weight": each.busy, **_cells_json(drawn, each)}
+        for each in drawn.samples
     ]
     facts = {"start": drawn.start, "end": drawn.end, "lanes": slices, "samples": samples}
     return {**facts, "unit": drawn.unit if samples else None, "more": drawn.more}
@@ -121,7 +112,7 @@ def _cells_json(drawn: Lanes, lane: Lane) -> dict[str, object]:
 
 
 def _print(name: str, drawn: Lanes, origin: int, cells: int, widest_label: int) -> None:
-    style = output_style()
+    style = console.output_style()
     lasts = drawn.end - drawn.start
     title = f"{name}: {short_duration(lasts)} from {short_duration(drawn.start - origin)} on"
     print(printable(f"{title}, a column is {short_duration(max(lasts // cells, 1))}"))

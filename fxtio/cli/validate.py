@@ -10,20 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxtio.cli.common import (
-    FINE,
-    FOUND,
-    REFUSED,
-    Progress,
-    UsageError,
-    add_examples,
-    add_format,
-    has_color,
-    natural,
-    print_table,
-)
+from fxtio.cli import console, inputs
 from fxtio.errors import FxtioError, add_file_name, described
-from fxtio.report import human_size, json_document, printable
+from fxtio.report import human_size, json_document
 from fxtio.rules import LEVELS, Rule
 from fxtio.shared_folders import opener
 
@@ -31,7 +20,6 @@ if TYPE_CHECKING:
     from fxtio.validate import Selection, Validation
     from fxtio.validate.reports import Results, Unreadable
 
-NAME = "validate"
 HELP = "Check traces against the rules of their formats"
 
 _OUTPUTS = ("text", "json", "sarif", "junit")
@@ -64,12 +52,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     output.add_argument("--report", choices=_OUTPUTS, default="text", help="the form of the report (default: text)")
     output.add_argument("-o", "--output", default="-", metavar="FILE", help="write the report to a file")
     show_help = "show the bytes of the first N findings of each rule, in text (default: 1)"
-    output.add_argument("--show", type=natural, default=1, metavar="N", help=show_help)
-    add_format(parser, "all FILEs")
+    output.add_argument("--show", type=inputs.natural, default=1, metavar="N", help=show_help)
+    inputs.add_format(parser, "all FILEs")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--explain", metavar="RULE", help="describe a rule, and read nothing")
     instead.add_argument("--list-rules", action="store_true", help="list the selected rules, and read nothing")
-    add_examples(
+    inputs.add_examples(
         parser,
         "fxtio validate app.fxt",
         "fxtio validate --profile perfetto --fail-on required traces/",
@@ -94,7 +82,7 @@ def run(options: Namespace) -> int:
     options.fail_on = options.fail_on or selection.threshold
     files = _files(options)
     if options.output == "-":
-        return _validate(files, options, sys.stdout.write, color=options.report == "text" and has_color())
+        return _validate(files, options, sys.stdout.write, color=options.report == "text" and console.has_color())
     _refuse_to_overwrite(files, Path(options.output))
     with open(options.output, "w", encoding="utf-8", errors="backslashreplace", opener=opener) as file:
         return _validate(files, options, file.write, color=False)
@@ -111,7 +99,7 @@ def _refuse_to_overwrite(files: list[str], output: Path) -> None:
         if (output.is_file() and trace.is_file() and output.samefile(trace)) or (
             trace.is_dir() and Path(os.path.realpath(output)).is_relative_to(os.path.realpath(trace))
         ):
-            raise UsageError(f"{output}: the report cannot go to the trace that is checked ({name})")
+            raise inputs.UsageError(f"{output}: the report cannot go to the trace that is checked ({name})")
 
 
 def _validate(files: list[str], options: Namespace, write: Callable[[str], object], *, color: bool) -> int:
@@ -125,8 +113,7 @@ def _validate(files: list[str], options: Namespace, write: Callable[[str], objec
         result = _check(file, options)
         results.append(result)
         if isinstance(result, reports.Unreadable):
-            sys.stdout.flush()
-            print(f"fxtio: {printable(result.reason)}", file=sys.stderr)
+            console.say(result.reason)
         elif options.report == "text":
             lines = text_of(result, file, shown=options.show, color=color)
             write(separator + "".join(f"{line}\n" for line in lines))
@@ -146,8 +133,8 @@ def _code(results: Results, threshold: str) -> int:
 
     validations = [result for result in results if not isinstance(result, Unreadable)]
     if len(validations) < len(results):
-        return REFUSED
-    return FINE if all(result.is_valid(threshold) for result in validations) else FOUND
+        return console.REFUSED
+    return console.FINE if all(result.is_valid(threshold) for result in validations) else console.FOUND
 
 
 def _files(options: Namespace) -> list[str]:
@@ -168,7 +155,7 @@ def _files(options: Namespace) -> list[str]:
             continue
         traces = [str(path) for path in traces_in(name)]
         if not traces:
-            raise UsageError(f"{name}: there is no trace in this directory")
+            raise inputs.UsageError(f"{name}: there is no trace in this directory")
         files += traces
     return files
 
@@ -181,7 +168,7 @@ def _check(file: str, options: Namespace) -> Validation | Unreadable:
     if file == "-" and sys.stdin is None:
         return Unreadable("-", "standard input is closed")
     try:
-        with Progress(human_size) as progress:
+        with console.Progress(human_size) as progress:
             return validate(
                 file,
                 format=options.format,
@@ -210,7 +197,7 @@ def _explain(rule_id: str) -> int:
     if rule_id not in rules:
         similar = difflib.get_close_matches(rule_id, rules, cutoff=0.5)
         hint = f"; similar ones are {', '.join(similar)}" if similar else ""
-        raise UsageError(f"there is no rule {rule_id!r}{hint}")
+        raise inputs.UsageError(f"there is no rule {rule_id!r}{hint}")
     rule = rules[rule_id]
     print(f"{rule.id}, level {rule.level}")
     print(f"  {rule.summary[:1].upper()}{rule.summary[1:]}.")
@@ -221,7 +208,7 @@ def _explain(rule_id: str) -> int:
     width = max(len(title) for title, _ in facts)
     for title, text in facts:
         print(f"  {title:{width}}  {text}")
-    return FINE
+    return console.FINE
 
 
 def _list(selection: Selection, options: Namespace) -> int:
@@ -235,7 +222,7 @@ def _list(selection: Selection, options: Namespace) -> int:
     if options.report == "json":
         print(json_document({rule.id: rule_json(rule) for rule in rules}), end="")
     elif options.report == "text":
-        print_table(["rule", "level", "what is wrong"], [(rule.id, rule.level, rule.summary) for rule in rules])
+        console.print_table(["rule", "level", "what is wrong"], [(rule.id, rule.level, rule.summary) for rule in rules])
     else:
         options.refuse("--list-rules has no such report; --report is text or json")
-    return FINE
+    return console.FINE

@@ -11,8 +11,7 @@ from fxtio import exchange as exchanges
 from fxtio import formats
 from fxtio.errors import FormatError
 from fxtio.io.reading import can_reopen
-from fxtio.io.source import Source, is_directory, open_source
-from fxtio.io.spool import Spool
+from fxtio.io.source import Source, Spool, is_directory, open_source
 from fxtio.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -137,12 +137,9 @@ def open_sink(target: Any) -> Sink:
 
 
 def sink_of(stream: BinaryIO, path: str, name: str | None = None) -> Sink:
-    """Return the sink of a file that is open, which it closes.
+    """Return the sink of a file that is open without a buffer, which it closes.
 
-    Args:
-        stream: the file, without a buffer.
-        path: its name; `.gz`, `.zst` and `.xz` compress.
-        name: what errors call the file, by default so.
+    `.gz`, `.zst` and `.xz` at the end of the path compress.  Errors call the file by the name, if one is given.
 
     Raises:
         OSError: a compressor cannot write its header; then the file is closed.
@@ -185,12 +182,9 @@ def _compressing(file: Sink, path: str) -> Sink:
 
 
 class _Gzip:
-    """A stream that compresses.
+    """A stream that compresses to a file.
 
     `gzip.GzipFile` keeps what could not be written when it was closed, and fails once more when it is freed.
-
-    Args:
-        file: where the compressed bytes go.
     """
 
     def __init__(self, file: Sink) -> None:

@@ -74,15 +74,10 @@ class Front(NamedTuple):
 
 
 def part_of(path: Path, pid: int, wall_ns: int) -> Path:
-    """Return where a child process records its part of a trace.
+    """Return where a child process records its part of a trace whose tick 0 is at a time since the epoch.
 
     A process that becomes another program (`exec`) keeps its id and its earlier part: then the name gets a number.  So
-    it does if somebody else has put something there.
-
-    Args:
-        path: the trace.
-        pid: the child process.
-        wall_ns: the time of tick 0, which tells parts of this recording from those of earlier ones.
+    it does if somebody else has put something there.  The time tells parts of this recording from earlier ones.
     """
     for ending in itertools.chain([""], (f"-{number}" for number in itertools.count(1))):
         part = path.with_name(f"{path.name}.{pid}{ending}{_SUFFIX}")
@@ -95,25 +90,18 @@ def part_of(path: Path, pid: int, wall_ns: int) -> Path:
 
 
 def pid_of(label: str) -> int | None:
-    """Return the process id of a part, or None if it is not the name of a part.
-
-    Args:
-        label: what the name has between the name of the trace and the suffix.
-    """
+    """Return the process id in the label of a part, which is between the name of the trace and the suffix, or None."""
     match = _LABEL.fullmatch(label)
     return int(match["pid"]) if match else None
 
 
 def parts_and_faults(path: Path, wall_ns: int, owner: int) -> Iterator[tuple[Path, str]]:
-    """Find all files that look like parts of a trace.
+    """Yield all files that look like parts of a trace, and why each is not one, or an empty text.
 
     Args:
         path: the trace.
         wall_ns: the time of tick 0; parts of an earlier recording with the same name have another.
         owner: the user of the trace; others may have put files there.
-
-    Yields:
-        Each file, and the reason why it is not a part of the trace, or an empty text.
     """
     for part in sorted(_files_beside(path, f"{path.name}.")):
         if not part.name.endswith(_SUFFIX):
@@ -285,17 +273,14 @@ def _damaged(name: str, offset: int) -> DamagedError:
 def part_records(
     path: Path, rate: int, owner: int, *, checked: bool = False, tally: Tally | None = None
 ) -> Iterator[memoryview]:
-    """Read the records of a child process, which shares the clock of its parent, with the rate measured since.
+    """Read the records of a child process, which shares the clock of its parent, see `squeezed`.
 
     Args:
         path: the part.
-        rate: ticks per second.
+        rate: the rate of the clock in ticks per second that was measured since.
         owner: the user of the trace.
         checked: refuse a part that is damaged.
         tally: counts what is read.
-
-    Yields:
-        Blocks of whole records; each is valid until the next one.
 
     Raises:
         DamagedError: the part is damaged.

@@ -1,5 +1,8 @@
 """The recorder: the C extension `fxtio._native._recorder`, or stand-ins where it cannot be imported.
 
+The recorder and the tracer agree on the numbers of kinds of events and of results of calls: both are numbered by their
+order here, and `fxtio.tracer.header` turns them and the layout of the format into the constants of the C code.
+
 What goes wrong is said to the user of a traced program by lines on standard error, and a category of warnings.
 """
 
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from fxtio._native.extensions import CONSEQUENCES, RECORDER, load, remedy
@@ -23,6 +27,19 @@ else:
         from fxtio.tracer import fallback as recorder
 
 __all__ = ["MISSING", "RecorderMissingError", "recorder", "require_recorder"]
+
+_EVENTS = "instant counter begin end async_begin async_instant async_end flow_begin flow_step flow_end"
+KINDS = {name: number for number, name in enumerate(_EVENTS.split())}
+"""The kinds of events that the recorder writes by name, numbered as `record` of the recorder takes them."""
+
+
+class ReturnKind(IntEnum):
+    """The kinds of results of a callable, numbered as `Traced` of the recorder takes it."""
+
+    VALUE = 0
+    GENERATOR = 1
+    COROUTINE = 2
+    ASYNC_GENERATOR = 3
 
 
 class RecorderMissingError(FxtioError):

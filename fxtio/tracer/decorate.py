@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer import monitor
-from fxtio.tracer.backend import MISSING, recorder
+from fxtio.tracer.backend import MISSING, ReturnKind, recorder
 from fxtio.tracer.functions import FunctionNames, is_cell, place_of
-from fxtio.tracer.layout import ReturnKind
 
 if TYPE_CHECKING:
     import inspect

@@ -23,23 +23,14 @@ def provider(koid: int, name: str) -> bytes:
 
 
 def clock(rate: int, wall_ns: int) -> bytes:
-    """Return the record of the clock.
-
-    Args:
-        rate: ticks per second.
-        wall_ns: nanoseconds since the Unix epoch at tick 0.
-    """
+    """Return the record of the clock: ticks per second, and nanoseconds since the Unix epoch at tick 0."""
     return _record(c.CLOCK_HEADER, rate, 0, wall_ns)
 
 
 def process(koid: int, name: int, key: int, call_cost: int) -> bytes:
-    """Return the record that names a process.
+    """Return the record that names a process, with what it takes there to record a call, in nanoseconds.
 
-    Args:
-        koid: the process.
-        name: the slot of its name.
-        key: the slot of the name of the argument that has the cost.
-        call_cost: what it takes there to record a call, in nanoseconds (uint32); 0 where that is not known.
+    Its name, and that of the argument with the cost, are slots; a cost of 0 is not known.
     """
     header = c.PROCESS_HEADER + name * c.OBJECT_NAME_UNIT
     if not call_cost:
@@ -49,26 +40,15 @@ def process(koid: int, name: int, key: int, call_cost: int) -> bytes:
 
 
 def thread_name(thread: int, name: int, process: int, key: int) -> bytes:
-    """Return the record that gives a thread its name.
-
-    Args:
-        thread: the thread.
-        name: the slot of its name.
-        process: its process.
-        key: the slot of the text `process`.
-    """
+    """Return the record that gives a thread of a process its name; this and the text `process`, the key, are slots."""
     header = c.THREAD_HEADER + name * c.OBJECT_NAME_UNIT + c.OBJECT_ARGUMENTS_UNIT
     return _record(header, thread, extra=_argument(c.KOID_HEADER, key, process))
 
 
 def loss(tick: int, process: int, texts: tuple[int, int, int], count: int) -> bytes:
-    """Return the records that say how many events were lost, and since when.
+    """Return the records that say how many events of a process were lost, and since which tick.
 
-    Args:
-        tick: that of the first one.
-        process: the process, and the thread on whose track this is shown.
-        texts: the slots of the category, the name and the name of the argument.
-        count: the number of events.
+    The texts are slots: the category, the name and the name of the argument.
     """
     category, name, key = texts
     references = category * c.EVENT_CATEGORY_UNIT + name * c.EVENT_NAME_UNIT

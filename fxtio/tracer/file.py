@@ -98,12 +98,7 @@ class RecordingFile:
         self.owner = status.st_uid
 
     def set_rate(self, rate: int, copy_fd: int | None = None) -> None:
-        """Correct the clock's rate in the file, or in a copy of it.
-
-        Args:
-            rate: ticks per second.
-            copy_fd: the descriptor of the copy.
-        """
+        """Correct the clock's rate in the file, or in a copy of it, to a number of ticks per second."""
         if copy_fd is not None or self._is_ours():
             fd = self.fd if copy_fd is None else copy_fd
             os.pwrite(fd, self._front.encode_clock(rate), self._front.clock_offset)
@@ -127,7 +122,7 @@ class RecordingFile:
         return is_plain and self._is_ours() and os.fstat(self.fd).st_size > _SQUEEZED_UP_TO
 
     def finish(self, rate: int, parts: list[Path], *, in_order: bool = False) -> Tally:
-        """Make the file a finished trace, and close it.
+        """Make the file a finished trace, close it, and return what it has.
 
         Events are put in order, fillers are removed, parts of child processes are appended, and the file is compressed
         if its name asks for it.
@@ -136,9 +131,6 @@ class RecordingFile:
             rate: ticks per second, as measured in the end.
             parts: the parts of child processes; they are removed.
             in_order: each thread's events are in order already, so the file can stay as it is.
-
-        Returns:
-            What the trace has.
 
         Raises:
             OSError: the file cannot be written; then all files stay as they are, which are valid.
@@ -224,11 +216,7 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def high_descriptor(fd: int) -> int:
-    """Move a file to a high descriptor, which programs that close low ones do not reach.
-
-    Returns:
-        The new descriptor, or the old one if there is no higher one.
-    """
+    """Move a file to a high descriptor, which programs that close low ones do not reach; return it, or the old one."""
     try:
         moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
     except OSError:

@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fxtio.errors import described
 from fxtio.shared_folders import resolved, unnamed_file
 from fxtio.tracer.archive import squeezed
-from fxtio.tracer.backend import recorder, report
+from fxtio.tracer.backend import KINDS, recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND
 from fxtio.tracer.file import high_descriptor, opener, refuse_unwritable, replace
-from fxtio.tracer.layout import KINDS
+from fxtio.tracer.interrupts import NO_LIMIT, wait_for
 from fxtio.tracer.options import COMPRESSED, time_in_ns
-from fxtio.tracer.wait import NO_LIMIT, wait_for
 
 if TYPE_CHECKING:
     from signal import Signals
@@ -144,10 +143,7 @@ class Dumps:
         return self._writing.locked()
 
     def take(self, path: str | os.PathLike[str] | None = None) -> _Copy:
-        """Copy the recording as it is now.
-
-        Args:
-            path: where the dump goes; the next free name unless given.
+        """Copy the recording as it is now, to a path, or the next free name.
 
         Raises:
             OSError: it cannot be copied, or the dump cannot be written.
@@ -199,11 +195,7 @@ class Dumps:
             self._writing.release()
 
     def wait(self, seconds: float = NO_LIMIT) -> None:
-        """Wait until no dump is being written; if that takes too long, wait at the end of the program.
-
-        Args:
-            seconds: for how long, or `NO_LIMIT`.
-        """
+        """Wait until no dump is being written, for some seconds or `NO_LIMIT`; longer at the end of the program."""
         if not wait_for(self._writing, seconds, self._writer) and seconds != NO_LIMIT:
             atexit.register(self.wait)
 
@@ -284,15 +276,9 @@ class Triggers:
                     signal.signal(number, handler)
 
     def _take(self, trigger: str, detail: str = "", *, later: bool) -> tuple[str, str] | None:
-        """Take a dump.
+        """Take a dump; return its reason and path, or None if there is none, as where another one is being taken.
 
-        Args:
-            trigger: what asks for it.
-            detail: which exception or span.
-            later: have a thread write it.
-
-        Returns:
-            The reason and the path; None if there is no dump, for example because another one is being taken.
+        The detail says which exception or span.  With `later`, a thread writes it.
         """
         limit = self._limits.get(trigger)
         if not self._active or (limit and limit.is_reached()) or not self._busy.acquire(blocking=False):

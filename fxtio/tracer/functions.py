@@ -21,7 +21,7 @@ from types import CodeType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from fxtio.fxt.constants import MAX_ARGUMENTS
-from fxtio.tracer import monitor, plain, tasks
+from fxtio.tracer import monitor, plain, tracks
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import RecordingClock
 from fxtio.tracer.interrupts import interrupts
@@ -65,9 +65,7 @@ class FunctionNames:
     def of(self, name: str, place: dict[str, Any]) -> str:
         """Return a name of a function: its own one, or with the place if a function at another place has that.
 
-        Args:
-            name: its own name.
-            place: where it is defined, see `place_of`.
+        The place is what `place_of` returns.
         """
         file, line = place["file"], place["line"]
         for result in (name, f"{name} ({file.rpartition(_SEPARATOR)[2]}:{line})", f"{name} ({file}:{line})"):
@@ -77,14 +75,9 @@ class FunctionNames:
 
 
 class Filter:
-    """Decides which functions are recorded.
+    """Decides which functions are recorded, by the options of a recording of these names.
 
-    Args:
-        include: modules (`app`, `app.*`), files and folders; everything if empty.
-        exclude: modules, files and folders to leave out.  The machinery of imports and threads is left out unless it
-            is included by name.
-        args: functions, modules, files and folders whose arguments are recorded as well.
-        results: functions, modules, files and folders whose results are recorded as well.
+    The machinery of imports and threads is left out unless it is included by name.
     """
 
     def __init__(
@@ -122,12 +115,7 @@ class Filter:
         return self._site(code, keys), keys or None, _matches(self._results, name, path)
 
     def _site(self, code: CodeType, keys: tuple[str, ...] = ()) -> Any:
-        """Return the call site of a function, named by module and qualified name.
-
-        Args:
-            code: the code of the function.
-            keys: the names of the arguments that are recorded.
-        """
+        """Return the call site of a function, named by module and qualified name; `keys` are recorded arguments."""
         place = place_of(code)
         name = f"{module_of(plain.text(code.co_filename))}.{code.co_qualname}"
         return recorder.Site(CATEGORY, self._names.of(name, place), keys, **place)
@@ -158,23 +146,17 @@ class _Pattern:
     def __init__(self, pattern: str) -> None:
         self.text, self.is_used = pattern, False
         self._folder = plain.absolute(pattern).rstrip(_SEPARATOR) if _is_path(pattern) else ""
-        self._module = pattern
         self._expression = translate(pattern) if any(letter in pattern for letter in "*?[") else ""
 
     def matches(self, module: str, path: str) -> bool:
         """Return whether the file at a path, which holds a module, is meant."""
-        result = self._is_in_folder(path) if self._folder else self._is_module(module)
+        if self._folder:
+            result = f"{plain.file_of_code(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
+        else:
+            result = module == self.text or module.startswith(f"{self.text}.")
+            result = result or (self._expression != "" and re.match(self._expression, module) is not None)
         self.is_used |= result
         return result
-
-    def _is_in_folder(self, path: str) -> bool:
-        return f"{plain.file_of_code(path)}{_SEPARATOR}".startswith(f"{self._folder}{_SEPARATOR}")
-
-    def _is_module(self, module: str) -> bool:
-        return module == self._module or module.startswith(f"{self._module}.") or self._fits(module)
-
-    def _fits(self, module: str) -> bool:
-        return bool(self._expression) and re.match(self._expression, module) is not None
 
 
 _MACHINERY = (_Pattern("importlib"), _Pattern("threading"))
@@ -249,20 +231,17 @@ def site_of_builtin(function: Any) -> Any:
 
 
 def start(accepted: Filter | None, c_functions: bool, max_depth: int, min_ticks: int) -> str:
-    """Begin to record function calls.
+    """Begin to record function calls, and return the name of the engine that does so.
 
     Args:
         accepted: which functions; None for only the decorated ones.
         c_functions: whether to record the C functions that accepted functions call.
         max_depth: calls nested deeper are left out; 0 for no limit.
         min_ticks: shorter calls are left out if nothing was recorded within them.
-
-    Returns:
-        The name of the engine that records them.
     """
 
     def hook(code: CodeType) -> Any:
-        tasks.follow()  # which the program may have imported since
+        tracks.follow()  # which the program may have imported since
         return accepted.site_of(code) if accepted is not None else None
 
     c_functions = c_functions and accepted is not None
@@ -301,9 +280,6 @@ def call_cost(clock: RecordingClock) -> int:
 
     Calls of an empty function are recorded, and thrown away, before the recording begins.  Nothing else is monitored
     meanwhile, and it takes less than a millisecond.
-
-    Args:
-        clock: the clock of the recording.
     """
     if not (monitor.AVAILABLE and hasattr(os, "memfd_create")):
         return 0

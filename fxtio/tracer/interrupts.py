@@ -1,11 +1,19 @@
-"""Exceptions that interrupt the program while code of the tracer runs.
+"""The tracer in the middle of the program: what interrupts it, texts of the program's values, and waiting for threads.
 
 The tracer calls code that may fail: the `repr` of a value, for one.  Such failures are not the program's.  But the same
 code may be interrupted by a signal handler of the program, or by an exception that another thread sets, and those must
 reach the program.
+
+No thread waits without a limit.  Destructors, signal handlers and audit hooks of the program may start, end or dump a
+recording, and they run anywhere: while the program imports, or while another thread starts or ends the recording, which
+imports, too.  So a thread that waits may hold what the other one needs.  Only at the end of the program the main thread
+holds nothing.
 """
 
 from __future__ import annotations
+
+import _thread
+import reprlib
 
 # Those that are in C, bound here, and not looked up when they are called: programs, most of all tests, patch modules.
 from _signal import (  # type: ignore[import-not-found]
@@ -14,10 +22,16 @@ from _signal import (  # type: ignore[import-not-found]
     getsignal,
     valid_signals,
 )
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from opcode import opmap
 from sys import modules
 from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
+from typing import Any
+
+from fxtio.tracer.backend import recorder
+from fxtio.tracer.plain import class_name
 
 _NUMBERS = sorted(map(int, valid_signals()))
 _CHECKPOINTS = {code for name, code in opmap.items() if name == "RESUME" or name.startswith("JUMP_BACKWARD")}
@@ -103,3 +117,108 @@ def _is_handler(called: FrameType) -> bool:
         rest = values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
         arguments.extend(rest if type(rest) is tuple else ())
     return any(frame is caller and number in _NUMBERS for number, frame in pairwise(arguments) if type(number) is int)
+
+
+_MAX_MESSAGE = 300
+"""Characters of the message of an exception."""
+
+
+class _ShortRepr(reprlib.Repr):
+    """Makes texts of bounded length."""
+
+    def repr_instance(self, value: object, level: int) -> str:
+        """Return the text of an object.
+
+        Unlike the inherited method this one lets exceptions out: a signal handler of the program may have raised them.
+        """
+        text = repr(value)
+        return text if len(text) <= self.maxother else f"{text[: self.maxother]}..."
+
+
+_SHORT = _ShortRepr()
+_SHORT.maxother = _SHORT.maxstring = _SHORT.maxlong = 120
+_SHORT.maxlevel = 3
+
+
+def describe(value: object) -> str:
+    """Return a text of bounded length that describes any value.
+
+    Nothing is raised but what interrupts the program meanwhile.
+    """
+    try:
+        return _SHORT.repr(value)
+    except BaseException as error:
+        if interrupts(error):
+            raise
+        return f"<{class_name(type(value))}>"
+
+
+def text_or(make: Callable[[], str], fallback: str) -> str:
+    """Return the text that `make` returns, or `fallback` if it fails.  Nothing is recorded meanwhile."""
+    try:
+        return recorder.unrecorded(make)
+    except BaseException as error:
+        if interrupts(error):
+            raise
+        return fallback
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an exception or a warning, shortened."""
+    return text_or(partial(str, error), "<str() failed>")[:_MAX_MESSAGE]
+
+
+def place_of(trace: TracebackType | None) -> tuple[str, int]:
+    """Return the file and the line where an exception with this traceback was raised."""
+    if trace is None:
+        return "", 0
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename, trace.tb_lineno
+
+
+# ---- Waiting.
+
+PATIENCE_S = 5.0
+"""How long a thread waits for another one."""
+
+NO_LIMIT = -1.0
+"""Instead of `PATIENCE_S`, at the end of the program."""
+
+_owners: dict[int, int] = {}
+"""By thread that waits: the thread that it waits for."""
+
+
+def acquire(lock: Any, seconds: float, owner: int) -> bool:
+    """Take a lock, and return whether it was taken.
+
+    Args:
+        lock: a lock, also one that its owner can take again.
+        seconds: how long to wait for it, or `NO_LIMIT`.  A thread that the owner waits for does not wait at all.
+        owner: the thread that has it, 0 if that is unknown.
+    """
+    if lock.acquire(blocking=False):
+        return True
+    thread = _thread.get_ident()
+    chain = [owner]
+    while chain[-1] in _owners and _owners[chain[-1]] not in chain:
+        chain.append(_owners[chain[-1]])
+    if thread in chain:
+        return False
+    outer = _owners.pop(thread, 0)  # of a wait that a signal handler has interrupted, which now waits
+    _owners[thread] = owner
+    try:
+        taken: bool = lock.acquire(timeout=seconds)
+        return taken
+    finally:
+        del _owners[thread]
+        if outer:
+            _owners[thread] = outer
+
+
+def wait_for(lock: _thread.LockType, seconds: float, owner: int = 0) -> bool:
+    """Wait until a lock is free; return whether it is, see `acquire`."""
+    if not acquire(lock, seconds, owner):
+        return False
+    lock.release()
+    return True

@@ -85,12 +85,7 @@ def release() -> None:
 
 
 def watch_all(*, functions: bool, calls: bool) -> None:
-    """Monitor the whole program.
-
-    Args:
-        functions: monitor all Python functions; if False, only what watched code needs besides its own events.
-        calls: monitor the calls of C functions as well.
-    """
+    """Monitor the whole program: all functions, or only what watched code needs besides its events; C functions."""
     _add_events(_events(*_UNWINDING, *(_LOCAL if functions else ()), *(_CALLS if calls else ())))
     if functions:
         _monitoring().restart_events()  # this recording may include what an earlier one has disabled

@@ -70,14 +70,10 @@ def absolute(path: str) -> str:
 
 
 def file_of_code(name: str) -> str:
-    """Return the absolute path of the file that code comes from.
+    """Return the absolute path of the file that code comes from, by the name that its object has.
 
-    Args:
-        name: the file as a code object has it, such as `<frozen os>` for a module of the standard library that is a
-            part of the interpreter.
-
-    Returns:
-        The path; the name itself for code without a file, such as `<string>`.
+    That is `<frozen os>` for a module of the standard library that is a part of the interpreter.  Code without a file,
+    such as `<string>`, keeps its name.
     """
     if not name.startswith("<"):
         return absolute(name)

@@ -10,15 +10,13 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fxtio.tracer import archive, decorate, encode, environment, flight, functions, plain, process_names, sources, tasks
+from fxtio.tracer import archive, decorate, encode, flight, functions, plain, sources, tracks
 from fxtio.tracer.backend import recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
-from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile, live_path
-from fxtio.tracer.interrupts import interrupts
-from fxtio.tracer.options import Options, size_in_bytes, time_in_ns
-from fxtio.tracer.tasks import look_around
-from fxtio.tracer.wait import PATIENCE_S, acquire
+from fxtio.tracer.interrupts import PATIENCE_S, acquire, describe, interrupts
+from fxtio.tracer.options import OUTPUT, WAIT, Options, size_in_bytes, time_in_ns, variables_of, waits
+from fxtio.tracer.tracks import look_around
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
 _MAX_REPORTED = 3  # other users may put any number of files there
@@ -120,7 +118,7 @@ class Recording:
             self._accepted = functions.Filter(options.include, options.exclude, options.args, options.results)
         self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
-        provider = self._pid, process_names.program_name()
+        provider = self._pid, tracks.program_name()
         self.is_finished_elsewhere = is_finished_elsewhere
         self._is_kept = is_finished_elsewhere or parent is not None
         self._file = RecordingFile(options.output, provider, self.clock, limit=limit, keep=self._is_kept)
@@ -161,8 +159,8 @@ class Recording:
     def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
         self.name_process()
-        process_names.when_named(self, Recording.name_process)
-        command = process_names.command_line()
+        tracks.when_named(self, Recording.name_process)
+        command = tracks.command_line()
         if self.options.children:
             self._variables = self._set_variables()
         decorate.switch_on()
@@ -174,7 +172,7 @@ class Recording:
 
     def name_process(self) -> None:
         """Record the name of the process if it has changed."""
-        name = process_names.process_name()
+        name = tracks.process_name()
         if name != self._process_name and not self._has_stopped and self.is_of_this_process:
             self._process_name = name
             record = encode.process(self._pid, recorder.reference(name), recorder.reference("call_ns"), self._call_cost)
@@ -192,8 +190,8 @@ class Recording:
 
     def _set_variables(self) -> dict[str, str]:
         """Set the environment variables that let child processes record parts of the trace."""
-        variables = environment.variables(self.trace, self.options, self.clock)
-        self._program_waits = environment.waits()
+        variables = variables_of(self.trace, self.options, self.clock)
+        self._program_waits = waits()
         os.environ.update(variables)
         return variables
 
@@ -202,8 +200,8 @@ class Recording:
         for name, value in self._variables.items():
             if os.environ.get(name) != value:
                 continue
-            if name == environment.OUTPUT and self._program_waits:
-                os.environ[name] = environment.WAIT
+            if name == OUTPUT and self._program_waits:
+                os.environ[name] = WAIT
             else:
                 del os.environ[name]
 
@@ -213,10 +211,10 @@ class Recording:
         Returns:
             Whether Python started the thread.
         """
-        if name := tasks.track_name(thread):
+        if name := tracks.track_name(thread):
             self._name_thread(thread, name)
             return False
-        tasks.follow()
+        tracks.follow()
         # Not current_thread(): for a thread that Python did not start it would add an entry to the table.
         threads = list(threading._active.values())  # type: ignore[attr-defined]
         for entry in threads:
@@ -288,10 +286,7 @@ class Recording:
         return ticks * NS_PER_SECOND // self.clock.rate
 
     def finish(self, patience: float) -> Summary:
-        """Make the file a finished trace, after `end`.
-
-        Args:
-            patience: how many seconds to wait for a dump that is being written, or `NO_LIMIT`.
+        """Make the file a finished trace, after `end`; wait some seconds, or `NO_LIMIT`, for a dump.
 
         Raises:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
@@ -306,10 +301,7 @@ class Recording:
             tally.is_estimate,
             self._ns(counts["recorded"]),
             self.unrecorded_ns,
-            counts["lost"],
-            counts["cut"],
-            counts["dropped"],
-            counts["inlined"],
+            **{name: counts[name] for name in ("lost", "cut", "dropped", "inlined")},
             parts=len(parts),
             left=running,
             unmatched=() if parts or running else self._never_matched,
@@ -363,14 +355,7 @@ class Recording:
         return encode.loss(since, self._pid, texts, count)
 
     def dump(self, path: str | os.PathLike[str] | None = None, *, later: bool = False) -> Path | None:
-        """Write what the recording holds as a trace of its own.
-
-        Args:
-            path: see `fxtio.tracer.session.dump`.
-            later: have a thread write it.
-
-        Returns:
-            The path of the dump; None if the recording has ended.
+        """Write what the recording holds as a trace of its own, see `fxtio.tracer.session.dump`; `later` by a thread.
 
         Raises:
             OSError: the dump cannot be written.
@@ -418,13 +403,6 @@ class Recording:
 
 
 def child_recording(options: Options, clock: RecordingClock, trace: Path, call_cost: int | None = None) -> Recording:
-    """Begin the recording of a process that a recorded process has started.
-
-    Args:
-        options: the options of the parent's recording.
-        clock: the clock of the parent's recording.
-        trace: the trace that the recording becomes a part of.
-        call_cost: what it takes to record a call, in nanoseconds; measured unless given.
-    """
+    """Begin the recording of a process that a recorded one has started, with its options, clock and trace."""
     output = archive.part_of(trace, os.getpid(), clock.wall_ns)
     return Recording(options._replace(output=output), clock, trace, call_cost=call_cost)

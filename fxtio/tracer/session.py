@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import described
-from fxtio.tracer import process_names
+from fxtio.tracer import tracks
 from fxtio.tracer.backend import MISSING, NOT_FINISHED, RecordingWarning, recorder, report, require_recorder
+from fxtio.tracer.interrupts import NO_LIMIT, PATIENCE_S, wait_for
 from fxtio.tracer.options import DEFAULT_OUTPUT, Options, refuse_other_outputs, time_as_text
-from fxtio.tracer.wait import NO_LIMIT, PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from fxtio.tracer.clock import RecordingClock
@@ -95,10 +95,7 @@ def start(output: str | os.PathLike[str] = DEFAULT_OUTPUT, **options: Any) -> Re
 def begin(options: Options, clock: RecordingClock | None = None, *, is_finished_elsewhere: bool = False) -> Recording:
     """Begin to record; with the clock of a parent process, as a part of its trace.
 
-    Args:
-        options: what is recorded.
-        clock: the clock of the parent process.
-        is_finished_elsewhere: leave the file as it is at the end, since another process finishes it.
+    The file stays as it is at the end if it is finished elsewhere, by another process.
     """
     recording = _begin_unless_recorded(options, clock, is_finished_elsewhere=is_finished_elsewhere)
     if isinstance(recording, str):
@@ -250,18 +247,14 @@ def _report_ignored(output: str, recording: Recording) -> None:
 
 def name_process(name: str) -> None:
     """Name this process in traces, from now on."""
-    process_names.give_name(name)
+    tracks.give_name(name)
     recording = _process.recording
     if recording is not None:
         recording.name_process()
 
 
 def report_at_exit(*, quiet: bool = False) -> None:
-    """Say on standard error at the end of the program what was recorded, where it is, and how to look at it.
-
-    Args:
-        quiet: say only what is wrong.
-    """
+    """Say on standard error at the end of the program what was recorded, see `report_summary`."""
     _process.reports_at_exit, _process.is_quiet = True, quiet
 
 
@@ -282,12 +275,7 @@ def _at_exit(patience: float = NO_LIMIT) -> None:
 
 
 def report_summary(summary: Summary, *, quiet: bool = False) -> None:
-    """Say on standard error what was recorded, and in the last line how to look at it.
-
-    Args:
-        summary: the outcome of the recording.
-        quiet: say only what is wrong.
-    """
+    """Say on standard error what was recorded, and in the last line how to look at it; if quiet, only what is wrong."""
     for option, value in summary.unmatched:
         report(f"nothing in the program matches --{option} {shlex.quote(value)}")
     if quiet:

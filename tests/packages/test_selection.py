@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.cli.common import add_selection, selection_of, with_joined_times
+from fxtio.cli.inputs import add_selection, selection_of, with_joined_times
 from fxtio.formats import by_name
 from fxtio.io.reading import TraceInfo
 from fxtio.selection import NS_PER_UNIT, Moment, Selection, SelectionError, time_range

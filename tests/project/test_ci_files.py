@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from fxtio import synth
-from fxtio.cli import common
+from fxtio.cli import console
 from fxtio.formats import formats
 from support.broken import write_broken
 from support.checkout import CHECKOUT
@@ -152,7 +152,7 @@ def test_the_action_validates(tmp_path: Path) -> None:
     assert RULE in (tmp_path / "report.sarif").read_text()
     assert run_step(tmp_path, files="deep/b.fxt", ignore="dcpi.* fxt.bits.*").returncode == 0
     assert run_step(tmp_path, files="deep/b.fxt", fail_on="never").returncode == 0
-    assert run_step(tmp_path, files="none.fxt").returncode == common.REFUSED
+    assert run_step(tmp_path, files="none.fxt").returncode == console.REFUSED
 
 
 @pytest.mark.full

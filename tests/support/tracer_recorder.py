@@ -20,12 +20,10 @@ import msgspec
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.tracer.backend import recorder
+from fxtio.tracer.backend import KINDS, recorder
 from fxtio.tracer.clock import RecordingClock
-from fxtio.tracer.describe import describe
 from fxtio.tracer.file import RecordingFile
-from fxtio.tracer.interrupts import interrupts
-from fxtio.tracer.layout import KINDS
+from fxtio.tracer.interrupts import describe, interrupts
 
 Event = tuple[Any, ...]
 

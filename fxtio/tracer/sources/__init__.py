@@ -1,9 +1,8 @@
 """Sources: what is recorded on request besides functions and the program's own marks.
 
-Each source is a module of this package with a class `Source`.  It is created with the option behind its name
-(`process:50ms`), which changes nothing yet.  `start` is called when the recorder runs; `stop` is called before the
-recorder is sealed, and in the child after a fork.  The category of its events is the name of the source.  An error in a
-source never reaches the program.
+Each source is a class.  Its object is created with the option after the name (`process:50ms`), which changes nothing
+yet.  `start` is called when the recorder runs; `stop` is called before the recorder is sealed, and in the child after a
+fork.  The category of its events is the name of the source.  An error in a source never reaches the program.
 """
 
 from __future__ import annotations
@@ -12,17 +11,23 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-NAMES = ("exceptions", "gc", "imports", "logging", "process", "warnings")
+_CLASSES = {
+    "exceptions": "hooks.Exceptions",
+    "gc": "hooks.Collections",
+    "imports": "imports.Imports",
+    "logging": "hooks.Messages",
+    "process": "process.Samples",
+    "warnings": "hooks.Warnings",
+}
+
+NAMES = tuple(_CLASSES)
 """The names of all sources."""
 
 ALL = "all"
 
 
 def create(requested: Iterable[str]) -> list[Any]:
-    """Create sources without starting them.
-
-    Args:
-        requested: their names, perhaps with an option, such as `process:50ms`; `all` for every source.
+    """Create sources without starting them, by names, perhaps with an option: `process:50ms`; `all` for every source.
 
     Raises:
         ValueError: there is no such source, or its option makes no sense.
@@ -40,7 +45,8 @@ def create(requested: Iterable[str]) -> list[Any]:
 
 
 def _create(name: str, option: str) -> Any:
-    source = import_module(f"{__name__}.{name}").Source
+    module, _, class_name = _CLASSES[name].partition(".")
+    source = getattr(import_module(f"{__name__}.{module}"), class_name)
     if not option:
         return source()
     if name != "process":

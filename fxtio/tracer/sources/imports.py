@@ -15,25 +15,19 @@ from types import ModuleType
 from typing import Any
 
 from fxtio.tracer.backend import recorder
-from fxtio.tracer.sources.patch import Patch
+from fxtio.tracer.sources.hooks import Patch, PatchingSource, Replacements
 
 _bootstrap: Any = sys.modules["importlib._bootstrap"]
 _TAKES_LOCKS = "_get_module_lock" in _bootstrap._find_and_load.__code__.co_names
 
 
-class Source:
+class Imports(PatchingSource):
     """Replaces the context manager of the import system, and its locks where imports take them directly."""
 
-    def start(self) -> None:
-        """Begin to record imports."""
-        self._patches = [Patch(_bootstrap, "_ModuleLockManager", _recording_manager)]
-        if _TAKES_LOCKS:
-            self._patches.append(Patch(_bootstrap, "_get_module_lock", _with_recording_locks))
-
-    def stop(self) -> None:
-        """Record no more imports."""
-        for patch in self._patches:
-            patch.remove()
+    def replacements(self) -> Replacements:
+        """Return the context manager, and the function that gives locks."""
+        locks = [(_bootstrap, "_get_module_lock", _with_recording_locks)] if _TAKES_LOCKS else []
+        return [(_bootstrap, "_ModuleLockManager", _recording_manager), *locks]
 
 
 class _Import:

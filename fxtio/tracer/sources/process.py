@@ -30,11 +30,8 @@ _MAX_WAITS = 200
 _WAIT_S = 0.0005
 
 
-class Source:
-    """Samples at the start, then regularly, and at the end.
-
-    Args:
-        interval: the time between samples, such as `50ms`.
+class Samples:
+    """Samples at the start, then regularly at an interval such as `50ms`, and at the end.
 
     Raises:
         ValueError: it is not a time, or 0.
@@ -107,12 +104,7 @@ def _memory_and_threads(own_threads: int) -> None:
 
 
 class _Sampler:
-    """A thread that samples.
-
-    Args:
-        sample: takes a sample.
-        seconds: the time between samples.
-    """
+    """A thread that calls a function at an interval in seconds."""
 
     def __init__(self, sample: Callable[[], None], seconds: float) -> None:
         self._stop_requested, self._has_ended = _thread.allocate_lock(), _thread.allocate_lock()  # released when true
@@ -150,7 +142,7 @@ class _Sampler:
 class _Forks:
     """Ends the thread before a fork, and starts another one after it."""
 
-    source: Source | None = None
+    source: Samples | None = None
     """The source that samples."""
 
     @classmethod

@@ -18,7 +18,7 @@ import pytest
 import fxtio
 from fxtio.cli import main
 from fxtio.cli.bars import Bar
-from fxtio.cli.common import print_table
+from fxtio.cli.console import print_table
 from fxtio.cli.parser import COMMANDS as ALL_COMMANDS
 from fxtio.cli.parser import parser_of
 from fxtio.exchange.convert import convert

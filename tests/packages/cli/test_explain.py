@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from fxtio.cli import common, explain
+from fxtio.cli import console, explain
 from fxtio.codec.generate import encode
 from fxtio.errors import FxtioError
 from fxtio.fxt import records as r
@@ -234,7 +234,7 @@ def test_long_streams_are_shortened(run: Run, tmp_path: Path) -> None:
 def test_color_is_for_terminals(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.fxt", CLEAN + bytes(8) + CLEAN)
     plain = run(path)[1]
-    monkeypatch.setattr(explain, "has_color", lambda: True)
+    monkeypatch.setattr(console, "has_color", lambda: True)
     colored = run(path)[1]
     assert "\x1b[" not in plain
     assert "\x1b[31m! warning" in colored
@@ -257,4 +257,4 @@ def test_when_there_is_color(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    assert common.has_color() is expected
+    assert console.has_color() is expected

@@ -42,7 +42,7 @@ def test_commands_are_listed_by_what_they_are_for(monkeypatch: pytest.MonkeyPatc
         assert rows(text, title) == helps
     assert sorted(COMMANDS) == sorted({*chain(*GROUPS.values())})
     files = {path.stem for path in Path(str(importlib.import_module("fxtio.cli").__file__)).parent.glob("*.py")}
-    commands = {name for name in files - {"__init__"} if hasattr(importlib.import_module(f"fxtio.cli.{name}"), "NAME")}
+    commands = {name for name in files - {"__init__"} if hasattr(importlib.import_module(f"fxtio.cli.{name}"), "HELP")}
     assert commands == {*COMMANDS}
 
 

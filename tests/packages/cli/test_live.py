@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.cli import main
-from fxtio.cli.common import REFUSED
+from fxtio.cli.console import REFUSED
 from fxtio.errors import FormatError
 from fxtio.fxt import timeline as room
 from fxtio.fxt.live_file import HEAD_BYTES, Chunks, filler_header

@@ -23,8 +23,8 @@ from fsspec.registry import get_filesystem_class, known_implementations
 
 import fxtio
 import fxtio._native
-from fxtio.cli import INTERRUPTED, PIPE_CLOSED, common, main
-from fxtio.cli.common import Progress
+from fxtio.cli import INTERRUPTED, PIPE_CLOSED, console, main
+from fxtio.cli.console import Progress
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.layout import MAGIC
 from fxtio.io.source import HEAD
@@ -424,7 +424,7 @@ URL_READERS = (
 
 def refusal_of(capsys: Capture, *arguments: str) -> str:
     """Run a command that must refuse; return the one line that it prints."""
-    assert main(arguments) == common.REFUSED, arguments
+    assert main(arguments) == console.REFUSED, arguments
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("fxtio: ")
     return line

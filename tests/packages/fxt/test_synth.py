@@ -21,7 +21,7 @@ import fxtio
 import judges
 from fxtio import formats, synth
 from fxtio.cli import INTERRUPTED, main
-from fxtio.cli.common import Progress
+from fxtio.cli.console import Progress
 from fxtio.codec.parts import Number
 from fxtio.codec.record import Opaque, layout_of
 from fxtio.fxt.enums import ObjectType

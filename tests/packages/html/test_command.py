@@ -98,7 +98,7 @@ def test_findings_are_printed(tmp_path: Path) -> None:
     [
         (["app.fxt", "-o", "app.fxt"], "app.fxt is the trace; give the page another name"),
         (["other.fxt", "--diff", "app.fxt", "-o", "link.fxt"], "link.fxt is the trace; give the page another name"),
-        (["-", "--diff", "-"], "only one of the traces can be standard input"),
+        (["-", "--diff", "-"], "only one of the traces can come from standard input"),
         (["app.fxt", "--diff", "other.fxt", "--from", "1us"], "--diff compares whole traces, whose times differ"),
         (["missing.fxt"], "No such file or directory"),
         (["app.fxt", "-o", "missing/page.html"], "No such file or directory"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fxtio.cli import main
-from fxtio.cli.common import REFUSED, Progress
+from fxtio.cli.console import REFUSED, Progress
 
 SMALL, LIMIT = 1_000, 10_000
 """Numbers of events of a trace that is larger than the limit, and the most bytes of a file."""

@@ -21,8 +21,7 @@ from contract.samples import SYNTHETIC, Sample
 from fxtio.cli import main
 from fxtio.errors import FormatError
 from fxtio.formats import formats
-from fxtio.io.source import Source, open_source
-from fxtio.io.spool import Spool, SpooledSource
+from fxtio.io.source import Source, Spool, SpooledSource, open_source
 
 pytestmark = pytest.mark.native
 

@@ -11,8 +11,8 @@ from fxtio.errors import LayoutError
 from fxtio.fxt import layout as w
 from fxtio.fxt.enums import EventType
 from fxtio.fxt.numbers import constants_text, header_word, unit
+from fxtio.tracer.backend import KINDS, ReturnKind
 from fxtio.tracer.header import header_text
-from fxtio.tracer.layout import KINDS, ReturnKind
 from support.checkout import PACKAGE, run_python
 
 HEADER = PACKAGE / "_native" / "recorder" / "layout.h"

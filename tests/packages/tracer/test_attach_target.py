@@ -20,10 +20,9 @@ import fxtio
 from fxtio.errors import FxtioError
 from fxtio.fxt.live_file import HEAD_BYTES, Chunks
 from fxtio.testing.asserts import assert_valid
-from fxtio.tracer.attach_target import _REMOTE, REMOTE_VERSION, Attachment
-from fxtio.tracer.mailbox import SIGNAL, AttachError, Mailbox
+from fxtio.tracer.attach_target import _REMOTE, REMOTE_VERSION, Attachment, Process
 from fxtio.tracer.options import Options
-from fxtio.tracer.processes import Process
+from fxtio.tracer.startup import SIGNAL, AttachError, Mailbox
 from support.attached import (
     COUNTING,
     OUTPUT,
@@ -562,7 +561,7 @@ def test_a_folder_that_is_none_of_ours(tmp_path: Path, kind: str) -> None:
 
 def test_a_temporary_folder_in_which_others_may_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o777)
-    monkeypatch.setattr("fxtio.tracer.mailbox._FOLDER", f"{tmp_path}/{{}}")
+    monkeypatch.setattr("fxtio.tracer.startup._FOLDER", f"{tmp_path}/{{}}")
     with pytest.raises(AttachError, match="everybody may rename"):
         Mailbox(os.getpid()).create()
     tmp_path.chmod(0o1777)

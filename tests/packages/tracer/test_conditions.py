@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import fxtio
-from fxtio.tracer.sources import gc
+from fxtio.tracer.sources.hooks import Collections
 from support.tracer_check import check_trace
 from support.tracer_program import MUCH, WORK, check_loss_is_reported, inners
 from support.tracer_run import fine, of_program, recorded, run
@@ -321,7 +321,7 @@ def test_a_start_that_fails_leaves_nothing_behind(out: Path, monkeypatch: pytest
 
     hooks, environment = sys.excepthook, dict(os.environ)
     with monkeypatch.context() as patched:
-        patched.setattr(gc.Source, "start", refuse)
+        patched.setattr(Collections, "start", refuse)
         with pytest.raises(KeyboardInterrupt):
             fxtio.start(out, sources=["exceptions", "gc"], dump_on="exception", functions=True)
     assert sys.excepthook is hooks

@@ -444,14 +444,14 @@ file.replace = full
 
 
 @pytest.mark.parametrize(
-    "place", ["sources.gc.Source.stop", "functions.stop", "plain.thread_facts", "clock.RecordingClock.measure"]
+    "place", ["sources.hooks.Collections.stop", "functions.stop", "plain.thread_facts", "clock.RecordingClock.measure"]
 )
 def test_ctrl_c_while_the_recording_ends(place: str, out: Path) -> None:
     """Nothing is recorded any more, and nothing of the recording is left in the program."""
     source = f"""
     import gc, os, sys, threading
     from fxtio.tracer import clock, functions, plain, sources
-    import fxtio.tracer.sources.gc
+    import fxtio.tracer.sources.hooks
     from fxtio.tracer.backend import recorder
     def state():
         hooks = sys.getprofile(), threading.getprofile(), len(gc.callbacks)

@@ -19,9 +19,8 @@ import fxtio
 from fxtio import _native
 from fxtio.fxt import records as r
 from fxtio.tracer import fallback
-from fxtio.tracer.backend import recorder
+from fxtio.tracer.backend import KINDS, recorder
 from fxtio.tracer.encode import thread_name
-from fxtio.tracer.layout import KINDS
 from support.tracer_check import check_trace
 from support.tracer_recorder import categories, event_of, expected, only_thread, programs, read_events, recording, run
 

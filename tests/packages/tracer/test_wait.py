@@ -156,7 +156,7 @@ def test_a_destructor_in_a_dump_does_not_wait_for_what_waits_for_the_dump(out: P
             time.sleep(0.001)
         begin = time.monotonic()
         print(fxtio.stop(), fxtio.dump(), time.monotonic() - begin < 2)
-    import fxtio.tracer.wait as waiting
+    import fxtio.tracer.interrupts as waiting
     ended = []
     thread = threading.Thread(target=lambda: ended.append(fxtio.stop().path == Path(OUT)))
     fxtio.start(OUT)

@@ -573,7 +573,7 @@ def test_a_report_does_not_go_into_a_trace(tmp_path: Path, capsys: Capture) -> N
 
 def test_colors(broken: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run(capsys, broken)[1]
-    monkeypatch.setattr("fxtio.cli.validate.has_color", lambda: True)
+    monkeypatch.setattr("fxtio.cli.console.has_color", lambda: True)
     colored = run(capsys, broken)[1]
     assert "\x1b[1m" in colored
     assert "\x1b" not in plain + run(capsys, "--report", "json", broken)[1]

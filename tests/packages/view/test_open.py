@@ -26,8 +26,8 @@ import pytest
 import zstandard
 
 import fxtio
-from fxtio.cli import common, main
-from fxtio.cli.answers import pattern_of
+from fxtio.cli import console, main
+from fxtio.cli.inputs import pattern_of
 from fxtio.fxt.layout import MAGIC
 from fxtio.selection import Selection, is_selected
 from fxtio.view import content, focus, server, ui
@@ -389,8 +389,8 @@ def test_other_formats_are_converted(monkeypatch: Patch, tmp_path: Path, capsys:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     code, body, parameters = served_by_command(monkeypatch, UFTRACE)
-    assert code == common.FINE
-    assert main(["convert", str(UFTRACE), str(tmp_path / "same.pftrace")]) == common.FINE
+    assert code == console.FINE
+    assert main(["convert", str(UFTRACE), str(tmp_path / "same.pftrace")]) == console.FINE
     assert body == (tmp_path / "same.pftrace").read_bytes()
     assert parameters == focus.everything()
     assert [path.name for path in tmp_path.iterdir()] == ["same.pftrace"]
@@ -400,7 +400,7 @@ def test_other_formats_are_converted(monkeypatch: Patch, tmp_path: Path, capsys:
 def test_a_part_is_the_same_as_that_of_slice(monkeypatch: Patch, tmp_path: Path, trace: Path, capsys: Capture) -> None:
     part = ["--from", "100ms", "--to", "+50ms"]
     code, body, _ = served_by_command(monkeypatch, trace, *part)
-    assert main(["cut", str(trace), "-o", str(tmp_path / "part.fxt"), *part]) == code == common.FINE
+    assert main(["cut", str(trace), "-o", str(tmp_path / "part.fxt"), *part]) == code == console.FINE
     assert body == (tmp_path / "part.fxt").read_bytes()
     assert len(body) < trace.stat().st_size
     capsys.readouterr()
@@ -410,14 +410,14 @@ def test_standard_input(monkeypatch: Patch, trace: Path, capsys: Capture) -> Non
     for data in (trace.read_bytes(), zstandard.compress(trace.read_bytes()), lzma.compress(trace.read_bytes())):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         code, body, parameters = served_by_command(monkeypatch, "-", "--select", "slow")
-        assert (code, body, parameters["ts"]) == (common.FINE, trace.read_bytes(), str(209 * MS))
+        assert (code, body, parameters["ts"]) == (console.FINE, trace.read_bytes(), str(209 * MS))
     cut = gzip.compress(trace.read_bytes())[:-1]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(cut)))
     code, body, _ = served_by_command(monkeypatch, "-", "--select", "slow")
-    assert (code, body) == (common.FOUND, cut)
+    assert (code, body) == (console.FOUND, cut)
     assert "the gzip stream is cut or damaged" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", None)
-    assert main(["open", "-"]) == common.REFUSED
+    assert main(["open", "-"]) == console.REFUSED
     assert "standard input is closed" in capsys.readouterr().err
 
 
@@ -435,7 +435,7 @@ def test_an_unfinished_recording_is_put_in_order(monkeypatch: Patch, tmp_path: P
     assert body[:8] == head
     assert rest in body
     assert "is not finished" in capsys.readouterr().err
-    assert code in (common.FINE, common.FOUND)
+    assert code in (console.FINE, console.FOUND)
 
 
 # ---- what is shown first
@@ -492,7 +492,7 @@ def refused(capsys: Capture, *arguments: str | Path) -> str:
 
 
 def refusal(capsys: Capture, *arguments: str | Path) -> str:
-    assert main(["open", *map(str, arguments)]) == common.REFUSED
+    assert main(["open", *map(str, arguments)]) == console.REFUSED
     (line,) = capsys.readouterr().err.splitlines()
     return line
 
@@ -580,7 +580,7 @@ def test_the_browser(
 
     monkeypatch.setattr("webbrowser.open", start)
     monkeypatch.setattr(Viewer, "wait", lambda viewer: started.wait(60) if starts else None)
-    assert main(["open", str(trace)]) == common.FINE
+    assert main(["open", str(trace)]) == console.FINE
     output = capsys.readouterr()
     assert len(opened) == starts
     for page, *modes in opened:
@@ -601,7 +601,7 @@ def test_the_arguments_of_the_browser_have_no_token(monkeypatch: Patch, trace: P
     monkeypatch.setenv("BROWSER", f"{browser} %s")
     monkeypatch.setattr("webbrowser._tryorder", None)  # so that the variable is read again
     monkeypatch.setattr(Viewer, "wait", lambda viewer: seen.append(told.read_text()))
-    assert main(["open", str(trace)]) == common.FINE
+    assert main(["open", str(trace)]) == console.FINE
     address = capsys.readouterr().out.strip()
     argument, _, page = seen[0].partition("\n")
     assert argument.startswith("file:///")
@@ -667,7 +667,7 @@ def test_nothing_is_opened_without_a_trace(tmp_path: Path) -> None:
     write(tmp_path / "t.fxt")
     with run_and_open(tmp_path, "--open", "-o", "t.fxt", "none.py") as child:
         output, errors = child.communicate(timeout=120)
-    assert (child.returncode, output) == (common.REFUSED, "")
+    assert (child.returncode, output) == (console.REFUSED, "")
     assert "none.py" in errors
 
 
@@ -682,7 +682,7 @@ def test_signals_are_those_of_the_program(tmp_path: Path) -> None:
             time.sleep(0.01)
     """
     with run_and_open(tmp_path, "--open", "-o", "/dev/null/none", "-c", code) as child:
-        assert child.wait(120) == common.REFUSED
+        assert child.wait(120) == console.REFUSED
     with run_and_open(tmp_path, "--open", "-c", code) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "1\n"
@@ -722,7 +722,7 @@ def test_suggestions(monkeypatch: Patch, trace: Path, tmp_path: Path, capsys: Ca
     assert suggested(capsys, monkeypatch, "top", trace, "--by", "thread") == []
     assert suggested(capsys, monkeypatch, "find", trace, "none") == []
     monkeypatch.setattr("sys.stderr.isatty", lambda: False)
-    assert main(["top", str(trace)]) == common.FINE
+    assert main(["top", str(trace)]) == console.FINE
     assert "to see it" not in capsys.readouterr().err
 
 
@@ -736,7 +736,7 @@ def test_the_suggestion_to_share(monkeypatch: Patch, trace: Path, tmp_path: Path
         words = [shlex.split(line.partition("to share it: ")[2])[1:] for line in lines]
         selected = ["--from=150ms", "--name=query"] if "--from" in more else []
         assert words == ([] if "none" in more else [["report", str(trace), *selected]])
-    assert main(["report", str(trace), "--from=150ms"]) == common.FINE
+    assert main(["report", str(trace), "--from=150ms"]) == console.FINE
     main(["find", str(trace), "query"])
     assert "to share it" not in capsys.readouterr().err
 
