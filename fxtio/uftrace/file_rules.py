@@ -15,7 +15,7 @@ from fxtio.uftrace.enums import EventId, WordClass
 from fxtio.uftrace.events import EXTERN_FILE, MAX_MESSAGE, NAMES_FILE
 from fxtio.uftrace.info import BLOCKS, HEADER_SIZE, INFO_FILE, TEXT_VERSION, InfoFile, field_offset
 from fxtio.uftrace.layout import Feature, InfoBit
-from fxtio.uftrace.reading import Reading
+from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.state import Sessions, map_name
 from fxtio.uftrace.symbols import END, END_MARKS, SYMBOL_TYPES, DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
@@ -26,7 +26,7 @@ _COUNTED = ("cpuinfo", "osinfo", "taskinfo", "usageinfo", "argspec")
 _SID, _NANOSECONDS = 16, 9
 
 
-def check_files(reading: Reading, info: InfoFile) -> None:
+def check_files(reading: SmallFiles, info: InfoFile) -> None:
     """Check all text files, when the records were read.
 
     Args:
@@ -128,7 +128,7 @@ def _check_tasks_of_info(info: InfoFile, findings: Findings) -> None:
         findings.add("info.task-count", place, message, file=INFO_FILE)
 
 
-def _check_features(info: InfoFile, reading: Reading) -> None:
+def _check_features(info: InfoFile, reading: SmallFiles) -> None:
     """Check that the features and the files of the directory agree."""
     names, findings, place = reading.directory.names, reading.findings, field_offset("features")
     has_kernel = any(name == kernel.HEADER_FILE or kernel.is_name(name) for name in names)
@@ -155,7 +155,7 @@ def _check_features(info: InfoFile, reading: Reading) -> None:
         findings.add("info.no-session-bit", place, file=INFO_FILE)
 
 
-def _check_specs(info: InfoFile, reading: Reading) -> None:
+def _check_specs(info: InfoFile, reading: SmallFiles) -> None:
     """Check the argument specifications, as far as readers do not."""
     findings, specs = reading.findings, reading.sessions.specs
     in_register = [rule.place for rule in specs.saved for value in rule.values if value.in_register]
@@ -172,7 +172,7 @@ def _check_specs(info: InfoFile, reading: Reading) -> None:
 # ---- the task file
 
 
-def _check_task_file(reading: Reading) -> None:
+def _check_task_file(reading: SmallFiles) -> None:
     """Check the sessions, tasks, forks and libraries."""
     file, findings = reading.sessions.file, reading.findings
     if not isinstance(file, TaskFile):
@@ -235,7 +235,7 @@ def _check_relations(sessions: Sessions, placed: list[tuple[int, TaskEvent]], fi
 # ---- maps and symbols
 
 
-def _check_maps(reading: Reading) -> None:
+def _check_maps(reading: SmallFiles) -> None:
     """Check the maps of the sessions."""
     checked: set[str] = set()
     for session in reading.sessions.sessions:
@@ -281,7 +281,7 @@ def _check_map(file: MapFile, name: str, findings: Findings) -> None:
         last = max(last, (end, path), key=lambda each: each[0])
 
 
-def _check_symbols(reading: Reading) -> None:
+def _check_symbols(reading: SmallFiles) -> None:
     """Check the symbol files, and read those of debug information that no record needed."""
     for name in reading.directory.names:
         findings = Findings("uftrace") if name in reading.sessions.parsed else reading.findings
@@ -292,7 +292,7 @@ def _check_symbols(reading: Reading) -> None:
             _check_symbol_file(SymbolFile.parse(reading.directory.read(name, findings), name, findings), name, reading)
 
 
-def _check_symbol_file(file: SymbolFile, name: str, reading: Reading) -> None:
+def _check_symbol_file(file: SymbolFile, name: str, reading: SmallFiles) -> None:
     """Check the symbols of a module."""
     findings = reading.findings
     count = sum(symbol.type != END for symbol in file.symbols)
@@ -322,7 +322,7 @@ def _check_symbol_file(file: SymbolFile, name: str, reading: Reading) -> None:
 # ---- events and messages
 
 
-def _check_events(reading: Reading) -> None:
+def _check_events(reading: SmallFiles) -> None:
     """Check the names of events."""
     names: dict[int, str] = {}
     for place, number, name in reading.events.places:
@@ -334,7 +334,7 @@ def _check_events(reading: Reading) -> None:
             reading.findings.add("event.reserved-id", place, message, file=NAMES_FILE)
 
 
-def _check_messages(reading: Reading) -> None:
+def _check_messages(reading: SmallFiles) -> None:
     """Check the messages of `extern.dat`."""
     file = reading.extern
     placed = list(zip(file.places, file.messages, strict=True))
@@ -352,7 +352,7 @@ MAX_DESCRIPTION = 4095
 """The largest number of bytes of a description of a kernel event that uftrace reads."""
 
 
-def check_cpus(reading: Reading) -> None:
+def check_cpus(reading: SmallFiles) -> None:
     """Check the events of all CPUs; the findings of the reading get the faults."""
     last: dict[str, int] = {}
     for name, block in reading.perf_blocks():
@@ -380,7 +380,7 @@ def _check_perf(block: perf.PerfBlock, name: str, last: int, findings: Findings)
     return int(times[-1])
 
 
-def _check_kernel(reading: Reading) -> None:
+def _check_kernel(reading: SmallFiles) -> None:
     """Check the kernel events, and their descriptions."""
     findings = reading.findings
     names = [name for name in reading.directory.names if kernel.is_name(name)]

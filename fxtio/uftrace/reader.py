@@ -28,13 +28,11 @@ from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
-from fxtio.uftrace.schema import SPECS
-from fxtio.uftrace.small_files import FILE_TABLES
+from fxtio.uftrace.small_files import FILE_TABLES, SmallFiles
 from fxtio.uftrace.state import Function, Sessions
 from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
-from fxtio.uftrace.tables import RECORD_TABLES, Columns, RowCollector, TableBuilder
+from fxtio.uftrace.tables import RECORD_TABLES, SPECS, Columns, RowCollector, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
 from fxtio.uftrace.values import addressed, meanings
 
@@ -247,10 +245,10 @@ class UftraceTrace(TraceReader[Info]):
         of_records = [name for name in names if name in RECORD_TABLES]
         reading.quiet = bool(of_records)
         tables = self._record_tables(of_records, reading) if of_records else {}
-        tables |= {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
+        tables |= {name: reading.table(name) for name in names if name in FILE_TABLES}
         return {name: tables[name] for name in names}
 
-    def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
+    def _record_tables(self, names: list[str], reading: SmallFiles) -> dict[str, Table]:
         builder, collector = self._builder(names, reading), RowCollector(names)
         collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
         for chunk in self.chunks_of(reading):
@@ -261,7 +259,7 @@ class UftraceTrace(TraceReader[Info]):
         """Yield batches; the tables of small files are whole in the first one, and empty in the others."""
         reading = self.begin()
         reading.quiet = any(name in RECORD_TABLES for name in names)
-        of_files = {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
+        of_files = {name: reading.table(name) for name in names if name in FILE_TABLES}
 
         def batch(columns: dict[str, Columns]) -> dict[str, Table]:
             tables = of_files | {name: Table(part) for name, part in columns.items()}
@@ -277,14 +275,14 @@ class UftraceTrace(TraceReader[Info]):
             empty = empty_chunk(reading.sessions.empty)
             yield batch(self._builder(list(names), reading).of_chunk(empty))
 
-    def _batch_columns(self, names: tuple[str, ...], reading: Reading) -> Iterator[dict[str, Columns]]:
+    def _batch_columns(self, names: tuple[str, ...], reading: SmallFiles) -> Iterator[dict[str, Columns]]:
         builder = self._builder(list(names), reading)
         for chunk in self.chunks_of(reading):
             builder.drop_unused_names()
             if columns := builder.of_chunk(chunk):
                 yield columns
 
-    def _builder(self, names: list[str], reading: Reading) -> TableBuilder:
+    def _builder(self, names: list[str], reading: SmallFiles) -> TableBuilder:
         pointer_size = self.info_file.pointer_size
         return TableBuilder(names, reading.events, pointer_size, reading.findings)
 
@@ -341,7 +339,7 @@ class UftraceTrace(TraceReader[Info]):
         """
         return self.chunks_of(self.begin(), tids)
 
-    def begin(self) -> Reading:
+    def begin(self) -> SmallFiles:
         """Begin a reading; `findings` are then its findings, first those of the directory and the info file."""
         self._findings = findings = Findings("uftrace", strict=self._strict)
         self._position, self.share = 0, 0.0
@@ -353,9 +351,9 @@ class UftraceTrace(TraceReader[Info]):
             if f"{tid}{_DAT}" not in self.directory:
                 message = f"the info file lists the task {tid}, but there is no file {tid}{_DAT}"
                 findings.add("directory.no-task-file", 0, message, file=INFO_FILE)
-        return Reading(self.directory, self.info_file, self.tids, findings)
+        return SmallFiles(self.directory, self.info_file, self.tids, findings)
 
-    def chunks_of(self, reading: Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
+    def chunks_of(self, reading: SmallFiles, tids: list[int] | None = None) -> Iterator[Chunk]:
         """Yield chunks of records in a reading, see `chunks`."""
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         has_list = self.info_file.get("taskinfo", "tids") is not None
@@ -379,7 +377,7 @@ class UftraceTrace(TraceReader[Info]):
             order = self.info_file.order
             yield from TaskReader(tid, name, descriptor, reading.sessions, order, findings, progress, allowed)
 
-    def chunks_ahead(self, reading: Reading, tid: int, allowed: int) -> Iterator[Chunk]:
+    def chunks_ahead(self, reading: SmallFiles, tid: int, allowed: int) -> Iterator[Chunk]:
         """Yield the chunks of one task in a reading of all tasks, without findings and progress.
 
         Args:
@@ -445,7 +443,7 @@ def _extend(info: Info, first: int, last: int) -> None:
     info.end = last if info.end is None else max(info.end, last)
 
 
-def _other_entries(reading: Reading) -> Iterator[Entry]:
+def _other_entries(reading: SmallFiles) -> Iterator[Entry]:
     """Yield the entries of the files that do not belong to a task."""
     for file, block in reading.perf_blocks():
         for event in block.events():

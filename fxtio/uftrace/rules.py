@@ -21,7 +21,7 @@ from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import DEPTHS, Feature, RecordWord
 from fxtio.uftrace.pairing import NO_ENTRY, NO_EXIT, CallPairing
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.reading import Reading
+from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.values import CombinedNames, payload_columns
 
 _FIELDS = RecordWord.fields
@@ -36,7 +36,7 @@ def check(trace: UftraceTrace) -> None:
         DecodeError: in strict mode, at the first fault.
     """
     reading = trace.begin()
-    info = reading.info()
+    info = reading.info
     deepest = info.max_stack if Feature.MAX_STACK in info.features else DEPTHS
     combined = CombinedNames(reading.findings)
     task: _TaskRules | None = None
@@ -63,7 +63,7 @@ class _TaskRules:
         tid: the task.
     """
 
-    def __init__(self, tid: int, reading: Reading, deepest: int, pointer_size: int) -> None:
+    def __init__(self, tid: int, reading: SmallFiles, deepest: int, pointer_size: int) -> None:
         self.tid = tid
         self._findings: Findings = reading.findings
         self._events: EventsFile = reading.events

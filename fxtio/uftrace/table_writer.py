@@ -18,7 +18,7 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.new_trace import NewTrace
 from fxtio.uftrace.pairing import NO_ENTRY
-from fxtio.uftrace.schema import WRITABLE
+from fxtio.uftrace.tables import WRITABLE
 
 Columns = dict[str, Any]
 

@@ -266,25 +266,8 @@ def addressed(values: Mapping[str, Any], functions: AddressSpace) -> Mapping[str
     return {name: target.name for name, target in targets.items() if target is not None}
 
 
-@dataclass(slots=True)
-class Structures:
-    """The structures in the payloads of a chunk.
-
-    Attributes:
-        row: the row of the record in the chunk, of each structure.
-        label: the names of the values, such as `arg1`.
-        type: the names of the types of the structures.
-        data: the bytes.
-    """
-
-    row: list[int]
-    label: list[str]
-    type: list[str]
-    data: list[bytes]
-
-
-def structures(chunk: Chunk) -> Structures:
-    """Return the structures in the payloads of a chunk, in the order of the records."""
+def structures(chunk: Chunk) -> list[tuple[int, ValueSpec, bytes]]:
+    """Return the structures in the payloads of a chunk: row, specification and bytes, in the order of the records."""
     rows: list[tuple[int, int, ValueSpec, bytes]] = []
     for group in _groups(chunk):
         places = [number for number, spec in enumerate(group.specs) if spec.format == "t"]
@@ -296,10 +279,7 @@ def structures(chunk: Chunk) -> Structures:
             values = payloads.decode(group.specs, bytes(chunk.block.data[begin:end]), chunk.order)
             rows += [(row, number, group.specs[number], values[number]) for number in places]
     rows.sort(key=lambda item: item[:2])
-    return Structures(
-        [row for row, _, _, _ in rows], [spec.label for _, _, spec, _ in rows], [spec.type for _, _, spec, _ in rows],
-        [data for _, _, _, data in rows],
-    )  # fmt: skip
+    return [(row, spec, data) for row, _, spec, data in rows]
 
 
 class _BlockBytes:

@@ -28,9 +28,9 @@ from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.new_trace import NewTrace
 from fxtio.uftrace.processes import checked_task
 from fxtio.uftrace.reader import ParsedFile, UftraceTrace
-from fxtio.uftrace.schema import WRITABLE
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.table_writer import TableWriter
+from fxtio.uftrace.tables import WRITABLE
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.tasks import BINARY, NS, TEXT, BinaryTaskFile, TaskFile, check_text
 
