@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -24,26 +25,37 @@ _BUILD_ID = re.compile(r"[0-9a-fA-F]{40}")
 _FRACTION = re.compile(r"\w+ timestamp=\d+\.(\d+)")
 _COUNTED = ("cpuinfo", "osinfo", "taskinfo", "usageinfo", "argspec")
 _SID, _NANOSECONDS = 16, 9
+_NEEDED = {
+    InfoBit.EXE_NAME: "info.no-program",
+    InfoBit.CMDLINE: "info.no-command",
+    InfoBit.TASKINFO: "info.no-task-list",
+    InfoBit.RECORD_DATE: "info.no-date",
+}
 
 
-def check_files(reading: SmallFiles, info: InfoFile) -> None:
-    """Check all text files, when the records were read.
+Faults = Iterator[tuple[str, int, str]]
+"""Faults in a file: the rule, the byte offset, and a message, empty where that of the rule says all."""
 
-    Args:
-        reading: the reading; its findings get the faults.
-        info: the info file.
-    """
+
+def check_files(reading: SmallFiles) -> None:
+    """Check all text files, when the records were read; the findings of the reading get the faults."""
+    info = reading.info
     if _is_sound(reading.directory):
-        _check_header(info, reading.findings)
-        _check_blocks(info, reading.findings)
-        _check_tasks_of_info(info, reading.findings)
-        _check_features(info, reading)
-        _check_specs(info, reading)
-    _check_task_file(reading)
+        for faults in (_header(info), _blocks(info), _needed(info), _features(info, reading), _specs(info, reading)):
+            _report(reading, INFO_FILE, faults)
+    if isinstance(reading.sessions.file, TaskFile):
+        _report(reading, TEXT, _task_file(reading, reading.sessions.file))
+    else:
+        reading.findings.add("task.binary", 0, file=BINARY)
     _check_maps(reading)
     _check_symbols(reading)
-    _check_events(reading)
-    _check_messages(reading)
+    _report(reading, NAMES_FILE, _events(reading))
+    _report(reading, EXTERN_FILE, _messages(reading))
+
+
+def _report(reading: SmallFiles, file: str, faults: Faults) -> None:
+    for rule, place, message in faults:
+        reading.findings.add(rule, place, message, file=file)
 
 
 def _is_sound(directory: Directory) -> bool:
@@ -58,38 +70,35 @@ def _is_sound(directory: Directory) -> bool:
 # ---- info
 
 
-def _check_header(info: InfoFile, findings: Findings) -> None:
+def _header(info: InfoFile) -> Faults:
     """Check the fields of the header."""
-    if info.header_size != HEADER_SIZE:
-        message = f"the header size is {info.header_size}, not {HEADER_SIZE}"
-        findings.add("info.header-size", field_offset("header_size"), message, file=INFO_FILE)
-    if info.word_class not in tuple(WordClass):
-        message = f"the word class is {info.word_class}, neither 1 (32 bits) nor 2 (64 bits)"
-        findings.add("info.word-class", field_offset("word_class"), message, file=INFO_FILE)
-    if unknown := int(info.features) & ~sum(Feature):
-        message = f"the features have bits without a meaning: {unknown:#x}"
-        findings.add("info.unknown-features", field_offset("features"), message, file=INFO_FILE)
-    if unknown := int(info.blocks) & ~sum(InfoBit):
-        message = f"the mask of blocks has bits without a meaning: {unknown:#x}"
-        findings.add("info.unknown-blocks", field_offset("blocks"), message, file=INFO_FILE)
-    if any(info.reserved):
-        message = f"the reserved bytes are not zero: {info.reserved.hex(' ')}"
-        findings.add("info.reserved-bytes", field_offset("reserved"), message, file=INFO_FILE)
+    words = f"the word class is {info.word_class}, neither 1 (32 bits) nor 2 (64 bits)"
+    features, blocks = int(info.features) & ~sum(Feature), int(info.blocks) & ~sum(InfoBit)
+    for rule, field, is_wrong, message in (
+        ("header-size", "header_size", info.header_size != HEADER_SIZE,
+         f"the header size is {info.header_size}, not {HEADER_SIZE}"),
+        ("word-class", "word_class", info.word_class not in tuple(WordClass), words),
+        ("unknown-features", "features", features, f"the features have bits without a meaning: {features:#x}"),
+        ("unknown-blocks", "blocks", blocks, f"the mask of blocks has bits without a meaning: {blocks:#x}"),
+        ("reserved-bytes", "reserved", any(info.reserved),
+         f"the reserved bytes are not zero: {info.reserved.hex(' ')}"),
+    ):  # fmt: skip
+        if is_wrong:
+            yield f"info.{rule}", field_offset(field), message
 
 
-def _check_blocks(info: InfoFile, findings: Findings) -> None:
+def _blocks(info: InfoFile) -> Faults:
     """Check which blocks of text there are, their order, and the numbers of their lines."""
     bit_of = {key: bit for bit, keys in BLOCKS.items() for key in keys}
     lines = [(offset - byte_size(key) - 1, bit_of[key], key, value)
              for offset, key, value in info.placed_items() if key in bit_of]  # fmt: skip
     for before, after in pairwise(lines):
         if after[1] < before[1]:
-            message = f"the line {after[2]} belongs before the line {before[2]}"
-            findings.add("info.block-order", after[0], message, file=INFO_FILE)
+            yield "info.block-order", after[0], f"the line {after[2]} belongs before the line {before[2]}"
     for offset, bit, key, _ in lines:
         if bit not in info.blocks:
             message = f"there is a line {key}, but the header does not list the block {bit.name}"
-            findings.add("info.unlisted-block", offset, message, file=INFO_FILE)
+            yield "info.unlisted-block", offset, message
     following = [0] * len(lines)  # the number of lines of the same block that directly follow each line
     for number in reversed(range(len(lines) - 1)):
         if lines[number + 1][1] == lines[number][1]:
@@ -97,96 +106,84 @@ def _check_blocks(info: InfoFile, findings: Findings) -> None:
     for (offset, bit, key, value), count in zip(lines, following, strict=True):
         match = re.fullmatch(r"lines=(\d{1,9})", value, re.ASCII)
         if match and key in _COUNTED and count != int(match[1]):
-            message = f"{count} lines of the block {bit.name} follow, not {match[1]}"
-            findings.add("info.line-count", offset, message, file=INFO_FILE)
+            yield "info.line-count", offset, f"{count} lines of the block {bit.name} follow, not {match[1]}"
         if key == "build_id" and not _BUILD_ID.fullmatch(value):
-            message = f"the build id {value[:60]!r} does not have 40 hexadecimal digits"
-            findings.add("info.build-id", offset, message, file=INFO_FILE)
-    _check_needed(info, findings)
+            yield "info.build-id", offset, f"the build id {value[:60]!r} does not have 40 hexadecimal digits"
 
 
-def _check_needed(info: InfoFile, findings: Findings) -> None:
-    """Check that the blocks that uftrace needs are there; a listed one without text is a fault of another rule."""
-    place = field_offset("blocks")
-    if InfoBit.EXE_NAME not in info.blocks:
-        findings.add("info.no-program", place, file=INFO_FILE)
-    if InfoBit.CMDLINE not in info.blocks:
-        findings.add("info.no-command", place, file=INFO_FILE)
-    if InfoBit.TASKINFO not in info.blocks:
-        findings.add("info.no-task-list", place, file=INFO_FILE)
-    if InfoBit.RECORD_DATE not in info.blocks and info.version >= TEXT_VERSION:
-        findings.add("info.no-date", place, file=INFO_FILE)
+def _needed(info: InfoFile) -> Faults:
+    """Check that the blocks that uftrace needs are there, and the number of tasks.
 
-
-def _check_tasks_of_info(info: InfoFile, findings: Findings) -> None:
-    """Check the number of tasks."""
+    A listed block without text is a fault of another rule.
+    """
+    for bit, rule in _NEEDED.items():
+        if bit not in info.blocks and (bit != InfoBit.RECORD_DATE or info.version >= TEXT_VERSION):
+            yield rule, field_offset("blocks"), ""
     count = info.get("taskinfo", "nr_tid")
     listed = [tid for tid in (info.get("taskinfo", "tids") or "").split(",") if tid]
     if count is not None and InfoBit.TASKINFO in info.blocks and count != str(len(listed)):
         place = next(place for place, value in info.placed_specs("taskinfo") if value.startswith("nr_tid="))
-        message = f"the list of tasks has {len(listed):,}, not {count[:20]}"
-        findings.add("info.task-count", place, message, file=INFO_FILE)
+        yield "info.task-count", place, f"the list of tasks has {len(listed):,}, not {count[:20]}"
 
 
-def _check_features(info: InfoFile, reading: SmallFiles) -> None:
+def _features(info: InfoFile, reading: SmallFiles) -> Faults:
     """Check that the features and the files of the directory agree."""
-    names, findings, place = reading.directory.names, reading.findings, field_offset("features")
+    names, place = reading.directory.names, field_offset("features")
     has_kernel = any(name == kernel.HEADER_FILE or kernel.is_name(name) for name in names)
-    files = {
-        Feature.KERNEL: ("of kernel events", has_kernel),
-        Feature.EVENT: (NAMES_FILE, NAMES_FILE in reading.directory),
-        Feature.PERF_EVENT: ("of scheduler events", any(map(perf.is_name, names))),
-    }
-    for feature, (text, is_there) in files.items():
+    for feature, text, is_there in (
+        (Feature.KERNEL, "of kernel events", has_kernel),
+        (Feature.EVENT, NAMES_FILE, NAMES_FILE in reading.directory),
+        (Feature.PERF_EVENT, "of scheduler events", any(map(perf.is_name, names))),
+    ):
         if is_there and feature not in info.features:
             message = f"there are files {text}, but the header does not list the feature {feature.name}"
-            findings.add("info.missing-feature", place, message, file=INFO_FILE)
-    promised = {
-        Feature.KERNEL: ("any file of kernel events", has_kernel),
-        Feature.DEBUG_INFO: ("a file of debug information", any(name.endswith(".dbg") for name in names)),
-        Feature.ARGUMENT: ("argument specifications", InfoBit.ARG_SPEC in info.blocks),
-        Feature.RETVAL: ("argument specifications", InfoBit.ARG_SPEC in info.blocks),
-    }
-    for feature, (text, is_there) in promised.items():
+            yield "info.missing-feature", place, message
+    for feature, text, is_there in (
+        (Feature.KERNEL, "any file of kernel events", has_kernel),
+        (Feature.DEBUG_INFO, "a file of debug information", any(name.endswith(".dbg") for name in names)),
+        (Feature.ARGUMENT, "argument specifications", InfoBit.ARG_SPEC in info.blocks),
+        (Feature.RETVAL, "argument specifications", InfoBit.ARG_SPEC in info.blocks),
+    ):
         if feature in info.features and not is_there:
-            message = f"the header lists the feature {feature.name}, but {text} is not there"
-            findings.add("info.missing-file", place, message, file=INFO_FILE)
+            yield "info.missing-file", place, f"the header lists the feature {feature.name}, but {text} is not there"
     if Feature.TASK_SESSION not in info.features and (TEXT in names or BINARY in names):
-        findings.add("info.no-session-bit", place, file=INFO_FILE)
+        yield "info.no-session-bit", place, ""
 
 
-def _check_specs(info: InfoFile, reading: SmallFiles) -> None:
+def _specs(info: InfoFile, reading: SmallFiles) -> Faults:
     """Check the argument specifications, as far as readers do not."""
-    findings, specs = reading.findings, reading.sessions.specs
+    specs = reading.sessions.specs
     in_register = [rule.place for rule in specs.saved for value in rule.values if value.in_register]
     if in_register and InfoBit.CPUINFO not in info.blocks:
-        findings.add("argspec.no-processor", in_register[0], file=INFO_FILE)
+        yield "argspec.no-processor", in_register[0], ""
     saved = {(rule.text, value) for rule in specs.saved for value in rule.values}
     place = next((offset for offset, key, _ in info.placed_items() if key == "cmdline"), HEADER_SIZE)
     for rule in specs.triggers:
         if any((rule.text, value) not in saved for value in rule.values):
             message = f"the format of the return value of {rule.text[:60]!r} is only in the command line"
-            findings.add("argspec.trigger-format", place, message, file=INFO_FILE)
+            yield "argspec.trigger-format", place, message
 
 
 # ---- the task file
 
 
-def _check_task_file(reading: SmallFiles) -> None:
+def _task_file(reading: SmallFiles, file: TaskFile) -> Faults:
     """Check the sessions, tasks, forks and libraries."""
-    file, findings = reading.sessions.file, reading.findings
-    if not isinstance(file, TaskFile):
-        findings.add("task.binary", 0, file=BINARY)
-        return
     for offset, line in placed_lines(reading.directory.read(TEXT, Findings("uftrace")), TEXT, Findings("uftrace")):
         match = _FRACTION.match(line)
         if match and len(match[1]) != _NANOSECONDS:
             message = f"the fraction {match[1][:20]} is a number of nanoseconds, and should have nine digits"
-            findings.add("task.time-digits", offset, message, file=TEXT)
+            yield "task.time-digits", offset, message
     placed = list(zip(file.places, file.events, strict=True))
     sessions = [(place, event) for place, event in placed if isinstance(event, Session)]
-    _check_sessions(sessions, findings)
-    _check_relations(reading.sessions, placed, findings)
+    ids: set[str] = set()
+    for place, session in sessions:
+        if len(session.sid) != _SID:
+            yield "task.session-id", place, f"the session id {session.sid!r} does not have {_SID} characters"
+        if session.sid in ids:
+            yield "task.repeated-session", place, f"two sessions have the id {session.sid!r}"
+        ids.add(session.sid)
+    yield from _relations(reading.sessions, placed)
     forked = {event.pid for event in file.events if isinstance(event, Fork)}
     first: dict[int, tuple[int, Session]] = {}
     for place, session in sessions:
@@ -198,24 +195,10 @@ def _check_task_file(reading: SmallFiles) -> None:
             begins[event.pid] = min(event.time, begins.get(event.pid, event.time))
     for pid, (place, session) in first.items():
         if pid not in forked and begins.get(pid, session.time) < session.time:
-            message = f"the session of process {pid} begins after a task of the process"
-            findings.add("task.session-late", place, message, file=TEXT)
+            yield "task.session-late", place, f"the session of process {pid} begins after a task of the process"
 
 
-def _check_sessions(sessions: list[tuple[int, Session]], findings: Findings) -> None:
-    """Check the ids of sessions."""
-    ids: set[str] = set()
-    for place, session in sessions:
-        if len(session.sid) != _SID:
-            message = f"the session id {session.sid!r} does not have {_SID} characters"
-            findings.add("task.session-id", place, message, file=TEXT)
-        if session.sid in ids:
-            message = f"two sessions have the id {session.sid!r}"
-            findings.add("task.repeated-session", place, message, file=TEXT)
-        ids.add(session.sid)
-
-
-def _check_relations(sessions: Sessions, placed: list[tuple[int, TaskEvent]], findings: Findings) -> None:
+def _relations(sessions: Sessions, placed: list[tuple[int, TaskEvent]]) -> Faults:
     """Check that the sessions and processes to which lines refer exist."""
     ids = {session.sid for session in sessions.sessions}
     forks = {event.pid for _, event in placed if isinstance(event, Fork)}
@@ -223,129 +206,116 @@ def _check_relations(sessions: Sessions, placed: list[tuple[int, TaskEvent]], fi
     for place, event in placed:
         if isinstance(event, Dlopen) and event.sid not in ids:
             message = f"a library is loaded in the session {event.sid!r}, which does not exist"
-            findings.add("task.unknown-session", place, message, file=TEXT)
+            yield "task.unknown-session", place, message
         elif isinstance(event, Task) and event.pid not in processes:
-            message = f"task {event.tid} belongs to process {event.pid}, which has no session"
-            findings.add("task.no-session", place, message, file=TEXT)
+            yield "task.no-session", place, f"task {event.tid} belongs to process {event.pid}, which has no session"
         elif isinstance(event, Fork) and event.ppid not in processes and event.ppid not in sessions.tasks:
-            message = f"process {event.pid} is a copy of {event.ppid}, which does not exist"
-            findings.add("task.unknown-parent", place, message, file=TEXT)
+            yield "task.unknown-parent", place, f"process {event.pid} is a copy of {event.ppid}, which does not exist"
 
 
 # ---- maps and symbols
 
 
 def _check_maps(reading: SmallFiles) -> None:
-    """Check the maps of the sessions."""
-    checked: set[str] = set()
+    """Check the maps of the sessions; those that the reader parsed are parsed again without findings."""
+    sessions: dict[str, Session] = {}
     for session in reading.sessions.sessions:
-        name = map_name(session.sid)
-        if name in checked or name not in reading.directory:
-            continue
-        checked.add(name)
-        findings = Findings("uftrace") if name in reading.sessions.parsed else reading.findings
-        file = MapFile.parse(reading.directory.read(name, findings), name, findings)
-        _check_map(file, name, reading.findings)
-        module = next((module for module in file.modules if module.path == session.exename), None)
-        if module is None:
-            message = f"the program {session.exename[:60]!r} of session {session.sid} is not in its map"
-            reading.findings.add("session.program-not-mapped", 0, message, file=name)
-            continue
-        base = module.path.rpartition("/")[2]
-        if f"{base}.sym" not in reading.directory and reading.sessions.file_of(module, ".sym") is None:
-            message = f"the program {module.path[:60]!r} has no symbol file"
-            reading.findings.add("symbol.no-file", 0, message, file=name)
+        sessions.setdefault(map_name(session.sid), session)
+    for name, session in sessions.items():
+        if name in reading.directory:
+            findings = Findings("uftrace") if name in reading.sessions.parsed else reading.findings
+            file = MapFile.parse(reading.directory.read(name, findings), name, findings)
+            _report(reading, name, _map(file, session, reading))
 
 
-def _check_map(file: MapFile, name: str, findings: Findings) -> None:
-    """Check the mappings of a map."""
+def _map(file: MapFile, session: Session, reading: SmallFiles) -> Faults:
+    """Check the mappings of a map, and that the program of its session is among them."""
     if file.kernel_base is None:
-        findings.add("session.no-stack", 0, file=name)
-    modules = []
+        yield "session.no-stack", 0, ""
+    mappings = []
     for place, mapping in zip(file.places, file.mappings, strict=True):
         if mapping.path.startswith("["):
             continue
         if mapping.end <= mapping.begin:
             message = f"the mapping ends at {mapping.end:x}, and begins at {mapping.begin:x}"
-            findings.add("session.empty-mapping", place, message, file=name)
+            yield "session.empty-mapping", place, message
             continue
         if any(character.isspace() for character in mapping.path):
-            message = f"the path {mapping.path[:60]!r} contains a space"
-            findings.add("session.path-space", place, message, file=name)
-        modules.append((mapping.begin, mapping.end, mapping.path, place))
+            yield "session.path-space", place, f"the path {mapping.path[:60]!r} contains a space"
+        mappings.append((mapping.begin, mapping.end, mapping.path, place))
     last: tuple[int, str] = (0, "")  # the mapping so far that ends last: its end and its path
-    for begin, end, path, place in sorted(modules):
+    for begin, end, path, place in sorted(mappings):
         if begin < last[0] and path != last[1]:
-            message = f"the mapping overlaps with that of {last[1][:60]!r}"
-            findings.add("session.overlap", place, message, file=name)
+            yield "session.overlap", place, f"the mapping overlaps with that of {last[1][:60]!r}"
         last = max(last, (end, path), key=lambda each: each[0])
+    module = next((module for module in file.modules if module.path == session.exename), None)
+    if module is None:
+        message = f"the program {session.exename[:60]!r} of session {session.sid} is not in its map"
+        yield "session.program-not-mapped", 0, message
+        return
+    base = module.path.rpartition("/")[2]
+    if f"{base}.sym" not in reading.directory and reading.sessions.file_of(module, ".sym") is None:
+        yield "symbol.no-file", 0, f"the program {module.path[:60]!r} has no symbol file"
 
 
 def _check_symbols(reading: SmallFiles) -> None:
     """Check the symbol files, and read those of debug information that no record needed."""
     for name in reading.directory.names:
         findings = Findings("uftrace") if name in reading.sessions.parsed else reading.findings
-        if name.endswith(".dbg"):
-            if name not in reading.sessions.parsed:
-                DebugFile.parse(reading.directory.read(name, findings), name, findings)
+        if name.endswith(".dbg") and name not in reading.sessions.parsed:
+            DebugFile.parse(reading.directory.read(name, findings), name, findings)
         elif name.endswith(".sym"):
-            _check_symbol_file(SymbolFile.parse(reading.directory.read(name, findings), name, findings), name, reading)
+            file = SymbolFile.parse(reading.directory.read(name, findings), name, findings)
+            _report(reading, name, _symbols(file))
 
 
-def _check_symbol_file(file: SymbolFile, name: str, reading: SmallFiles) -> None:
+def _symbols(file: SymbolFile) -> Faults:
     """Check the symbols of a module."""
-    findings = reading.findings
     count = sum(symbol.type != END for symbol in file.symbols)
     if file.count is not None and file.count != count:
-        message = f"the heading says that there are {file.count:,} symbols; there are {count:,}"
-        findings.add("symbol.count", 0, message, file=name)
+        yield "symbol.count", 0, f"the heading says that there are {file.count:,} symbols; there are {count:,}"
     last, symbols = -1, set[tuple[int, str]]()
     for place, symbol in zip(file.places, file.symbols, strict=True):
+        what = f"the symbol {symbol.name[:60]!r}"
         if symbol.type not in SYMBOL_TYPES:
-            message = f"the symbol {symbol.name[:60]!r} has the type {symbol.type!r}"
-            findings.add("symbol.type", place, message, file=name)
+            yield "symbol.type", place, f"{what} has the type {symbol.type!r}"
         if symbol.address < last:
-            message = f"the symbol {symbol.name[:60]!r} is at a lower address than the one before it"
-            findings.add("symbol.order", place, message, file=name)
+            yield "symbol.order", place, f"{what} is at a lower address than the one before it"
         if (symbol.address, symbol.type) in symbols:
-            message = f"the symbol {symbol.name[:60]!r} has the address and the type of another one"
-            findings.add("symbol.repeated", place, message, file=name)
+            yield "symbol.repeated", place, f"{what} has the address and the type of another one"
         last = symbol.address
         symbols.add((symbol.address, symbol.type))
     if file.symbols and file.symbols[-1].size is None:
         top = max(symbol.address for symbol in file.symbols)
         marks = [symbol for symbol in file.symbols if symbol.type == END or symbol.name in END_MARKS]
         if not any(mark.address == top for mark in marks):
-            findings.add("symbol.no-end", file.places[-1], file=name)
+            yield "symbol.no-end", file.places[-1], ""
 
 
 # ---- events and messages
 
 
-def _check_events(reading: SmallFiles) -> None:
+def _events(reading: SmallFiles) -> Faults:
     """Check the names of events."""
     names: dict[int, str] = {}
     for place, number, name in reading.events.places:
         if names.setdefault(number, name) != name:
             message = f"the event {number} has the names {names[number][:60]!r} and {name[:60]!r}"
-            reading.findings.add("event.repeated-name", place, message, file=NAMES_FILE)
+            yield "event.repeated-name", place, message
         if number < EventId.FIRST_USER:
             message = f"the id {number:,} is not that of a user event, from {EventId.FIRST_USER:,} on"
-            reading.findings.add("event.reserved-id", place, message, file=NAMES_FILE)
+            yield "event.reserved-id", place, message
 
 
-def _check_messages(reading: SmallFiles) -> None:
+def _messages(reading: SmallFiles) -> Faults:
     """Check the messages of `extern.dat`."""
-    file = reading.extern
-    placed = list(zip(file.places, file.messages, strict=True))
+    placed = list(zip(reading.extern.places, reading.extern.messages, strict=True))
     for (_, before), (place, after) in pairwise(placed):
         if after.time < before.time:
-            reading.findings.add("event.extern-order", place, file=EXTERN_FILE)
+            yield "event.extern-order", place, ""
     for place, (_, text) in placed:
-        size = byte_size(text)
-        if size > MAX_MESSAGE:
-            message = f"the message has {size:,} bytes, more than {MAX_MESSAGE:,}"
-            reading.findings.add("event.extern-long", place, message, file=EXTERN_FILE)
+        if (size := byte_size(text)) > MAX_MESSAGE:
+            yield "event.extern-long", place, f"the message has {size:,} bytes, more than {MAX_MESSAGE:,}"
 
 
 MAX_DESCRIPTION = 4095

@@ -47,7 +47,7 @@ def check(trace: UftraceTrace) -> None:
         if bool((chunk.size > _HEADER).any()):
             payload_columns(chunk, DistinctStrings(), combined)  # for its findings
     check_cpus(reading)
-    check_files(reading, info)
+    check_files(reading)
 
 
 class _TaskRules:

@@ -16,8 +16,7 @@ from fxtio.uftrace.declarations import NewFunction, NewVariable
 from fxtio.uftrace.encode import integers, record_bytes
 from fxtio.uftrace.events import encode_values, payload_of
 from fxtio.uftrace.layout import DEPTHS, EventWord
-from fxtio.uftrace.new_trace import NewTrace
-from fxtio.uftrace.processes import NewSession, NewTask
+from fxtio.uftrace.new_trace import NewSession, NewTask, NewTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
 
 _MAX_EVENT = EventWord.fields["event"].mask

@@ -21,8 +21,7 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.missing_entries import MissingEntry, missing_entries
-from fxtio.uftrace.pairing import CallSteps
+from fxtio.uftrace.pairing import CallSteps, MissingEntry, missing_entries
 from fxtio.uftrace.tables import FunctionCodes, TableBuilder
 from fxtio.uftrace.timeline_system import SystemFiles
 from fxtio.uftrace.values import FORMATS

@@ -25,8 +25,7 @@ from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.info import INFO_FILE, MAX_UTC_OFFSET, VERSIONS, InfoFile
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import Feature, InfoBit
-from fxtio.uftrace.new_trace import NewTrace
-from fxtio.uftrace.processes import checked_task
+from fxtio.uftrace.new_trace import NewTrace, checked_task
 from fxtio.uftrace.reader import ParsedFile, UftraceTrace
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.table_writer import TableWriter
