@@ -444,7 +444,7 @@ class _ExactScenario:
         events = [
             parsed_record(_TASK_EVENTS[each["type"]], each) for each in self._records if each["type"] in _TASK_EVENTS
         ]
-        return TaskFile.of(events).to_bytes()
+        return TaskFile(events).to_bytes()
 
     def _modules(self) -> dict[str, bytes]:
         """Return the maps and the symbol files."""
@@ -454,16 +454,16 @@ class _ExactScenario:
         symbols: defaultdict[str, bytes] = defaultdict(bytes)
         for item in self._by_type["symbol"]:
             symbols[item["file"]] += f"{parsed_record(Symbol, item)}\n".encode("utf-8", "surrogateescape")
-        return symbols | {name: MapFile.of(mappings).to_bytes() for name, mappings in maps.items()}
+        return symbols | {name: MapFile(mappings).to_bytes() for name, mappings in maps.items()}
 
     def _texts(self) -> dict[str, bytes]:
         """Return the files of names and messages that are needed."""
         files = {}
         if names := self._by_type["event-name"]:
-            files[NAMES_FILE] = EventsFile.of({int(item["id"]): parsed_text(item["name"]) for item in names}).to_bytes()
+            files[NAMES_FILE] = EventsFile({int(item["id"]): parsed_text(item["name"]) for item in names}).to_bytes()
         if messages := self._by_type["message"]:
             shown = [Message(int(item["timestamp"]), parsed_text(item["message"])) for item in messages]
-            files[EXTERN_FILE] = ExternFile.of(shown).to_bytes()
+            files[EXTERN_FILE] = ExternFile(shown).to_bytes()
         return files
 
     def _record(self, item: Json) -> Any:

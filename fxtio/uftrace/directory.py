@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,6 +132,11 @@ def split_lines(raw: bytes) -> list[str]:
 def join_lines(lines: list[str]) -> bytes:
     """Return the bytes of a text file, the inverse of `split_lines`."""
     return "\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+def text_file(lines: Iterable[object]) -> bytes:
+    """Return the bytes of a text file with some lines, which need not be texts yet."""
+    return join_lines([*map(str, lines), ""])
 
 
 def byte_size(text: str) -> int:

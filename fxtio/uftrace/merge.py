@@ -62,7 +62,7 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
                     file.write(_merged_names(readings).to_bytes())
                 elif name == EXTERN_FILE:
                     messages = heapq.merge(*(reading.messages() for reading in readings), key=lambda one: one.time)
-                    file.write(ExternFile.of(list(messages)).to_bytes())
+                    file.write(ExternFile(list(messages)).to_bytes())
                 elif perf.is_name(name) and len(sources) > 1:
                     file.writelines(_merged_events(readings, traces, name))
                 elif name == kernel.HEADER_FILE and len(sources) > 1:
@@ -157,7 +157,7 @@ def _merged_tasks(
         for reading, sids in zip(readings, renamed, strict=True)
     ]
     events = list(heapq.merge(*lists, key=lambda event: event.time))
-    return TaskFile.of(events).to_bytes() if name == TEXT else BinaryTaskFile.of(events, info.order).to_bytes()
+    return (TaskFile(events) if name == TEXT else BinaryTaskFile(info.order, events)).to_bytes()
 
 
 def _with_sid(event: TaskEvent, sids: dict[str, str]) -> TaskEvent:
@@ -174,7 +174,7 @@ def _merged_names(readings: Sequence[SmallFiles]) -> EventsFile:
         for number, name in reading.events.names.items():
             if names.setdefault(number, name) != name:
                 raise MergeError(f"the event {number} is {names[number]!r} in one trace and {name!r} in another one")
-    return EventsFile.of(names)
+    return EventsFile(names)
 
 
 def _merged_descriptions(readings: Sequence[SmallFiles], sources: Sequence[StoredFile]) -> kernel.KernelHeader:

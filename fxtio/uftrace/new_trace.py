@@ -73,6 +73,8 @@ class NewTask:
 class Processes:
     """The tasks of a new trace and the sessions of their processes.
 
+    Methods raise `EncodeError`, and change nothing, if a value cannot be written or contradicts what is there.
+
     Args:
         declarations: the modules and functions of the trace.
 
@@ -90,11 +92,7 @@ class Processes:
     # ---- declaring
 
     def checked_pid(self, tid: int, pid: int | None) -> int:
-        """Return the process of a task that is declared or can be.
-
-        Raises:
-            EncodeError: the task was declared with another process, or a number is not positive.
-        """
+        """Return the process of a task that is declared or can be."""
         tid = checked_task(tid)
         task = self.tasks.get(tid)
         if pid is None:
@@ -105,11 +103,7 @@ class Processes:
         return pid
 
     def task(self, tid: int, pid: int | None = None) -> NewTask:
-        """Return a task, which is declared if it is new.
-
-        Raises:
-            EncodeError: see `checked_pid`.
-        """
+        """Return a task, which is declared if it is new."""
         tid, pid = checked_task(tid), self.checked_pid(tid, pid)
         task = self.tasks.get(tid)
         if task is None:
@@ -125,11 +119,7 @@ class Processes:
         return session
 
     def fork(self, tid: int, parent: NewTask, time: int) -> NewTask:
-        """Declare a process that begins as a copy of the process of a task.
-
-        Raises:
-            EncodeError: the task exists already.
-        """
+        """Declare a process that begins as a copy of the process of a task."""
         tid = checked_task(tid)
         if tid in self.tasks or tid in self._newest:
             raise EncodeError(f"task {tid} exists already", "fork")
@@ -139,11 +129,7 @@ class Processes:
         return self.tasks[tid]
 
     def exec(self, task: NewTask, program: str, time: int) -> None:
-        """Begin a session of the process of a task with another program.
-
-        Raises:
-            EncodeError: the program cannot be written; nothing was added.
-        """
+        """Begin a session of the process of a task with another program."""
         before = self.session_of(task)
         self._declarations.add_module(program, "program")
         session = self._add_session(task.pid, program, time)
@@ -152,11 +138,7 @@ class Processes:
         task.open = []
 
     def load(self, task: NewTask, library: str, time: int) -> None:
-        """Load a library in the session of a task.
-
-        Raises:
-            EncodeError: the path cannot be written, or the library is in memory from the beginning.
-        """
+        """Load a library in the session of a task."""
         base = self._declarations.add_module(library, "loaded").base
         session = self.session_of(task)
         session.libraries[library] = min(time, session.libraries.get(library, time))
@@ -170,11 +152,7 @@ class Processes:
     # ---- times
 
     def checked_time(self, task: NewTask, time: Any) -> int:
-        """Return the time of the next record of a task in nanoseconds.
-
-        Raises:
-            EncodeError: it is not a time, time goes back, or the process does not run its program yet.
-        """
+        """Return the time of the next record of a task in nanoseconds."""
         moment = checked_integer(time, "time", 0, MAX_TIME)
         if moment < task.last:
             raise EncodeError(f"time goes back, from {task.last} to {moment}", f"task {task.tid}")
@@ -185,22 +163,14 @@ class Processes:
         return moment
 
     def check_times(self, task: NewTask, times: Array) -> None:
-        """Raise an error if the next records of a task cannot have these times.
-
-        Raises:
-            EncodeError: see `checked_time`.
-        """
+        """Raise `EncodeError` if the next records of a task cannot have these times."""
         self.checked_time(task, times[0])
         if bool((times[1:] < times[:-1]).any()):
             raise EncodeError("time goes back", f"task {task.tid}")
         checked_integer(times[-1], "time", 0, MAX_TIME)
 
     def check_new_times(self, tid: int, times: Array) -> None:
-        """Raise an error if the next records of a task, which may be new, cannot have these times.
-
-        Raises:
-            EncodeError: see `checked_time`; or the number is not that of a task.
-        """
+        """Raise `EncodeError` if the next records of a task, which may be new, cannot have these times."""
         self.check_times(self.tasks.get(tid) or NewTask(tid, self.checked_pid(tid, None)), times)
 
     def note_records(self, task: NewTask, first: int, last: int) -> None:
@@ -272,11 +242,7 @@ class Processes:
 
 
 def checked_task(tid: Any) -> int:
-    """Return the number of a task, from which the name of a file is made.
-
-    Raises:
-        EncodeError: it is not such a number.
-    """
+    """Return the number of a task, from which the name of a file is made."""
     return checked_integer(tid, "tid", 1, MAX_INT32)
 
 
@@ -286,6 +252,8 @@ _MAX_MESSAGE = 1000
 
 class NewTrace:
     """A new trace: its declarations, its tasks, and their records, which go to their files in blocks.
+
+    Methods raise `EncodeError`, and write nothing, if a value cannot be written; `ValueError` if the trace is closed.
 
     Args:
         path: the directory.
@@ -329,12 +297,7 @@ class NewTrace:
         self._path = path
 
     def check_declarable(self) -> None:
-        """Raise an error if nothing can be declared: the small files of a copy belong to the copied trace.
-
-        Raises:
-            EncodeError: the trace is a copy.
-            ValueError: the trace is closed.
-        """
+        """Raise `EncodeError` if nothing can be declared: the small files of a copy belong to the copied trace."""
         self.check_open()
         if self.is_copy:
             raise EncodeError("a copy takes no further tasks, functions and events; records can be put", "copy")
@@ -345,31 +308,20 @@ class NewTrace:
         return self.version < TEXT_VERSION
 
     def check_version(self, feature: str) -> None:
-        """Raise an error if the version of the format is too old for something.
+        """Raise `EncodeError` if the version of the format is too old for something.
 
         Args:
             feature: a description of it, in the plural.
-
-        Raises:
-            EncodeError: the version is older than 4.
         """
         if self.is_old:
             raise EncodeError(f"version {self.version} of the format has no {feature}", "version")
 
     def put(self, tid: int, record: Any) -> None:
-        """Append a record to the file of a task.
-
-        Raises:
-            EncodeError: the record cannot be encoded; nothing was written.
-        """
+        """Append a record to the file of a task."""
         self.append_bytes(tid, encode(record, self.order), 1)
 
     def put_at(self, task: NewTask, time: int, record: Any) -> None:
-        """Append a record with a time to the file of a task.
-
-        Raises:
-            EncodeError: the record cannot be encoded; nothing was written.
-        """
+        """Append a record with a time to the file of a task."""
         self.put(task.tid, record)
         self.processes.note_records(task, time, time)
 
@@ -403,11 +355,7 @@ class NewTrace:
             self._flush(tid)
 
     def event_number(self, name: str) -> int:
-        """Return the number of an event, or that which it will have when it is declared.
-
-        Raises:
-            EncodeError: the name cannot be written.
-        """
+        """Return the number of an event, or that which it will have when it is declared."""
         self.check_declarable()
         if not check_text(name, "event"):
             raise EncodeError("the name of an event is empty", "event")
@@ -418,22 +366,14 @@ class NewTrace:
         return name not in EVENT_IDS and name not in self.events
 
     def event_id(self, name: str) -> int:
-        """Return the number of an event, which is declared if it is new.
-
-        Raises:
-            EncodeError: the name cannot be written.
-        """
+        """Return the number of an event, which is declared if it is new."""
         number = self.event_number(name)
         if number >= EventId.FIRST_USER:
             self.events[name] = number
         return number
 
     def check_message(self, time: Any, text: Any, last: int | None = None) -> Message:
-        """Return a message that can follow one at the time `last`, or the last one.
-
-        Raises:
-            EncodeError: the time or the text cannot be written, or time goes back.
-        """
+        """Return a message that can follow one at the time `last`, or the last one."""
         if last is None:
             last = self.messages[-1][0] if self.messages else 0
         time = checked_integer(time, "time", 0, MAX_TIME)
@@ -444,10 +384,6 @@ class NewTrace:
         return Message(time, text)
 
     def check_enum(self, name: str, values: Mapping[str, int]) -> None:
-        """Raise an error if an enumeration cannot be declared.
-
-        Raises:
-            EncodeError: see `Declarations.check_enum`; or the version has no enumerations.
-        """
+        """Raise `EncodeError` if an enumeration cannot be declared."""
         self.check_version("enumerations")
         self.declarations.check_enum(name, values)

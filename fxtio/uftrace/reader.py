@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
@@ -22,18 +22,17 @@ from fxtio.report import ReportTable
 from fxtio.schema import readable_tables
 from fxtio.table import MAX_TIME, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
-from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
+from fxtio.uftrace.directory import Directory, StoredFile
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message, data_of, values_of
+from fxtio.uftrace.events import EXTERN_FILE, EventsFile, Message, data_of, values_of
 from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES, SmallFiles
 from fxtio.uftrace.state import Function, Sessions
-from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
 from fxtio.uftrace.tables import RECORD_TABLES, SPECS, Columns, RowCollector, TableBuilder
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT
 from fxtio.uftrace.values import addressed, meanings
 
 _FIELDS = RecordWord.fields
@@ -300,32 +299,9 @@ class UftraceTrace(TraceReader[Info]):
         """Return the sessions and tasks; `findings` are then their faults."""
         return self.begin().sessions
 
-    def file(self, name: str) -> Any:
-        """Return a file of the trace other than `<tid>.dat`, parsed, or `StoredFile` if it is unknown or damaged.
-
-        `UftraceWriter.file` takes the result, and writes the same bytes.
-        """
-        stored = StoredFile(self.directory, name)
-        if self.directory.size(name) > MAX_WHOLE_FILE:
-            return stored
-        ignored = Findings("uftrace")  # faults are in the bytes, which are returned as they are
-        raw = self.directory.read(name, ignored)
-        try:
-            parsed = self._parsed(name, raw, ignored)
-        except DecodeError:
-            return stored
-        return stored if parsed is None or parsed.to_bytes() != raw else parsed
-
-    def _parsed(self, name: str, raw: bytes, findings: Findings) -> Any:
-        """Parse a small file; return None if its format is unknown."""
-        if name == BINARY:
-            return BinaryTaskFile.parse(raw, self.info_file.order, findings)
-        if name in _PARSERS:
-            return _PARSERS[name](raw, findings)
-        for suffix, parse in _SUFFIXES.items():
-            if name.endswith(suffix):
-                return parse(raw, name, findings)
-        return None
+    def file(self, name: str) -> StoredFile:
+        """Return a file of the trace as it is, which `UftraceWriter.file` copies; `name` is that of the file."""
+        return StoredFile(self.directory, name)
 
     def _total(self) -> int:
         """Return the size of all `<tid>.dat` files in bytes."""
@@ -459,34 +435,6 @@ def _other_entries(reading: SmallFiles) -> Iterator[Entry]:
     extern = reading.extern
     for offset, message in zip(extern.places, extern.messages, strict=True):
         yield Entry(offset, min(message.time, MAX_TIME), message, None, file=EXTERN_FILE)
-
-
-ParsedFile = (
-    InfoFile
-    | TaskFile
-    | BinaryTaskFile
-    | kernel.KernelHeader
-    | EventsFile
-    | ExternFile
-    | MapFile
-    | SymbolFile
-    | DebugFile
-)
-"""The classes of parsed files."""
-
-_PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
-    INFO_FILE: InfoFile.parse,
-    TEXT: TaskFile.parse,
-    kernel.HEADER_FILE: kernel.KernelHeader.parse,
-    NAMES_FILE: EventsFile.parse,
-    EXTERN_FILE: ExternFile.parse,
-}
-_SUFFIXES: dict[str, Callable[[bytes, str, Findings], Any]] = {
-    ".map": MapFile.parse,
-    ".sym": SymbolFile.parse,
-    ".dbg": DebugFile.parse,
-    kernel.SYMBOLS_FILE: SymbolFile.parse,
-}
 
 
 def decoded(chunk: Chunk) -> Iterator[Any]:

@@ -22,14 +22,12 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.records import TYPES
 from fxtio.uftrace.state import AddressSpace
 from fxtio.uftrace.values import FORMATS, CombinedNames, payload_columns, structures, symbol_codes
 
 Columns = dict[str, Column]
 Values = tuple[Column, ...]
-
-TYPES = tuple(kind.name.lower() for kind in RecordType)
-"""The texts of the column `type` of the table `records`, by code."""
 
 MAX_NAMES = 1 << 16
 """The number of names above which reading by batches drops the names that are not in use."""

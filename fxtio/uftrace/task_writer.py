@@ -13,11 +13,10 @@ from fxtio.errors import EncodeError
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.declarations import NewFunction, NewVariable
-from fxtio.uftrace.encode import integers, record_bytes
 from fxtio.uftrace.events import encode_values, payload_of
 from fxtio.uftrace.layout import DEPTHS, EventWord
 from fxtio.uftrace.new_trace import NewSession, NewTask, NewTrace
-from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
+from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost, integers, record_bytes
 
 _MAX_EVENT = EventWord.fields["event"].mask
 

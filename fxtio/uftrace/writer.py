@@ -26,7 +26,7 @@ from fxtio.uftrace.info import INFO_FILE, MAX_UTC_OFFSET, VERSIONS, InfoFile
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.new_trace import NewTrace, checked_task
-from fxtio.uftrace.reader import ParsedFile, UftraceTrace
+from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.table_writer import TableWriter
 from fxtio.uftrace.tables import WRITABLE
@@ -156,7 +156,7 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name is not the name of a file in a directory, or that of the records of a task; or the
-                content is neither bytes nor a parsed file.
+                content is neither bytes nor a file of a trace.
             ValueError: the writer is closed.
         """
         self._check_open()
@@ -165,7 +165,9 @@ class UftraceWriter(TraceWriter):
             raise EncodeError(f"{name!r} is not the name of a file in a directory", "name")
         if _is_task_file(name):
             raise EncodeError("the records of a task are written by `put` and by the writer of the task", name)
-        self._files[name] = content if isinstance(content, StoredFile) else _bytes_of(content)
+        if not isinstance(content, bytes | bytearray | memoryview | StoredFile):
+            raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
+        self._files[name] = content if isinstance(content, StoredFile) else bytes(content)
 
     def _copy(self, trace: UftraceTrace) -> None:
         new = self._trace
@@ -412,25 +414,26 @@ class UftraceWriter(TraceWriter):
                 if isinstance(content, StoredFile):
                     file.writelines(content.blocks())
                 else:
-                    file.write(_bytes_of(content))
+                    file.write(content)
 
     def _small_files(self) -> dict[str, Any]:
-        """Return the small files that were not given as a whole."""
+        """Return the content of the small files by name; the info file only if it was not given as a whole."""
         trace, files = self._trace, dict[str, Any]()
         if not trace.is_copy:
             for tid in trace.buffers:
                 trace.processes.task(tid)  # records that were put need a session, too
             if INFO_FILE not in self._files:
-                files[INFO_FILE] = self._info_file()
+                files[INFO_FILE] = self._info_file().to_bytes()
         if trace.processes.tasks:
             files |= self._task_file()
             sessions, declarations = trace.processes.sessions, trace.declarations
-            files |= {map_name(session.sid): declarations.map_file(session.program) for session in sessions}
-            files |= declarations.symbol_files(sized=self._sized_symbols)
+            files |= {map_name(session.sid): declarations.map_file(session.program).to_bytes() for session in sessions}
+            symbols = declarations.symbol_files(sized=self._sized_symbols)
+            files |= {name: file.to_bytes() for name, file in symbols.items()}
         if trace.events:
-            files[NAMES_FILE] = EventsFile.of({number: name for name, number in trace.events.items()})
+            files[NAMES_FILE] = EventsFile({number: name for name, number in trace.events.items()}).to_bytes()
         if trace.messages:
-            files[EXTERN_FILE] = ExternFile.of(trace.messages)
+            files[EXTERN_FILE] = ExternFile(trace.messages).to_bytes()
         if trace.kernel:
             files |= trace.kernel.files()
         return files | trace.sched.files()
@@ -439,8 +442,8 @@ class UftraceWriter(TraceWriter):
         """Return the task file by its name, which depends on the version."""
         events = self._trace.processes.events()
         if self._trace.is_old:
-            return {BINARY: BinaryTaskFile.of(events, self.order)}
-        return {TEXT: TaskFile.of(events)}
+            return {BINARY: BinaryTaskFile(self.order, events).to_bytes()}
+        return {TEXT: TaskFile(events).to_bytes()}
 
     def _info_file(self) -> InfoFile:
         trace, program = self._trace, self._trace.declarations
@@ -486,16 +489,3 @@ def _is_task_file(name: str) -> bool:
     """Return whether a file has the name of the records of a task."""
     stem = name.removesuffix(".dat")
     return stem != name and stem.isascii() and stem.isdigit() and len(stem) <= 10 and str(int(stem)) == stem
-
-
-def _bytes_of(content: Any) -> bytes:
-    """Return the bytes of a parsed file."""
-    if isinstance(content, bytes | bytearray | memoryview):
-        return bytes(content)
-    if not isinstance(content, ParsedFile):
-        raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
-    try:
-        raw: bytes = content.to_bytes()
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise EncodeError(f"the file cannot be written: {error}", type(content).__name__) from None
-    return raw

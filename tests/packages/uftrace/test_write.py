@@ -468,9 +468,7 @@ def test_a_trace_in_version_3(order: str, tmp_path: Path) -> None:
 def test_a_binary_task_file_is_written_as_old_versions_did() -> None:
     trace = opened("old-v05-fork")
     raw = trace.directory.read(BINARY, Findings("uftrace"))
-    assert (
-        BinaryTaskFile.of(BinaryTaskFile.parse(raw, "little", Findings("uftrace")).events, "little").to_bytes() == raw
-    )
+    assert BinaryTaskFile.parse(raw, "little", Findings("uftrace")).to_bytes() == raw
 
 
 def test_kernel_events_and_calls_as_columns(tmp_path: Path) -> None:
@@ -586,4 +584,4 @@ def test_session_ids_of_old_directories_may_be_short(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_in_an_old_task_file_is_refused(event: Session | Task | Fork) -> None:
     with pytest.raises(EncodeError):
-        BinaryTaskFile.of([event], "little")
+        BinaryTaskFile("little", [event]).to_bytes()
