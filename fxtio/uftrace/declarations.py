@@ -109,8 +109,6 @@ class Declarations:
         pointer_size: the size of an address in bytes: 4 or 8.
 
     Attributes:
-        path: the path of the program.
-        pointer_size: the size of an address in bytes: 4 or 8.
         specs: the specifications of arguments and return values, by function.
         enums: the values of enumerations by their names, by enumeration.
     """
@@ -160,20 +158,24 @@ class Declarations:
         return self._modules.setdefault(path, NewModule(path, self._next_base(), role))
 
     def function(
-        self, name: str, arguments: str = "", returns: str = "", *, library: bool = False, module: str = ""
-    ) -> NewFunction:
-        """Return the function with a name, which is added if it is new."""
+        self, name: str, arguments: str = "", returns: str = "", *, library: bool = False, module: str = "",
+        source: str = "", line: int | None = None,
+    ) -> NewFunction:  # fmt: skip
+        """Return the function with a name, which is added if it is new, with its place in a source file."""
         path = module or self.path
         self.check_function(name, arguments, returns, path)
+        if line is not None or source:
+            self._check_place(name, path, source, line or 0)
         function = self._functions.get((path, name))
-        if function is not None:
-            return function
-        specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
         owner = self._modules.get(path) or self.add_module(path, "library")
-        address = owner.add(name, PLT if library else "T")
-        function = self._functions[path, name] = NewFunction(name, address, *specs, path)
-        if any(specs):
-            self.specs[name] = specs
+        if function is None:
+            specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
+            address = owner.add(name, PLT if library else "T")
+            function = self._functions[path, name] = NewFunction(name, address, *specs, path)
+            self.specs |= {name: specs} if any(specs) else {}
+        if line is not None:
+            place = DebugFunction(function.address - owner.base, name, line=int(line), source=source)
+            owner.debug.setdefault(name, place)
         return function
 
     def specify(self, function: NewFunction, arguments: str = "", returns: str = "") -> NewFunction:
@@ -197,23 +199,15 @@ class Declarations:
         self.specs[function.name] = whole
         return changed
 
-    def add_place(self, function: NewFunction, source: str, line: int) -> None:
-        """Add the place of a function in a source file."""
-        number = self.check_place(function.name, function.module, source, line)
-        module = self._modules[function.module]
-        place = DebugFunction(function.address - module.base, function.name, line=number, source=source)
-        module.debug.setdefault(function.name, place)
-
-    def check_place(self, name: str, path: str, source: str, line: int) -> int:
-        """Return the line of a function that can have a place in a source file."""
+    def _check_place(self, name: str, path: str, source: str, line: int) -> None:
+        """Raise `EncodeError` if a function cannot have a place in a source file."""
         number = checked_integer(line, "line", 1, MAX_INT32)
         if not check_text(source, "source"):
             raise EncodeError("a line needs a source file", "source")
-        module = self._modules.get(path or self.path)
+        module = self._modules.get(path)
         declared = module.debug.get(name) if module is not None else None
         if declared is not None and (declared.source, declared.line) != (source, number):
             raise EncodeError(f"the function was declared at {declared.source}:{declared.line}", name)
-        return number
 
     def declared_function(self, name: str, module: str) -> NewFunction | None:
         """Return the function with a name in a module, or None."""
@@ -335,11 +329,6 @@ class Declarations:
         mappings = [MemoryMapping(module.base, module.end, path=module.path) for module in modules]
         begin, end = _STACK[self.pointer_size]
         return MapFile([*mappings, MemoryMapping(begin, end, "rw-p", path=STACK)])
-
-    @property
-    def has_places(self) -> bool:
-        """Return whether the place of a function in a source file is declared."""
-        return any(module.debug for module in self.modules)
 
     def symbol_files(self, *, sized: bool) -> dict[str, SymbolFile | DebugFile]:
         """Return the files of symbols and of debug information by name.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxtio.codec import integers
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 
@@ -150,14 +151,9 @@ def text_bytes(text: object, where: str) -> bytes:
     Raises:
         EncodeError: it is not a text, or would not be read again as the same text.
     """
-    if not isinstance(text, str):
-        raise EncodeError(f"{text!r} is not a text", where)
-    try:
-        raw = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise EncodeError(f"{text[:60]!r} has a lone surrogate", where) from None
+    raw = integers.text_bytes(text, where)
     if raw.decode("utf-8", "surrogateescape") != text:
-        raise EncodeError(f"{text[:60]!r} has surrogates that stand for valid UTF-8", where)
+        raise EncodeError(f"{text!r:.60} has surrogates that stand for valid UTF-8", where)
     return raw
 
 

@@ -263,14 +263,10 @@ class NewTrace:
         check_open: raises ValueError if the trace is closed.
 
     Attributes:
-        declarations: the modules and functions.
         processes: the tasks and sessions.
         kernel: the kernel events.
         sched: the scheduler events.
         messages: the messages.
-        order: the byte order of the records.
-        version: the version of the format.
-        check_open: raises ValueError if the trace is closed.
         events: the numbers of user events by name.
         buffers: the bytes of records that are not in the file of their task yet, by task.
         records: the number of records that were written.

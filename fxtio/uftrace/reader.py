@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from fxtio.io.reading import Progress, TraceInfo, pairs_of
 from fxtio.readers import TraceReader
 from fxtio.report import ReportTable
 from fxtio.schema import readable_tables
-from fxtio.table import MAX_TIME, Table, saturated
+from fxtio.table import MAX_TIME, GrowingTable, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
 from fxtio.uftrace.directory import Directory, StoredFile
 from fxtio.uftrace.enums import RecordType
@@ -31,7 +31,7 @@ from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES, SmallFiles
 from fxtio.uftrace.state import Function, Sessions
-from fxtio.uftrace.tables import RECORD_TABLES, SPECS, Columns, RowCollector, TableBuilder
+from fxtio.uftrace.tables import RECORD_TABLES, SPECS, Columns, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT
 from fxtio.uftrace.values import addressed, meanings
 
@@ -248,11 +248,11 @@ class UftraceTrace(TraceReader[Info]):
         return {name: tables[name] for name in names}
 
     def _record_tables(self, names: list[str], reading: SmallFiles) -> dict[str, Table]:
-        builder, collector = self._builder(names, reading), RowCollector(names)
-        collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
-        for chunk in self.chunks_of(reading):
-            collector.add(builder.of_chunk(chunk), self.share)
-        return collector.tables()
+        builder, tables = self._builder(names, reading), {name: GrowingTable() for name in names}
+        for chunk in chain([empty_chunk(reading.sessions.empty)], self.chunks_of(reading)):
+            for name, columns in builder.of_chunk(chunk).items():
+                tables[name].append(columns, self.share)
+        return {name: Table(table.columns()) for name, table in tables.items()}
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Yield batches; the tables of small files are whole in the first one, and empty in the others."""

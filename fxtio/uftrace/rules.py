@@ -39,13 +39,12 @@ from fxtio.uftrace.pairing import NO_ENTRY, NO_EXIT, CallPairing
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.state import Sessions, map_name
-from fxtio.uftrace.symbols import END, END_MARKS, SYMBOL_TYPES, DebugFile, MapFile, SymbolFile
+from fxtio.uftrace.symbols import END, END_MARKS, SYMBOL_TYPES, DebugFile, MapFile, SymbolFile, rows_at
 from fxtio.uftrace.tasks import BINARY, TEXT, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
 from fxtio.uftrace.values import CombinedNames, payload_columns
 
 _FIELDS = RecordWord.fields
 _HEADER, _WORD = 2, 8
-_STEPS = np.array([{RecordType.ENTRY: 1, RecordType.EXIT: -1}.get(kind, 0) for kind in RecordType], np.int64)
 
 
 def check(trace: UftraceTrace) -> None:
@@ -77,9 +76,6 @@ class _TaskRules:
         reading: the reading; its findings get the faults.
         deepest: the number of depths that are recorded.
         pointer_size: the size in bytes of an address of the traced program.
-
-    Attributes:
-        tid: the task.
     """
 
     def __init__(self, tid: int, reading: SmallFiles, deepest: int, pointer_size: int) -> None:
@@ -107,7 +103,7 @@ class _TaskRules:
         self._check_begin(chunk, kinds)
         self._check_calls(chunk, kinds)
         self._check_functions(chunk, kinds)
-        self._check_payloads(chunk, kinds)
+        self._check_payloads(chunk)
         self._check_lost(chunk, kinds)
         self._check_events(chunk, kinds)
 
@@ -148,12 +144,12 @@ class _TaskRules:
             self._report("record.exit-without-entry", chunk, ended[whole & (calls.state == NO_ENTRY)], message)
         message = "a call ended without an exit: this record shows that it is over"
         self._report("record.entry-without-exit", chunk, ended[whole & (calls.state == NO_EXIT)], message)
-        self._check_depths(chunk, kinds, lost)
+        self._check_depths(chunk, lost)
         self._is_whole &= not len(lost)
 
-    def _check_depths(self, chunk: Chunk, kinds: Array, lost: Array) -> None:
+    def _check_depths(self, chunk: Chunk, lost: Array) -> None:
         """Check that an entry is at most one deeper than the call around it; after lost records, any depth is right."""
-        step = _STEPS[kinds]
+        step = self._pairing.step
         rows = np.flatnonzero(step)
         if not len(rows):
             self._previous = None if len(lost) else self._previous
@@ -181,15 +177,13 @@ class _TaskRules:
         if not len(chunk.functions):
             return  # other rules tell why there are no symbols at all
         rows = np.flatnonzero(kinds == RecordType.ENTRY)
-        functions, address = chunk.functions, _FIELDS["address"].get(chunk.words[rows])
-        index = np.searchsorted(functions.begin, address, "right") - 1
-        inside = (index >= 0) & (address < np.append(functions.end, np.uint64(0))[index])
-        self._report("record.unknown-function", chunk, rows[~inside])
+        at = rows_at(chunk.functions.begin, chunk.functions.end, _FIELDS["address"].get(chunk.words[rows]))
+        self._report("record.unknown-function", chunk, rows[at < 0])
 
-    def _check_payloads(self, chunk: Chunk, kinds: Array) -> None:
+    def _check_payloads(self, chunk: Chunk) -> None:
         """Check the sizes of payloads."""
         size = (chunk.size - _HEADER) * _WORD
-        rows = np.flatnonzero((size > MAX_PAYLOAD + (-MAX_PAYLOAD % _WORD)) & (_STEPS[kinds] != 0))
+        rows = np.flatnonzero((size > MAX_PAYLOAD + (-MAX_PAYLOAD % _WORD)) & (self._pairing.step != 0))
         message = f"the payload has more than {MAX_PAYLOAD:,} bytes"
         self._report("record.payload-too-long", chunk, rows if chunk.has_specs else rows[:0], message)
 

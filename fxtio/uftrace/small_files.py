@@ -46,9 +46,6 @@ class SmallFiles:
         findings: receives faults.
 
     Attributes:
-        directory: the files.
-        findings: receives faults.
-        info: the info file.
         quiet: whether the lists of symbols and modules report no faults, since those are reported where names are used.
     """
 

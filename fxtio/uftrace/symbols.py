@@ -142,21 +142,16 @@ class MapFile:
     @property
     def modules(self) -> list[Module]:
         """Return the files in memory; consecutive mappings of one file are one module."""
-        return list(self._modules())
-
-    def _modules(self) -> Iterator[Module]:
-        last: Module | None = None
+        modules: list[Module] = []
         for mapping in self.mappings:
             if not mapping.path or mapping.path.startswith("["):
                 continue
-            if last is not None and last.path == mapping.path:
-                last = Module(last.base, max(last.end, mapping.end), last.path, last.build_id or mapping.build_id)
-                continue
-            if last is not None:
-                yield last
-            last = Module(mapping.begin, mapping.end, mapping.path, mapping.build_id)
-        if last is not None:
-            yield last
+            new = Module(mapping.begin, mapping.end, mapping.path, mapping.build_id)
+            if modules and (last := modules[-1]).path == new.path:
+                modules[-1] = Module(last.base, max(last.end, new.end), last.path, last.build_id or new.build_id)
+            else:
+                modules.append(new)
+        return modules
 
     @property
     def kernel_base(self) -> int | None:
@@ -265,10 +260,14 @@ class FunctionNames:
 
     def of(self, address: Array) -> list[str]:
         """Return the names of the symbols at some addresses (uint64), empty where there is none."""
-        index = np.searchsorted(self._begin, address, "right") - 1
-        inside = (index >= 0) & (address < np.append(self._end, np.uint64(0))[index])
-        rows = zip(index.tolist(), inside.tolist(), strict=True)
-        return [self._symbols[row].name if good else "" for row, good in rows]
+        rows = rows_at(self._begin, self._end, address).tolist()
+        return [self._symbols[row].name if row >= 0 else "" for row in rows]
+
+
+def rows_at(begin: Array, end: Array, address: Array) -> Array:
+    """Return for each address the row of the range that holds it, -1 for none; all are uint64, the ranges sorted."""
+    row = np.searchsorted(begin, address, "right") - 1
+    return np.where((row >= 0) & (address < np.append(end, np.uint64(0))[row]), row, -1)
 
 
 # ---- debug information

@@ -17,7 +17,7 @@ from fxtio.codec.distinct import number_distinct
 from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.schema import ADDED, BYTES, OPTIONAL, REQUIRED, TEXT, ColumnSpec, TableSpec, writable_tables
-from fxtio.table import Bytes, Categories, Column, GrowingTable, Table
+from fxtio.table import Bytes, Categories, Column
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
@@ -464,19 +464,3 @@ RECORD_TABLES: dict[str, Callable[[TableBuilder, Chunk], Values]] = {
 def specs() -> dict[str, TableSpec]:
     """Return the columns of all tables."""
     return SPECS
-
-
-class RowCollector:
-    """Joins the parts of tables."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._tables = {name: GrowingTable() for name in names}
-
-    def add(self, tables: dict[str, Columns], share: float = 0.0) -> None:
-        """Append rows to tables; `share` is the read part of the trace (0 to 1), or 0 if it is unknown."""
-        for name, columns in tables.items():
-            self._tables[name].append(columns, share)
-
-    def tables(self) -> dict[str, Table]:
-        """Return the whole tables."""
-        return {name: Table(table.columns()) for name, table in self._tables.items()}

@@ -24,6 +24,9 @@ _MAX_EVENT = EventWord.fields["event"].mask
 class TaskWriter:
     """Writes the calls of one task, see `UftraceWriter.task`.
 
+    Its methods raise `ValueError` if the writer is closed, and `EncodeError`, before anything is written, for what
+    cannot be written.
+
     Args:
         trace: the new trace.
         task: the task.
@@ -64,8 +67,7 @@ class TaskWriter:
             values: all declared arguments, or none of them; a value of an enumeration may be its name.
 
         Raises:
-            EncodeError: a value does not fit, time goes back, or the function is not in memory; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: a value does not fit, time goes back, or the function is not in memory.
         """
         self._trace.check_open()
         calls, processes = self._task.open, self._trace.processes
@@ -90,8 +92,7 @@ class TaskWriter:
             value: the return value, if one is declared.
 
         Raises:
-            EncodeError: no call is open, the value does not fit, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: no call is open, the value does not fit, or time goes back.
         """
         self._trace.check_open()
         calls = self._task.open
@@ -110,8 +111,7 @@ class TaskWriter:
             time: nanoseconds.
 
         Raises:
-            EncodeError: the task exists already, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the task exists already, or time goes back.
         """
         self._trace.check_declarable()
         time = self._trace.processes.checked_time(self._task, time)
@@ -129,9 +129,7 @@ class TaskWriter:
             time: nanoseconds.
 
         Raises:
-            EncodeError: the path cannot be written, time goes back, or the task is a thread of a process; nothing was
-                written.
-            ValueError: the writer is closed.
+            EncodeError: the path cannot be written, time goes back, or the task is a thread of a process.
         """
         self._trace.check_declarable()
         time = self._trace.processes.checked_time(self._task, time)
@@ -148,9 +146,7 @@ class TaskWriter:
             time: nanoseconds.
 
         Raises:
-            EncodeError: the path cannot be written, the library is in memory from the beginning, or time goes back;
-                nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the path cannot be written, the library is in memory from the beginning, or time goes back.
         """
         self._trace.check_declarable()
         self._trace.check_version("libraries that are loaded")
@@ -169,8 +165,7 @@ class TaskWriter:
                 address may be the result of `UftraceWriter.function` or `variable`.
 
         Raises:
-            EncodeError: the name cannot be written, a value does not fit, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the name cannot be written, a value does not fit, or time goes back.
         """
         self._trace.check_open()
         time = self._trace.processes.checked_time(self._task, time)
@@ -192,8 +187,7 @@ class TaskWriter:
         """Write that a number of records is missing here.
 
         Raises:
-            EncodeError: the number does not fit; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the number does not fit.
         """
         self._trace.check_open()
         self._trace.put(self.tid, Lost(0, 0, count))
@@ -217,8 +211,7 @@ class TaskWriter:
             payload: the payload of each record, see `fxtio.uftrace.payloads.encode`, or None.
 
         Raises:
-            EncodeError: a value does not fit, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: a value does not fit, or time goes back.
         """
         self._trace.check_open()
         times = _checked_column("time", time)

@@ -85,8 +85,6 @@ class _Task:
         begin: its begin in nanoseconds.
 
     Attributes:
-        tid: the task.
-        track: its track.
         calls: its entries and exits.
         record: the number of its next record, from 0.
         time: the time of its last record in nanoseconds.

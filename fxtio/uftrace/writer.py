@@ -37,6 +37,9 @@ from fxtio.uftrace.tasks import BINARY, NS, TEXT, BinaryTaskFile, TaskFile, chec
 class UftraceWriter(TraceWriter):
     """Writes a data directory; a context manager.
 
+    Its methods raise `ValueError` if the writer is closed, and `EncodeError`, before anything is written, for what
+    cannot be written.
+
     Args:
         target: the directory, which must be empty or is created.
         program: the path of the traced program.
@@ -117,6 +120,12 @@ class UftraceWriter(TraceWriter):
         """The number of bytes of records that were written."""
         return self._trace.position
 
+    @property
+    def _declaring(self) -> NewTrace:
+        """The new trace, if something can be declared: the writer is open, and the trace is not a copy."""
+        self._trace.check_declarable()
+        return self._trace
+
     # ---- exact
 
     def put(self, record: Any, *, tid: int = 1) -> None:
@@ -128,8 +137,7 @@ class UftraceWriter(TraceWriter):
             tid: the task.
 
         Raises:
-            EncodeError: the record cannot be encoded; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the record cannot be encoded.
         """
         self._check_open()
         if isinstance(record, perf.PerfEvent | KernelEvent | Message):
@@ -157,7 +165,6 @@ class UftraceWriter(TraceWriter):
         Raises:
             EncodeError: the name is not the name of a file in a directory, or that of the records of a task; or the
                 content is neither bytes nor a file of a trace.
-            ValueError: the writer is closed.
         """
         self._check_open()
         text_bytes(name, "name")
@@ -217,20 +224,13 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name, the place or a specification cannot be written, or differs from that of the function.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
+        declarations = self._declaring.declarations
         if not isinstance(library, bool):
             raise EncodeError(f"{library!r} is neither True nor False", "library")
         if arguments or returns:
             self._trace.check_version("values of arguments")
-        if line is not None or source:
-            check_text(name, "name")
-            self._trace.declarations.check_place(name, check_text(module, "module"), source, line or 0)
-        function = self._trace.declarations.function(name, arguments, returns, library=library, module=module)
-        if line is not None:
-            self._trace.declarations.add_place(function, source, line)
-        return function
+        return declarations.function(name, arguments, returns, library=library, module=module, source=source, line=line)
 
     def specify(self, function: NewFunction, *, arguments: str = "", returns: str = "") -> NewFunction:
         """Specify the arguments or the return value of a function that was declared without them.
@@ -247,10 +247,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a specification cannot be written, or the function has other ones.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.check_version("values of arguments")
+        self._declaring.check_version("values of arguments")
         if not self._trace.declarations.owns(function):
             raise EncodeError("the function was not declared by this writer", "function")
         return self._trace.declarations.specify(function, arguments, returns)
@@ -265,10 +263,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name cannot be written, or the variable has another size.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        return self._trace.declarations.variable(name, size, module)
+        return self._declaring.declarations.variable(name, size, module)
 
     def enum(self, name: str, values: Mapping[str, int]) -> None:
         """Declare an enumeration, for values with a specification such as `arg1/e:color`.
@@ -279,10 +275,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a name or a value cannot be written, or the enumeration has other values.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.check_enum(name, values)
+        self._declaring.check_enum(name, values)
         self._trace.declarations.enum(name, values)
 
     def task(self, tid: int, pid: int | None = None) -> TaskWriter:
@@ -294,10 +288,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the task was declared with another process, or a number is not positive.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        task = self._trace.processes.task(tid, pid)
+        task = self._declaring.processes.task(tid, pid)
         writer = self._tasks.get(task.tid)
         if writer is None:
             writer = self._tasks[task.tid] = TaskWriter(self._trace, task)
@@ -312,7 +304,6 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name cannot be written.
-            ValueError: the writer is closed.
         """
         return self._trace.event_id(name)
 
@@ -325,10 +316,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the time or the text cannot be written, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.messages.append(self._trace.check_message(time, text))
+        self._declaring.messages.append(self._trace.check_message(time, text))
 
     # ---- the scheduler and the kernel
 
@@ -337,10 +326,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.sched.add(cpu, event)
+        self._declaring.sched.add(cpu, event)
 
     def kernel_format(self, system: str, description: str) -> str:
         """Describe a kernel event that `kernel_event` does not know, and return its name with the subsystem.
@@ -351,10 +338,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: it is not a description, or the name or the id belongs to another event.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        return self._trace.kernel.describe(system, description)
+        return self._declaring.kernel.describe(system, description)
 
     def kernel_event(self, cpu: int, time: int, tid: int, event: str, **values: Any) -> None:
         """Append a kernel event of a CPU; the kernel events of a CPU must be ordered by time.
@@ -369,10 +354,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the event or a field is unknown, a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.kernel.event(cpu, time, tid, event, values)
+        self._declaring.kernel.event(cpu, time, tid, event, values)
 
     def kernel_enter(self, cpu: int, time: int, tid: int, function: str) -> None:
         """Begin a call of a function of the kernel.
@@ -385,10 +368,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.kernel.enter(cpu, time, tid, function)
+        self._declaring.kernel.enter(cpu, time, tid, function)
 
     def kernel_leave(self, cpu: int, time: int, tid: int) -> None:
         """End the innermost call of a function of the kernel.
@@ -400,10 +381,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: no call is open, a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.kernel.leave(cpu, time, tid)
+        self._declaring.kernel.leave(cpu, time, tid)
 
     # ---- the small files
 
@@ -449,21 +428,17 @@ class UftraceWriter(TraceWriter):
         trace, program = self._trace, self._trace.declarations
         info = InfoFile(trace.version, order=trace.order, word_class=self._word_class)
         info.features = Feature.TASK_SESSION | Feature.SYM_REL_ADDR | Feature.MAX_STACK
+        for feature, is_used in (
+            (Feature.ARGUMENT | Feature.RETVAL, program.specs),
+            (Feature.AUTO_ARGS, program.enums),
+            (Feature.DEBUG_INFO, any(module.debug for module in program.modules)),
+            (Feature.KERNEL, trace.kernel),
+            (Feature.EVENT, trace.events or trace.kernel),
+            (Feature.PERF_EVENT, trace.sched),
+            (Feature.SYM_SIZE, self._sized_symbols),
+        ):
+            info.features |= feature if is_used else Feature(0)
         tids = sorted(trace.buffers)
-        if program.specs:
-            info.features |= Feature.ARGUMENT | Feature.RETVAL
-        if program.enums:
-            info.features |= Feature.AUTO_ARGS
-        if program.has_places:
-            info.features |= Feature.DEBUG_INFO
-        if trace.kernel:
-            info.features |= Feature.KERNEL
-        if trace.events or trace.kernel:
-            info.features |= Feature.EVENT
-        if trace.sched:
-            info.features |= Feature.PERF_EVENT
-        if self._sized_symbols:
-            info.features |= Feature.SYM_SIZE
         info.set_block(InfoBit.EXE_NAME, f"exename:{program.path}")
         info.set_block(InfoBit.CMDLINE, f"cmdline:{self._command}")
         if program.needs_registers:

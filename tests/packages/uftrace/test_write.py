@@ -315,7 +315,7 @@ def test_small_files_as_columns(tmp_path: Path) -> None:
         switch = {"time": 1, "cpu": 1, "pid": 1, "tid": 1, "kind": "sched-in"}
         refused(writer, "have a name", lambda: writer.write_table("sched", switch | {"name": "x"}))
         refused(writer, "have a parent", lambda: writer.write_table("sched", switch | {"parent": 7}))
-        refused(writer, "None is not a text", lambda: writer.write_table("sched", sched | {"name": [None] * 3}))
+        refused(writer, "None is not text", lambda: writer.write_table("sched", sched | {"name": [None] * 3}))
         refused(writer, "more than 15 bytes", lambda: writer.write_table("sched", sched | {"name": "n" * 16}))
         refused(writer, "lone surrogate", lambda: writer.write_table("sched", sched | {"name": "\ud800"}))
         refused(writer, "a line end", lambda: writer.write_table("messages", {"time": 1, "text": "a\nb"}))
