@@ -102,13 +102,13 @@ class NewModule:
 class Declarations:
     """The modules and functions of a new trace.
 
+    Methods raise `EncodeError`, and change nothing, if a value cannot be written or contradicts what is there.
+
     Args:
         path: the path of the program.
         pointer_size: the size of an address in bytes: 4 or 8.
 
     Attributes:
-        path: the path of the program.
-        pointer_size: the size of an address in bytes: 4 or 8.
         specs: the specifications of arguments and return values, by function.
         enums: the values of enumerations by their names, by enumeration.
     """
@@ -133,12 +133,7 @@ class Declarations:
         return self._modules.get(path)
 
     def check_module(self, path: str, role: Role) -> None:
-        """Raise an error if a module cannot be used in a role.
-
-        Raises:
-            EncodeError: the path cannot be written in a map, another module has the same base name, there are too many
-                modules, or the module has another role.
-        """
+        """Raise `EncodeError` if a module cannot be used in a role."""
         check_text(path, "module")
         module = self._modules.get(path)
         if module is not None:
@@ -158,41 +153,33 @@ class Declarations:
         return _FIRST_BASE + len(self._modules) * _MODULE_DISTANCE
 
     def add_module(self, path: str, role: Role) -> NewModule:
-        """Return the module with a path, which is added if it is new.
-
-        Raises:
-            EncodeError: see `check_module`.
-        """
+        """Return the module with a path, which is added if it is new."""
         self.check_module(path, role)
         return self._modules.setdefault(path, NewModule(path, self._next_base(), role))
 
     def function(
-        self, name: str, arguments: str = "", returns: str = "", *, library: bool = False, module: str = ""
-    ) -> NewFunction:
-        """Return the function with a name, which is added if it is new.
-
-        Raises:
-            EncodeError: see `check_function`.
-        """
+        self, name: str, arguments: str = "", returns: str = "", *, library: bool = False, module: str = "",
+        source: str = "", line: int | None = None,
+    ) -> NewFunction:  # fmt: skip
+        """Return the function with a name, which is added if it is new, with its place in a source file."""
         path = module or self.path
         self.check_function(name, arguments, returns, path)
+        if line is not None or source:
+            self._check_place(name, path, source, line or 0)
         function = self._functions.get((path, name))
-        if function is not None:
-            return function
-        specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
         owner = self._modules.get(path) or self.add_module(path, "library")
-        address = owner.add(name, PLT if library else "T")
-        function = self._functions[path, name] = NewFunction(name, address, *specs, path)
-        if any(specs):
-            self.specs[name] = specs
+        if function is None:
+            specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
+            address = owner.add(name, PLT if library else "T")
+            function = self._functions[path, name] = NewFunction(name, address, *specs, path)
+            self.specs |= {name: specs} if any(specs) else {}
+        if line is not None:
+            place = DebugFunction(function.address - owner.base, name, line=int(line), source=source)
+            owner.debug.setdefault(name, place)
         return function
 
     def specify(self, function: NewFunction, arguments: str = "", returns: str = "") -> NewFunction:
-        """Add specifications to a function that has none of their kind, and return the function with them.
-
-        Raises:
-            EncodeError: a specification cannot be written, or the function has other ones.
-        """
+        """Add specifications to a function that has none of their kind, and return the function with them."""
         declared = self._functions[function.module, function.name]
         specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
         for new, old in zip(specs, (declared.arguments, declared.returns), strict=True):
@@ -212,31 +199,15 @@ class Declarations:
         self.specs[function.name] = whole
         return changed
 
-    def add_place(self, function: NewFunction, source: str, line: int) -> None:
-        """Add the place of a function in a source file.
-
-        Raises:
-            EncodeError: see `check_place`.
-        """
-        number = self.check_place(function.name, function.module, source, line)
-        module = self._modules[function.module]
-        place = DebugFunction(function.address - module.base, function.name, line=number, source=source)
-        module.debug.setdefault(function.name, place)
-
-    def check_place(self, name: str, path: str, source: str, line: int) -> int:
-        """Return the line of a function that can have a place in a source file.
-
-        Raises:
-            EncodeError: the place cannot be written, or the function has another place.
-        """
+    def _check_place(self, name: str, path: str, source: str, line: int) -> None:
+        """Raise `EncodeError` if a function cannot have a place in a source file."""
         number = checked_integer(line, "line", 1, MAX_INT32)
         if not check_text(source, "source"):
             raise EncodeError("a line needs a source file", "source")
-        module = self._modules.get(path or self.path)
+        module = self._modules.get(path)
         declared = module.debug.get(name) if module is not None else None
         if declared is not None and (declared.source, declared.line) != (source, number):
             raise EncodeError(f"the function was declared at {declared.source}:{declared.line}", name)
-        return number
 
     def declared_function(self, name: str, module: str) -> NewFunction | None:
         """Return the function with a name in a module, or None."""
@@ -250,11 +221,7 @@ class Declarations:
             return False
 
     def check_function(self, name: str, arguments: str = "", returns: str = "", module: str = "") -> None:
-        """Raise an error if a function cannot be declared.
-
-        Raises:
-            EncodeError: the name or a specification cannot be written, or the function has other specifications.
-        """
+        """Raise `EncodeError` if a function cannot be declared."""
         self._check_symbol(name, module)
         specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
         declared = self._functions.get((module or self.path, name))
@@ -264,7 +231,7 @@ class Declarations:
             raise EncodeError("the function was declared with other arguments before", name)
 
     def _check_symbol(self, name: str, module: str) -> None:
-        """Raise an error if a symbol of a module cannot have a name."""
+        """Raise `EncodeError` if a symbol of a module cannot have a name."""
         if not check_text(name, "name") or "\t" in name:
             raise EncodeError("the name of a function or variable must not be empty or contain a tab", repr(name))
         check_text(module, "module")
@@ -282,11 +249,7 @@ class Declarations:
         _check_kinds(name, arguments, returns)
 
     def variable(self, name: str, size: int, module: str = "") -> NewVariable:
-        """Return the variable with a name, which is added if it is new.
-
-        Raises:
-            EncodeError: the name cannot be written, the size is not from 1 to 8, or the variable has another size.
-        """
+        """Return the variable with a name, which is added if it is new."""
         self._check_symbol(name, module)
         size = checked_integer(size, f"size of {name}", 1, MAX_VARIABLE)
         path = module or self.path
@@ -299,21 +262,12 @@ class Declarations:
         return variable
 
     def enum(self, name: str, values: Mapping[str, int]) -> None:
-        """Declare an enumeration.
-
-        Raises:
-            EncodeError: see `check_enum`.
-        """
+        """Declare an enumeration."""
         self.check_enum(name, values)
         self.enums.setdefault(name, {label: int(value) for label, value in values.items()})
 
     def check_enum(self, name: str, values: Mapping[str, int]) -> None:
-        """Raise an error if an enumeration cannot be declared.
-
-        Raises:
-            EncodeError: a name is not an identifier, a value does not fit a pointer, or the enumeration has other
-                values.
-        """
+        """Raise `EncodeError` if an enumeration cannot be declared."""
         try:
             labels = [*values.keys()]
         except AttributeError:
@@ -332,11 +286,7 @@ class Declarations:
             raise EncodeError("the enumeration was declared with other values before", name)
 
     def numbers(self, specs: ValueSpecs, values: Sequence[Any]) -> Sequence[Any]:
-        """Return values with numbers in place of the names of values of enumerations.
-
-        Raises:
-            EncodeError: an enumeration has no such name.
-        """
+        """Return values with numbers in place of the names of values of enumerations."""
         if not self.enums or len(specs) != len(values):
             return values
         return [
@@ -378,12 +328,7 @@ class Declarations:
         modules = [module for module in self.modules if module.path == program or module.role == "library"]
         mappings = [MemoryMapping(module.base, module.end, path=module.path) for module in modules]
         begin, end = _STACK[self.pointer_size]
-        return MapFile.of([*mappings, MemoryMapping(begin, end, "rw-p", path=STACK)])
-
-    @property
-    def has_places(self) -> bool:
-        """Return whether the place of a function in a source file is declared."""
-        return any(module.debug for module in self.modules)
+        return MapFile([*mappings, MemoryMapping(begin, end, "rw-p", path=STACK)])
 
     def symbol_files(self, *, sized: bool) -> dict[str, SymbolFile | DebugFile]:
         """Return the files of symbols and of debug information by name.
@@ -398,14 +343,14 @@ class Declarations:
                 symbols = [Symbol(s.address, s.name, s.type, FUNCTION_SIZE) for s in symbols]
             else:
                 symbols = [*symbols, Symbol(len(symbols) * FUNCTION_SIZE, "__sym_end", END)]
-            files[f"{module.basename}.sym"] = SymbolFile.of(symbols)
+            files[f"{module.basename}.sym"] = SymbolFile(symbols)
             if module.debug:
-                files[f"{module.basename}.dbg"] = DebugFile.of(module.debug.values())
+                files[f"{module.basename}.dbg"] = DebugFile({each.address: each for each in module.debug.values()})
         return files
 
 
 def _check_kinds(name: str, arguments: ValueSpecs, returns: ValueSpecs) -> None:
-    """Raise an error if specifications of a function do not stand where they belong."""
+    """Raise `EncodeError` if specifications of a function do not stand where they belong."""
     if any(value.kind == "retval" for value in arguments) or any(value.kind != "retval" for value in returns):
         raise EncodeError("arguments are specified by arg1, fparg1 and so on, a return value by retval", name)
     slots = [value.slot for value in (*arguments, *returns)]

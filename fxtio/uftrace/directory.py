@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxtio.codec import integers
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 
@@ -134,6 +135,11 @@ def join_lines(lines: list[str]) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
+def text_file(lines: Iterable[object]) -> bytes:
+    """Return the bytes of a text file with some lines, which need not be texts yet."""
+    return join_lines([*map(str, lines), ""])
+
+
 def byte_size(text: str) -> int:
     """Return the number of bytes of a text in a file."""
     return len(text.encode("utf-8", "surrogateescape"))
@@ -145,14 +151,9 @@ def text_bytes(text: object, where: str) -> bytes:
     Raises:
         EncodeError: it is not a text, or would not be read again as the same text.
     """
-    if not isinstance(text, str):
-        raise EncodeError(f"{text!r} is not a text", where)
-    try:
-        raw = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise EncodeError(f"{text[:60]!r} has a lone surrogate", where) from None
+    raw = integers.text_bytes(text, where)
     if raw.decode("utf-8", "surrogateescape") != text:
-        raise EncodeError(f"{text[:60]!r} has surrogates that stand for valid UTF-8", where)
+        raise EncodeError(f"{text!r:.60} has surrogates that stand for valid UTF-8", where)
     return raw
 
 

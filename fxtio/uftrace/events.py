@@ -12,59 +12,43 @@ from fxtio.codec.integers import checked_integer, limits_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
-from fxtio.uftrace.directory import join_lines, placed_lines
+from fxtio.uftrace.directory import placed_lines, text_file
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.tasks import NS, add_overflow, stamp
 
 NAMES_FILE, EXTERN_FILE = "events.txt", "extern.dat"
 
-NAMES: dict[int, str] = {
-    EventId.READ_STATM: "read:proc/statm",
-    EventId.READ_PAGE_FAULT: "read:page-fault",
-    EventId.DIFF_STATM: "diff:proc/statm",
-    EventId.DIFF_PAGE_FAULT: "diff:page-fault",
-    EventId.READ_PMU_CYCLE: "read:pmu-cycle",
-    EventId.DIFF_PMU_CYCLE: "diff:pmu-cycle",
-    EventId.READ_PMU_CACHE: "read:pmu-cache",
-    EventId.DIFF_PMU_CACHE: "diff:pmu-cache",
-    EventId.READ_PMU_BRANCH: "read:pmu-branch",
-    EventId.DIFF_PMU_BRANCH: "diff:pmu-branch",
-    EventId.WATCH_CPU: "watch:cpu",
-    EventId.WATCH_VAR: "watch:var",
-    EventId.CALLSITE: "callsite",
-    EventId.SCHED_IN: "linux:sched-in",
-    EventId.SCHED_OUT: "linux:sched-out",
-    EventId.SCHEDULE: "linux:schedule",
-    EventId.TASK_NEW: "linux:task-new",
-    EventId.TASK_EXIT: "linux:task-exit",
-    EventId.TASK_NAME: "linux:task-name",
-    EventId.SCHED_OUT_PREEMPTED: "linux:sched-out (pre-empted)",
-    EventId.SCHEDULE_PREEMPTED: "linux:schedule (pre-empted)",
-    EventId.EXTERNAL: "external-data",
+_COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "STATM": ("proc/statm", ("vmsize", "vmrss", "shared")),
+    "PAGE_FAULT": ("page-fault", ("major", "minor")),
+    "PMU_CYCLE": ("pmu-cycle", ("cycles", "instructions")),
+    "PMU_CACHE": ("pmu-cache", ("refers", "misses")),
+    "PMU_BRANCH": ("pmu-branch", ("branch", "misses")),
+}  # those that events read, and of which others give the difference: their names, and those of their values
+_SCHED = {
+    EventId.SCHED_OUT_PREEMPTED: "sched-out (pre-empted)",
+    EventId.SCHEDULE_PREEMPTED: "schedule (pre-empted)",
 }
+
+
+def _name_of(event: EventId) -> str:
+    kind, _, rest = event.name.partition("_")
+    if rest in _COUNTERS:
+        return f"{kind.lower()}:{_COUNTERS[rest][0]}"
+    if kind == "WATCH":
+        return f"watch:{rest.lower()}"
+    own = {EventId.CALLSITE: "callsite", EventId.EXTERNAL: "external-data"}
+    return own.get(event) or f"linux:{_SCHED.get(event) or event.name.lower().replace('_', '-')}"
+
+
+NAMES: dict[int, str] = {event: _name_of(event) for event in EventId if event != EventId.FIRST_USER}
 """The names of the events that uftrace makes itself."""
 
 EVENT_IDS: dict[str, int] = {name: int(number) for number, name in NAMES.items()}
 """The ids of these events by name."""
 
-_STATM = ("vmsize", "vmrss", "shared")
-_FAULTS = ("major", "minor")
-_CYCLE = ("cycles", "instructions")
-_CACHE = ("refers", "misses")
-_BRANCH = ("branch", "misses")
-_VALUES: dict[int, tuple[str, ...]] = {
-    EventId.READ_STATM: _STATM,
-    EventId.DIFF_STATM: _STATM,
-    EventId.READ_PAGE_FAULT: _FAULTS,
-    EventId.DIFF_PAGE_FAULT: _FAULTS,
-    EventId.READ_PMU_CYCLE: _CYCLE,
-    EventId.DIFF_PMU_CYCLE: _CYCLE,
-    EventId.READ_PMU_CACHE: _CACHE,
-    EventId.DIFF_PMU_CACHE: _CACHE,
-    EventId.READ_PMU_BRANCH: _BRANCH,
-    EventId.DIFF_PMU_BRANCH: _BRANCH,
-    EventId.CALLSITE: ("caller",),
-}
+_VALUES: dict[int, tuple[str, ...]] = {EventId.CALLSITE: ("caller",)}
+_VALUES |= {EventId[f"{kind}_{key}"]: names for key, (_, names) in _COUNTERS.items() for kind in ("READ", "DIFF")}
 READS = frozenset(event for event in EventId if event.name.startswith("READ"))
 """The events whose values are those of counters at a time."""
 
@@ -176,12 +160,10 @@ class EventsFile:
     """The file `events.txt`, with the names of user events.
 
     Attributes:
-        lines: the lines of the text.
         names: the names by event id.
         places: the byte offsets, the ids and the names in the lines that were read.
     """
 
-    lines: list[str] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     places: list[tuple[int, int, str]] = field(default_factory=list)
 
@@ -190,7 +172,6 @@ class EventsFile:
         """Parse the file."""
         parsed = cls()
         for offset, line in placed_lines(raw, NAMES_FILE, findings):
-            parsed.lines.append(line)
             match = re.fullmatch(r"EVENT: (\d{1,15}) (.*)", line, re.DOTALL)
             if match:
                 parsed.names[int(match[1])] = match[2]
@@ -199,14 +180,9 @@ class EventsFile:
                 findings.add("event.line", offset, file=NAMES_FILE)
         return parsed
 
-    @classmethod
-    def of(cls, names: dict[int, str]) -> EventsFile:
-        """Return a new file of names by event id."""
-        return cls([*(f"EVENT: {number} {name}" for number, name in names.items()), ""], names)
-
     def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return join_lines(self.lines)
+        """Return the bytes of a file with these names."""
+        return text_file(f"EVENT: {number} {name}" for number, name in self.names.items())
 
     def name(self, event: int) -> str:
         """Return the name of an event, invented from its id if the event has none."""
@@ -233,12 +209,10 @@ class ExternFile:
     """The file `extern.dat`, with messages from outside of the traced program.
 
     Attributes:
-        lines: the lines of the text.
         messages: the messages.
         places: the byte offsets of the messages that were read.
     """
 
-    lines: list[str] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
@@ -247,7 +221,6 @@ class ExternFile:
         """Parse the file."""
         parsed = cls()
         for offset, line in placed_lines(raw, EXTERN_FILE, findings):
-            parsed.lines.append(line)
             match = re.fullmatch(r"\s*(\d{1,12})\.(\d{1,12})\s+(.*)", line, re.DOTALL)
             if match:
                 time = int(match[1]) * NS + int(match[2])
@@ -259,12 +232,6 @@ class ExternFile:
                 findings.add("event.extern-line", offset, file=EXTERN_FILE)
         return parsed
 
-    @classmethod
-    def of(cls, messages: list[Message]) -> ExternFile:
-        """Return a new file of messages."""
-        lines = [f"{stamp(time)} {text}" for time, text in messages]
-        return cls([*lines, ""], messages)
-
     def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return join_lines(self.lines)
+        """Return the bytes of a file with these messages."""
+        return text_file(f"{stamp(time)} {text}" for time, text in self.messages)

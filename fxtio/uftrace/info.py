@@ -201,11 +201,8 @@ class InfoFile:
             offset += byte_size(line) + 1 + self.carriage_returns
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys and values of all lines."""
-        for line in self.lines:
-            key, colon, value = line.partition(":")
-            if colon:
-                yield key, value
+        """Return the keys and values of all lines."""
+        return ((key, value) for _, key, value in self.placed_items())
 
     def get(self, key: str, part: str = "") -> str | None:
         """Return the value of the first line with a key, or None; `part` selects a line `<part>=...` of a block."""

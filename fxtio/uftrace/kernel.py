@@ -137,7 +137,6 @@ class KernelHeader:
         order: the byte order.
         blocks: paths and contents of files of tracefs.
         formats: the layouts of the events that they describe, by id.
-        rest: the bytes after the last block.
         headless: whether the sizes and the byte order are missing.
     """
 
@@ -146,7 +145,6 @@ class KernelHeader:
     order: Order = "little"
     blocks: list[tuple[str, bytes]] = field(default_factory=list)
     formats: dict[int, EventFormat] = field(default_factory=dict)
-    rest: bytes = b""
     headless: bool = False
 
     @classmethod
@@ -163,7 +161,7 @@ class KernelHeader:
                 findings.add(
                     "kernel.header", 0, "the file does not begin with sizes and a byte order", file=HEADER_FILE
                 )
-            return cls(rest=raw, headless=True)
+            return cls(headless=True)
         while block := _BLOCK.match(raw, at):
             content = raw[block.end() : block.end() + int(block[2])]
             if len(content) < int(block[2]):
@@ -171,7 +169,6 @@ class KernelHeader:
                 break
             parsed._add(block[1].decode("utf-8", "surrogateescape"), content)
             at = block.end() + len(content)
-        parsed.rest = raw[at:]
         return parsed
 
     def _add(self, path: str, content: bytes) -> None:
@@ -190,7 +187,7 @@ class KernelHeader:
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the file."""
-        return b"".join([self._head(), *map(_block_bytes, self.blocks), self.rest])
+        return b"".join([self._head(), *map(_block_bytes, self.blocks)])
 
     def _head(self) -> bytes:
         if self.headless:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -129,23 +129,18 @@ DESCRIPTIONS: dict[str, str] = {
 _ENTRY, _EXIT = (f"{FUNCTION_GRAPH}:{name}" for name in (FUNCTION_ENTRY, FUNCTION_EXIT))
 
 
-@dataclass(slots=True)
-class _OpenCall:
-    """A call of a kernel function that has not ended: its function, and the time of its entry in nanoseconds."""
-
-    address: int
-    time: int
-
-
 @cache
 def _common_layout(name: str) -> EventFormat:
-    layout = parse_format(DESCRIPTIONS[name])
+    layout = parse_format(DESCRIPTIONS[name], path_of(name.partition(":")[0], "event"))
     assert layout is not None
     return layout
 
 
 class KernelFiles:
     """Collects what the files of the kernel will contain.
+
+    Methods raise `EncodeError`, and add nothing, if a value does not fit, time goes back on a CPU, or an event is not
+    described or in another way.
 
     Args:
         order: the byte order.
@@ -155,22 +150,17 @@ class KernelFiles:
     def __init__(self, order: Order, pointer_size: int) -> None:
         self._order: Order = order
         self._first_function = _FIRST_FUNCTION[pointer_size]
-        self._blocks: list[tuple[str, bytes]] = []
-        self._formats: dict[str, EventFormat] = {}
+        self._formats: dict[str, tuple[EventFormat, str]] = {}  # the layout and the description of each event
         self._functions: dict[str, int] = {}
         self._events: dict[int, list[tuple[int, bytes]]] = {}
         self._missed: dict[int, set[int]] = {}  # the numbers of the events of each CPU before which others are missing
-        self._open: dict[int, list[_OpenCall]] = {}
+        self._open: dict[int, list[tuple[str, int]]] = {}  # the functions of open calls, and when they began, by task
 
     def __bool__(self) -> bool:
         return bool(self._formats or self._functions or self._events)
 
     def describe(self, system: str, description: str) -> str:
-        """Add the description of an event, and return the name of the event with its subsystem.
-
-        Raises:
-            EncodeError: it is not a description, or the name or the id belongs to another event.
-        """
+        """Add the description of an event, and return the name of the event with its subsystem."""
         if not _NAME.fullmatch(check_text(system, "system")):
             raise EncodeError(f"{system!r} is not the name of a subsystem", "system")
         if not text_bytes(description, "description").isascii() or "\r" in description:
@@ -183,191 +173,131 @@ class KernelFiles:
         described = self._formats.get(f"{system}:{layout.name}")
         if described is None:
             self._check_id(layout)
-            self._formats[f"{system}:{layout.name}"] = layout
-            self._blocks.append((path_of(system, layout.name), description.encode()))
-        elif described != layout:
+            self._formats[f"{system}:{layout.name}"] = layout, description
+        elif described[0] != layout:
             raise EncodeError(f"the event {layout.name} was described in another way before", "description")
         return f"{system}:{layout.name}"
 
-    def function(self, name: str) -> int:
-        """Return the address of a function, which is added if it is new.
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """Take back everything that was added within if there is an error."""
+        counts = {cpu: len(events) for cpu, events in self._events.items()}
+        before = self._formats.copy(), self._functions.copy(), {cpu: set(rows) for cpu, rows in self._missed.items()}
+        try:
+            yield
+        except EncodeError:
+            self._events = {cpu: self._events[cpu][:count] for cpu, count in counts.items()}
+            self._formats, self._functions, self._missed = before
+            raise
 
-        Raises:
-            EncodeError: the name cannot be written, or there are too many functions.
-        """
-        self.check_function(name)
-        return self._functions.setdefault(name, self._first_function + len(self._functions) * _FUNCTION_SIZE)
-
-    def check_function(self, name: str) -> None:
-        """Raise an error if a function cannot be called.
-
-        Raises:
-            EncodeError: the name cannot be written, or there are too many functions.
-        """
+    def _function(self, name: str) -> int:
+        """Return the address of a function, which is added if it is new."""
         if not check_text(name, "name") or any(character.isspace() for character in name):
             raise EncodeError(f"{name!r} is not the name of a kernel function", "name")
         if name not in self._functions and len(self._functions) >= _MAX_FUNCTIONS:
             raise EncodeError(f"there are {_MAX_FUNCTIONS:,} functions already", "name")
+        return self._functions.setdefault(name, self._first_function + len(self._functions) * _FUNCTION_SIZE)
 
     def event(self, cpu: int, time: int, tid: int, name: str, values: Mapping[str, Any]) -> None:
-        """Append an event; the events of a CPU are ordered by time.
-
-        Raises:
-            EncodeError: the event is unknown, a value does not fit, or time goes back; nothing was added.
-        """
-        cpu, time = self.check_place(cpu, time, tid)
-        self._append(cpu, time, self._data(tid, name, values))
+        """Append an event; common events are described when they are used first."""
+        cpu, time = self._checked_place(cpu, time, tid)
+        self._append(cpu, time, name, build_data(self._layout(name), tid, dict(values), self._order))
 
     def put(self, event: KernelEvent) -> None:
-        """Append an event with its data as they are, after those of its CPU.
-
-        Raises:
-            EncodeError: the event is not described, the data are those of another event, or time goes back; nothing was
-                added.
-        """
-        cpu, time = self.check_place(event.cpu, event.time, event.tid)
-        self.check_data(event.tid, event.label, event.data)
-        self.add_data(cpu, time, event.label, event.data, missed=event.missed)
+        """Append an event with its data as they are, after those of its CPU."""
+        cpu, time = self._checked_place(event.cpu, event.time, event.tid)
+        layout, data = self._layout(event.label), event.data
+        for field, value in (("common_type", layout.id), ("common_pid", event.tid)):
+            part = layout.fields[field]
+            if int.from_bytes(data[part.offset : part.offset + part.size], self._order) != value:
+                raise EncodeError(f"the data are not those of {event.label} of task {event.tid}", "data")
+        number = len(self._events.get(cpu, ()))
+        self._append(cpu, time, event.label, data)
+        if event.missed:
+            self._missed.setdefault(cpu, set()).add(number)
 
     def enter(self, cpu: int, time: int, tid: int, function: str) -> None:
-        """Begin a call of a kernel function.
-
-        Raises:
-            EncodeError: a value does not fit, or time goes back; nothing was added.
-        """
-        cpu, time = self.check_place(cpu, time, tid)
-        self.check_function(function)
+        """Begin a call of a kernel function."""
+        cpu, time = self._checked_place(cpu, time, tid)
         stack = self._open.setdefault(tid, [])
-        address = self.function(function)
-        self._append(cpu, time, self._data(tid, _ENTRY, {"func": address, "depth": len(stack)}))
-        stack.append(_OpenCall(address, time))
+        self.add_call(cpu, time, tid, function, len(stack))
+        stack.append((function, time))
 
     def leave(self, cpu: int, time: int, tid: int) -> None:
-        """End the innermost call of a kernel function of a task.
-
-        Raises:
-            EncodeError: no call is open, a value does not fit, or time goes back; nothing was added.
-        """
-        cpu, time = self.check_place(cpu, time, tid)
-        stack = self._open.get(tid)
-        if not stack:
+        """End the innermost call of a kernel function of a task."""
+        cpu, time = self._checked_place(cpu, time, tid)
+        if not (stack := self._open.get(tid)):
             raise EncodeError("no call of a kernel function is open", f"task {tid}")
-        call = stack[-1]
-        if time < call.time:
-            raise EncodeError(f"time goes back, from {call.time} to {time}", f"task {tid}")
-        times = {"calltime": call.time, "rettime": time}
-        self._append(cpu, time, self._data(tid, _EXIT, {"func": call.address, "depth": len(stack) - 1, **times}))
+        function, begin = stack[-1]
+        if time < begin:
+            raise EncodeError(f"time goes back, from {begin} to {time}", f"task {tid}")
+        self.add_call(cpu, time, tid, function, len(stack) - 1, (begin, time))
         stack.pop()
 
-    def check_place(self, cpu: Any, time: Any, tid: Any, last: int | None = None) -> tuple[int, int]:
-        """Return the CPU and the time of an event that can follow one at the time `last`, or the last one of the CPU.
-
-        Raises:
-            EncodeError: a value does not fit, or time goes back.
-        """
-        cpu, time = checked_integer(cpu, "cpu", 0, MAX_CPU), checked_integer(time, "time", 0, MAX_TIME)
-        checked_integer(tid, "tid", 0, MAX_INT32)
-        events = self._events.get(cpu)
-        last = events[-1][0] if last is None and events else last
-        if last is not None and time < last:
-            raise EncodeError(f"time goes back, from {last} to {time}", f"CPU {cpu}")
-        return cpu, time
+    def add_call(
+        self, cpu: int, time: int, tid: int, function: str, depth: int, call: tuple[int, int] | None = None
+    ) -> None:
+        """Append the entry of a call, or its exit, given its start and end in nanoseconds."""
+        name = _ENTRY if call is None else _EXIT
+        self._layout(name)  # nothing is added if another event has its id
+        values = {"func": self._function(function), "depth": depth}
+        if call is not None:
+            values |= {"calltime": call[0], "rettime": call[1]}
+        self.event(cpu, time, tid, name, values)
 
     def check_no_open_call(self, tid: int) -> None:
-        """Raise an error if a call of a task is open.
-
-        Raises:
-            EncodeError: it is.
-        """
+        """Raise `EncodeError` if a call of a task is open."""
         if self._open.get(tid):
             raise EncodeError("calls that `kernel_enter` began are open", f"task {tid}")
 
-    def check_calls(self) -> None:
-        """Raise an error if calls of functions cannot be described.
-
-        Raises:
-            EncodeError: another event has the id of the entries or exits.
-        """
-        for name in (_ENTRY, _EXIT):
-            self._layout(name)
-
-    def add_call(self, cpu: int, time: int, tid: int, function: str, depth: int, call: tuple[int, int] | None) -> None:
-        """Append the entry of a call, or its exit, given its start and end in nanoseconds."""
-        values = {"func": self.function(function), "depth": depth}
-        if call is not None:
-            values |= {"calltime": call[0], "rettime": call[1]}
-        self._append(cpu, time, self._data(tid, _ENTRY if call is None else _EXIT, values))
-
-    def check_data(self, tid: int, name: Any, data: bytes) -> None:
-        """Raise an error if some bytes are not the data of an event of a task.
-
-        Raises:
-            EncodeError: the event is not described, or the data are those of another event or task, or too many.
-        """
-        layout = self._layout(name)
-        places = {field: layout.fields[field] for field in ("common_type", "common_pid")}
-        values = {
-            field: int.from_bytes(data[part.offset : part.offset + part.size], self._order)
-            for field, part in places.items()
-        }
-        if values != {"common_type": layout.id, "common_pid": tid}:
-            raise EncodeError(f"the data are not those of {name} of task {tid}", "data")
-        self._check_size(name, data)
-
-    def add_data(self, cpu: int, time: int, name: Any, data: bytes, *, missed: bool) -> None:
-        """Append an event whose data `check_data` has checked; `missed` tells that events before it are missing."""
-        if missed:
-            self._missed.setdefault(cpu, set()).add(len(self._events.get(cpu, ())))
-        self._describe_common(name)
-        self._append(cpu, time, data)
-
-    def _data(self, tid: int, name: str, values: Mapping[str, Any]) -> bytes:
-        """Return the data of an event; common events are described when they are used first."""
-        data = build_data(self._layout(name), tid, dict(values), self._order)
-        self._check_size(name, data)
-        self._describe_common(name)
-        return data
+    def _checked_place(self, cpu: Any, time: Any, tid: Any) -> tuple[int, int]:
+        """Return the CPU and the time of an event that can follow the last one of the CPU."""
+        cpu, time = checked_integer(cpu, "cpu", 0, MAX_CPU), checked_integer(time, "time", 0, MAX_TIME)
+        checked_integer(tid, "tid", 0, MAX_INT32)
+        events = self._events.get(cpu)
+        if events and time < events[-1][0]:
+            raise EncodeError(f"time goes back, from {events[-1][0]} to {time}", f"CPU {cpu}")
+        return cpu, time
 
     def _layout(self, name: Any) -> EventFormat:
         """Return the description of an event, whether it was given or is that of a common event."""
         if check_text(name, "event") not in self._formats and name not in DESCRIPTIONS:
             raise EncodeError("the event is not described", repr(name))
-        layout = self._formats.get(name)
-        if layout is None:
-            layout = _common_layout(name)
-            self._check_id(layout)
+        if name in self._formats:
+            return self._formats[name][0]
+        layout = _common_layout(name)
+        self._check_id(layout)
         return layout
 
     def _check_id(self, layout: EventFormat) -> None:
-        """Raise an error if an event that is described has the id of a new one."""
-        if any(other.id == layout.id for other in self._formats.values()):
+        """Raise `EncodeError` if an event that is described has the id of a new one."""
+        if any(other.id == layout.id for other, _ in self._formats.values()):
             raise EncodeError(f"the id {layout.id} belongs to another event", "description")
 
-    def _check_size(self, name: str, data: bytes) -> None:
+    def _append(self, cpu: int, time: int, name: str, data: bytes) -> None:
         if len(data) > _MAX_DATA:
             raise EncodeError(f"{len(data):,} bytes of data are over the limit of {_MAX_DATA:,}", name)
-
-    def _describe_common(self, name: str) -> None:
         if name not in self._formats:
             self.describe(name.partition(":")[0], DESCRIPTIONS[name])
-
-    def _append(self, cpu: int, time: int, data: bytes) -> None:
         self._events.setdefault(cpu, []).append((time, data))
 
-    def files(self) -> dict[str, Any]:
+    def files(self) -> dict[str, bytes]:
         """Return the files by name."""
-        header = KernelHeader.of([(HEADER_PATH, HEADER_PAGE.encode()), *self._blocks])
+        blocks = [(path_of(each.system, each.name), text.encode()) for each, text in self._formats.values()]
+        header = KernelHeader.of([(HEADER_PATH, HEADER_PAGE.encode()), *blocks])
         header.order = self._order
         end = self._first_function + len(self._functions) * _FUNCTION_SIZE
         symbols = [Symbol(address, name, KERNEL) for name, address in self._functions.items()]
-        files: dict[str, Any] = {HEADER_FILE: header}
-        files[SYMBOLS_FILE] = SymbolFile.of([*symbols, Symbol(end, "_end", KERNEL)])
+        files = {HEADER_FILE: header.to_bytes()}
+        files[SYMBOLS_FILE] = SymbolFile([*symbols, Symbol(end, "_end", KERNEL)]).to_bytes()
         pages = {cpu: build_pages(events, header, self._missed.get(cpu, ())) for cpu, events in self._events.items()}
         return files | {f"kernel-cpu{cpu}.dat": raw for cpu, raw in pages.items()}
 
 
 class SchedFiles:
     """Collects what the files of scheduler events will contain.
+
+    Methods raise `EncodeError`, and add nothing, if a value does not fit or time goes back on a CPU.
 
     Args:
         order: the byte order.
@@ -382,11 +312,7 @@ class SchedFiles:
         return bool(self._files)
 
     def add(self, cpu: int, event: perf.PerfEvent) -> None:
-        """Append an event of a CPU.
-
-        Raises:
-            EncodeError: a value does not fit, or time goes back; nothing was added.
-        """
+        """Append an event of a CPU."""
         if not isinstance(event, perf.PerfEvent):
             raise EncodeError(f"{event!r} is not a scheduler event", "event")
         raw = perf.build(event, self._order)
@@ -403,9 +329,6 @@ class SchedFiles:
             cpu: the CPU.
             time: nanoseconds.
             columns: the other columns, see `perf.encode`.
-
-        Raises:
-            EncodeError: a value does not fit, or time goes back.
         """
         fields: dict[str, Any] = columns
         raw = perf.encode(time=time, **fields, order=self._order)
@@ -413,11 +336,7 @@ class SchedFiles:
         return raw
 
     def check_times(self, cpu: int, times: Array) -> None:
-        """Raise an error if the next events of a CPU cannot have these times.
-
-        Raises:
-            EncodeError: time goes back, or the number of the CPU is too large.
-        """
+        """Raise `EncodeError` if the next events of a CPU cannot have these times."""
         number = checked_integer(cpu, "cpu", 0, MAX_CPU)
         if int(times[0]) < self._last.get(number, 0) or bool((times[1:] < times[:-1]).any()):
             raise EncodeError("time goes back", f"CPU {cpu}")
@@ -427,6 +346,6 @@ class SchedFiles:
         self._files.setdefault(cpu, bytearray()).extend(raw)
         self._last[cpu] = last
 
-    def files(self) -> dict[str, Any]:
+    def files(self) -> dict[str, bytes]:
         """Return the files by name."""
-        return {f"perf-cpu{cpu}.dat": raw for cpu, raw in self._files.items()}
+        return {f"perf-cpu{cpu}.dat": bytes(raw) for cpu, raw in self._files.items()}

@@ -24,7 +24,7 @@ from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import Feature
 from fxtio.uftrace.reader import UftraceTrace
-from fxtio.uftrace.reading import Reading
+from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Session, TaskEvent, TaskFile
 
@@ -62,7 +62,7 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
                     file.write(_merged_names(readings).to_bytes())
                 elif name == EXTERN_FILE:
                     messages = heapq.merge(*(reading.messages() for reading in readings), key=lambda one: one.time)
-                    file.write(ExternFile.of(list(messages)).to_bytes())
+                    file.write(ExternFile(list(messages)).to_bytes())
                 elif perf.is_name(name) and len(sources) > 1:
                     file.writelines(_merged_events(readings, traces, name))
                 elif name == kernel.HEADER_FILE and len(sources) > 1:
@@ -129,7 +129,7 @@ def _is_same(one: StoredFile, other: StoredFile) -> bool:
     return all(first == second for first, second in zip(one.blocks(), other.blocks(), strict=True))
 
 
-def _new_sids(readings: Sequence[Reading]) -> list[dict[str, str]]:
+def _new_sids(readings: Sequence[SmallFiles]) -> list[dict[str, str]]:
     """Return by trace the ids of its sessions, with those that they get: others if a trace before has the same."""
     used: set[str] = set()
     result = []
@@ -148,14 +148,16 @@ def _new_sids(readings: Sequence[Reading]) -> list[dict[str, str]]:
     return result
 
 
-def _merged_tasks(readings: Sequence[Reading], renamed: Sequence[dict[str, str]], name: str, info: InfoFile) -> bytes:
+def _merged_tasks(
+    readings: Sequence[SmallFiles], renamed: Sequence[dict[str, str]], name: str, info: InfoFile
+) -> bytes:
     """Return the file of the beginnings of tasks and sessions, in the order of time."""
     lists: list[list[TaskEvent]] = [
         [_with_sid(event, sids) for event in reading.task_events()]
         for reading, sids in zip(readings, renamed, strict=True)
     ]
     events = list(heapq.merge(*lists, key=lambda event: event.time))
-    return TaskFile.of(events).to_bytes() if name == TEXT else BinaryTaskFile.of(events, info.order).to_bytes()
+    return (TaskFile(events) if name == TEXT else BinaryTaskFile(info.order, events)).to_bytes()
 
 
 def _with_sid(event: TaskEvent, sids: dict[str, str]) -> TaskEvent:
@@ -165,17 +167,17 @@ def _with_sid(event: TaskEvent, sids: dict[str, str]) -> TaskEvent:
     return msgspec.structs.replace(event, sid=sids.get(event.sid, event.sid))
 
 
-def _merged_names(readings: Sequence[Reading]) -> EventsFile:
+def _merged_names(readings: Sequence[SmallFiles]) -> EventsFile:
     """Return the names of user events of all traces."""
     names: dict[int, str] = {}
     for reading in readings:
         for number, name in reading.events.names.items():
             if names.setdefault(number, name) != name:
                 raise MergeError(f"the event {number} is {names[number]!r} in one trace and {name!r} in another one")
-    return EventsFile.of(names)
+    return EventsFile(names)
 
 
-def _merged_descriptions(readings: Sequence[Reading], sources: Sequence[StoredFile]) -> kernel.KernelHeader:
+def _merged_descriptions(readings: Sequence[SmallFiles], sources: Sequence[StoredFile]) -> kernel.KernelHeader:
     """Return the descriptions of kernel events of all traces that have some.
 
     Raises:
@@ -203,7 +205,7 @@ def _merged_descriptions(readings: Sequence[Reading], sources: Sequence[StoredFi
     return replace(result, blocks=list(contents.items()))
 
 
-def _merged_kernel_events(readings: Sequence[Reading], sources: Sequence[StoredFile], name: str) -> bytes:
+def _merged_kernel_events(readings: Sequence[SmallFiles], sources: Sequence[StoredFile], name: str) -> bytes:
     """Return the kernel events of a CPU in the order of time; an event that several traces have is written once."""
     names = {source.directory.path for source in sources}
     own = [each for each in readings if each.directory.path in names]
@@ -221,10 +223,10 @@ def _merged_kernel_events(readings: Sequence[Reading], sources: Sequence[StoredF
     return kernel.build_pages(events, own[0].kernel_header, missed)
 
 
-def _merged_events(readings: Sequence[Reading], traces: Sequence[UftraceTrace], name: str) -> Iterator[bytes]:
+def _merged_events(readings: Sequence[SmallFiles], traces: Sequence[UftraceTrace], name: str) -> Iterator[bytes]:
     """Yield the scheduler events of a CPU in the order of time."""
 
-    def timed(reading: Reading, trace: UftraceTrace) -> Iterator[tuple[int, bytes]]:
+    def timed(reading: SmallFiles, trace: UftraceTrace) -> Iterator[tuple[int, bytes]]:
         for block in perf.parse(trace.directory.blocks(name), name, trace.info_file.order, reading.findings):
             for time, begin, size in zip(block.time.tolist(), block.at.tolist(), block.size.tolist(), strict=True):
                 yield time, block.raw[begin : begin + size]

@@ -1,27 +1,250 @@
-"""The state of a new trace that its writer and the writers of its tasks share."""
+"""The state of a new trace that its writer and the writers of its tasks share: tasks, sessions, records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fxtio.arrays import Array
 from fxtio.codec.generate import Order
-from fxtio.codec.integers import checked_integer
+from fxtio.codec.integers import MAX_INT32, checked_integer
 from fxtio.errors import EncodeError
 from fxtio.io.sink import names_if_full
 from fxtio.shared_folders import opener
 from fxtio.table import MAX_TIME
-from fxtio.uftrace.declarations import Declarations
+from fxtio.uftrace.declarations import Declarations, NewFunction
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.events import EVENT_IDS, Message
 from fxtio.uftrace.info import TEXT_VERSION
 from fxtio.uftrace.kernel_writer import KernelFiles, SchedFiles
-from fxtio.uftrace.processes import NewTask, Processes
 from fxtio.uftrace.records import encode
-from fxtio.uftrace.tasks import check_text
+from fxtio.uftrace.tasks import Dlopen, Fork, Session, Task, TaskEvent, check_text
+
+_SID_DIGITS = 16
+
+
+@dataclass(slots=True)
+class NewSession:
+    """A session of a new trace: a process from its beginning, or from an exec on.
+
+    Attributes:
+        pid: the process.
+        sid: the session id.
+        program: the path of the program.
+        time: the time of the exec in nanoseconds, or None for the beginning.
+        libraries: the times at which libraries were loaded first, by path.
+        loads: all events of loading.
+    """
+
+    pid: int
+    sid: str
+    program: str
+    time: int | None = None
+    libraries: dict[str, int] = field(default_factory=dict)
+    loads: list[Dlopen] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NewTask:
+    """A task of a new trace.
+
+    Attributes:
+        tid: the task.
+        pid: its process.
+        first: the time of its first record in nanoseconds, or None.
+        last: the time of its last record in nanoseconds.
+        forked: the fork with which the task began, or None.
+        sessions: the sessions that the task was in; the first one is entered with the first record.
+        open: the functions of the calls that have not ended, outermost first.
+    """
+
+    tid: int
+    pid: int
+    first: int | None = None
+    last: int = 0
+    forked: Fork | None = None
+    sessions: list[NewSession] = field(default_factory=list)
+    open: list[NewFunction] = field(default_factory=list)
+
+
+class Processes:
+    """The tasks of a new trace and the sessions of their processes.
+
+    Methods raise `EncodeError`, and change nothing, if a value cannot be written or contradicts what is there.
+
+    Args:
+        declarations: the modules and functions of the trace.
+
+    Attributes:
+        tasks: the tasks by number.
+        sessions: the sessions in the order of their declaration.
+    """
+
+    def __init__(self, declarations: Declarations) -> None:
+        self.tasks: dict[int, NewTask] = {}
+        self.sessions: list[NewSession] = []
+        self._declarations = declarations
+        self._newest: dict[int, NewSession] = {}  # the last session of each process
+
+    # ---- declaring
+
+    def checked_pid(self, tid: int, pid: int | None) -> int:
+        """Return the process of a task that is declared or can be."""
+        tid = checked_task(tid)
+        task = self.tasks.get(tid)
+        if pid is None:
+            return tid if task is None else task.pid
+        pid = checked_task(pid)
+        if task is not None and pid != task.pid:
+            raise EncodeError(f"task {tid} belongs to process {task.pid}", "task")
+        return pid
+
+    def task(self, tid: int, pid: int | None = None) -> NewTask:
+        """Return a task, which is declared if it is new."""
+        tid, pid = checked_task(tid), self.checked_pid(tid, pid)
+        task = self.tasks.get(tid)
+        if task is None:
+            task = self.tasks[tid] = NewTask(tid, pid)
+            if pid not in self._newest:
+                self._add_session(pid, self._declarations.path, None)
+        return task
+
+    def _add_session(self, pid: int, program: str, time: int | None) -> NewSession:
+        session = NewSession(pid, f"{len(self.sessions) + 1:0{_SID_DIGITS}x}", program, time)
+        self.sessions.append(session)
+        self._newest[pid] = session
+        return session
+
+    def fork(self, tid: int, parent: NewTask, time: int) -> NewTask:
+        """Declare a process that begins as a copy of the process of a task."""
+        tid = checked_task(tid)
+        if tid in self.tasks or tid in self._newest:
+            raise EncodeError(f"task {tid} exists already", "fork")
+        session = self.session_of(parent)
+        self._newest[tid] = session
+        self.tasks[tid] = NewTask(tid, tid, time, time, Fork(time, tid, parent.pid), [session])
+        return self.tasks[tid]
+
+    def exec(self, task: NewTask, program: str, time: int) -> None:
+        """Begin a session of the process of a task with another program."""
+        before = self.session_of(task)
+        self._declarations.add_module(program, "program")
+        session = self._add_session(task.pid, program, time)
+        task.sessions = [*(task.sessions or [before]), session]
+        self._note(task, time, time)
+        task.open = []
+
+    def load(self, task: NewTask, library: str, time: int) -> None:
+        """Load a library in the session of a task."""
+        base = self._declarations.add_module(library, "loaded").base
+        session = self.session_of(task)
+        session.libraries[library] = min(time, session.libraries.get(library, time))
+        session.loads.append(Dlopen(time, task.tid, session.sid, base, library))
+        self.note_records(task, time, time)
+
+    def session_of(self, task: NewTask) -> NewSession:
+        """Return the session of the next record of a task."""
+        return task.sessions[-1] if task.sessions else self._newest[task.pid]
+
+    # ---- times
+
+    def checked_time(self, task: NewTask, time: Any) -> int:
+        """Return the time of the next record of a task in nanoseconds."""
+        moment = checked_integer(time, "time", 0, MAX_TIME)
+        if moment < task.last:
+            raise EncodeError(f"time goes back, from {task.last} to {moment}", f"task {task.tid}")
+        if task.first is None:
+            begin = self._newest[task.pid].time if task.pid in self._newest else None
+            if begin is not None and moment < begin:
+                raise EncodeError(f"the process began its program at {begin}, after {moment}", f"task {task.tid}")
+        return moment
+
+    def check_times(self, task: NewTask, times: Array) -> None:
+        """Raise `EncodeError` if the next records of a task cannot have these times."""
+        self.checked_time(task, times[0])
+        if bool((times[1:] < times[:-1]).any()):
+            raise EncodeError("time goes back", f"task {task.tid}")
+        checked_integer(times[-1], "time", 0, MAX_TIME)
+
+    def check_new_times(self, tid: int, times: Array) -> None:
+        """Raise `EncodeError` if the next records of a task, which may be new, cannot have these times."""
+        self.check_times(self.tasks.get(tid) or NewTask(tid, self.checked_pid(tid, None)), times)
+
+    def note_records(self, task: NewTask, first: int, last: int) -> None:
+        """Note the times of the first and the last of some new records of a task."""
+        self.enter_session(task)
+        self._note(task, first, last)
+
+    def enter_session(self, task: NewTask) -> None:
+        """Enter the first session of a task, with its first record."""
+        if not task.sessions:
+            task.sessions = [self._newest[task.pid]]
+
+    def _note(self, task: NewTask, first: int, last: int) -> None:
+        task.first, task.last = first if task.first is None else task.first, last
+
+    @property
+    def duration(self) -> int:
+        """Return the nanoseconds from the first to the last record of all tasks."""
+        last = max((task.last for task in self.tasks.values()), default=0)
+        return last - min((task.first or 0 for task in self.tasks.values()), default=0)
+
+    # ---- the task file
+
+    def events(self) -> list[TaskEvent]:
+        """Return the events of the task file.
+
+        Sessions and tasks begin with the first record, since earlier records have no names.
+        """
+        events: list[TaskEvent] = []
+        threads = self._threads_by_session()
+        forked = {task.tid for task in self.tasks.values() if task.forked is not None}
+        for session in self.sessions:
+            if session.time is None:
+                events += self._process_events(session, threads.get(session.sid, []))
+        for task in self.tasks.values():
+            if task.forked is not None:
+                events.append(task.forked)
+            elif task.pid in forked and self._first_session(task).pid != task.pid:
+                events.append(Task(task.first or 0, task.tid, task.pid))
+        for session in self.sessions:
+            if session.time is not None:
+                events.append(Session(session.time, session.pid, session.sid, session.program))
+                events.append(Task(session.time, session.pid, session.pid))
+                events += [Task(task.first or 0, task.tid, task.pid) for task in threads.get(session.sid, [])]
+            events += session.loads
+        return events
+
+    def _process_events(self, session: NewSession, threads: list[NewTask]) -> list[TaskEvent]:
+        """Return the beginnings of a session, of its process and of the threads that began in it."""
+        leader = self.tasks.get(session.pid)
+        tasks = [*([leader] if leader is not None else []), *threads]
+        begin = min((task.first or 0 for task in tasks), default=0)
+        lines = [Task(begin if leader is None else leader.first or 0, session.pid, session.pid)]
+        lines += [Task(task.first or 0, task.tid, task.pid) for task in threads]
+        return [Session(begin, session.pid, session.sid, session.program), *lines]
+
+    def _threads_by_session(self) -> dict[str, list[NewTask]]:
+        """Return by session id the threads of its process that began in it, by the times of their first records."""
+        threads: dict[str, list[NewTask]] = {}
+        for task in sorted(self.tasks.values(), key=lambda task: task.first or 0):
+            session = self._first_session(task)
+            if task.pid == session.pid != task.tid:
+                threads.setdefault(session.sid, []).append(task)
+        return threads
+
+    def _first_session(self, task: NewTask) -> NewSession:
+        """Return the session in which a task began; that of its process if it has no records."""
+        return task.sessions[0] if task.sessions else self._newest[task.pid]
+
+
+def checked_task(tid: Any) -> int:
+    """Return the number of a task, from which the name of a file is made."""
+    return checked_integer(tid, "tid", 1, MAX_INT32)
+
 
 _BUFFERED = 1 << 18
 _MAX_MESSAGE = 1000
@@ -29,6 +252,8 @@ _MAX_MESSAGE = 1000
 
 class NewTrace:
     """A new trace: its declarations, its tasks, and their records, which go to their files in blocks.
+
+    Methods raise `EncodeError`, and write nothing, if a value cannot be written; `ValueError` if the trace is closed.
 
     Args:
         path: the directory.
@@ -38,14 +263,10 @@ class NewTrace:
         check_open: raises ValueError if the trace is closed.
 
     Attributes:
-        declarations: the modules and functions.
         processes: the tasks and sessions.
         kernel: the kernel events.
         sched: the scheduler events.
         messages: the messages.
-        order: the byte order of the records.
-        version: the version of the format.
-        check_open: raises ValueError if the trace is closed.
         events: the numbers of user events by name.
         buffers: the bytes of records that are not in the file of their task yet, by task.
         records: the number of records that were written.
@@ -72,12 +293,7 @@ class NewTrace:
         self._path = path
 
     def check_declarable(self) -> None:
-        """Raise an error if nothing can be declared: the small files of a copy belong to the copied trace.
-
-        Raises:
-            EncodeError: the trace is a copy.
-            ValueError: the trace is closed.
-        """
+        """Raise `EncodeError` if nothing can be declared: the small files of a copy belong to the copied trace."""
         self.check_open()
         if self.is_copy:
             raise EncodeError("a copy takes no further tasks, functions and events; records can be put", "copy")
@@ -88,31 +304,20 @@ class NewTrace:
         return self.version < TEXT_VERSION
 
     def check_version(self, feature: str) -> None:
-        """Raise an error if the version of the format is too old for something.
+        """Raise `EncodeError` if the version of the format is too old for something.
 
         Args:
             feature: a description of it, in the plural.
-
-        Raises:
-            EncodeError: the version is older than 4.
         """
         if self.is_old:
             raise EncodeError(f"version {self.version} of the format has no {feature}", "version")
 
     def put(self, tid: int, record: Any) -> None:
-        """Append a record to the file of a task.
-
-        Raises:
-            EncodeError: the record cannot be encoded; nothing was written.
-        """
+        """Append a record to the file of a task."""
         self.append_bytes(tid, encode(record, self.order), 1)
 
     def put_at(self, task: NewTask, time: int, record: Any) -> None:
-        """Append a record with a time to the file of a task.
-
-        Raises:
-            EncodeError: the record cannot be encoded; nothing was written.
-        """
+        """Append a record with a time to the file of a task."""
         self.put(task.tid, record)
         self.processes.note_records(task, time, time)
 
@@ -146,11 +351,7 @@ class NewTrace:
             self._flush(tid)
 
     def event_number(self, name: str) -> int:
-        """Return the number of an event, or that which it will have when it is declared.
-
-        Raises:
-            EncodeError: the name cannot be written.
-        """
+        """Return the number of an event, or that which it will have when it is declared."""
         self.check_declarable()
         if not check_text(name, "event"):
             raise EncodeError("the name of an event is empty", "event")
@@ -161,22 +362,14 @@ class NewTrace:
         return name not in EVENT_IDS and name not in self.events
 
     def event_id(self, name: str) -> int:
-        """Return the number of an event, which is declared if it is new.
-
-        Raises:
-            EncodeError: the name cannot be written.
-        """
+        """Return the number of an event, which is declared if it is new."""
         number = self.event_number(name)
         if number >= EventId.FIRST_USER:
             self.events[name] = number
         return number
 
     def check_message(self, time: Any, text: Any, last: int | None = None) -> Message:
-        """Return a message that can follow one at the time `last`, or the last one.
-
-        Raises:
-            EncodeError: the time or the text cannot be written, or time goes back.
-        """
+        """Return a message that can follow one at the time `last`, or the last one."""
         if last is None:
             last = self.messages[-1][0] if self.messages else 0
         time = checked_integer(time, "time", 0, MAX_TIME)
@@ -187,10 +380,6 @@ class NewTrace:
         return Message(time, text)
 
     def check_enum(self, name: str, values: Mapping[str, int]) -> None:
-        """Raise an error if an enumeration cannot be declared.
-
-        Raises:
-            EncodeError: see `Declarations.check_enum`; or the version has no enumerations.
-        """
+        """Raise `EncodeError` if an enumeration cannot be declared."""
         self.check_version("enumerations")
         self.declarations.check_enum(name, values)

@@ -286,15 +286,7 @@ def encode(
 ) -> bytes:  # fmt: skip
     """Return the bytes of many records.
 
-    Args:
-        time: nanoseconds.
-        pid: the processes.
-        tid: the tasks.
-        kind: the kinds, of `KINDS`.
-        parent: the parent tasks of tasks that begin or end, or 0.
-        parent_pid: the processes of these parents, or 0.
-        comm: the new names of tasks, of at most 15 bytes.
-        order: the byte order.
+    The columns are named as the attributes of `PerfEvent`; names have at most 15 bytes.
 
     Raises:
         EncodeError: a value does not fit its field, a kind is unknown or `other`, or an event of this kind has no name

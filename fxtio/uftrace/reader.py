@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,22 +20,19 @@ from fxtio.io.reading import Progress, TraceInfo, pairs_of
 from fxtio.readers import TraceReader
 from fxtio.report import ReportTable
 from fxtio.schema import readable_tables
-from fxtio.table import MAX_TIME, Table, saturated
+from fxtio.table import MAX_TIME, GrowingTable, Table, saturated
 from fxtio.uftrace import kernel, payloads, perf
-from fxtio.uftrace.directory import MAX_WHOLE_FILE, Directory, StoredFile
+from fxtio.uftrace.directory import Directory, StoredFile
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message, data_of, values_of
+from fxtio.uftrace.events import EXTERN_FILE, EventsFile, Message, data_of, values_of
 from fxtio.uftrace.frames import Chunk, TaskReader, empty_chunk
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.reading import Reading
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
-from fxtio.uftrace.schema import SPECS
-from fxtio.uftrace.small_files import FILE_TABLES
+from fxtio.uftrace.small_files import FILE_TABLES, SmallFiles
 from fxtio.uftrace.state import Function, Sessions
-from fxtio.uftrace.symbols import DebugFile, MapFile, SymbolFile
-from fxtio.uftrace.tables import RECORD_TABLES, Columns, RowCollector, TableBuilder
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, TaskFile
+from fxtio.uftrace.tables import RECORD_TABLES, SPECS, Columns, TableBuilder
+from fxtio.uftrace.tasks import BINARY, TEXT
 from fxtio.uftrace.values import addressed, meanings
 
 _FIELDS = RecordWord.fields
@@ -247,21 +244,21 @@ class UftraceTrace(TraceReader[Info]):
         of_records = [name for name in names if name in RECORD_TABLES]
         reading.quiet = bool(of_records)
         tables = self._record_tables(of_records, reading) if of_records else {}
-        tables |= {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
+        tables |= {name: reading.table(name) for name in names if name in FILE_TABLES}
         return {name: tables[name] for name in names}
 
-    def _record_tables(self, names: list[str], reading: Reading) -> dict[str, Table]:
-        builder, collector = self._builder(names, reading), RowCollector(names)
-        collector.add(builder.of_chunk(empty_chunk(reading.sessions.empty)))
-        for chunk in self.chunks_of(reading):
-            collector.add(builder.of_chunk(chunk), self.share)
-        return collector.tables()
+    def _record_tables(self, names: list[str], reading: SmallFiles) -> dict[str, Table]:
+        builder, tables = self._builder(names, reading), {name: GrowingTable() for name in names}
+        for chunk in chain([empty_chunk(reading.sessions.empty)], self.chunks_of(reading)):
+            for name, columns in builder.of_chunk(chunk).items():
+                tables[name].append(columns, self.share)
+        return {name: Table(table.columns()) for name, table in tables.items()}
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
         """Yield batches; the tables of small files are whole in the first one, and empty in the others."""
         reading = self.begin()
         reading.quiet = any(name in RECORD_TABLES for name in names)
-        of_files = {name: Table(FILE_TABLES[name](reading)) for name in names if name in FILE_TABLES}
+        of_files = {name: reading.table(name) for name in names if name in FILE_TABLES}
 
         def batch(columns: dict[str, Columns]) -> dict[str, Table]:
             tables = of_files | {name: Table(part) for name, part in columns.items()}
@@ -277,14 +274,14 @@ class UftraceTrace(TraceReader[Info]):
             empty = empty_chunk(reading.sessions.empty)
             yield batch(self._builder(list(names), reading).of_chunk(empty))
 
-    def _batch_columns(self, names: tuple[str, ...], reading: Reading) -> Iterator[dict[str, Columns]]:
+    def _batch_columns(self, names: tuple[str, ...], reading: SmallFiles) -> Iterator[dict[str, Columns]]:
         builder = self._builder(list(names), reading)
         for chunk in self.chunks_of(reading):
             builder.drop_unused_names()
             if columns := builder.of_chunk(chunk):
                 yield columns
 
-    def _builder(self, names: list[str], reading: Reading) -> TableBuilder:
+    def _builder(self, names: list[str], reading: SmallFiles) -> TableBuilder:
         pointer_size = self.info_file.pointer_size
         return TableBuilder(names, reading.events, pointer_size, reading.findings)
 
@@ -302,32 +299,9 @@ class UftraceTrace(TraceReader[Info]):
         """Return the sessions and tasks; `findings` are then their faults."""
         return self.begin().sessions
 
-    def file(self, name: str) -> Any:
-        """Return a file of the trace other than `<tid>.dat`, parsed, or `StoredFile` if it is unknown or damaged.
-
-        `UftraceWriter.file` takes the result, and writes the same bytes.
-        """
-        stored = StoredFile(self.directory, name)
-        if self.directory.size(name) > MAX_WHOLE_FILE:
-            return stored
-        ignored = Findings("uftrace")  # faults are in the bytes, which are returned as they are
-        raw = self.directory.read(name, ignored)
-        try:
-            parsed = self._parsed(name, raw, ignored)
-        except DecodeError:
-            return stored
-        return stored if parsed is None or parsed.to_bytes() != raw else parsed
-
-    def _parsed(self, name: str, raw: bytes, findings: Findings) -> Any:
-        """Parse a small file; return None if its format is unknown."""
-        if name == BINARY:
-            return BinaryTaskFile.parse(raw, self.info_file.order, findings)
-        if name in _PARSERS:
-            return _PARSERS[name](raw, findings)
-        for suffix, parse in _SUFFIXES.items():
-            if name.endswith(suffix):
-                return parse(raw, name, findings)
-        return None
+    def file(self, name: str) -> StoredFile:
+        """Return a file of the trace as it is, which `UftraceWriter.file` copies; `name` is that of the file."""
+        return StoredFile(self.directory, name)
 
     def _total(self) -> int:
         """Return the size of all `<tid>.dat` files in bytes."""
@@ -341,7 +315,7 @@ class UftraceTrace(TraceReader[Info]):
         """
         return self.chunks_of(self.begin(), tids)
 
-    def begin(self) -> Reading:
+    def begin(self) -> SmallFiles:
         """Begin a reading; `findings` are then its findings, first those of the directory and the info file."""
         self._findings = findings = Findings("uftrace", strict=self._strict)
         self._position, self.share = 0, 0.0
@@ -353,9 +327,9 @@ class UftraceTrace(TraceReader[Info]):
             if f"{tid}{_DAT}" not in self.directory:
                 message = f"the info file lists the task {tid}, but there is no file {tid}{_DAT}"
                 findings.add("directory.no-task-file", 0, message, file=INFO_FILE)
-        return Reading(self.directory, self.info_file, self.tids, findings)
+        return SmallFiles(self.directory, self.info_file, self.tids, findings)
 
-    def chunks_of(self, reading: Reading, tids: list[int] | None = None) -> Iterator[Chunk]:
+    def chunks_of(self, reading: SmallFiles, tids: list[int] | None = None) -> Iterator[Chunk]:
         """Yield chunks of records in a reading, see `chunks`."""
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         has_list = self.info_file.get("taskinfo", "tids") is not None
@@ -379,7 +353,7 @@ class UftraceTrace(TraceReader[Info]):
             order = self.info_file.order
             yield from TaskReader(tid, name, descriptor, reading.sessions, order, findings, progress, allowed)
 
-    def chunks_ahead(self, reading: Reading, tid: int, allowed: int) -> Iterator[Chunk]:
+    def chunks_ahead(self, reading: SmallFiles, tid: int, allowed: int) -> Iterator[Chunk]:
         """Yield the chunks of one task in a reading of all tasks, without findings and progress.
 
         Args:
@@ -445,7 +419,7 @@ def _extend(info: Info, first: int, last: int) -> None:
     info.end = last if info.end is None else max(info.end, last)
 
 
-def _other_entries(reading: Reading) -> Iterator[Entry]:
+def _other_entries(reading: SmallFiles) -> Iterator[Entry]:
     """Yield the entries of the files that do not belong to a task."""
     for file, block in reading.perf_blocks():
         for event in block.events():
@@ -461,34 +435,6 @@ def _other_entries(reading: Reading) -> Iterator[Entry]:
     extern = reading.extern
     for offset, message in zip(extern.places, extern.messages, strict=True):
         yield Entry(offset, min(message.time, MAX_TIME), message, None, file=EXTERN_FILE)
-
-
-ParsedFile = (
-    InfoFile
-    | TaskFile
-    | BinaryTaskFile
-    | kernel.KernelHeader
-    | EventsFile
-    | ExternFile
-    | MapFile
-    | SymbolFile
-    | DebugFile
-)
-"""The classes of parsed files."""
-
-_PARSERS: dict[str, Callable[[bytes, Findings], Any]] = {
-    INFO_FILE: InfoFile.parse,
-    TEXT: TaskFile.parse,
-    kernel.HEADER_FILE: kernel.KernelHeader.parse,
-    NAMES_FILE: EventsFile.parse,
-    EXTERN_FILE: ExternFile.parse,
-}
-_SUFFIXES: dict[str, Callable[[bytes, str, Findings], Any]] = {
-    ".map": MapFile.parse,
-    ".sym": SymbolFile.parse,
-    ".dbg": DebugFile.parse,
-    kernel.SYMBOLS_FILE: SymbolFile.parse,
-}
 
 
 def decoded(chunk: Chunk) -> Iterator[Any]:

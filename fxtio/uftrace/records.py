@@ -1,4 +1,4 @@
-"""The records of a `<tid>.dat` file, declared once.
+"""The records of a `<tid>.dat` file, declared once; and from columns to the bytes of many records.
 
 The payload that follows a record is kept as bytes, with its padding, which uftrace does not fill with zeros.  Other
 files specify its values: `fxtio.uftrace.payloads` and `fxtio.uftrace.events` decode them.
@@ -6,16 +6,25 @@ files specify its values: `fxtio.uftrace.payloads` and `fxtio.uftrace.events` de
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
+import numpy as np
 from msgspec import field
 
-from fxtio.codec.generate import codec_of
+from fxtio.arrays import Array
+from fxtio.codec.encode_columns import Ragged, interleave
+from fxtio.codec.generate import Order, codec_of
+from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.parts import Rest
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import EncodeError
+from fxtio.table import Categories
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import EntryWord, EventWord, ExitWord, LostWord, RecordWord, TimeWord
+
+TYPES = tuple(kind.name.lower() for kind in RecordType)
+"""The texts of the column `type` of the table `records`, by code."""
 
 Payload = Annotated[bytes | None, Rest(flag="more")]
 """A multiple of 8 bytes, or None."""
@@ -113,7 +122,7 @@ def decode(words: list[int], data: Any, at: int, stop: int) -> Record:
     return record
 
 
-def encode(record: Record | Opaque, order: Any = "little") -> bytes:
+def encode(record: Record | Opaque, order: Order = "little") -> bytes:
     """Return the bytes of one record.
 
     Raises:
@@ -124,3 +133,86 @@ def encode(record: Record | Opaque, order: Any = "little") -> bytes:
     if type(record) not in CLASSES.values():
         raise EncodeError(f"{type(record).__name__} is not a record of uftrace")
     return codec_of(type(record)).encode(record, order)
+
+
+# ---- columns
+
+
+def record_bytes(
+    kind: Any,
+    time: Array,
+    depth: Array,
+    address: Array,
+    payload: Sequence[bytes | None] | None = None,
+    order: Order = "little",
+) -> memoryview:
+    """Return the bytes of many records.
+
+    Args:
+        kind: the type of each record (`RecordType`).
+        time: nanoseconds.
+        depth: the depth of each record.
+        address: the address of each record.
+        payload: the payload of each record, a multiple of 8 bytes, or None.
+        order: the byte order.
+
+    Raises:
+        EncodeError: a value does not fit its field.
+    """
+    rows = len(time)
+    if any(len(column) != rows for column in (np.atleast_1d(kind), depth, address) if len(column) != 1):
+        raise EncodeError("the columns differ in length")
+    more: Any = 0
+    body: Ragged | None = None
+    if payload is not None:
+        body = _payload_words(payload, rows, order)
+        more = np.array([raw is not None for raw in payload], np.uint64)
+    fields: dict[str, Any] = {"type": kind, "more": more, "depth": depth, "address": address}
+    first: dict[str, Any] = {"time": time}
+    second = RecordWord(**fields).value
+    parts = [Ragged(TimeWord(**first).value, 1), Ragged(np.broadcast_to(second, rows), 1)]
+    words = interleave([*parts, *([body] if body is not None else [])], rows).words
+    return (words if order == "little" else words.byteswap()).data.cast("B")
+
+
+def _payload_words(payload: Any, rows: int, order: Order) -> Ragged:
+    if isinstance(payload, str | bytes) or not isinstance(payload, Sequence):
+        raise EncodeError("the payloads are not a list", "payload")
+    if not all(raw is None or isinstance(raw, bytes) for raw in payload):
+        raise EncodeError("a payload is neither bytes nor None", "payload")
+    if len(payload) != rows:
+        raise EncodeError("the columns differ in length")
+    sizes = np.array([len(raw or b"") for raw in payload], np.int64)
+    if (sizes % 8).any():
+        raise EncodeError("the size of a payload is not a multiple of 8 bytes", "payload")
+    words = np.frombuffer(b"".join([raw or b"" for raw in payload]), np.uint64)
+    return Ragged(words if order == "little" else words.byteswap(), sizes // 8)
+
+
+def codes_of(name: str, column: Any, values: Sequence[str]) -> Array:
+    """Return a column of texts or of their codes as codes (int64).
+
+    Raises:
+        EncodeError: a value is not one of the texts.
+    """
+    if isinstance(column, Categories):
+        code_of = {text: values.index(text) if text in values else -1 for text in column.values}
+        table = np.array([*(code_of[text] for text in column.values), -1], np.int64)
+        codes: Array = table[column.codes]
+    else:
+        codes = integers(name, column)
+    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
+        raise EncodeError(f"a value is not one of {', '.join(values)}", name)
+    return codes
+
+
+def integers(name: str, column: Any) -> Array:
+    """Return a column of integers as int64, or as uint64 where int64 does not hold them, so that sums are exact.
+
+    Raises:
+        EncodeError: the column has other values.
+    """
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu":
+        raise EncodeError("the values are not integers", name)
+    is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) > MAX_INT64
+    return column if is_large else column.astype(np.int64, copy=False)

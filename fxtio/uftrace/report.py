@@ -13,6 +13,7 @@ from fxtio.codec.record import Opaque
 from fxtio.report import Report, ReportTable, counted, human_duration, summary_of
 from fxtio.table import Categories, Table
 from fxtio.timeline.parts import Registry
+from fxtio.timeline.sums import add_by_group
 from fxtio.uftrace.canonical import bytes_of
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
@@ -43,7 +44,7 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         events += _counts(batch["events"]["name"])
         events += _counts(batch["kernel"].take(batch["kernel"]["function"].is_in(""))["name"])
         events += Counter({f"linux:{kind}": number for kind, number in _counts(batch["sched"]["kind"]).items()})
-        lost += _sum(batch["lost"]["count"].view(np.int64))
+        lost += sum(batch["lost"]["count"].tolist())
         messages += batch["messages"].num_rows
     trace.findings.hints |= hints
     tables = [
@@ -104,14 +105,12 @@ class _Functions:
         """Add calls, rows of the table `slices`."""
         names = table["name"]
         distinct, place, calls = np.unique(names.codes, return_inverse=True, return_counts=True)
-        high, low = (np.zeros(len(distinct), np.int64) for _ in range(2))
-        for sums, part in zip((high, low), np.divmod(table["duration"], 2**32), strict=True):
-            np.add.at(sums, place, part)
-        columns = (column.tolist() for column in (distinct, calls, high, low))
-        for code, count, upper, lower in zip(*columns, strict=True):
+        times = np.zeros(len(distinct), np.int64)
+        add_by_group(times, place, table["duration"])
+        for code, count, time in zip(distinct.tolist(), calls.tolist(), times.tolist(), strict=True):
             total = self.totals.setdefault(names.values[code], [0, 0])
             total[0] += count
-            total[1] += upper * 2**32 + lower
+            total[1] += time
         self.states += _counts(table["state"])
 
     def _largest(self, top: int) -> list[tuple[str, list[int]]]:
@@ -125,12 +124,6 @@ class _Functions:
     def json(self, top: int) -> list[dict[str, Any]]:
         """Return the same for programs."""
         return [{"name": name, "calls": n, "total": time} for name, (n, time) in self._largest(top)]
-
-
-def _sum(values: Any) -> int:
-    """Return the sum of integers (int64), which may need more than 64 bits."""
-    high, low = np.divmod(values, 2**32)
-    return int(high.sum()) * 2**32 + int(low.sum())
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterable[str]:

@@ -1,55 +1,222 @@
-"""The tables that come from the small files of a trace: tasks, modules, symbols, scheduler and kernel events, messages.
+"""The small files of a data directory in one reading, and the tables that come from them.
 
-A kernel event has a number, the row in the table `kernel`; `kernel_values` and `kernel_slices` refer to it.
+These are the files of tasks, modules, symbols, scheduler and kernel events, and messages.  A kernel event has a number,
+the row in the table `kernel`; `kernel_values` and `kernel_slices` refer to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
-from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.codec.strings import DistinctStrings
-from fxtio.table import Bytes, Categories, Column, Optional, saturated
+from fxtio.finding import Findings
+from fxtio.schema import BYTES, TEXT, ColumnSpec
+from fxtio.table import MAX_TIME, Bytes, Categories, Column, Optional, Table, saturated
+from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.argspec import parse_enums
-from fxtio.uftrace.info import INFO_FILE
-from fxtio.uftrace.kernel import FUNCTION_ENTRY, KernelEvent
+from fxtio.uftrace.directory import Directory
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message
+from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.pairing import NO_ENTRY, OPEN, STATES, WHOLE, pair_calls
-from fxtio.uftrace.perf import EXEC, KINDS, TASK_EXIT, TASK_NAME, TASK_NEW
-from fxtio.uftrace.reading import Reading
+from fxtio.uftrace.state import Sessions
+from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
+from fxtio.uftrace.tables import SPECS
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
 
+T = TypeVar("T")
 Columns = dict[str, Column]
-
-TASK_EVENTS = {"Session": "session", "Task": "task", "Fork": "fork", "Dlopen": "library"}
-"""The texts of the column `kind` of the table `task_events`, by the names of the classes in `fxtio.uftrace.tasks`."""
+Rows = Iterable[Sequence[Any]]
 
 
-def _integers(values: Iterable[int]) -> Array:
-    """Return integers as int64; those that do not fit become the nearest one that does."""
-    return np.array([min(max(value, MIN_INT64), MAX_INT64) for value in values], np.int64)
+class SmallFiles:
+    """The small files of a trace in one reading: they are parsed when they are needed, and report their findings once.
+
+    Args:
+        directory: the files.
+        info: the info file.
+        tids: the tasks with a file.
+        findings: receives faults.
+
+    Attributes:
+        quiet: whether the lists of symbols and modules report no faults, since those are reported where names are used.
+    """
+
+    def __init__(self, directory: Directory, info: InfoFile, tids: list[int], findings: Findings) -> None:
+        self.directory = directory
+        self.findings = findings
+        self.quiet = False
+        self.info = info
+        self._tids = tids
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Return the sessions and tasks."""
+        return Sessions(self.directory, self.info, self.findings)
+
+    @cached_property
+    def events(self) -> EventsFile:
+        """Return the names of events."""
+        return EventsFile.parse(self.directory.read(NAMES_FILE, self.findings), self.findings)
+
+    def task_events(self) -> list[TaskEvent]:
+        """Return the events of the task file in its order."""
+        return self.sessions.file.events
+
+    def maps(self) -> list[tuple[str, MapFile]]:
+        """Return the maps with the ids of their sessions."""
+        files = self._listed(lambda name: name.startswith("sid-") and name.endswith(".map"), MapFile.parse)
+        return [(name.removeprefix("sid-").removesuffix(".map"), file) for name, file in files]
+
+    def symbol_files(self) -> list[tuple[str, SymbolFile]]:
+        """Return the files of symbols with their names."""
+        return self._listed(lambda name: name.endswith(".sym") or name == kernel.SYMBOLS_FILE, SymbolFile.parse)
+
+    def debug_files(self) -> list[tuple[str, DebugFile]]:
+        """Return the files of debug information with their names."""
+        return self._listed(lambda name: name.endswith(".dbg"), DebugFile.parse)
+
+    def _listed(
+        self, is_meant: Callable[[str], bool], parse: Callable[[bytes, str, Findings], T]
+    ) -> list[tuple[str, T]]:
+        """Return the parsed files whose names are meant, with their names."""
+        findings = Findings("uftrace") if self.quiet else self.findings
+        names = filter(is_meant, self.directory.names)
+        return [(name, parse(self.directory.read(name, findings), name, findings)) for name in names]
+
+    def tasks(self) -> list[tuple[int, int, str]]:
+        """Return the task, the process and the program of each `.dat` file."""
+        sessions = self.sessions
+        return [(tid, sessions.process_of(tid), sessions.program_of(tid)) for tid in self._tids]
+
+    def perf_blocks(self) -> Iterator[tuple[str, perf.PerfBlock]]:
+        """Yield the scheduler events with the names of their files, file by file."""
+        for name in filter(perf.is_name, self.directory.names):
+            blocks = self.directory.blocks(name)
+            for block in perf.parse(blocks, name, self.info.order, self.findings):
+                yield name, block
+
+    def kernel_events(self) -> Iterator[tuple[str, kernel.KernelEvent]]:
+        """Yield the kernel events with the names of their files, file by file."""
+        for name, pages in self._kernel_pages():
+            for event in kernel.parse_pages(pages, self.kernel_header, name, self.findings):
+                yield name, event
+
+    def ring_entries(self, file: str | None = None) -> Iterator[kernel.RingEntry]:
+        """Yield the kernel events without their values, file by file, or those of one file."""
+        for name, pages in self._kernel_pages():
+            if file is None or name == file:
+                yield from kernel.parse_entries(pages, self.kernel_header, name, self.findings)
+
+    def _kernel_pages(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Yield the names and the pages of the files of kernel events."""
+        size = kernel.checked_page_size(self.kernel_header, self.findings)
+        for name in filter(kernel.is_name, self.directory.names):
+            yield name, self.directory.blocks(name, size)
+
+    @cached_property
+    def kernel_header(self) -> kernel.KernelHeader:
+        """Return the descriptions of kernel events."""
+        return kernel.KernelHeader.parse(self.directory.read(kernel.HEADER_FILE, self.findings), self.findings)
+
+    @cached_property
+    def kernel_events_by_time(self) -> list[kernel.KernelEvent]:
+        """Return the kernel events, ordered by time."""
+        return sorted((event for _, event in self.kernel_events()), key=lambda event: event.time)
+
+    @cached_property
+    def kernel_functions(self) -> FunctionNames:
+        """Return the names of the functions of the kernel."""
+        raw = self.directory.read(kernel.SYMBOLS_FILE, self.findings)
+        return FunctionNames(SymbolFile.parse(raw, kernel.SYMBOLS_FILE, self.findings))
+
+    def kernel_meanings(self, event: kernel.KernelEvent) -> Mapping[str, str]:
+        """Return the names of the functions of the kernel at addresses among the values of an event, by value."""
+        if not event.is_call:
+            return {}
+        [name] = self.kernel_functions.of(np.array([event.function], np.uint64))
+        return {kernel.FUNCTION: name} if name else {}
+
+    def end_after(self, tid: int, time: int) -> int:
+        """Return when the calls of a task end that are open after its records up to a time; both are nanoseconds.
+
+        They end at the first exec after it, or else with the last event of the task, of whatever kind.
+        """
+        execs, last = self._other_times
+        after = bisect_right(execs[tid], time)
+        return execs[tid][after] if after < len(execs[tid]) else max(time, last[tid])
+
+    @cached_property
+    def _other_times(self) -> tuple[Mapping[int, list[int]], Mapping[int, int]]:
+        """Return for each task the times of exec, rising, and that of its last event which is not in its own file.
+
+        A message belongs to no task, except where there is one task only.
+        """
+        execs: defaultdict[int, list[int]] = defaultdict(list)
+        execs |= {tid: self.sessions.session_changes(tid) for tid in self._tids}
+        last: defaultdict[int, int] = defaultdict(int)
+        quiet = SmallFiles(self.directory, self.info, self._tids, Findings("uftrace"))  # others report the faults
+        for _, block in quiet.perf_blocks():
+            times = np.minimum(block.time, np.uint64(MAX_TIME)).astype(np.int64)
+            for tid, rows in rows_of_each(np.where(block.kind == perf.OTHER, -1, block.tid)):
+                last[tid] = max(last[tid], int(times[rows].max()))
+                execs[tid] += times[rows][block.kind[rows] == perf.EXEC].tolist()
+        for _, event in quiet.kernel_events():
+            last[event.tid] = max(last[event.tid], min(event.time, MAX_TIME))
+        if len(self._tids) == 1:
+            last[self._tids[0]] = max([last[self._tids[0]], *(min(each.time, MAX_TIME) for each in quiet.messages())])
+        return {tid: sorted(times) for tid, times in execs.items()}, last
+
+    @cached_property
+    def extern(self) -> ExternFile:
+        """Return the file of messages."""
+        return ExternFile.parse(self.directory.read(EXTERN_FILE, self.findings), self.findings)
+
+    def messages(self) -> list[Message]:
+        """Return the messages of `extern.dat`."""
+        return self.extern.messages
+
+    def table(self, name: str) -> Table:
+        """Return one of `FILE_TABLES`."""
+        return Table(FILE_TABLES[name](self))
 
 
-def _addresses(values: Iterable[int]) -> Array:
-    return np.array([min(max(value, 0), MAX_UINT64) for value in values], np.uint64)
+# ---- tables; the values of a row are in the order of the declaration
 
 
-def _optional(values: Sequence[int | None]) -> Optional:
-    present = np.array([value is not None for value in values], np.bool_)
-    return Optional(_integers(value or 0 for value in values), present)
+def _columns(name: str, rows: Callable[[SmallFiles], Rows], files: SmallFiles) -> Columns:
+    """Return the columns of a table by a function that gives its rows."""
+    specs = SPECS[name].read
+    values = [*zip(*rows(files), strict=True)] or [()] * len(specs)
+    return {column: _column(spec, each) for (column, spec), each in zip(specs.items(), values, strict=True)}
 
 
-# ---- programs and tasks
+def _column(spec: ColumnSpec, values: Sequence[Any]) -> Column:
+    """Return values as a column; integers that do not fit become the nearest one that does."""
+    if spec.dtype == TEXT:
+        return Categories.of(values)
+    if spec.dtype == BYTES:
+        return Bytes(values)
+    if spec.dtype == "bool":
+        return np.array(values, np.bool_)
+    limits = np.iinfo(spec.numbers)
+    least, most = int(limits.min), int(limits.max)
+    numbers = np.array([min(max(value or 0, least), most) for value in values], spec.numbers)
+    if not spec.dtype.endswith("?"):
+        return numbers
+    return Optional(numbers, np.array([value is not None for value in values], np.bool_))
 
 
-def _info(files: Reading) -> Columns:
-    """Return the header and the lines of the info file as texts."""
-    info = files.info()
-    rows = [
+def _info(files: SmallFiles) -> Rows:
+    info = files.info
+    yield from (
         ("version", str(info.version)),
         ("header_size", str(info.header_size)),
         ("byte_order", info.order),
@@ -58,109 +225,53 @@ def _info(files: Reading) -> Columns:
         ("blocks", f"{int(info.blocks):#x}"),
         ("max_stack", str(info.max_stack)),
         ("reserved", info.reserved.hex()),
-    ]
-    parts = [line.partition(":") for line in info.lines if line]
-    rows += [(key, value) if colon else ("", key) for key, colon, value in parts]
-    return {"key": Categories.of([key for key, _ in rows]), "value": Categories.of([value for _, value in rows])}
+    )
+    for line in filter(None, info.lines):
+        key, colon, value = line.partition(":")
+        yield (key, value) if colon else ("", key)
 
 
-def _tasks(files: Reading) -> Columns:
-    rows = files.tasks()
-    return {
-        "tid": _integers([tid for tid, _, _ in rows]),
-        "pid": _integers([pid for _, pid, _ in rows]),
-        "program": Categories.of([program for _, _, program in rows]),
-    }
+def _task_events(files: SmallFiles) -> Rows:
+    for event in files.task_events():
+        if isinstance(event, Session):
+            yield event.time, "session", event.pid, event.pid, None, event.sid, event.exename, None
+        elif isinstance(event, Fork):
+            yield event.time, "fork", event.pid, event.pid, event.ppid, None, None, None
+        elif isinstance(event, Dlopen):
+            yield event.time, "library", event.tid, None, None, event.sid, event.libname, event.base
+        else:
+            yield event.time, "task", event.tid, event.pid, None, None, None, None
 
 
-def _task_events(files: Reading) -> Columns:
-    """Return the lines of the task file."""
-    events = files.task_events()
-    processes = [None if isinstance(event, Dlopen) else event.pid for event in events]
-    bases = [event.base if isinstance(event, Dlopen) else None for event in events]
-    return {
-        "time": _integers(event.time for event in events),
-        "kind": Categories.of([TASK_EVENTS[type(event).__name__] for event in events]),
-        "tid": _integers(event.pid if isinstance(event, Session | Fork) else event.tid for event in events),
-        "pid": _optional(processes),
-        "parent": _optional([event.ppid if isinstance(event, Fork) else None for event in events]),
-        "sid": Categories.of([event.sid if isinstance(event, Session | Dlopen) else None for event in events]),
-        "path": Categories.of([_path_of(event) for event in events]),
-        "address": Optional(_addresses(base or 0 for base in bases), np.array([b is not None for b in bases], bool)),
-    }
+def _modules(files: SmallFiles) -> Rows:
+    for sid, file in files.maps():
+        for each in file.mappings:
+            place = each.begin, each.end, each.perms, each.offset, each.device, each.inode
+            yield sid, each.path, *place, each.build_id
 
 
-def _path_of(event: TaskEvent) -> str | None:
-    return event.exename if isinstance(event, Session) else event.libname if isinstance(event, Dlopen) else None
+def _symbols(files: SmallFiles) -> Rows:
+    for name, file in files.symbol_files():
+        for each in file.symbols:
+            yield name, file.path, file.build_id, each.address, each.size, each.type, each.name
 
 
-def _modules(files: Reading) -> Columns:
-    """Return the lines of the maps."""
-    rows = [(sid, mapping) for sid, file in files.maps() for mapping in file.mappings]
-    return {
-        "sid": Categories.of([sid for sid, _ in rows]),
-        "path": Categories.of([mapping.path for _, mapping in rows]),
-        "address": _addresses(mapping.begin for _, mapping in rows),
-        "end_address": _addresses(mapping.end for _, mapping in rows),
-        "perms": Categories.of([mapping.perms for _, mapping in rows]),
-        "file_offset": _addresses(mapping.offset for _, mapping in rows),
-        "device": Categories.of([mapping.device for _, mapping in rows]),
-        "inode": _addresses(mapping.inode for _, mapping in rows),
-        "build_id": Categories.of([mapping.build_id for _, mapping in rows]),
-    }
+def _debug_functions(files: SmallFiles) -> Rows:
+    for name, file in files.debug_files():
+        for each in file.functions.values():
+            specs = each.arguments, each.returns
+            yield name, file.path, file.build_id, each.address, each.name, *specs, each.source, each.line
 
 
-def _symbols(files: Reading) -> Columns:
-    """Return the symbols of all modules and of the kernel; addresses count from the base of the module."""
-    rows = [(name, file, symbol) for name, file in files.symbol_files() for symbol in file.symbols]
-    return {
-        "file": Categories.of([name for name, _, _ in rows]),
-        "path": Categories.of([file.path for _, file, _ in rows]),
-        "build_id": Categories.of([file.build_id for _, file, _ in rows]),
-        "address": _addresses(symbol.address for _, _, symbol in rows),
-        "size": _optional([symbol.size for _, _, symbol in rows]),
-        "type": Categories.of([symbol.type for _, _, symbol in rows]),
-        "name": Categories.of([symbol.name for _, _, symbol in rows]),
-    }
+def _enums(files: SmallFiles) -> Rows:
+    """Yield the values of the enumerations of the info file and of the debug information."""
+    texts = [(INFO_FILE, files.info.specs("enumauto")), *((name, file.enums) for name, file in files.debug_files())]
+    for file, lines in texts:
+        for name, labels in parse_enums(lines).items():
+            yield from ((file, name, label, value) for value, label in labels.items())
 
 
-def _debug_functions(files: Reading) -> Columns:
-    """Return the functions of the debug information."""
-    rows = [(name, file, item) for name, file in files.debug_files() for item in file.functions.values()]
-    return {
-        "file": Categories.of([name for name, _, _ in rows]),
-        "path": Categories.of([file.path for _, file, _ in rows]),
-        "build_id": Categories.of([file.build_id for _, file, _ in rows]),
-        "address": _addresses(item.address for _, _, item in rows),
-        "name": Categories.of([item.name for _, _, item in rows]),
-        "arguments": Categories.of([item.arguments for _, _, item in rows]),
-        "returns": Categories.of([item.returns for _, _, item in rows]),
-        "source": Categories.of([item.source for _, _, item in rows]),
-        "line": _optional([item.line for _, _, item in rows]),
-    }
-
-
-def _enums(files: Reading) -> Columns:
-    """Return the values of the enumerations of the info file and of the debug information."""
-    texts = [(INFO_FILE, files.info().specs("enumauto")), *((name, file.enums) for name, file in files.debug_files())]
-    rows = [
-        (file, enum, label, value)
-        for file, lines in texts
-        for enum, names in parse_enums(lines).items()
-        for value, label in names.items()
-    ]
-    return {
-        "file": Categories.of([file for file, _, _, _ in rows]),
-        "name": Categories.of([name for _, name, _, _ in rows]),
-        "label": Categories.of([label for _, _, label, _ in rows]),
-        "value": _integers(value for _, _, _, value in rows),
-    }
-
-
-# ---- the scheduler
-
-
-def _sched(files: Reading) -> Columns:
+def _sched(files: SmallFiles) -> Columns:
     """Return the scheduler events, ordered by time."""
     blocks = [block for _, block in files.perf_blocks()]
 
@@ -171,134 +282,89 @@ def _sched(files: Reading) -> Columns:
     order = np.argsort(time, kind="stable")
     names = DistinctStrings()
     kind = joined([block.kind for block in blocks], np.int8).astype(np.int32)
-    has_parent = np.isin(kind, (TASK_NEW, TASK_EXIT))[order]
-    codes = np.where(np.isin(kind, (TASK_NAME, EXEC)), 0, -1).astype(np.int32)
+    has_parent = np.isin(kind, (perf.TASK_NEW, perf.TASK_EXIT))[order]
+    codes = np.where(np.isin(kind, (perf.TASK_NAME, perf.EXEC)), 0, -1).astype(np.int32)
     first = 0
     for block in blocks:
         for row, text in block.comms.items():
             codes[first + row] = names.code(text)
         first += len(block)
+    fields = {
+        name: joined([getattr(block, name) for block in blocks], np.int64)[order]
+        for name in ("pid", "tid", "parent", "parent_pid")
+    }
     return {
         "time": saturated(time)[order],
         "cpu": joined([np.full(len(block), block.cpu) for block in blocks], np.int64)[order],
-        "pid": joined([block.pid for block in blocks], np.int64)[order],
-        "tid": joined([block.tid for block in blocks], np.int64)[order],
-        "kind": Categories(kind[order], KINDS),
+        "pid": fields["pid"],
+        "tid": fields["tid"],
+        "kind": Categories(kind[order], perf.KINDS),
         "name": Categories(codes[order], names.values),
-        "parent": Optional(joined([block.parent for block in blocks], np.int64)[order], has_parent),
-        "parent_pid": Optional(joined([block.parent_pid for block in blocks], np.int64)[order], has_parent),
+        "parent": Optional(fields["parent"], has_parent),
+        "parent_pid": Optional(fields["parent_pid"], has_parent),
     }
 
 
-# ---- the kernel
+def _kernel(files: SmallFiles) -> Rows:
+    events = files.kernel_events_by_time
+    addresses = [event.function if event.is_call else 0 for event in events]
+    names = files.kernel_functions.of(np.array(addresses, np.uint64))
+    for number, (event, address, name) in enumerate(zip(events, addresses, names, strict=True)):
+        place = number, event.time, event.cpu, event.tid, event.id, event.label
+        yield *place, address, name, event.depth, event.missed, event.data
 
 
-def _kernel(files: Reading) -> Columns:
-    """Return the kernel events, ordered by time."""
-    rows = files.kernel_events_by_time
-    address = np.array([event.function if event.is_call else 0 for event in rows], np.uint64)
-    return {
-        "event": np.arange(len(rows)),
-        "time": _integers(event.time for event in rows),
-        "cpu": _integers(event.cpu for event in rows),
-        "tid": _integers(event.tid for event in rows),
-        "id": _integers(event.id for event in rows),
-        "name": Categories.of([event.label for event in rows]),
-        "address": address,
-        "function": Categories.of(files.kernel_functions.of(address)),
-        "depth": _integers(event.depth for event in rows),
-        "missed": np.array([event.missed for event in rows], np.bool_),
-        "data": Bytes(event.data for event in rows),
-    }
+def _kernel_values(files: SmallFiles) -> Rows:
+    """Yield the values of kernel events, without the fields common to all events."""
+    for number, event in enumerate(files.kernel_events_by_time):
+        for name, value in event.values.items():
+            yield number, name, *((0, value) if isinstance(value, str) else (value % 2**64, None))
 
 
-def _kernel_values(files: Reading) -> Columns:
-    """Return the values of kernel events, without the fields common to all events."""
-    rows = [
-        (number, name, value)
-        for number, event in enumerate(files.kernel_events_by_time)
-        for name, value in event.values.items()
-    ]
-    return {
-        "event": _integers(number for number, _, _ in rows),
-        "name": Categories.of([name for _, name, _ in rows]),
-        "bits": np.array([0 if isinstance(value, str) else value % 2**64 for _, _, value in rows], np.uint64),
-        "text": Categories.of([value if isinstance(value, str) else None for _, _, value in rows]),
-    }
+def _kernel_slices(files: SmallFiles) -> Rows:
+    """Yield the calls of functions of the kernel, task by task, in the order of their ends.
+
+    A call that is still open ends with the last entry or exit of its task.
+    """
+    calls = [(number, event) for number, event in enumerate(files.kernel_events_by_time) if event.is_call]
+    names = files.kernel_functions.of(np.array([event.function for _, event in calls], np.uint64))
+    for tid, of_task in rows_of_each(np.array([event.tid for _, event in calls], np.int64)):
+        events = [calls[row][1] for row in of_task.tolist()]
+        step = np.array([1 if event.name == kernel.FUNCTION_ENTRY else -1 for event in events], np.int8)
+        depth = np.array([min(event.depth, MAX_TIME) for event in events], np.int64)
+        begin, end, state, still = pair_calls(step, depth, np.array([event.function for event in events], np.uint64))
+        first = np.append(np.where(begin < 0, end, begin), still[::-1])
+        last = np.append(end, np.full(len(still), len(events) - 1))
+        state = np.append(state, np.full(len(still), OPEN))
+        for begun, by, code in zip(of_task[first].tolist(), of_task[last].tolist(), state.tolist(), strict=True):
+            (number, event), (number_of_exit, ended) = calls[begun], calls[by]
+            start = min(_start(event) if code == NO_ENTRY else event.time, MAX_TIME)
+            numbers = -1 if code == NO_ENTRY else number, number_of_exit if code in (WHOLE, NO_ENTRY) else -1
+            length = min(ended.time, MAX_TIME) - start
+            yield tid, event.cpu, names[begun], start, length, event.depth, event.function, STATES[code], *numbers
 
 
-def _kernel_slices(files: Reading) -> Columns:
-    """Return the calls of functions of the kernel, task by task."""
-    rows = [(number, event) for number, event in enumerate(files.kernel_events_by_time) if event.is_call]
-    columns: dict[str, list[Array]] = {name: [] for name in ("event", "end", "state")}
-    tids = np.array([event.tid for _, event in rows], np.int64)
-    for _, of_task in rows_of_each(tids):
-        begin, end, state = _paired([rows[row][1] for row in of_task.tolist()])
-        columns["event"].append(of_task[begin])
-        columns["end"].append(of_task[end])
-        columns["state"].append(state)
-    first, last, state = (np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns.values())
-    entries, exits = ([rows[row] for row in column.tolist()] for column in (first, last))
-    starts = zip(entries, state.tolist(), strict=True)
-    start = _integers(_start(event) if code == NO_ENTRY else event.time for (_, event), code in starts)
-    numbers = np.array([number for number, _ in rows], np.int64)
-    address = np.array([event.function for _, event in entries], np.uint64)
-    return {
-        "tid": tids[first],
-        "cpu": _integers(event.cpu for _, event in entries),
-        "name": Categories.of(files.kernel_functions.of(address)),
-        "start": start,
-        "duration": _integers(event.time for _, event in exits) - start,
-        "depth": _integers(event.depth for _, event in entries),
-        "address": address,
-        "state": Categories(state.astype(np.int8), STATES),
-        "entry": np.where(state == NO_ENTRY, -1, numbers[first]),
-        "exit": np.where((state == WHOLE) | (state == NO_ENTRY), numbers[last], -1),
-    }
-
-
-def _start(event: KernelEvent) -> int:
+def _start(event: kernel.KernelEvent) -> int:
     """Return the start of a call by the event of its end."""
     value = event.values.get("calltime")
     return value if isinstance(value, int) and 0 < value <= event.time else event.time
 
 
-def _paired(events: list[KernelEvent]) -> tuple[Array, Array, Array]:
-    """Pair the entries and exits of one task.
-
-    Returns:
-        The rows of the first and the last event of each call (int64), and its state (int64), in the order of the ends.
-        A call that is still open ends with the last event.
-    """
-    count = len(events)
-    step = np.array([1 if event.name == FUNCTION_ENTRY else -1 for event in events], np.int8)
-    depth = _integers(event.depth for event in events)
-    address = np.array([event.function for event in events], np.uint64)
-    begin, end, state, still = pair_calls(step, depth, address)
-    return (
-        np.concatenate([np.where(begin < 0, end, begin), still[::-1]]),
-        np.concatenate([end, np.full(len(still), count - 1)]),
-        np.concatenate([state, np.full(len(still), OPEN)]),
-    )
-
-
-def _messages(files: Reading) -> Columns:
-    rows = files.messages()
-    return {"time": _integers(time for time, _ in rows), "text": Categories.of([text for _, text in rows])}
-
-
-FILE_TABLES: dict[str, Callable[[Reading], Columns]] = {
+_ROWS: dict[str, Callable[[SmallFiles], Rows]] = {
     "info": _info,
-    "tasks": _tasks,
+    "tasks": SmallFiles.tasks,
     "task_events": _task_events,
     "modules": _modules,
     "symbols": _symbols,
     "debug_functions": _debug_functions,
     "enums": _enums,
-    "sched": _sched,
     "kernel": _kernel,
     "kernel_values": _kernel_values,
     "kernel_slices": _kernel_slices,
-    "messages": _messages,
+    "messages": SmallFiles.messages,
+}
+FILE_TABLES: dict[str, Callable[[SmallFiles], Columns]] = {
+    "sched": _sched,
+    **{name: partial(_columns, name, rows) for name, rows in _ROWS.items()},
 }
 """The tables that come from the small files, by name."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
 from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
+
+T = TypeVar("T")
 
 PYTHON = "python.fake"
 """The module of Python functions, which is in no map."""
@@ -267,6 +270,10 @@ def map_name(sid: str) -> str:
     return f"sid-{sid}.map"
 
 
+def _ranges(raw: bytes, name: str, findings: Findings) -> tuple[Array, Array, list[Symbol]]:
+    return SymbolFile.parse(raw, name, findings).ranges()
+
+
 def _time(event: TaskEvent) -> int:
     return event.time
 
@@ -287,14 +294,14 @@ class Sessions:
         empty: an address space without functions.
         bytes_read: the bytes of records that were read so far; their readers add to it.
         specs: the argument specifications.
-        parsed: the names of the maps and the files of symbols and debug information that were parsed so far.
+        parsed: the maps and the files of symbols and debug information that were parsed so far, by name.
     """
 
     def __init__(self, directory: Directory, info: InfoFile, findings: Findings) -> None:
         self._directory = directory
         self._findings = findings
         self.specs = ArgumentSpecs(info, findings)
-        self.parsed: set[str] = set()
+        self.parsed: dict[str, Any] = {}
         self.file: TaskFile | BinaryTaskFile
         self._file_name = TEXT if TEXT in directory or BINARY not in directory else BINARY
         if self._file_name == TEXT:
@@ -322,9 +329,7 @@ class Sessions:
         self.programs = {session.pid: session.exename for session in self.sessions}
         for child in self._forks.values():
             self.programs.setdefault(child.pid, self.programs.get(child.ppid, ""))
-        self._maps: dict[str, MapFile | None] = {}
-        self._symbol_files: dict[str, tuple[Array, Array, Sequence[Symbol]]] = {}
-        self._debug_files: dict[str, DebugFile] = {}
+        self._without_map: set[str] = set()
         self._file_names: dict[tuple[Module, str], str | None] = {}
         self._build_ids: dict[str, dict[str, str]] = {}
         self._address_spaces: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
@@ -453,16 +458,21 @@ class Sessions:
 
     def map_of(self, sid: str) -> MapFile | None:
         """Return the map of a session, or None."""
-        if sid not in self._maps:
-            name = map_name(sid)
-            self._maps[sid] = None
-            if name in self._directory:
-                self.parsed.add(name)
-                self._maps[sid] = MapFile.parse(self._directory.read(name, self._findings), name, self._findings)
-            else:
-                message = f"session {sid} has no map; its functions have no names"
-                self._findings.add("session.no-map", self._session_places.get(sid, 0), message, file=self._file_name)
-        return self._maps[sid]
+        name = map_name(sid)
+        if name in self._directory:
+            return self._parsed(name, MapFile.parse)
+        if sid not in self._without_map:
+            self._without_map.add(sid)
+            message = f"session {sid} has no map; its functions have no names"
+            self._findings.add("session.no-map", self._session_places.get(sid, 0), message, file=self._file_name)
+        return None
+
+    def _parsed(self, name: str, parse: Callable[[bytes, str, Findings], T]) -> T:
+        """Return a file that is parsed once."""
+        if name not in self.parsed:
+            self.parsed[name] = parse(self._directory.read(name, self._findings), name, self._findings)
+        parsed: T = self.parsed[name]
+        return parsed
 
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
         """Return the modules with symbols, the last loaded library first."""
@@ -495,26 +505,14 @@ class Sessions:
         name = self.file_of(module, ".sym")
         if name is None:
             return None
-        begin, end, symbols = self._symbols(name)
+        begin, end, symbols = self._parsed(name, _ranges)
         base = np.uint64(module.base)
         fits = int(np.searchsorted(begin, np.uint64(LAST_ADDRESS - module.base)))
         begin, end = begin[:fits] + base, np.minimum(end[:fits], np.uint64(LAST_ADDRESS - module.base)) + base
         debug = self.file_of(module, ".dbg")
-        return ModuleSymbols(module, begin, end, symbols, None if debug is None else self._debug(debug))
-
-    def _symbols(self, name: str) -> tuple[Array, Array, Sequence[Symbol]]:
-        if name not in self._symbol_files:
-            self.parsed.add(name)
-            raw = self._directory.read(name, self._findings)
-            self._symbol_files[name] = SymbolFile.parse(raw, name, self._findings).ranges()
-        return self._symbol_files[name]
-
-    def _debug(self, name: str) -> DebugFile:
-        if name not in self._debug_files:
-            self.parsed.add(name)
-            raw = self._directory.read(name, self._findings)
-            self._debug_files[name] = DebugFile.parse(raw, name, self._findings)
-        return self._debug_files[name]
+        return ModuleSymbols(
+            module, begin, end, symbols, None if debug is None else self._parsed(debug, DebugFile.parse)
+        )
 
     def file_of(self, module: Module, suffix: str) -> str | None:
         """Return the name of a file of a module, or None; never a file of another module with the same base name."""

@@ -4,14 +4,12 @@
 - `<module>.sym` and `kallsyms` list functions by address.  Lines exist with and without a size, with and without a
   heading; a symbol without a size ends where the next one begins.
 - `<module>.dbg` has argument specifications, enumerations and source lines of functions.
-
-Each class keeps the lines of its file, so that `to_bytes` gives the same bytes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,7 +18,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.canonical import Identifier
 from fxtio.finding import Findings
-from fxtio.uftrace.directory import join_lines, placed_lines
+from fxtio.uftrace.directory import placed_lines, text_file
 from fxtio.uftrace.layout import kernel_base
 
 STACK = "[stack]"
@@ -117,12 +115,10 @@ class MapFile:
     """A map of a session.
 
     Attributes:
-        lines: the lines of the text.
-        mappings: the mappings that they describe.
+        mappings: the mappings.
         places: the byte offsets of the mappings that were read.
     """
 
-    lines: list[str] = field(default_factory=list)
     mappings: list[Mapping] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
@@ -131,7 +127,6 @@ class MapFile:
         """Parse the file `name`."""
         parsed = cls()
         for offset, line in placed_lines(raw, name, findings):
-            parsed.lines.append(line)
             mapping = parse_mapping(line)
             if mapping is not None:
                 parsed.mappings.append(mapping)
@@ -140,33 +135,23 @@ class MapFile:
                 findings.add("session.map-line", offset, file=name)
         return parsed
 
-    @classmethod
-    def of(cls, mappings: list[Mapping]) -> MapFile:
-        """Return a new file of some mappings."""
-        return cls([*(str(mapping) for mapping in mappings), ""], mappings)
-
     def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return join_lines(self.lines)
+        """Return the bytes of a file with these mappings."""
+        return text_file(self.mappings)
 
     @property
     def modules(self) -> list[Module]:
         """Return the files in memory; consecutive mappings of one file are one module."""
-        return list(self._modules())
-
-    def _modules(self) -> Iterator[Module]:
-        last: Module | None = None
+        modules: list[Module] = []
         for mapping in self.mappings:
             if not mapping.path or mapping.path.startswith("["):
                 continue
-            if last is not None and last.path == mapping.path:
-                last = Module(last.base, max(last.end, mapping.end), last.path, last.build_id or mapping.build_id)
-                continue
-            if last is not None:
-                yield last
-            last = Module(mapping.begin, mapping.end, mapping.path, mapping.build_id)
-        if last is not None:
-            yield last
+            new = Module(mapping.begin, mapping.end, mapping.path, mapping.build_id)
+            if modules and (last := modules[-1]).path == new.path:
+                modules[-1] = Module(last.base, max(last.end, new.end), last.path, last.build_id or new.build_id)
+            else:
+                modules.append(new)
+        return modules
 
     @property
     def kernel_base(self) -> int | None:
@@ -203,7 +188,6 @@ class SymbolFile:
     """The symbols of a module, or of the kernel.
 
     Attributes:
-        lines: the lines of the text.
         symbols: the symbols in the order of the file.
         path: the path of the module in the heading, or empty.
         build_id: the build id in the heading, or empty.
@@ -211,7 +195,6 @@ class SymbolFile:
         count: the number of symbols without marks in the heading, or None.
     """
 
-    lines: list[str] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     path: str = ""
     build_id: str = ""
@@ -223,7 +206,6 @@ class SymbolFile:
         """Parse the file `name`."""
         parsed = cls()
         for offset, line in placed_lines(raw, name, findings):
-            parsed.lines.append(line)
             match = _SYMBOL.fullmatch(line)
             if match:
                 address, size, kind, text, _ = match.groups()
@@ -240,19 +222,9 @@ class SymbolFile:
                 findings.add("symbol.line", offset, file=name)
         return parsed
 
-    @classmethod
-    def of(cls, symbols: Iterable[Symbol], *, path: str = "", build_id: str = "") -> SymbolFile:
-        """Return a new file, with a heading if a path is given."""
-        new = cls([], list(symbols), path, build_id)
-        if path:
-            new.lines += [f"# symbols: {sum(symbol.type != END for symbol in new.symbols)}", f"# path name: {path}"]
-            new.lines += [f"# build-id: {build_id}"] if build_id else []
-        new.lines += [*(str(symbol) for symbol in new.symbols), ""]
-        return new
-
     def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return join_lines(self.lines)
+        """Return the bytes of a file with these symbols, without a heading."""
+        return text_file(self.symbols)
 
     def ranges(self) -> tuple[Array, Array, list[Symbol]]:
         """Return the first addresses and the ends of the symbols, and the symbols.
@@ -288,10 +260,14 @@ class FunctionNames:
 
     def of(self, address: Array) -> list[str]:
         """Return the names of the symbols at some addresses (uint64), empty where there is none."""
-        index = np.searchsorted(self._begin, address, "right") - 1
-        inside = (index >= 0) & (address < np.append(self._end, np.uint64(0))[index])
-        rows = zip(index.tolist(), inside.tolist(), strict=True)
-        return [self._symbols[row].name if good else "" for row, good in rows]
+        rows = rows_at(self._begin, self._end, address).tolist()
+        return [self._symbols[row].name if row >= 0 else "" for row in rows]
+
+
+def rows_at(begin: Array, end: Array, address: Array) -> Array:
+    """Return for each address the row of the range that holds it, -1 for none; all are uint64, the ranges sorted."""
+    row = np.searchsorted(begin, address, "right") - 1
+    return np.where((row >= 0) & (address < np.append(end, np.uint64(0))[row]), row, -1)
 
 
 # ---- debug information
@@ -333,25 +309,16 @@ class DebugFile:
     """The debug information of a module.
 
     Attributes:
-        lines: the lines of the text.
         functions: the functions by address.
         enums: the texts of the enumerations.
         path: the path of the module in the heading, or empty.
         build_id: the build id in the heading, or empty.
     """
 
-    lines: list[str] = field(default_factory=list)
     functions: dict[int, DebugFunction] = field(default_factory=dict)
     enums: list[str] = field(default_factory=list)
     path: str = ""
     build_id: str = ""
-
-    @classmethod
-    def of(cls, functions: Iterable[DebugFunction]) -> DebugFile:
-        """Return a new file of functions."""
-        new = cls(functions={function.address: function for function in functions})
-        new.lines = [*(line for function in new.functions.values() for line in function.lines()), ""]
-        return new
 
     @classmethod
     def parse(cls, raw: bytes, name: str, findings: Findings) -> DebugFile:
@@ -359,7 +326,6 @@ class DebugFile:
         parsed = cls()
         current: DebugFunction | None = None
         for offset, line in placed_lines(raw, name, findings):
-            parsed.lines.append(line)
             kind, rest = line[:3], line[3:]
             words = rest.split(" ", 1)
             if kind == "F: " and (digits := words[0].removeprefix("0x")) and _HEX.issuperset(digits[:17]):
@@ -383,5 +349,5 @@ class DebugFile:
         return parsed
 
     def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return join_lines(self.lines)
+        """Return the bytes of a file with these functions."""
+        return text_file(line for function in self.functions.values() for line in function.lines())

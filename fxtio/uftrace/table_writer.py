@@ -7,24 +7,93 @@ from typing import Any
 
 import numpy as np
 
+from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
-from fxtio.codec.integers import MAX_INT32
 from fxtio.errors import EncodeError
+from fxtio.pairing import pair
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional
 from fxtio.uftrace.declarations import FUNCTION_SIZE
-from fxtio.uftrace.encode import CallOrder, call_states, checked_depth, integers, record_bytes, type_codes, wrapped
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import payload_of
+from fxtio.uftrace.kernel import KernelEvent
+from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.new_trace import NewTrace
-from fxtio.uftrace.pairing import NO_ENTRY
-from fxtio.uftrace.schema import WRITABLE
+from fxtio.uftrace.pairing import NO_ENTRY, STATES, WHOLE
+from fxtio.uftrace.records import TYPES, codes_of, integers, record_bytes
+from fxtio.uftrace.tables import WRITABLE
 
 Columns = dict[str, Any]
 
 
+class CallOrder:
+    """The order of the entry and exit records of the calls of one task.
+
+    Calls come in the order in which they end; else they are sorted.  With the depths, this
+    order determines the order of all entries, also of those with the same time.
+
+    Args:
+        start: nanoseconds (int64).
+        end: nanoseconds (int64).
+        depth: the number of calls around each call (int64).
+        state: codes in `STATES`.
+
+    Attributes:
+        row: the row of the call of each record.
+        kind: the type of each record (uint8).
+        time: the time of each record (int64).
+    """
+
+    def __init__(self, start: Array, end: Array, depth: Array, state: Array) -> None:
+        order = np.arange(len(start))
+        if (end[1:] < end[:-1]).any():
+            order = np.lexsort((start, -depth, end))
+        first = _first_inside(start[order], end[order], depth[order], state[order])
+        ranks = np.arange(len(order))
+        has_entry, has_exit = state[order] != NO_ENTRY, np.isin(state[order], (WHOLE, NO_ENTRY))
+        # An entry precedes all records of the first call inside of it, entries of outer calls come first.
+        keys = np.concatenate([first[has_entry], ranks[has_exit]])
+        inner = np.concatenate([depth[order][has_entry], np.full(int(has_exit.sum()), np.iinfo(np.int64).max)])
+        rows = np.concatenate([order[has_entry], order[has_exit]])
+        kinds = np.repeat(np.array([RecordType.ENTRY, RecordType.EXIT], np.uint8), [has_entry.sum(), has_exit.sum()])
+        sequence = np.lexsort((inner, keys))
+        self.row, self.kind = rows[sequence], kinds[sequence]
+        self.time = np.where(self.kind == RecordType.ENTRY, start[self.row], end[self.row])
+        if (self.time[1:] < self.time[:-1]).any():
+            raise EncodeError("calls of a task overlap without being nested", "start")
+
+
+def _first_inside(start: Array, end: Array, depth: Array, state: Array) -> Array:
+    """Return, for calls in the order of their ends, the row of the first call inside of each call, or its own row."""
+    rows = np.arange(len(start))
+    first = np.maximum(_first_deeper(depth), np.searchsorted(end, start, "left"))
+    # Deeper calls that ended before are not inside; at equal times, those are that took no time.
+    begin = np.where(state == NO_ENTRY, end, start)
+    while (outside := (first < rows) & (end[first] == start) & (begin[first] < start)).any():
+        first = first + outside
+    return np.minimum(first, rows)
+
+
+def _first_deeper(depth: Array) -> Array:
+    """Return, for each call, the first row of the uninterrupted rows before it that are deeper, or its own row."""
+    count = len(depth)
+    # Backwards, each call is like an entry: it ends at the next entry that is not deeper.
+    pairs = pair(np.full(count, SpanStep.BEGIN, np.int8), level=depth[::-1])
+    return np.where(pairs.on_stack, 0, count - pairs.end)[::-1]
+
+
+def _wrapped(depth: Array, address: Array) -> tuple[Array, Array]:
+    """Return depths and addresses as records hold them: a depth beyond 1023 wraps around and carries into the address.
+
+    Args:
+        depth: the depths (int64).
+        address: the first addresses of the functions (uint64).
+    """
+    return depth % DEPTHS, address + (depth // DEPTHS).astype(np.uint64)
+
+
 class TableWriter:
-    """Writes rows; everything is checked before anything is written.
+    """Writes rows; everything is checked before anything is written, and `EncodeError` raised for what does not fit.
 
     Args:
         trace: the new trace.
@@ -40,9 +109,6 @@ class TableWriter:
             name: one of `WRITABLE`.
             columns: the columns by name.
             rows: the number of rows.
-
-        Raises:
-            EncodeError: a value does not fit, or the trace is a copy; nothing was written.
         """
         self._trace.check_declarable()
         _WRITE[name](self, columns, rows)
@@ -56,7 +122,13 @@ class TableWriter:
         the info file has their specifications.
         """
         fields = {name: integers(name, columns[name]) for name in ("time", "depth", "address")}
-        self._append(columns["tid"], type_codes(columns["type"]), fields, columns.get("payload"), "payload")
+        self._append(
+            columns["tid"],
+            codes_of("type", columns["type"], TYPES).astype(np.uint8),
+            fields,
+            columns.get("payload"),
+            "payload",
+        )
 
     def events(self, columns: Columns, rows: int) -> None:
         """Append events; their data are in the optional column `data`."""
@@ -139,16 +211,12 @@ class TableWriter:
         address = np.zeros(len(names.values), np.uint64)
         address[[*used]] = [trace.declarations.function(name).address for name in used.values()]
         for tid, order, calls in orders:
-            wrapped_depth, wrapped_address = wrapped(depth[calls], address[names.codes[calls]])
+            wrapped_depth, wrapped_address = _wrapped(depth[calls], address[names.codes[calls]])
             raw = record_bytes(order.kind, order.time, wrapped_depth, wrapped_address, None, trace.order)
             trace.append(trace.processes.task(tid), order.time, raw, len(order.time))
 
     def _is_copied(self, tid: int, starts: Array, first: int) -> bool:
-        """Return whether a task must be a copy of a process so that its calls without an entry begin at some times.
-
-        Raises:
-            EncodeError: they would not begin at these times.
-        """
+        """Return whether a task must be a copy of a process so that its calls without an entry begin at some times."""
         task = self._trace.processes.tasks.get(tid)
         begin = first if task is None or task.first is None else task.first
         if int(starts.min()) < int(starts.max()) or int(starts[0]) > begin:
@@ -158,7 +226,7 @@ class TableWriter:
         return int(starts[0]) < begin
 
     def _check_whole_calls(self, tid: int, times: Array) -> None:
-        """Raise an error if a task takes no calls of functions of the first program at some times."""
+        """Raise `EncodeError` if a task takes no calls of functions of the first program at some times."""
         processes = self._trace.processes
         processes.checked_pid(tid, None)
         task = processes.tasks.get(tid)
@@ -220,26 +288,20 @@ class TableWriter:
         if not isinstance(missed, np.ndarray) or missed.dtype != np.bool_:
             raise EncodeError("the values are neither true nor false", "missed")
         times, tids = (integers(name, columns[name]).tolist() for name in ("time", "tid"))
-        kernel, checked = self._trace.kernel, []
-        for cpu, chosen in _rows_of("cpu", columns["cpu"]):
-            last = None
-            for row in chosen.tolist():
-                kernel.check_place(cpu, times[row], tids[row], last)
-                kernel.check_data(tids[row], names[row], data[row])
-                last = times[row]
-            checked.append((cpu, chosen.tolist()))
-        for cpu, indices in checked:
-            for row in indices:
-                kernel.add_data(cpu, times[row], names[row], data[row], missed=bool(missed[row]))
+        with self._trace.kernel.all_or_none():
+            for cpu, chosen in _rows_of("cpu", columns["cpu"]):
+                for row in chosen.tolist():
+                    system, _, name = (names[row] or "").rpartition(":")
+                    event = KernelEvent(
+                        times[row], tids[row], 0, name, {}, data[row], bool(missed[row]), system, cpu
+                    )  # fmt: skip
+                    self._trace.kernel.put(event)
 
     def kernel_slices(self, columns: Columns, rows: int) -> None:
         """Append the calls of functions of the kernel, with all events of a call on one CPU."""
         kernel = self._trace.kernel
-        start, duration, depth, state = _calls(columns, rows, limit=MAX_INT32)
-        kernel.check_calls()
+        start, duration, depth, state = _calls(columns, rows)
         used = _used_names(columns["name"])
-        for name in used.values():
-            kernel.check_function(name)
         cpu, tids = integers("cpu", columns["cpu"]), integers("tid", columns["tid"])
         call, kind, time = [], [], []
         for tid, chosen in _rows_of("tid", tids):
@@ -251,14 +313,12 @@ class TableWriter:
         calls, kinds, times = (np.concatenate(parts) for parts in (call, kind, time))
         sequence = np.argsort(times, kind="stable")
         calls, kinds, times = calls[sequence], kinds[sequence], times[sequence]
-        for number, chosen in _rows_of("cpu", cpu[calls]):
-            for row in chosen.tolist():  # the times of a CPU are in order, the first one is the smallest
-                kernel.check_place(number, int(times[row]), int(tids[calls[row]]))
         codes = columns["name"].codes[calls].tolist()
         starts, ends, depths = (column[calls].tolist() for column in (start, start + duration, depth))
-        for row, (code, is_exit) in enumerate(zip(codes, (kinds == RecordType.EXIT).tolist(), strict=True)):
-            at, place = int(calls[row]), (starts[row], ends[row]) if is_exit else None
-            kernel.add_call(int(cpu[at]), int(times[row]), int(tids[at]), used[code], depths[row], place)
+        with kernel.all_or_none():
+            for row, (code, is_exit) in enumerate(zip(codes, (kinds == RecordType.EXIT).tolist(), strict=True)):
+                at, place = int(calls[row]), (starts[row], ends[row]) if is_exit else None
+                kernel.add_call(int(cpu[at]), int(times[row]), int(tids[at]), used[code], depths[row], place)
 
 
 _WRITE: Mapping[str, Callable[[TableWriter, Columns, int], None]] = {
@@ -266,40 +326,33 @@ _WRITE: Mapping[str, Callable[[TableWriter, Columns, int], None]] = {
 }
 
 
-def _calls(columns: Columns, rows: int, limit: int | None = None) -> tuple[Array, Array, Array, Array]:
+def _calls(columns: Columns, rows: int) -> tuple[Array, Array, Array, Array]:
     """Return the starts, durations, depths and states of calls.
 
-    Raises:
-        EncodeError: a value cannot be that of a call.
+    Depths are limited by the carry into the address of a function, see `_wrapped`.
     """
     start, duration = (integers(name, columns[name]) for name in ("start", "duration"))
-    depth = checked_depth(columns["depth"], FUNCTION_SIZE)
+    depth, limit = integers("depth", columns["depth"]), FUNCTION_SIZE * DEPTHS - 1
+    if not 0 <= int(depth.min()) <= int(depth.max()) <= limit:
+        raise EncodeError(f"a depth is not from 0 to {limit:,}", "depth")
     if int(duration.min()) < 0:
         raise EncodeError("a duration is negative", "duration")
     if max(int(start.max()), int(duration.max()), int(start.max()) + int(duration.max())) > MAX_TIME:
         raise EncodeError("the end of a call does not fit in 63 bits", "duration")
-    if limit is not None and int(depth.max()) > limit:
-        raise EncodeError(f"a depth is not from 0 to {limit:,}", "depth")
-    return start, duration, depth, call_states(columns.get("state"), rows)
+    state = columns.get("state")
+    states = np.full(rows, WHOLE, np.int64) if state is None else codes_of("state", state, STATES)
+    return start, duration, depth.astype(np.int64), states
 
 
 def _used_names(names: Any) -> dict[int, str]:
-    """Return the names of calls that occur, by code.
-
-    Raises:
-        EncodeError: a call has no name.
-    """
+    """Return the names of calls that occur, by code."""
     if not isinstance(names, Categories) or bool((names.codes < 0).any()):
         raise EncodeError("a call has no name", "name")
     return {code: names.values[code] for code in np.unique(names.codes).tolist()}
 
 
 def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:
-    """Return the distinct values of a column of non-negative integers, and the rows of each.
-
-    Raises:
-        EncodeError: a value is not such an integer.
-    """
+    """Return the distinct values of a column of non-negative integers, and the rows of each."""
     groups = rows_of_each(integers(name, column))
     if groups and groups[0][0] < 0:
         raise EncodeError("a number is negative", name)

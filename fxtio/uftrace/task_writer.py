@@ -13,18 +13,19 @@ from fxtio.errors import EncodeError
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.declarations import NewFunction, NewVariable
-from fxtio.uftrace.encode import integers, record_bytes
 from fxtio.uftrace.events import encode_values, payload_of
 from fxtio.uftrace.layout import DEPTHS, EventWord
-from fxtio.uftrace.new_trace import NewTrace
-from fxtio.uftrace.processes import NewSession, NewTask
-from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost
+from fxtio.uftrace.new_trace import NewSession, NewTask, NewTrace
+from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost, integers, record_bytes
 
 _MAX_EVENT = EventWord.fields["event"].mask
 
 
 class TaskWriter:
     """Writes the calls of one task, see `UftraceWriter.task`.
+
+    Its methods raise `ValueError` if the writer is closed, and `EncodeError`, before anything is written, for what
+    cannot be written.
 
     Args:
         trace: the new trace.
@@ -66,8 +67,7 @@ class TaskWriter:
             values: all declared arguments, or none of them; a value of an enumeration may be its name.
 
         Raises:
-            EncodeError: a value does not fit, time goes back, or the function is not in memory; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: a value does not fit, time goes back, or the function is not in memory.
         """
         self._trace.check_open()
         calls, processes = self._task.open, self._trace.processes
@@ -92,8 +92,7 @@ class TaskWriter:
             value: the return value, if one is declared.
 
         Raises:
-            EncodeError: no call is open, the value does not fit, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: no call is open, the value does not fit, or time goes back.
         """
         self._trace.check_open()
         calls = self._task.open
@@ -112,8 +111,7 @@ class TaskWriter:
             time: nanoseconds.
 
         Raises:
-            EncodeError: the task exists already, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the task exists already, or time goes back.
         """
         self._trace.check_declarable()
         time = self._trace.processes.checked_time(self._task, time)
@@ -131,9 +129,7 @@ class TaskWriter:
             time: nanoseconds.
 
         Raises:
-            EncodeError: the path cannot be written, time goes back, or the task is a thread of a process; nothing was
-                written.
-            ValueError: the writer is closed.
+            EncodeError: the path cannot be written, time goes back, or the task is a thread of a process.
         """
         self._trace.check_declarable()
         time = self._trace.processes.checked_time(self._task, time)
@@ -150,9 +146,7 @@ class TaskWriter:
             time: nanoseconds.
 
         Raises:
-            EncodeError: the path cannot be written, the library is in memory from the beginning, or time goes back;
-                nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the path cannot be written, the library is in memory from the beginning, or time goes back.
         """
         self._trace.check_declarable()
         self._trace.check_version("libraries that are loaded")
@@ -171,8 +165,7 @@ class TaskWriter:
                 address may be the result of `UftraceWriter.function` or `variable`.
 
         Raises:
-            EncodeError: the name cannot be written, a value does not fit, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the name cannot be written, a value does not fit, or time goes back.
         """
         self._trace.check_open()
         time = self._trace.processes.checked_time(self._task, time)
@@ -194,8 +187,7 @@ class TaskWriter:
         """Write that a number of records is missing here.
 
         Raises:
-            EncodeError: the number does not fit; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the number does not fit.
         """
         self._trace.check_open()
         self._trace.put(self.tid, Lost(0, 0, count))
@@ -219,8 +211,7 @@ class TaskWriter:
             payload: the payload of each record, see `fxtio.uftrace.payloads.encode`, or None.
 
         Raises:
-            EncodeError: a value does not fit, or time goes back; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: a value does not fit, or time goes back.
         """
         self._trace.check_open()
         times = _checked_column("time", time)

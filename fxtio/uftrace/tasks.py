@@ -1,31 +1,15 @@
-"""The beginnings of tasks and sessions: `task.txt`, and the binary file `task` of format version 3.
-
-A line of `task.txt` that is unknown, or would not be written back to the same text, is kept as text.
-"""
+"""The beginnings of tasks and sessions: `task.txt`, and the binary file `task` of format version 3."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
-from construct import (
-    Bytes,
-    Const,
-    ConstructError,
-    Int16ub,
-    Int16ul,
-    Int32sb,
-    Int32sl,
-    Int32ub,
-    Int32ul,
-    Int64ub,
-    Int64ul,
-    Struct,
-)
+from construct import Bytes, BytesInteger, Const, ConstructError, Struct
 from msgspec import field
 
 from fxtio.arrays import Array
@@ -35,7 +19,7 @@ from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
 from fxtio.table import MAX_TIME
-from fxtio.uftrace.directory import join_lines, placed_lines, text_bytes
+from fxtio.uftrace.directory import placed_lines, text_bytes, text_file
 
 TEXT, BINARY = "task.txt", "task"
 """The name of the file, and its name in format version 3."""
@@ -165,12 +149,10 @@ class TaskFile:
     """The file `task.txt`.
 
     Attributes:
-        lines: the lines, as events where that loses nothing, else as text; a final line end gives an empty last line.
         events: the events in the order of the file.
         places: the byte offsets of the events that were read.
     """
 
-    lines: list[TaskEvent | str] = dataclasses.field(default_factory=list)
     events: list[TaskEvent] = dataclasses.field(default_factory=list)
     places: list[int] = dataclasses.field(default_factory=list)
 
@@ -180,7 +162,6 @@ class TaskFile:
         parsed = cls()
         for offset, line in placed_lines(raw, TEXT, findings):
             event = parse_line(line)
-            parsed.lines.append(event if event is not None and str(event) == line else line)
             if event is not None:
                 parsed.events.append(event)
                 parsed.places.append(offset)
@@ -189,14 +170,9 @@ class TaskFile:
                 findings.add("task.line", offset, message, file=TEXT)
         return parsed
 
-    @classmethod
-    def of(cls, events: list[TaskEvent]) -> TaskFile:
-        """Return a new file of events."""
-        return cls([*events, ""], events)
-
     def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return join_lines([str(line) for line in self.lines])
+        """Return the bytes of a file with these events."""
+        return text_file(self.events)
 
 
 # ---- format version 3
@@ -205,7 +181,8 @@ _SID_SIZE = 16
 
 
 def _structures(big: bool) -> dict[str, Any]:
-    u16, u32, i32, u64 = (Int16ub, Int32ub, Int32sb, Int64ub) if big else (Int16ul, Int32ul, Int32sl, Int64ul)
+    u16, u32, u64 = (BytesInteger(size, swapped=not big) for size in (2, 4, 8))
+    i32 = BytesInteger(4, signed=True, swapped=not big)
     task = {"time": u64, "pid": i32, "tid": i32}
     magic = 0xFACE
     return {
@@ -229,14 +206,12 @@ class BinaryTaskFile:
     """The file `task` of format version 3, a sequence of messages.
 
     Attributes:
-        messages: the type, the size, and the body (padded to 8 bytes) of every message.
-        rest: the bytes after the last whole message.
         order: the byte order.
+        events: the events in the order of the file.
     """
 
-    messages: list[tuple[int, int, bytes]] = dataclasses.field(default_factory=list)
-    rest: bytes = b""
     order: Order = "little"
+    events: list[TaskEvent] = dataclasses.field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, order: Order, findings: Findings) -> BinaryTaskFile:
@@ -250,50 +225,40 @@ class BinaryTaskFile:
             end = at + _HEAD + (head.size + 7) // 8 * 8
             if end > len(raw):
                 break
-            parsed.messages.append((head.type, head.size, raw[at + _HEAD : end]))
+            event = _event(head.type, head.size, raw[at + _HEAD : end], MESSAGES[order])
+            parsed.events += [event] if event is not None else []
             at = end
-        parsed.rest = raw[at:]
-        if parsed.rest:
-            findings.add("task.message", at, f"not a whole message: {counted(len(parsed.rest), 'byte')}", file=BINARY)
+        if at < len(raw):
+            findings.add("task.message", at, f"not a whole message: {counted(len(raw) - at, 'byte')}", file=BINARY)
         return parsed
 
-    @classmethod
-    def of(cls, events: Iterable[TaskEvent], order: Order) -> BinaryTaskFile:
-        """Return a new file of events, numbered as before uftrace 0.8.
+    def to_bytes(self) -> bytes:
+        """Return the bytes of a file with these events, numbered as before uftrace 0.8.
 
         Raises:
             EncodeError: an event is the loading of a library, or does not fit.
         """
+        structures = MESSAGES[self.order]
         try:
-            return cls([_message(event, MESSAGES[order]) for event in events], order=order)
+            messages = [_message(event, structures) for event in self.events]
+            heads = [structures["head"].build({"type": kind, "size": size}) for kind, size, _ in messages]
         except ConstructError as error:
             raise EncodeError(f"a number does not fit its field: {error}", BINARY) from None
+        return b"".join(head + body for head, (_, _, body) in zip(heads, messages, strict=True))
 
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        head = MESSAGES[self.order]["head"]
-        messages = [head.build({"type": kind, "size": size}) + body for kind, size, body in self.messages]
-        return b"".join(messages) + self.rest
 
-    @property
-    def events(self) -> list[TaskEvent]:
-        """Return the events in the order of the file."""
-        return list(self._events())
-
-    def _events(self) -> Iterator[TaskEvent]:
-        structures = MESSAGES[self.order]
-        for kind, size, body in self.messages:
-            if kind in _TASK and size == _TASK_SIZE:
-                task = structures["task"].parse(body)
-                yield Task(task.time, task.tid, task.pid)
-            elif kind in _FORK and size == _TASK_SIZE:
-                task = structures["task"].parse(body)
-                yield Fork(task.time, task.tid, task.pid)
-            elif kind in _SESSION and size >= _SESSION_SIZE:
-                session = structures["session"].parse(body)
-                name = body[_SESSION_SIZE : _SESSION_SIZE + max(session.length, 0)]
-                sid = session.sid.rstrip(b"\0").decode("utf-8", "surrogateescape")
-                yield Session(session.time, session.pid, sid, name.rstrip(b"\0").decode("utf-8", "surrogateescape"))
+def _event(kind: int, size: int, body: bytes, structures: dict[str, Any]) -> TaskEvent | None:
+    """Return the event of a message, given its type, its size and its padded body; None if it describes none."""
+    if size == _TASK_SIZE and kind in (*_TASK, *_FORK):
+        task = structures["task"].parse(body)
+        return Task(task.time, task.tid, task.pid) if kind in _TASK else Fork(task.time, task.tid, task.pid)
+    if size < _SESSION_SIZE or kind not in _SESSION:
+        return None
+    session = structures["session"].parse(body)
+    texts = session.sid, body[_SESSION_SIZE : _SESSION_SIZE + max(session.length, 0)]
+    return Session(
+        session.time, session.pid, *(text.rstrip(b"\0").decode("utf-8", "surrogateescape") for text in texts)
+    )
 
 
 def _message(event: TaskEvent, structures: dict[str, Any]) -> tuple[int, int, bytes]:

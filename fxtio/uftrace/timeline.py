@@ -14,7 +14,6 @@ import numpy as np
 
 from fxtio._native.constants import UNWIND, SpanStep
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
 from fxtio.table import Column, Table
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind, TrackKind
@@ -22,15 +21,13 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
-from fxtio.uftrace.missing_entries import MissingEntry, missing_entries
-from fxtio.uftrace.pairing import CallSteps
-from fxtio.uftrace.tables import MAX_ADDRESSES, TableBuilder
+from fxtio.uftrace.pairing import CallSteps, MissingEntry, missing_entries
+from fxtio.uftrace.tables import FunctionCodes, TableBuilder
 from fxtio.uftrace.timeline_system import SystemFiles
 from fxtio.uftrace.values import FORMATS
 
 if TYPE_CHECKING:
     from fxtio.uftrace.reader import UftraceTrace
-    from fxtio.uftrace.state import AddressSpace
 
 NOT_CARRIED = (
     "structures among arguments, and the data of events whose layout is not known",
@@ -78,37 +75,6 @@ def parts(trace: UftraceTrace, registry: Registry, tables: Set[str]) -> Iterator
     yield from _Mapping(trace, registry, tables).parts()
 
 
-class _Functions:
-    """The codes of the names of functions and their modules.
-
-    Args:
-        registry: has the names.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self._names = registry.names
-        self._functions: AddressSpace | None = None
-        self._code_of: dict[int, tuple[int, int]] = {}
-
-    def codes(self, chunk: Chunk, addresses: Array) -> tuple[Array, Array]:
-        """Return the codes of the names at addresses, and of the file names of their modules, -1 for none (int32)."""
-        if chunk.functions is not self._functions or len(self._code_of) > MAX_ADDRESSES:
-            self._functions, self._code_of = chunk.functions, {}
-        codes, first = number_distinct(addresses)
-        pairs = [self._pair(chunk.functions, address) for address in addresses[first].tolist()]
-        names, modules = np.array(pairs, np.int32).reshape(-1, 2).T
-        return names[codes], modules[codes]
-
-    def _pair(self, functions: AddressSpace, address: int) -> tuple[int, int]:
-        pair = self._code_of.get(address)
-        if pair is None:
-            function = functions.function_at(address)
-            name = f"<{address:x}>" if function is None else function.name
-            module = None if function is None else function.module.rpartition("/")[2] or None
-            pair = self._code_of[address] = self._names.code(name), self._names.code(module)
-        return pair
-
-
 class _Task:
     """The state of the task whose records are being read.
 
@@ -119,8 +85,6 @@ class _Task:
         begin: its begin in nanoseconds.
 
     Attributes:
-        tid: the task.
-        track: its track.
         calls: its entries and exits.
         record: the number of its next record, from 0.
         time: the time of its last record in nanoseconds.
@@ -158,7 +122,7 @@ class _Mapping:
         self._reading.quiet = True
         pointer_size = trace.info_file.pointer_size
         self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
-        self._functions = _Functions(registry)
+        self._functions = FunctionCodes(registry.names.code, of_modules=True)
         self._lost = self._names.code("lost records")
         self._system = SystemFiles(self._reading, registry, tables)
 
@@ -260,7 +224,7 @@ class _Mapping:
         is_read &= np.isin(_FIELDS["address"].get(chunk.words), list(READS))
         rows: list[tuple[int, int, float, int]] = []
         if is_read.any():
-            values, first = Table(self._builder.event_values(chunk)), self._builder.record
+            values, first = Table(self._builder.table("event_values", chunk)), self._builder.record
             events, times = _FIELDS["address"].get(chunk.words).tolist(), chunk.nanoseconds.tolist()
             columns = (values["record"].tolist(), values["name"], values["bits"].tolist())
             for record, name, value in zip(*columns, strict=True):
@@ -293,7 +257,7 @@ class _Mapping:
 
     def _call_values(self, chunk: Chunk) -> dict[str, Array]:
         """Return arguments and return values."""
-        values = Table(self._builder.args(chunk))
+        values = Table(self._builder.table("args", chunk))
         letters, bits = values["format"].codes, values["bits"].copy()
         text, meaning = self._names.codes(values["text"]), self._names.codes(values["meaning"])
         kinds = _KIND_OF_FORMAT[letters]
@@ -315,7 +279,7 @@ class _Mapping:
 
     def _event_values(self, chunk: Chunk, more: Array) -> dict[str, Array]:
         """Return the values in the data of events."""
-        values = Table(self._builder.event_values(chunk))
+        values = Table(self._builder.table("event_values", chunk))
         kinds = np.full(len(values["record"]), ArgumentKind.INTEGER, np.int8)
         kinds[values["name"].is_in(*ADDRESSES)] = ArgumentKind.POINTER
         text, bits = self._names.codes(values["meaning"]), values["bits"].copy()

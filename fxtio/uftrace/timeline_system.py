@@ -20,8 +20,7 @@ from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.scheduling import IDLE, Processors
 from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
 from fxtio.uftrace.perf import EXEC, KINDS, PREEMPTED, SCHED_IN, SCHED_OUT, TASK_EXIT, TASK_NAME, TASK_NEW
-from fxtio.uftrace.reading import Reading
-from fxtio.uftrace.small_files import FILE_TABLES
+from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.tasks import Dlopen, Fork, Session
 
 KERNEL = "kernel"
@@ -40,7 +39,7 @@ class SystemFiles:
         event_count: the number of events of these files, which are numbered from 0.
     """
 
-    def __init__(self, reading: Reading, registry: Registry, tables: Set[str]) -> None:
+    def __init__(self, reading: SmallFiles, registry: Registry, tables: Set[str]) -> None:
         self._reading = reading
         self._registry = registry
         self._names = registry.names
@@ -57,7 +56,7 @@ class SystemFiles:
 
     def part(self) -> Part:
         """Return everything except the steps that are merged into those of tasks."""
-        part, sched = Part(), self._table("sched")
+        part, sched = Part(), self._reading.table("sched")
         self._name(sched)
         if self._has_steps or "args" in self._tables:
             part.steps = self._process_instants(sched)
@@ -96,9 +95,6 @@ class SystemFiles:
         """Return the steps of the kernel in tasks without records, or None."""
         parts = [self.rows_until(tid, None)[1] for tid in self._of_task]
         return Steps.joined(parts) if parts else None
-
-    def _table(self, name: str) -> Table:
-        return Table(FILE_TABLES[name](self._reading))
 
     def _name(self, sched: Table) -> None:
         """Name processes after their programs, and threads as the scheduler does."""
@@ -168,7 +164,7 @@ class SystemFiles:
             return
         first, category = self.event_count, self._names.code(KERNEL)
         self.event_count += len(events)
-        calls = self._table("kernel_slices")
+        calls = self._reading.table("kernel_slices")
         steps = Steps.blank(calls.num_rows)
         is_whole = calls["state"].is_in("whole")
         steps.step[:], steps.time[:], steps.ticks[:] = SpanStep.COMPLETE, calls["start"], calls["start"]
@@ -219,6 +215,6 @@ class SystemFiles:
         )
 
     def _logs(self) -> dict[str, Column]:
-        messages = self._table("messages")
+        messages = self._reading.table("messages")
         message = self._names.codes(messages["text"])
         return self._registry.columns("logs", {"time": messages["time"], "thread": -1, "level": -1, "message": message})

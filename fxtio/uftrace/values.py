@@ -26,6 +26,7 @@ from fxtio.uftrace.events import ADDRESSES
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.state import AddressSpace
+from fxtio.uftrace.symbols import rows_at
 
 FORMATS = "diuxocpefsSt"
 """The letters of value formats, by code."""
@@ -72,17 +73,11 @@ class ValueColumns:
         firsts = [0, *accumulate(len(part.specs) for part in parts)]
         order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
         spec = np.concatenate([part.spec + first for part, first in zip(parts, firsts, strict=False)])
-        has_meaning = any(len(part.meaning) and int(part.meaning.max()) >= 0 for part in parts)
-        return cls(
-            tuple(spec for part in parts for spec in part.specs),
-            np.concatenate([part.row for part in parts])[order],
-            spec[order],
-            np.concatenate([part.bits for part in parts])[order],
-            np.concatenate([part.text for part in parts])[order],
-            np.concatenate([part.meaning for part in parts])[order]
-            if has_meaning
-            else np.full(len(order), -1, np.int32),
+        columns = (
+            np.concatenate([getattr(part, name) for part in parts])[order] for name in ("bits", "text", "meaning")
         )
+        specs = tuple(spec for part in parts for spec in part.specs)
+        return cls(specs, np.concatenate([part.row for part in parts])[order], spec[order], *columns)
 
     def of_specs(self, value_of: Callable[[ValueSpec], int], dtype: Any) -> Array:
         """Return a property of each value's specification."""
@@ -233,13 +228,10 @@ def _enum_codes(
 
 def symbol_codes(addresses: Array, functions: AddressSpace, names: DistinctStrings) -> Array:
     """Return the codes of the names of functions and variables at addresses (int32), -1 where there are none."""
-    row = np.searchsorted(functions.begin, addresses, "right") - 1
-    inside = (row >= 0) & (addresses < np.append(functions.end, np.uint64(0))[row])
-    codes = np.full(len(addresses), -1, np.int32)
-    distinct, inverse = np.unique(row[inside], return_inverse=True)
-    texts = [names.code(functions.function(index).name) for index in distinct.tolist()]
-    codes[inside] = np.array(texts, np.int32)[inverse]
-    return codes
+    distinct, inverse = np.unique(rows_at(functions.begin, functions.end, addresses), return_inverse=True)
+    codes = [-1 if row < 0 else names.code(functions.function(row).name) for row in distinct.tolist()]
+    result: Array = np.array(codes, np.int32)[inverse]
+    return result
 
 
 def meanings(functions: AddressSpace, specs: ValueSpecs, values: Sequence[Any], address: int) -> Mapping[str, str]:
@@ -266,25 +258,8 @@ def addressed(values: Mapping[str, Any], functions: AddressSpace) -> Mapping[str
     return {name: target.name for name, target in targets.items() if target is not None}
 
 
-@dataclass(slots=True)
-class Structures:
-    """The structures in the payloads of a chunk.
-
-    Attributes:
-        row: the row of the record in the chunk, of each structure.
-        label: the names of the values, such as `arg1`.
-        type: the names of the types of the structures.
-        data: the bytes.
-    """
-
-    row: list[int]
-    label: list[str]
-    type: list[str]
-    data: list[bytes]
-
-
-def structures(chunk: Chunk) -> Structures:
-    """Return the structures in the payloads of a chunk, in the order of the records."""
+def structures(chunk: Chunk) -> list[tuple[int, ValueSpec, bytes]]:
+    """Return the structures in the payloads of a chunk: row, specification and bytes, in the order of the records."""
     rows: list[tuple[int, int, ValueSpec, bytes]] = []
     for group in _groups(chunk):
         places = [number for number, spec in enumerate(group.specs) if spec.format == "t"]
@@ -296,10 +271,7 @@ def structures(chunk: Chunk) -> Structures:
             values = payloads.decode(group.specs, bytes(chunk.block.data[begin:end]), chunk.order)
             rows += [(row, number, group.specs[number], values[number]) for number in places]
     rows.sort(key=lambda item: item[:2])
-    return Structures(
-        [row for row, _, _, _ in rows], [spec.label for _, _, spec, _ in rows], [spec.type for _, _, spec, _ in rows],
-        [data for _, _, _, data in rows],
-    )  # fmt: skip
+    return [(row, spec, data) for row, _, spec, data in rows]
 
 
 class _BlockBytes:

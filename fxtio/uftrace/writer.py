@@ -25,18 +25,20 @@ from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.info import INFO_FILE, MAX_UTC_OFFSET, VERSIONS, InfoFile
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import Feature, InfoBit
-from fxtio.uftrace.new_trace import NewTrace
-from fxtio.uftrace.processes import checked_task
-from fxtio.uftrace.reader import ParsedFile, UftraceTrace
-from fxtio.uftrace.schema import WRITABLE
+from fxtio.uftrace.new_trace import NewTrace, checked_task
+from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.table_writer import TableWriter
+from fxtio.uftrace.tables import WRITABLE
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.tasks import BINARY, NS, TEXT, BinaryTaskFile, TaskFile, check_text
 
 
 class UftraceWriter(TraceWriter):
     """Writes a data directory; a context manager.
+
+    Its methods raise `ValueError` if the writer is closed, and `EncodeError`, before anything is written, for what
+    cannot be written.
 
     Args:
         target: the directory, which must be empty or is created.
@@ -118,6 +120,12 @@ class UftraceWriter(TraceWriter):
         """The number of bytes of records that were written."""
         return self._trace.position
 
+    @property
+    def _declaring(self) -> NewTrace:
+        """The new trace, if something can be declared: the writer is open, and the trace is not a copy."""
+        self._trace.check_declarable()
+        return self._trace
+
     # ---- exact
 
     def put(self, record: Any, *, tid: int = 1) -> None:
@@ -129,8 +137,7 @@ class UftraceWriter(TraceWriter):
             tid: the task.
 
         Raises:
-            EncodeError: the record cannot be encoded; nothing was written.
-            ValueError: the writer is closed.
+            EncodeError: the record cannot be encoded.
         """
         self._check_open()
         if isinstance(record, perf.PerfEvent | KernelEvent | Message):
@@ -157,8 +164,7 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name is not the name of a file in a directory, or that of the records of a task; or the
-                content is neither bytes nor a parsed file.
-            ValueError: the writer is closed.
+                content is neither bytes nor a file of a trace.
         """
         self._check_open()
         text_bytes(name, "name")
@@ -166,7 +172,9 @@ class UftraceWriter(TraceWriter):
             raise EncodeError(f"{name!r} is not the name of a file in a directory", "name")
         if _is_task_file(name):
             raise EncodeError("the records of a task are written by `put` and by the writer of the task", name)
-        self._files[name] = content if isinstance(content, StoredFile) else _bytes_of(content)
+        if not isinstance(content, bytes | bytearray | memoryview | StoredFile):
+            raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
+        self._files[name] = content if isinstance(content, StoredFile) else bytes(content)
 
     def _copy(self, trace: UftraceTrace) -> None:
         new = self._trace
@@ -216,20 +224,13 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name, the place or a specification cannot be written, or differs from that of the function.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
+        declarations = self._declaring.declarations
         if not isinstance(library, bool):
             raise EncodeError(f"{library!r} is neither True nor False", "library")
         if arguments or returns:
             self._trace.check_version("values of arguments")
-        if line is not None or source:
-            check_text(name, "name")
-            self._trace.declarations.check_place(name, check_text(module, "module"), source, line or 0)
-        function = self._trace.declarations.function(name, arguments, returns, library=library, module=module)
-        if line is not None:
-            self._trace.declarations.add_place(function, source, line)
-        return function
+        return declarations.function(name, arguments, returns, library=library, module=module, source=source, line=line)
 
     def specify(self, function: NewFunction, *, arguments: str = "", returns: str = "") -> NewFunction:
         """Specify the arguments or the return value of a function that was declared without them.
@@ -246,10 +247,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a specification cannot be written, or the function has other ones.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.check_version("values of arguments")
+        self._declaring.check_version("values of arguments")
         if not self._trace.declarations.owns(function):
             raise EncodeError("the function was not declared by this writer", "function")
         return self._trace.declarations.specify(function, arguments, returns)
@@ -264,10 +263,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name cannot be written, or the variable has another size.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        return self._trace.declarations.variable(name, size, module)
+        return self._declaring.declarations.variable(name, size, module)
 
     def enum(self, name: str, values: Mapping[str, int]) -> None:
         """Declare an enumeration, for values with a specification such as `arg1/e:color`.
@@ -278,10 +275,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a name or a value cannot be written, or the enumeration has other values.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.check_enum(name, values)
+        self._declaring.check_enum(name, values)
         self._trace.declarations.enum(name, values)
 
     def task(self, tid: int, pid: int | None = None) -> TaskWriter:
@@ -293,10 +288,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the task was declared with another process, or a number is not positive.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        task = self._trace.processes.task(tid, pid)
+        task = self._declaring.processes.task(tid, pid)
         writer = self._tasks.get(task.tid)
         if writer is None:
             writer = self._tasks[task.tid] = TaskWriter(self._trace, task)
@@ -311,7 +304,6 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the name cannot be written.
-            ValueError: the writer is closed.
         """
         return self._trace.event_id(name)
 
@@ -324,10 +316,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the time or the text cannot be written, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.messages.append(self._trace.check_message(time, text))
+        self._declaring.messages.append(self._trace.check_message(time, text))
 
     # ---- the scheduler and the kernel
 
@@ -336,10 +326,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.sched.add(cpu, event)
+        self._declaring.sched.add(cpu, event)
 
     def kernel_format(self, system: str, description: str) -> str:
         """Describe a kernel event that `kernel_event` does not know, and return its name with the subsystem.
@@ -350,10 +338,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: it is not a description, or the name or the id belongs to another event.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        return self._trace.kernel.describe(system, description)
+        return self._declaring.kernel.describe(system, description)
 
     def kernel_event(self, cpu: int, time: int, tid: int, event: str, **values: Any) -> None:
         """Append a kernel event of a CPU; the kernel events of a CPU must be ordered by time.
@@ -368,10 +354,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: the event or a field is unknown, a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.kernel.event(cpu, time, tid, event, values)
+        self._declaring.kernel.event(cpu, time, tid, event, values)
 
     def kernel_enter(self, cpu: int, time: int, tid: int, function: str) -> None:
         """Begin a call of a function of the kernel.
@@ -384,10 +368,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.kernel.enter(cpu, time, tid, function)
+        self._declaring.kernel.enter(cpu, time, tid, function)
 
     def kernel_leave(self, cpu: int, time: int, tid: int) -> None:
         """End the innermost call of a function of the kernel.
@@ -399,10 +381,8 @@ class UftraceWriter(TraceWriter):
 
         Raises:
             EncodeError: no call is open, a value does not fit, or time goes back.
-            ValueError: the writer is closed.
         """
-        self._trace.check_declarable()
-        self._trace.kernel.leave(cpu, time, tid)
+        self._declaring.kernel.leave(cpu, time, tid)
 
     # ---- the small files
 
@@ -413,25 +393,26 @@ class UftraceWriter(TraceWriter):
                 if isinstance(content, StoredFile):
                     file.writelines(content.blocks())
                 else:
-                    file.write(_bytes_of(content))
+                    file.write(content)
 
     def _small_files(self) -> dict[str, Any]:
-        """Return the small files that were not given as a whole."""
+        """Return the content of the small files by name; the info file only if it was not given as a whole."""
         trace, files = self._trace, dict[str, Any]()
         if not trace.is_copy:
             for tid in trace.buffers:
                 trace.processes.task(tid)  # records that were put need a session, too
             if INFO_FILE not in self._files:
-                files[INFO_FILE] = self._info_file()
+                files[INFO_FILE] = self._info_file().to_bytes()
         if trace.processes.tasks:
             files |= self._task_file()
             sessions, declarations = trace.processes.sessions, trace.declarations
-            files |= {map_name(session.sid): declarations.map_file(session.program) for session in sessions}
-            files |= declarations.symbol_files(sized=self._sized_symbols)
+            files |= {map_name(session.sid): declarations.map_file(session.program).to_bytes() for session in sessions}
+            symbols = declarations.symbol_files(sized=self._sized_symbols)
+            files |= {name: file.to_bytes() for name, file in symbols.items()}
         if trace.events:
-            files[NAMES_FILE] = EventsFile.of({number: name for name, number in trace.events.items()})
+            files[NAMES_FILE] = EventsFile({number: name for name, number in trace.events.items()}).to_bytes()
         if trace.messages:
-            files[EXTERN_FILE] = ExternFile.of(trace.messages)
+            files[EXTERN_FILE] = ExternFile(trace.messages).to_bytes()
         if trace.kernel:
             files |= trace.kernel.files()
         return files | trace.sched.files()
@@ -440,28 +421,24 @@ class UftraceWriter(TraceWriter):
         """Return the task file by its name, which depends on the version."""
         events = self._trace.processes.events()
         if self._trace.is_old:
-            return {BINARY: BinaryTaskFile.of(events, self.order)}
-        return {TEXT: TaskFile.of(events)}
+            return {BINARY: BinaryTaskFile(self.order, events).to_bytes()}
+        return {TEXT: TaskFile(events).to_bytes()}
 
     def _info_file(self) -> InfoFile:
         trace, program = self._trace, self._trace.declarations
         info = InfoFile(trace.version, order=trace.order, word_class=self._word_class)
         info.features = Feature.TASK_SESSION | Feature.SYM_REL_ADDR | Feature.MAX_STACK
+        for feature, is_used in (
+            (Feature.ARGUMENT | Feature.RETVAL, program.specs),
+            (Feature.AUTO_ARGS, program.enums),
+            (Feature.DEBUG_INFO, any(module.debug for module in program.modules)),
+            (Feature.KERNEL, trace.kernel),
+            (Feature.EVENT, trace.events or trace.kernel),
+            (Feature.PERF_EVENT, trace.sched),
+            (Feature.SYM_SIZE, self._sized_symbols),
+        ):
+            info.features |= feature if is_used else Feature(0)
         tids = sorted(trace.buffers)
-        if program.specs:
-            info.features |= Feature.ARGUMENT | Feature.RETVAL
-        if program.enums:
-            info.features |= Feature.AUTO_ARGS
-        if program.has_places:
-            info.features |= Feature.DEBUG_INFO
-        if trace.kernel:
-            info.features |= Feature.KERNEL
-        if trace.events or trace.kernel:
-            info.features |= Feature.EVENT
-        if trace.sched:
-            info.features |= Feature.PERF_EVENT
-        if self._sized_symbols:
-            info.features |= Feature.SYM_SIZE
         info.set_block(InfoBit.EXE_NAME, f"exename:{program.path}")
         info.set_block(InfoBit.CMDLINE, f"cmdline:{self._command}")
         if program.needs_registers:
@@ -487,16 +464,3 @@ def _is_task_file(name: str) -> bool:
     """Return whether a file has the name of the records of a task."""
     stem = name.removesuffix(".dat")
     return stem != name and stem.isascii() and stem.isdigit() and len(stem) <= 10 and str(int(stem)) == stem
-
-
-def _bytes_of(content: Any) -> bytes:
-    """Return the bytes of a parsed file."""
-    if isinstance(content, bytes | bytearray | memoryview):
-        return bytes(content)
-    if not isinstance(content, ParsedFile):
-        raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
-    try:
-        raw: bytes = content.to_bytes()
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise EncodeError(f"the file cannot be written: {error}", type(content).__name__) from None
-    return raw

@@ -83,7 +83,7 @@ def kernel_trace(target: Path) -> list[tuple[int, bytes]]:
         task.enter("read_file", begin + 500)
         task.leave(begin + 300_500_000)
         task.leave(begin + 301_000_000)
-        writer.file(kernel.HEADER_FILE, header)
+        writer.file(kernel.HEADER_FILE, header.to_bytes())
         lines = [f"{address:x} T {name}" for name, address in FUNCTIONS.items()]
         writer.file(kernel.SYMBOLS_FILE, "\n".join([*lines, f"{BASE + 0x300:x} T next", ""]).encode())
         writer.file("kernel-cpu0.dat", kernel.build_pages(events, header))

@@ -111,7 +111,7 @@ def test_long_doubles_beyond_a_double() -> None:
         ("arg1/i8", 128, "arg1: 128 is not from -128 to 127"),
         ("arg1/u8", -129, "is not from 0 to 255"),
         ("arg1/i8", "x", "is not an integer"),
-        ("arg1/s", 5, "is not a text"),
+        ("arg1/s", 5, "is not text"),
         ("arg1/s", "\ud800", "lone surrogate"),
         ("arg1/s", "\udcc3\udca9", "valid UTF-8"),
         ("arg1/s", "\udcff" * 4, "does not fit"),

@@ -232,12 +232,12 @@ NOT_HERE = {
 """Fields that only events of other kinds have, or that need others to change."""
 
 SMALL: dict[str, tuple[list[Any], Callable[[list[Any]], bytes]]] = {
-    "task.txt": (TASK_EVENTS, lambda items: TaskFile([*items, ""], items).to_bytes()),
+    "task.txt": (TASK_EVENTS, lambda items: TaskFile(items).to_bytes()),
     "sid-0123456789abcdef.map": (
         [Mapping(0x1000, 0x2000, "r-xp", 0x10, "08:01", 77, "/x/prog", "ab" * 20)],
-        lambda items: MapFile.of(items).to_bytes(),
+        lambda items: MapFile(items).to_bytes(),
     ),
-    "prog.sym": ([Symbol(0x10, "main", "T", 16)], lambda items: SymbolFile.of(items, path="/x/prog").to_bytes()),
+    "prog.sym": ([Symbol(0x10, "main", "T", 16)], lambda items: SymbolFile(items).to_bytes()),
     "prog.dbg": (
         [DebugFunction(0x10, "main", "arg1/i32", "retval", 12, "main.c")],
         lambda items: "".join(

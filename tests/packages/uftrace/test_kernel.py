@@ -121,7 +121,7 @@ def test_invalid_events_of_pages_are_refused() -> None:
         (entry, {"depth": 2**31}, "funcgraph_entry.depth: 2147483648 is not from -2,147,483,648 to 2,147,483,647"),
         (entry, {"func": -1}, "-1 is not from 0 to 18,446,744,073,709,551,615"),
         (entry, {"depth": "text"}, "'text' is not an integer"),
-        (switch, {"prev_comm": 5}, "5 is not a text"),
+        (switch, {"prev_comm": 5}, "5 is not text"),
         (switch, {"prev_comm": "a\0b"}, "contains a NUL"),
         (switch, {"prev_comm": "x" * 16}, "16 bytes of text are over the limit of 15"),
     ):

@@ -228,7 +228,7 @@ def shown_by_uftrace(names: list[str], target: Path) -> list[str]:
     minimal(target, records=len(names))
     symbols = [Symbol(16 * number, name) for number, name in enumerate(names)]
     symbols.append(Symbol(16 * len(names), "__sym_end", "?"))
-    (target / "prog.sym").write_bytes(SymbolFile.of(symbols).to_bytes())
+    (target / "prog.sym").write_bytes(SymbolFile(symbols).to_bytes())
     (mapping,) = target.glob("sid-*.map")
     mapping.write_text(mapping.read_text().replace("-00401000 ", "-00500000 ", 1))
     calls = [
