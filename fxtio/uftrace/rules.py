@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import rows_of_each
-from fxtio.codec.strings import DistinctStrings
+from fxtio.codec.distinct import DistinctStrings, rows_of_each
 from fxtio.finding import Findings
 from fxtio.report import counted
 from fxtio.uftrace.argspec import MAX_PAYLOAD

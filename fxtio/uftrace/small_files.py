@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import rows_of_each
+from fxtio.codec.distinct import DistinctStrings, rows_of_each
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
-from fxtio.codec.strings import DistinctStrings
 from fxtio.table import Bytes, Categories, Column, Optional, saturated
 from fxtio.uftrace.argspec import parse_enums
 from fxtio.uftrace.info import INFO_FILE
