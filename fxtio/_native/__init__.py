@@ -2,9 +2,9 @@
 
 The kernels (`_kernels`) walk record boundaries, gather words, unroll chunks, pair calls, nest spans, and put strings
 together.  Where the extension is missing, `python` stands in for it with the same results, and `IMPLEMENTATION` is
-"python" instead of "c".  Neither knows a layout: shifts, masks and tables come from the declarations.  The kernels of
-`python_callers` are the exception: without C, the modules that call them do their work in another way.  All are loaded
-on first use, since the tracer needs only the recorder (`_recorder`), which has no stand-in.
+"python" instead of "c".  Neither knows a layout: shifts, masks and tables come from the declarations.  Four kernels,
+at the end of `python`, have no stand-in: without C, the modules that call them do their work in another way.  All are
+loaded on first use, since the tracer needs only the recorder (`_recorder`), which is in C only.
 `extensions` says which extensions can be imported, and why others cannot.
 
 A new kernel is a line in the list of `kernels.h`, a function in C, and its stand-in, in `python` or in a module from

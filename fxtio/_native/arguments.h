@@ -39,6 +39,7 @@ typedef struct {
     Py_buffer view;   /* an array; its `obj` is NULL for anything else */
     Py_ssize_t count; /* the items of an array */
     int64_t number;   /* a number; an unsigned one is to be converted back */
+    PyObject *object; /* anything else, borrowed */
 } Value;
 
 /* Open an array.  Returns -1 with an exception set if it is not as required. */
@@ -75,6 +76,7 @@ static inline int value_open(Value *value, PyObject *object, const Argument *arg
         value->number = (int64_t)PyLong_AsUnsignedLongLongMask(object);
         break;
     case ANY_OBJECT:
+        value->object = object;
         return 0;
     default:
         return array_open(value, object, argument);

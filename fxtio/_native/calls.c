@@ -58,15 +58,10 @@ static int64_t payload_size(const Programs *programs, int32_t step, const uint8_
 }
 
 /* Walk records of two words with payloads. */
-KERNEL(walk_payloads) {
-    static const Argument takes[] = {
-        READS("words", 8), READS("bytes", 1), READS("head", 8), READS("begin", 8), READS("end", 8),
-        READS("programs", 4), READS("code", 4), WRITES("at", 8), WRITES("size", 8), INDEX("start"),
-        UNSIGNED("latest")};
-    enum { WORDS, BYTES, HEADS, BEGIN, STOP, PROGRAMS, CODE, AT, SIZE, START, LATEST, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(walk_payloads, READS("words", 8), READS("bytes", 1), READS("head", 8), READS("begin", 8), READS("end", 8),
+              READS("programs", 4), READS("code", 4), WRITES("at", 8), WRITES("size", 8), INDEX("start"),
+              UNSIGNED("latest")) {
+    enum { WORDS, BYTES, HEADS, BEGIN, STOP, PROGRAMS, CODE, AT, SIZE, START, LATEST };
     const uint64_t *words = a[WORDS].view.buf, *head = a[HEADS].view.buf;
     const uint8_t *bytes = a[BYTES].view.buf;
     int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
@@ -79,7 +74,7 @@ KERNEL(walk_payloads) {
     if (here < 0 || a[HEADS].count != HEAD || a[BYTES].count != total * 8 || a[STOP].count != programs.ranges ||
         a[PROGRAMS].count != 2 * programs.ranges || head[TYPE_SHIFT] > 63 || head[MORE_SHIFT] > 63 ||
         head[ADDRESS_SHIFT] > 63)
-        return call_close(a, COUNT, refuse("the arguments do not fit each other"));
+        return refuse("the arguments do not fit each other");
     Py_BEGIN_ALLOW_THREADS
     while (here < total) {
         if (total - here < 2) {
@@ -119,7 +114,7 @@ KERNEL(walk_payloads) {
         here += 2 + length / 8;
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, Py_BuildValue("nLi", count, (long long)here, why));
+    return Py_BuildValue("nLi", count, (long long)here, why);
 }
 
 /* Return a hash that nobody can foresee without the seed. */
@@ -183,12 +178,8 @@ static int32_t number_values(const uint64_t *values, Py_ssize_t rows, uint64_t s
 }
 
 /* Number distinct values. */
-KERNEL(distinct) {
-    static const Argument takes[] = {READS("values", 8), WRITES("codes", 4), WRITES("first", 8), WRAPPED("seed")};
-    enum { VALUES, CODES, FIRST, SEED, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(distinct, READS("values", 8), WRITES("codes", 4), WRITES("first", 8), WRAPPED("seed")) {
+    enum { VALUES, CODES, FIRST, SEED };
     int32_t count = NO_ROOM;
     if (a[CODES].count == a[VALUES].count && a[VALUES].count < INT32_MAX) {
         Py_BEGIN_ALLOW_THREADS
@@ -196,7 +187,7 @@ KERNEL(distinct) {
                               a[FIRST].view.buf, a[FIRST].count);
         Py_END_ALLOW_THREADS
     }
-    return call_close(a, COUNT, count == NO_MEMORY ? PyErr_NoMemory()
-                                : count == NO_ROOM ? refuse("lengths differ, or there is no room")
-                                                   : PyLong_FromLong(count));
+    if (count == NO_MEMORY)
+        return PyErr_NoMemory();
+    return count == NO_ROOM ? refuse("lengths differ, or there is no room") : PyLong_FromLong(count);
 }

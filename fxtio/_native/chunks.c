@@ -5,18 +5,13 @@
 #include "kernels.h"
 
 /* Walk chunks that begin with a head. */
-KERNEL(walk_chunks) {
-    static const Argument takes[] = {
-        READS("numbers", 4), INDEX("start"), INDEX("size"), INDEX("count_place"), INDEX("value_place"),
-        WRITES("at", 8), WRITES("count", 8), WRITES("value", 8)};
-    enum { NUMBERS, START, SIZE, COUNT_PLACE, VALUE_PLACE, AT, COUNT, VALUE, ARGUMENTS };
-    Value a[ARGUMENTS];
-    if (call_open(a, __func__, takes, ARGUMENTS, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(walk_chunks, READS("numbers", 4), INDEX("start"), INDEX("size"), INDEX("count_place"),
+              INDEX("value_place"), WRITES("at", 8), WRITES("count", 8), WRITES("value", 8)) {
+    enum { NUMBERS, START, SIZE, COUNT_PLACE, VALUE_PLACE, AT, COUNT, VALUE };
     int64_t index = a[START].number, size = a[SIZE].number;
     int64_t count_place = a[COUNT_PLACE].number, value_place = a[VALUE_PLACE].number;
     if (index < 0 || count_place < 0 || value_place < 0 || size <= count_place || size <= value_place)
-        return call_close(a, ARGUMENTS, refuse("negative places, or a place lies outside of the head"));
+        return refuse("negative places, or a place lies outside of the head");
     const uint32_t *numbers = a[NUMBERS].view.buf;
     int64_t *at = a[AT].view.buf, *count = a[COUNT].view.buf, *value = a[VALUE].view.buf;
     int64_t stop = a[NUMBERS].count - size;
@@ -31,7 +26,7 @@ KERNEL(walk_chunks) {
         index += head[count_place];
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, ARGUMENTS, Py_BuildValue("nL", chunks, (long long)index));
+    return Py_BuildValue("nL", chunks, (long long)index);
 }
 
 /* Check that rows lie behind each other within the numbers.  Returns -1 with an exception set if they do not. */
@@ -49,14 +44,10 @@ static int check_rows(const Value *numbers, const Value *at, const Value *count)
 }
 
 /* Add up rows of numbers. */
-KERNEL(sum_rows) {
-    static const Argument takes[] = {READS("numbers", 4), READS("at", 8), READS("count", 8)};
-    enum { NUMBERS, AT, COUNT, ARGUMENTS };
-    Value a[ARGUMENTS];
-    if (call_open(a, __func__, takes, ARGUMENTS, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(sum_rows, READS("numbers", 4), READS("at", 8), READS("count", 8)) {
+    enum { NUMBERS, AT, COUNT };
     if (check_rows(&a[NUMBERS], &a[AT], &a[COUNT]) < 0)
-        return call_close(a, ARGUMENTS, NULL);
+        return NULL;
     const uint32_t *numbers = a[NUMBERS].view.buf;
     const int64_t *at = a[AT].view.buf, *count = a[COUNT].view.buf;
     uint64_t sum = 0, nonzero = 0;
@@ -72,22 +63,17 @@ KERNEL(sum_rows) {
         padded += length == 0 || values[0] == 0 || values[length - 1] == 0;
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, ARGUMENTS, Py_BuildValue("KKn", (unsigned long long)sum, (unsigned long long)nonzero, padded));
+    return Py_BuildValue("KKn", (unsigned long long)sum, (unsigned long long)nonzero, padded);
 }
 
 /* List the places with a nonzero number. */
-KERNEL(unroll) {
-    static const Argument takes[] = {
-        READS("numbers", 4), READS("at", 8), READS("count", 8), READS("first", 8), NUMBER("step"), WRITES("places", 8),
-        WRITES("hits", 4)};
-    enum { NUMBERS, AT, COUNT, FIRST, STEP, PLACES, HITS, ARGUMENTS };
-    Value a[ARGUMENTS];
-    if (call_open(a, __func__, takes, ARGUMENTS, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(unroll, READS("numbers", 4), READS("at", 8), READS("count", 8), READS("first", 8), NUMBER("step"),
+              WRITES("places", 8), WRITES("hits", 4)) {
+    enum { NUMBERS, AT, COUNT, FIRST, STEP, PLACES, HITS };
     if (check_rows(&a[NUMBERS], &a[AT], &a[COUNT]) < 0)
-        return call_close(a, ARGUMENTS, NULL);
+        return NULL;
     if (a[FIRST].count != a[AT].count)
-        return call_close(a, ARGUMENTS, refuse("lengths differ"));
+        return refuse("lengths differ");
     const uint32_t *numbers = a[NUMBERS].view.buf;
     const int64_t *at = a[AT].view.buf, *count = a[COUNT].view.buf;
     const uint64_t *first = a[FIRST].view.buf; /* unsigned, as the sums may wrap around */
@@ -106,5 +92,5 @@ KERNEL(unroll) {
         }
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, ARGUMENTS, PyLong_FromSsize_t(written));
+    return PyLong_FromSsize_t(written);
 }

@@ -3,91 +3,33 @@
 #define FXTIO_CONSTANTS_H
 
 /* WalkEnd */
-enum {
-    WALK_END = 0,
-    WALK_ZERO = 1,
-    WALK_PARTIAL = 2,
-    WALK_FULL = 3,
-    WALK_MEMBERS = 4
-};
+enum { WALK_END = 0, WALK_ZERO = 1, WALK_PARTIAL = 2, WALK_FULL = 3, WALK_MEMBERS = 4 };
 
 /* PayloadWalkEnd */
-enum {
-    PAYLOAD_WALK_END = 0,
-    PAYLOAD_WALK_BAD = 1,
-    PAYLOAD_WALK_PARTIAL = 2,
-    PAYLOAD_WALK_FULL = 3,
-    PAYLOAD_WALK_LATER = 4,
-    PAYLOAD_WALK_UNKNOWN = 5,
-    PAYLOAD_WALK_MEMBERS = 6
-};
+enum { PAYLOAD_WALK_END = 0, PAYLOAD_WALK_BAD = 1, PAYLOAD_WALK_PARTIAL = 2,
+    PAYLOAD_WALK_FULL = 3, PAYLOAD_WALK_LATER = 4, PAYLOAD_WALK_UNKNOWN = 5,
+    PAYLOAD_WALK_MEMBERS = 6 };
 
 /* SpanStep */
-enum {
-    SPAN_NONE = 0,
-    SPAN_BEGIN = 1,
-    SPAN_END = 2,
-    SPAN_COMPLETE = 3,
-    SPAN_INSTANT = 4,
-    SPAN_FLOW = 5,
-    SPAN_RESET = 6,
-    SPAN_MEMBERS = 7
-};
+enum { SPAN_NONE = 0, SPAN_BEGIN = 1, SPAN_END = 2, SPAN_COMPLETE = 3, SPAN_INSTANT = 4,
+    SPAN_FLOW = 5, SPAN_RESET = 6, SPAN_MEMBERS = 7 };
 
 /* SliceState */
-enum {
-    SLICE_CLOSED = 0,
-    SLICE_OPEN = 1,
-    SLICE_OVERLAPPING = 2,
-    SLICE_THROWN = 3,
-    SLICE_MEMBERS = 4
-};
+enum { SLICE_CLOSED = 0, SLICE_OPEN = 1, SLICE_OVERLAPPING = 2, SLICE_THROWN = 3, SLICE_MEMBERS = 4
+    };
 
 /* PlainValue */
-enum {
-    PLAIN_HEADER = 0,
-    PLAIN_WORD = 1,
-    PLAIN_TEXT = 2,
-    PLAIN_MEMBERS = 3
-};
+enum { PLAIN_HEADER = 0, PLAIN_WORD = 1, PLAIN_TEXT = 2, PLAIN_MEMBERS = 3 };
 
 /* Op */
-enum {
-    OP_END = 0,
-    OP_CONST = 1,
-    OP_BEGIN = 2,
-    OP_SUBTYPE = 3,
-    OP_CLOCK = 4,
-    OP_NOW = 5,
-    OP_PUT = 6,
-    OP_BYTE = 7,
-    OP_ULEB = 8,
-    OP_SLEB = 9,
-    OP_RELATIVE = 10,
-    OP_RUNNING = 11,
-    OP_SUMMED = 12,
-    OP_DOUBLE = 13,
-    OP_TEXT = 14,
-    OP_UNLESS = 15,
-    OP_JUMP = 16,
-    OP_FAIL = 17,
-    OP_COUNT = 18,
-    OP_LOOP = 19,
-    OP_NEXT = 20,
-    OP_MEMBERS = 21
-};
+enum { OP_END = 0, OP_CONST = 1, OP_BEGIN = 2, OP_SUBTYPE = 3, OP_CLOCK = 4, OP_NOW = 5, OP_PUT = 6,
+    OP_BYTE = 7, OP_ULEB = 8, OP_SLEB = 9, OP_RELATIVE = 10, OP_RUNNING = 11, OP_SUMMED = 12,
+    OP_DOUBLE = 13, OP_TEXT = 14, OP_UNLESS = 15, OP_JUMP = 16, OP_FAIL = 17, OP_COUNT = 18,
+    OP_LOOP = 19, OP_NEXT = 20, OP_MEMBERS = 21 };
 
 /* Fault */
-enum {
-    FAULT_NONE = 0,
-    FAULT_CUT = 1,
-    FAULT_TOO_LONG = 2,
-    FAULT_UNKNOWN = 3,
-    FAULT_NO_END = 4,
-    FAULT_BEYOND = 5,
-    FAULT_FORM = 6,
-    FAULT_MEMBERS = 7
-};
+enum { FAULT_NONE = 0, FAULT_CUT = 1, FAULT_TOO_LONG = 2, FAULT_UNKNOWN = 3, FAULT_NO_END = 4,
+    FAULT_BEYOND = 5, FAULT_FORM = 6, FAULT_MEMBERS = 7 };
 
 enum { MAX_SEARCH = 512, UNWIND = -2, FITTING = -3 };
 enum { STEP_FIELDS = 5, MAX_SLOTS = 4, MAX_REGISTERS = 16 };

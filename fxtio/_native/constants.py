@@ -10,6 +10,7 @@ A test compares the two.
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -193,11 +194,9 @@ def _lines() -> Iterator[str]:
     for prefix, enumeration in _PREFIXES.items():
         yield ""
         yield f"/* {enumeration.__name__} */"
-        yield "enum {"
-        for member in enumeration:
-            yield f"    {prefix}_{member.name} = {member.value},"
-        yield f"    {prefix}_MEMBERS = {len(enumeration)}"
-        yield "};"
+        members = [f"{prefix}_{member.name}={member.value}" for member in enumeration]
+        text = f"enum {{ {', '.join(members)}, {prefix}_MEMBERS={len(enumeration)} }};"
+        yield from (line.replace("=", " = ") for line in textwrap.wrap(text, 90, subsequent_indent="    "))
     yield ""
     yield f"enum {{ MAX_SEARCH = {MAX_SEARCH}, UNWIND = {UNWIND}, FITTING = {FITTING} }};"
     yield f"enum {{ STEP_FIELDS = {STEP_FIELDS}, MAX_SLOTS = {MAX_SLOTS}, MAX_REGISTERS = {MAX_REGISTERS} }};"

@@ -86,22 +86,17 @@ static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t
     return r->at;
 }
 
-KERNEL(scan_stream) {
-    static const Argument takes[] = {
-        READING, WRITES("counts", 8), WRITES("stop", 8), WRITES("fault", 1), WRITES("late", 1)};
-    enum { COUNTS = READING_COUNT, STOP, FAULT, LATE, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(scan_stream, READING, WRITES("counts", 8), WRITES("stop", 8), WRITES("fault", 1), WRITES("late", 1)) {
+    enum { COUNTS = READING_COUNT, STOP, FAULT, LATE };
     Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[COUNTS].count / blocks : 0;
     Reader reader = {0};
     if (reader_open(&reader, a, owners) < 0)
-        return call_close(a, COUNT, NULL);
+        return NULL;
     if (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks ||
         a[LATE].count != blocks)
-        return call_close(a, COUNT, refuse("lengths differ"));
+        return refuse("lengths differ");
     if (blocks == 0)
-        return call_close(a, COUNT, Py_NewRef(Py_None));
+        return Py_NewRef(Py_None);
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     const uint64_t *registers = a[REGISTERED].view.buf;
     int64_t *counts = a[COUNTS].view.buf, *stop = a[STOP].view.buf;
@@ -120,7 +115,7 @@ KERNEL(scan_stream) {
         late[i] = (uint8_t)reader.late;
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, Py_NewRef(Py_None));
+    return Py_NewRef(Py_None);
 }
 
 /* Open the columns of a tuple; those that are None stay without data. */
@@ -177,18 +172,14 @@ static int columns_sound(const Program *program, const Columns *columns) {
     return 0;
 }
 
-KERNEL(fill_stream) {
-    static const Argument takes[] = {READING, NUMBER("base"), READS("first", 8), OBJECT("columns")};
-    enum { BASE = READING_COUNT, FIRST, COLUMNS, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(fill_stream, READING, NUMBER("base"), READS("first", 8), OBJECT("columns")) {
+    enum { BASE = READING_COUNT, FIRST, COLUMNS };
     Columns columns = {0};
     Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[FIRST].count / blocks : 0;
     Reader reader = {0};
     int64_t *rows = PyMem_Calloc((size_t)owners + 1, sizeof *rows);
     int sound = rows != NULL && reader_open(&reader, a, owners) == 0 &&
-                columns_open(&columns, args[COLUMNS], 1) == 0 && columns_sound(&reader.program, &columns) == 0;
+                columns_open(&columns, a[COLUMNS].object, 1) == 0 && columns_sound(&reader.program, &columns) == 0;
     int faulty = 0;
     if (sound) {
         const int64_t *begin = a[BEGINS].view.buf, *stop = a[ENDS].view.buf, *first = a[FIRST].view.buf;
@@ -210,17 +201,13 @@ KERNEL(fill_stream) {
     columns_close(&columns);
     if (!sound && !PyErr_Occurred())
         PyErr_NoMemory();
-    return call_close(a, COUNT, sound && !faulty ? Py_NewRef(Py_None) : NULL);
+    return sound && !faulty ? Py_NewRef(Py_None) : NULL;
 }
 
-KERNEL(encode_stream) {
-    static const Argument takes[] = {
-        READS("order", 1), INDEX("start"), READS("starts", 8), READS("kinds", 8), WRITES("registers", 8),
-        READS("steps", 8), UNSIGNED("mask"), OBJECT("columns"), READS("texts", 1), WRITES("rows", 8), WRITES("out", 1)};
-    enum { ORDER, START, STARTS, KINDS, REGISTERS, STEPS, ADDRESS_MASK, COLUMNS, TEXTS, ROWS, OUT, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(encode_stream, READS("order", 1), INDEX("start"), READS("starts", 8), READS("kinds", 8),
+              WRITES("registers", 8), READS("steps", 8), UNSIGNED("mask"), OBJECT("columns"), READS("texts", 1),
+              WRITES("rows", 8), WRITES("out", 1)) {
+    enum { ORDER, START, STARTS, KINDS, REGISTERS, STEPS, ADDRESS_MASK, COLUMNS, TEXTS, ROWS, OUT };
     int64_t number = a[START].number;
     Columns columns = {0};
     Writer writer = {0};
@@ -229,7 +216,7 @@ KERNEL(encode_stream) {
                 program_open(&writer.program, &a[STEPS], a[REGISTERS].count, a[ROWS].count,
                              (uint64_t)a[ADDRESS_MASK].number) == 0 &&
                 places_sound(&a[STARTS], writer.program.count) == 0 && places_sound(&a[KINDS], a[ROWS].count) == 0 &&
-                columns_open(&columns, args[COLUMNS], 0) == 0 && columns_sound(&writer.program, &columns) == 0;
+                columns_open(&columns, a[COLUMNS].object, 0) == 0 && columns_sound(&writer.program, &columns) == 0;
     if (sound && (number < 0 || a[STARTS].count != a[KINDS].count)) {
         PyErr_SetString(PyExc_ValueError, "lengths differ");
         sound = 0;
@@ -255,6 +242,5 @@ KERNEL(encode_stream) {
     columns_close(&columns);
     if (!sound && !PyErr_Occurred())
         PyErr_NoMemory();
-    return call_close(a, COUNT, sound && writer.error == NULL
-                                    ? Py_BuildValue("LL", (long long)number, (long long)writer.used) : NULL);
+    return sound && writer.error == NULL ? Py_BuildValue("LL", (long long)number, (long long)writer.used) : NULL;
 }

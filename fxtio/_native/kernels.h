@@ -29,6 +29,20 @@
 /* The head of the function of a kernel. */
 #define KERNEL(name) PyObject *name(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 
+/* The head of the function of a kernel after the list of its arguments: it gets their values as `a`, which are released
+ * when it returns. */
+#define KERNEL_TAKING(name, ...)                                      \
+    static PyObject *name##_of(Value *a);                             \
+    KERNEL(name) {                                                    \
+        static const Argument takes[] = {__VA_ARGS__};                \
+        enum { COUNT = sizeof takes / sizeof *takes };                \
+        Value values[COUNT];                                          \
+        if (call_open(values, #name, takes, COUNT, args, nargs) < 0)  \
+            return NULL;                                              \
+        return call_close(values, COUNT, name##_of(values));          \
+    }                                                                 \
+    static PyObject *name##_of(Value *a)
+
 #define DECLARE_KERNEL(name) KERNEL(name);
 KERNELS(DECLARE_KERNEL)
 

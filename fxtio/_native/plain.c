@@ -126,20 +126,16 @@ static int rules_fit(const EventHeader *header, const ArgumentRule *rules, Py_ss
 }
 
 /* Read plain events. */
-KERNEL(read_plain) {
-    static const Argument takes[] = {
-        READS("words", 8), READS("at", 8), READS("size", 8), READS("kind", 1), READS("header", 8), READS("rules", 8),
-        READS("steps", 1), READS("tails", 1), READS("strings", 4), READS("strings_since", 8), READS("threads", 4),
-        READS("threads_since", 8), WRITES("step", 1), WRITES("track", 4), WRITES("ticks", 8), WRITES("category", 4),
-        WRITES("name", 4), WRITES("tail", 8), WRITES("owner", 8), WRITES("argument_name", 4),
-        WRITES("argument_kind", 4), WRITES("argument_bits", 8), WRITES("argument_text", 4), NUMBER("first")};
+KERNEL_TAKING(read_plain, READS("words", 8), READS("at", 8), READS("size", 8), READS("kind", 1), READS("header", 8),
+              READS("rules", 8), READS("steps", 1), READS("tails", 1), READS("strings", 4), READS("strings_since", 8),
+              READS("threads", 4), READS("threads_since", 8), WRITES("step", 1), WRITES("track", 4), WRITES("ticks", 8),
+              WRITES("category", 4), WRITES("name", 4), WRITES("tail", 8), WRITES("owner", 8),
+              WRITES("argument_name", 4), WRITES("argument_kind", 4), WRITES("argument_bits", 8),
+              WRITES("argument_text", 4), NUMBER("first")) {
     enum {
         WORDS, AT, SIZE, KIND, HEADER, RULES, STEPS, TAILS, STRINGS, STRINGS_SINCE, THREADS, THREADS_SINCE, STEP, TRACK,
-        TICKS, CATEGORY, NAME, TAIL, OWNER, ARGUMENT_NAME, ARGUMENT_KIND, ARGUMENT_BITS, ARGUMENT_TEXT, FIRST, COUNT
+        TICKS, CATEGORY, NAME, TAIL, OWNER, ARGUMENT_NAME, ARGUMENT_KIND, ARGUMENT_BITS, ARGUMENT_TEXT, FIRST
     };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
     Py_ssize_t rows = a[AT].count, kinds = a[STEPS].count, types = a[RULES].view.len / (Py_ssize_t)sizeof(ArgumentRule);
     Source source = {a[WORDS].view.buf, a[WORDS].count, a[HEADER].view.buf, a[RULES].view.buf, (uint64_t)types - 1,
                      {a[STRINGS].view.buf, a[STRINGS_SINCE].view.buf, (uint64_t)a[STRINGS].count},
@@ -177,5 +173,5 @@ KERNEL(read_plain) {
         }
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, valid ? PyLong_FromSsize_t(plain ? to.arguments : -1) : refuse("lengths differ, or the rules do not fit"));
+    return valid ? PyLong_FromSsize_t(plain ? to.arguments : -1) : refuse("lengths differ, or the rules do not fit");
 }

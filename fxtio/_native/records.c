@@ -30,9 +30,7 @@ static int headers_open(Headers *headers, const Value *rules, const Value *table
         valid = rule->size_shift < 64 && rule->selector_shift < 64 && rule->selector_mask < (uint64_t)table->count &&
                 rule->kinds < (uint64_t)table->count - rule->selector_mask;
     }
-    if (!valid)
-        PyErr_SetString(PyExc_ValueError, "rules and table do not fit each other");
-    return valid ? 0 : -1;
+    return valid ? 0 : refuse_with("rules and table do not fit each other");
 }
 
 /* Return the size of a record in words. */
@@ -48,19 +46,14 @@ static inline int8_t record_kind(const Headers *headers, uint64_t word) {
 }
 
 /* Walk records. */
-KERNEL(walk) {
-    static const Argument takes[] = {
-        READS("words", 8), INDEX("start"), READS("rules", 8), READS("table", 1), WRITES("at", 8), WRITES("size", 8),
-        WRITES("kind", 1)};
-    enum { WORDS, START, RULES, TABLE, AT, SIZE, KIND, COUNT };
-    Value a[COUNT];
+KERNEL_TAKING(walk, READS("words", 8), INDEX("start"), READS("rules", 8), READS("table", 1), WRITES("at", 8),
+              WRITES("size", 8), WRITES("kind", 1)) {
+    enum { WORDS, START, RULES, TABLE, AT, SIZE, KIND };
     Headers headers;
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
     if (a[START].number < 0)
-        return call_close(a, COUNT, refuse("start is negative"));
+        return refuse("start is negative");
     if (headers_open(&headers, &a[RULES], &a[TABLE]) < 0)
-        return call_close(a, COUNT, NULL);
+        return NULL;
     const uint64_t *words = a[WORDS].view.buf;
     int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
     int8_t *kind = a[KIND].view.buf;
@@ -85,7 +78,7 @@ KERNEL(walk) {
         here += (int64_t)length;
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, Py_BuildValue("nLi", count, (long long)here, why));
+    return Py_BuildValue("nLi", count, (long long)here, why);
 }
 
 /* Return the index, or the nearest one that lies within `count` items. */
@@ -94,19 +87,15 @@ static inline int64_t clip(int64_t index, int64_t count) {
 }
 
 /* Copy words from given places. */
-KERNEL(gather) {
-    static const Argument takes[] = {READS("words", 8), READS("at", 8), READS_OR_NUMBER("delta", 8), WRITES("out", 8)};
-    enum { WORDS, AT, DELTA, OUT, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(gather, READS("words", 8), READS("at", 8), READS_OR_NUMBER("delta", 8), WRITES("out", 8)) {
+    enum { WORDS, AT, DELTA, OUT };
     const uint64_t *words = a[WORDS].view.buf;
     const int64_t *at = a[AT].view.buf;
     uint64_t *out = a[OUT].view.buf;
     int is_single = a[DELTA].view.obj == NULL;
     Py_ssize_t count = a[AT].count, total = a[WORDS].count;
     if (a[OUT].count != count || (!is_single && a[DELTA].count != count) || (count > 0 && total == 0))
-        return call_close(a, COUNT, refuse("lengths differ, or there are no words"));
+        return refuse("lengths differ, or there are no words");
     const int64_t *deltas = is_single ? NULL : a[DELTA].view.buf;
     int64_t delta = a[DELTA].number;
     Py_BEGIN_ALLOW_THREADS
@@ -117,16 +106,12 @@ KERNEL(gather) {
         for (Py_ssize_t i = 0; i < count; i++)
             out[i] = words[clip(at[i] + deltas[i], total)];
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, Py_NewRef(Py_None));
+    return Py_NewRef(Py_None);
 }
 
 /* Sort rows by their kinds. */
-KERNEL(group_rows) {
-    static const Argument takes[] = {READS("kind", 1), WRITES("order", 8), WRITES("begins", 8)};
-    enum { KIND, ORDER, BEGINS, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(group_rows, READS("kind", 1), WRITES("order", 8), WRITES("begins", 8)) {
+    enum { KIND, ORDER, BEGINS };
     const int8_t *kind = a[KIND].view.buf;
     int64_t *order = a[ORDER].view.buf, *begins = a[BEGINS].view.buf;
     Py_ssize_t rows = a[KIND].count, kinds = a[BEGINS].count - 1;
@@ -149,17 +134,12 @@ KERNEL(group_rows) {
             order[next[kind[row] < 0 ? 0 : kind[row] + 1]++] = row;
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, valid ? Py_NewRef(Py_None) : refuse("lengths differ, or a kind has no begin"));
+    return valid ? Py_NewRef(Py_None) : refuse("lengths differ, or a kind has no begin");
 }
 
 /* Copy runs of words one behind the other. */
-KERNEL(copy_rows) {
-    static const Argument takes[] = {
-        READS("words", 8), READS("at", 8), READS("size", 8), READS("chosen", 1), WRITES("out", 8)};
-    enum { WORDS, AT, SIZE, CHOSEN, OUT, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(copy_rows, READS("words", 8), READS("at", 8), READS("size", 8), READS("chosen", 1), WRITES("out", 8)) {
+    enum { WORDS, AT, SIZE, CHOSEN, OUT };
     const uint64_t *words = a[WORDS].view.buf;
     const int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf;
     const int8_t *chosen = a[CHOSEN].view.buf;
@@ -187,26 +167,21 @@ KERNEL(copy_rows) {
     }
     Py_END_ALLOW_THREADS
     const char *why = "lengths differ, or a run is not within the words, or there is no room";
-    return call_close(a, COUNT, valid ? PyLong_FromLongLong(filled) : refuse(why));
+    return valid ? PyLong_FromLongLong(filled) : refuse(why);
 }
 
 /* Walk small records inside of records. */
-KERNEL(walk_many) {
-    static const Argument takes[] = {
-        READS("words", 8), READS("first", 8), READS("stop", 8), READS("counts", 8), READS("rules", 8),
-        READS("table", 1), WRITES("at", 8), WRITES("size", 8), WRITES("kind", 1), WRITES("counted", 8),
-        WRITES("after", 8)};
-    enum { WORDS, FIRST, STOP, COUNTS, RULES, TABLE, AT, SIZE, KIND, COUNTED, AFTER, COUNT };
-    Value a[COUNT];
+KERNEL_TAKING(walk_many, READS("words", 8), READS("first", 8), READS("stop", 8), READS("counts", 8), READS("rules", 8),
+              READS("table", 1), WRITES("at", 8), WRITES("size", 8), WRITES("kind", 1), WRITES("counted", 8),
+              WRITES("after", 8)) {
+    enum { WORDS, FIRST, STOP, COUNTS, RULES, TABLE, AT, SIZE, KIND, COUNTED, AFTER };
     Headers headers;
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
     Py_ssize_t rows = a[FIRST].count, total = a[WORDS].count, filled = 0;
     Py_ssize_t room = Py_MIN(a[AT].count, Py_MIN(a[SIZE].count, a[KIND].count));
     if (headers_open(&headers, &a[RULES], &a[TABLE]) < 0)
-        return call_close(a, COUNT, NULL);
+        return NULL;
     if (a[STOP].count != rows || a[COUNTS].count != rows || a[COUNTED].count != rows || a[AFTER].count != rows)
-        return call_close(a, COUNT, refuse("lengths differ"));
+        return refuse("lengths differ");
     const uint64_t *words = a[WORDS].view.buf;
     const int64_t *first = a[FIRST].view.buf, *stop = a[STOP].view.buf, *counts = a[COUNTS].view.buf;
     int64_t *at = a[AT].view.buf, *size = a[SIZE].view.buf, *counted = a[COUNTED].view.buf, *after = a[AFTER].view.buf;
@@ -228,6 +203,6 @@ KERNEL(walk_many) {
         after[row] = number < counts[row] ? -1 : here;
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, PyLong_FromSsize_t(filled));
+    return PyLong_FromSsize_t(filled);
 }
 

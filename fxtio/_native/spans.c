@@ -5,19 +5,15 @@
 #include "kernels.h"
 
 /* List the rows that are earlier than one before them on their track. */
-KERNEL(late) {
-    static const Argument takes[] = {READS("track", 4), READS("time", 8), WRITES("latest", 8), WRITES("rows", 8)};
-    enum { TRACK, TIME, LATEST, ROWS, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
+KERNEL_TAKING(late, READS("track", 4), READS("time", 8), WRITES("latest", 8), WRITES("rows", 8)) {
+    enum { TRACK, TIME, LATEST, ROWS };
     const int32_t *track = a[TRACK].view.buf;
     const uint64_t *time = a[TIME].view.buf;
     uint64_t *latest = a[LATEST].view.buf;
     int64_t *rows = a[ROWS].view.buf;
     Py_ssize_t total = a[TRACK].count, tracks = a[LATEST].count, room = a[ROWS].count, count = 0;
     if (a[TIME].count != total)
-        return call_close(a, COUNT, refuse("lengths differ"));
+        return refuse("lengths differ");
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t row = 0; row < total; row++) {
         int32_t k = track[row];
@@ -32,7 +28,7 @@ KERNEL(late) {
         }
     }
     Py_END_ALLOW_THREADS
-    return call_close(a, COUNT, PyLong_FromSsize_t(count));
+    return PyLong_FromSsize_t(count);
 }
 
 /* The rows of `match`: what they do, the spans around them, and the columns that are filled. */
@@ -396,14 +392,9 @@ static inline Cover *cover_of(Covers *covers, int32_t track, int64_t group) {
 static inline void add_capped(int64_t *sum, int64_t time) { *sum = time > INT64_MAX - *sum ? INT64_MAX : *sum + time; }
 
 /* Sum up the calls and times of groups of spans. */
-KERNEL(tally) {
-    static const Argument takes[] = {
-        READS("track", 4), READS("group", 8), READS("start", 8), READS("duration", 8), READS("own", 8),
-        WRITES("calls", 8), WRITES("total", 8), WRITES("self", 8), WRITES("shortest", 8), WRITES("longest", 8)};
+KERNEL_TAKING(tally, READS("track", 4), READS("group", 8), READS("start", 8), READS("duration", 8), READS("own", 8),
+              WRITES("calls", 8), WRITES("total", 8), WRITES("self", 8), WRITES("shortest", 8), WRITES("longest", 8)) {
     enum { TRACK, GROUP, START, DURATION, OWN, CALLS, TOTAL, SELF, SHORTEST, LONGEST, COUNT };
-    Value a[COUNT];
-    if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
-        return NULL;
     Py_ssize_t rows = a[TRACK].count, groups = a[CALLS].count;
     int valid = 1;
     for (int i = 0; i < COUNT; i++)
@@ -411,7 +402,7 @@ KERNEL(tally) {
     enum { PLACES = 16 };
     Covers covers = {valid ? PyMem_RawCalloc(PLACES, sizeof(Cover)) : NULL, PLACES - 1, 0};
     if (covers.places == NULL)
-        return call_close(a, COUNT, valid ? PyErr_NoMemory() : refuse("lengths differ"));
+        return valid ? PyErr_NoMemory() : refuse("lengths differ");
     const int32_t *track = a[TRACK].view.buf;
     const int64_t *group = a[GROUP].view.buf, *start = a[START].view.buf, *duration = a[DURATION].view.buf;
     const int64_t *own = a[OWN].view.buf;
@@ -442,5 +433,5 @@ KERNEL(tally) {
     }
     Py_END_ALLOW_THREADS
     PyMem_RawFree(covers.places);
-    return call_close(a, COUNT, valid ? Py_NewRef(Py_None) : PyErr_NoMemory());
+    return valid ? Py_NewRef(Py_None) : PyErr_NoMemory();
 }

@@ -150,10 +150,9 @@ def run(options: Namespace) -> int:
 def _run(options: Namespace) -> int:
     from fxtio.conformance import reports
     from fxtio.conformance.harness import Limits
-    from fxtio.conformance.judge import standard_judges
+    from fxtio.conformance.judge import KnownFailures, standard_judges
     from fxtio.conformance.kit import read_kit
     from fxtio.conformance.runner import Runner
-    from fxtio.conformance.verdict import KnownFailures
 
     command = _command(options)
     if (options.report is None) != (options.output is None):

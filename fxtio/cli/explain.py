@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     Raises:
         FxtioError: the type is unknown, or no record is selected.
     """
-    from fxtio.codec.listing import lines_of
+    from fxtio.codec.annotation import lines_of
 
     has_place = options.type is None and not (options.offset is None and options.record is None)
     limit = options.count or (1 if has_place else _DEFAULT_COUNT)

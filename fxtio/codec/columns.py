@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, singledispatch
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from fxtio import _native
 from fxtio.arrays import Array
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
-from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, once
+from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, load_extensions, once
 from fxtio.codec.word import Field
 
 _NOT_ASCII = 0x8080_8080_8080_8080  # the bits that no byte of ASCII text has
@@ -276,14 +275,6 @@ class Rows:
 
 Columns = dict[str, Any]
 """For every field of a record its column: an array for plain values, else the column class of its part."""
-
-
-@once
-def load_extensions(cls: type[Record]) -> None:
-    """Import the modules that register numpy code for the parts of a record class, see `Part.extension`."""
-    for _, part in layout_of(cls).parts:
-        if part.extension:
-            import_module(part.extension)
 
 
 def columns_of(

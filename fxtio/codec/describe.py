@@ -1,88 +1,32 @@
-"""Describe declarations for people: tables of layouts, and the words of a record with every bit named.
+"""Annotate the bytes of one record: every word with each of its bits, every byte with its field.
 
-Both follow the parts that the generated decoder is made of.  `annotate` walks them as the decoder does, but makes a
-`ByteRange` for each part where the decoder returns a value; where the decoder raises an error, the range has its
-message.
-Three functions are dispatched on the class of a part: `part_meaning`, `emit_part` and `part_text`.
+`annotate` walks the parts of a record of words as the generated decoder does, but makes a `ByteRange` for each part
+where the decoder returns a value; where the decoder raises an error, the range has its message.  Two functions are
+dispatched on the class of a part: `part_meaning` and `emit_part`.  `ranges_of` is for records of bytes.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from functools import singledispatch
-from importlib import import_module
-from types import ModuleType
+from dataclasses import replace
+from functools import cache, singledispatch
 from typing import Any
 
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange, FieldValue
+from fxtio.codec.annotation import ByteRange, FieldValue
 from fxtio.codec.generate import broken, short, take_bytes, take_many, unlike
-from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
-from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, once
+from fxtio.codec.pages import doc_of
+from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
+from fxtio.codec.record import SIZE, Layout, TaggedUnion, layout_of, load_extensions
+from fxtio.codec.stream import declare
+from fxtio.codec.stream.codec import with_helpers
+from fxtio.codec.stream.values import HELPERS
 from fxtio.codec.word import Field, Word
 from fxtio.errors import DecodeError
 from fxtio.report import counted, quoted
 
-__all__ = [
-    "AnnotatedRecord",
-    "ByteRange",
-    "Doc",
-    "FieldValue",
-    "Resolve",
-    "Walk",
-    "annotate",
-    "doc_of",
-    "emit_part",
-    "enumeration_markdown",
-    "enumerations_markdown",
-    "field_values",
-    "layout_markdown",
-    "part_meaning",
-    "part_text",
-    "slot_meaning",
-    "title_of",
-    "word_markdown",
-    "word_value",
-]
-
 Resolve = Callable[[Part, int], "str | None"]
 """A function of a reference part and a slot that returns the slot's value for people, or None if it is not defined."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doc:
-    """The parts of a docstring.
-
-    Attributes:
-        text: the sentences before the sections.
-        spec: the title in the specification, or empty.
-        attributes: the description of every attribute.
-    """
-
-    text: str
-    spec: str
-    attributes: dict[str, str]
-
-
-@once
-def doc_of(cls: type[Any]) -> Doc:
-    """Return the parts of a class's own docstring."""
-    whole, _, listed = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
-    spec = re.search(r"spec: ([^.\n]+)\.?", whole)
-    text = whole.replace(spec[0], "") if spec else whole
-    attributes = re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", listed, re.MULTILINE)
-    return Doc(
-        " ".join(text.split()), spec[1] if spec else "", {name: " ".join(lines.split()) for name, lines in attributes}
-    )
-
-
-def title_of(cls: type[Any]) -> str:
-    """Return the title that the specification has for a word or a record, else the name of its class."""
-    return doc_of(cls).spec or cls.__name__
 
 
 # ---- one record, word by word
@@ -133,7 +77,7 @@ class Walk:
             self.emit(self.stop - self.c, "content", "of a type that is not declared")
             return
         self.layout = layout = layout_of(union.classes[kind])
-        _load_extensions(union.classes[kind])
+        load_extensions(union.classes[kind])
         try:
             self._headers(layout)
             for index, (name, part) in enumerate(layout.body):
@@ -182,14 +126,6 @@ class Walk:
         if text and raw.decode("utf-8", "ignore").encode() != raw:
             fault = "the text is not UTF-8"
         self.emit(after - self.c, name, f"{value}, padded by {len(padding)}" if padding else value, fault=fault)
-
-
-@once
-def _load_extensions(cls: type[Record]) -> None:
-    """Import the modules that register the descriptions of the parts of a record class, see `Part.extension`."""
-    for _, part in layout_of(cls).parts:
-        if part.extension:
-            import_module(part.extension)
 
 
 def word_value(value: int) -> str:
@@ -343,92 +279,138 @@ def _(part: Many, name: str, walk: Walk, later: list[Part]) -> None:
         raise error
 
 
-# ---- the documents
+# ---- records of bytes
+#
+# A record is annotated by its own decoder: the generated function runs with helpers that note which bytes they read and
+# for what.  So the two cannot disagree, and a record that cannot be decoded is annotated as far as the decoder came.
+
+Meaning = Callable[[type[declare.Item], str, Any], str]
+"""Returns the meaning of the value of a class's field; may be empty."""
+
+_Note = tuple[str, int, int]  # field, begin, end
 
 
-@singledispatch
-def part_text(part: Part, name: str) -> str:
-    """Describe the part in a line of the reference, as Markdown."""
-    padded = "padded with zeros to whole words"
-    match part:
-        case Number(kind, optional):
-            form = {"u": "unsigned", "i": "signed, two's complement", "f": "a double-precision number"}[kind]
-            return f"`{name}`: a word, {form}{'; there if the record has room for it' if optional else ''}"
-        case Stream(size, text):
-            return f"`{name}`: `{size}` bytes of {'UTF-8 text' if text else 'data'}, {padded}"
-        case Sized():
-            return f"`{name}`: a word with the length in bytes, then that many bytes of data, {padded}"
-        case Words(count):
-            return f"`{name}`: `{count}` words"
-        case Rest(flag):
-            return f"`{name}`: whole words up to the next record; there if `{flag}` is 1"
-        case Many(union, count):
-            return f"`{name}`: `{count}` times a small record, see {title_of(union.base)}"
-        case _:
-            raise TypeError(f"{type(part).__name__} cannot be described")
+@cache
+def _noting(cls: type[declare.Item], version: float) -> tuple[Callable[..., tuple[Any, int]], list[_Note]]:
+    """Return the decoder of a class with helpers that note what they read, and the list of their notes."""
+    notes: list[_Note] = []
+
+    def noting(take: Callable[..., tuple[Any, int]]) -> Callable[..., tuple[Any, int]]:
+        def noted(data: bytes, cursor: int, end: int, where: str) -> tuple[Any, int]:
+            value, after = take(data, cursor, end, where)
+            notes.append((where, cursor, after))
+            return value, after
+
+        return noted
+
+    helpers = {name: noting(helper) if name.startswith("take_") else helper for name, helper in HELPERS.items()}
+    return with_helpers(cls, version, helpers), notes
 
 
-def layout_markdown(cls: type[Record], *, level: int = 3) -> str:
-    """Return a section of Markdown about a record: its purpose, its header words bit by bit, its body part by part.
+def ranges_of(
+    layout: declare.RecordLayout, data: bytes, offset: int, end: int, state: declare.StreamState, meaning: Meaning
+) -> tuple[list[ByteRange], int]:
+    """Annotate a record.
 
     Args:
-        cls: the record.
-        level: of the heading.  Enumerations are linked to; `enumeration_markdown` makes their sections.
+        layout: the record that begins there.
+        data: the bytes.
+        offset: where it begins.
+        end: where its block ends.
+        state: the running values; updated if the record is whole.
+        meaning: gives the meaning of values.
+
+    Returns:
+        The ranges of the record, and the offset behind it; `end` if it is not whole.
     """
-    doc, layout = doc_of(cls), layout_of(cls)
-    lines = [f"{'#' * level} {title_of(cls)}", "", " ".join(filter(None, [f"`{cls.__name__}`.", doc.text]))]
-    for number, word in enumerate(layout.words):
-        title = f"**Header word {number + 1}** {doc_of(word).text}" if number else "**Header word**"
-        lines += ["", title, "", *_word_table(word)]
-    if layout.body:
-        lines += ["", "**Body**", ""]
-    _load_extensions(cls)
-    for name, part in layout.body:
-        text = doc.attributes.get(name)
-        lines.append(f"1. {part_text(part, name)}{f': {text}' if text else '.'}")
-    return "\n".join([*lines, ""])
+    decode, notes = _noting(layout.cls, layout.version)
+    notes.clear()
+    record, fault = None, ""
+    try:
+        record, after = decode(data, offset, end, state)
+    except DecodeError as error:
+        after, fault = end, error.message
+    ranges = []
+    if layout.word is not None:
+        first = data[offset]
+        ranges.append(ByteRange(0, bytes([first]), "header", f"{first:#04x}", field_values(layout.word, first)))
+    cursor = offset + len(ranges)
+    for label, begin, stop, value in _labeled(layout, record, notes, meaning):
+        if begin > cursor:
+            ranges.append(_subtype(layout, data[cursor:begin], cursor - offset))
+        ranges.append(ByteRange(begin - offset, data[begin:stop], label, value))
+        cursor = stop
+    if after > cursor:
+        ranges.append(ByteRange(cursor - offset, data[cursor:after], "unexplained", fault=fault))
+    elif fault:
+        ranges.append(ByteRange(cursor - offset, b"", "missing", fault=fault))
+    return ranges, after
 
 
-def word_markdown(word: type[Word], *, level: int = 3) -> str:
-    """Return a section of Markdown about a word."""
-    return "\n".join([f"{'#' * level} {title_of(word)}", "", doc_of(word).text, "", *_word_table(word), ""])
+def _subtype(layout: declare.RecordLayout, raw: bytes, offset: int) -> ByteRange:
+    """Return the range of the byte behind the first field that tells records apart."""
+    subtype = getattr(layout.cls, "subtype", None)
+    return ByteRange(offset, raw, "subtype", "" if subtype is None else f"{raw[0]} {subtype.name}")
 
 
-def _word_table(word: type[Word]) -> Iterator[str]:
-    """Yield the lines of a Markdown table with the declared fields of a word."""
-    yield "| Bits | Field | Value | Meaning |"
-    yield "|---|---|---|---|"
-    for field in word.fields.values():
-        texts = [
-            field.doc,
-            f"see [{field.meaning.__name__}](#{field.meaning.__name__.lower()})" if field.meaning else "",
-        ]
-        meaning = "reserved, must be zero" if field.role == "reserved" else "; ".join(filter(None, texts))
-        name = f"`{field.name}`" if field.role != "reserved" else ""
-        bits = f"{field.lo} .. {field.hi}" if field.width > 1 else str(field.lo)
-        yield f"| {bits} | {name} | {_legal(field)} | {meaning} |"
+def _labeled(
+    layout: declare.RecordLayout, record: Any, notes: list[_Note], meaning: Meaning
+) -> Iterator[tuple[str, int, int, str]]:
+    """Yield what was read: the path of its attribute, where it begins and ends, and its value."""
+    lists = {name: part for name, part in layout.body if isinstance(part, declare.Repeated)}
+    current, index, counted = "", -1, False
+    for number, (where, begin, stop) in enumerate(notes):
+        if number + 1 < len(notes) and notes[number + 1][1] == begin:
+            continue  # read again as the next value
+        owner, _, name = where.partition(".")
+        if owner == layout.name and name not in lists:
+            yield name, begin, stop, _value(layout.cls, name, record, meaning)
+        elif owner == layout.name and (name != current or lists[name].until_zero):
+            current, index, counted = name, -1, bool(lists[name].after_count)
+            ending = lists[name].until_zero
+            yield f"{name} {'end' if ending else 'count'}", begin, stop, _count(record, name) if not ending else ""
+        elif owner == layout.name and counted:
+            counted = False
+            after_count = lists[name].after_count
+            yield after_count, begin, stop, _value(layout.cls, after_count, record, meaning)
+        elif owner == layout.name:
+            index += 1
+            items = getattr(record, name, None)
+            yield f"{name}[{index}]", begin, stop, "" if items is None else _shown(items[index])
+        else:
+            current, index = _item(layout, lists, owner, name, current, index)
+            items = getattr(record, current, None)
+            item = None if items is None else items[index]
+            cls: Any = lists[current].of
+            yield f"{current}[{index}].{name}", begin, stop, _value(cls, name, item, meaning)
 
 
-def _legal(field: Field) -> str:
-    """Return the values that a field may have, or an empty string where that is every value that fits."""
-    if field.role == "bits":
-        return f"{field.limits[0]} to {field.limits[1]}" if field.least else "signed" if field.signed else ""
-    if field.role == "const":
-        return f"{field.value:#x}"
-    labels = {member.value: member.name for member in field.meaning} if field.meaning else {}
-    return f"{field.value} = {labels[field.value]}" if field.value in labels else str(field.value)
+def _item(
+    layout: declare.RecordLayout, lists: dict[str, declare.Repeated], owner: str, name: str, current: str, index: int
+) -> tuple[str, int]:
+    """Return the list and the index of the item that a field belongs to: a first field begins another item."""
+    for field, part in lists.items():
+        if not isinstance(part.of, declare.Part) and part.of.__name__ == owner:
+            inner = declare.layout_of(part.of, layout.version)
+            assert inner is not None
+            index = -1 if field != current else index
+            return field, index + 1 if name == inner.body[0][0] else index
+    raise AssertionError(f"{layout.name} has no list of {owner}")
 
 
-def enumeration_markdown(enumeration: type[IntEnum], *, level: int = 3) -> str:
-    """Return a section of Markdown about an enumeration, with the anchor that the tables of words link to."""
-    doc = doc_of(enumeration)
-    text = doc.text or f"Specification: {doc.spec}."
-    lines = [f"{'#' * level} {enumeration.__name__}", "", text, "", "| Value | Name |", "|---|---|"]
-    return "\n".join([*lines, *(f"| {member.value} | `{member.name}` |" for member in enumeration), ""])
+def _value(cls: type[declare.Item], name: str, record: Any, meaning: Meaning) -> str:
+    if record is None:
+        return ""
+    value = getattr(record, name)
+    return " ".join(filter(None, [_shown(value), meaning(cls, name, value)]))
 
 
-def enumerations_markdown(module: ModuleType) -> str:
-    """Return a chapter of Markdown about all enumerations of a module, in its order."""
-    classes = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, IntEnum)]
-    own = [cls for cls in classes if cls.__module__ == module.__name__]
-    return "\n".join(["## Enumerations", "", *(enumeration_markdown(cls) for cls in own)])
+def _count(record: Any, name: str) -> str:
+    items = getattr(record, name, None)
+    return "" if items is None else f"{len(items):,}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value} ({value:#x})" if value > 9 else str(value)
+    return f'"{value}"' if isinstance(value, str) else str(value)

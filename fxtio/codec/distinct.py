@@ -8,6 +8,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
+from fxtio.codec.columns import StreamColumn
 
 _SEED = secrets.randbits(63)  # a file cannot be made whose values collide
 
@@ -40,3 +41,73 @@ def rows_of_each(values: Array) -> list[tuple[int, Array]]:
     starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     distinct = [int(values[order[0]]), *ordered[starts].tolist()]
     return list(zip(distinct, np.split(order, starts), strict=True))
+
+
+_FEW = 32  # streams for which hashing does not pay
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class DistinctStrings:
+    """All distinct strings of a reading.
+
+    Attributes:
+        values: the strings by code; code 0 is the empty string.
+        size: the sum of their lengths in characters.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.values: list[str] = [""]
+        self._codes: dict[str, int] = {"": 0}
+        self._objects: Array = np.empty(0, object)
+
+    def code(self, text: str) -> int:
+        """Return the code of a string, a new one if the string is new."""
+        code = self._codes.setdefault(text, len(self.values))
+        if code == len(self.values):
+            self.values.append(text)
+            self.size += len(text)
+        return code
+
+    def only(self, codes: Array) -> DistinctStrings:
+        """Return a new object with only these strings, in the order of their codes, and the empty string."""
+        subset = DistinctStrings()
+        for code in codes.tolist():
+            subset.code(self.values[code])
+        return subset
+
+    def objects(self) -> Array:
+        """Return the strings as an array of objects; one more at the end, None, stands for the code -1."""
+        if len(self._objects) != len(self.values) + 1:
+            self._objects = np.array([*self.values, None], object)
+        return self._objects
+
+    def codes(self, stream: StreamColumn) -> Array:
+        """Return the codes of many byte streams (int32).  Bytes that are not UTF-8 become surrogate escapes."""
+        if len(stream.at) <= _FEW:
+            texts = [raw.decode("utf-8", "surrogateescape") for raw in stream.to_bytes()]
+            return np.array([self.code(text) for text in texts], np.int32)
+        codes = np.empty(len(stream.at), np.int32)
+        for words in np.unique((stream.length + 7) // 8).tolist():
+            rows = np.flatnonzero((stream.length + 7) // 8 == words)
+            codes[rows] = self._codes_of_width(stream.take(rows), words)
+        return codes
+
+    def _codes_of_width(self, stream: StreamColumn, words: int) -> Array:
+        """Return the codes of streams of the same number of words; equal ones are found by a hash, then compared."""
+        if words == 0:
+            return np.zeros(len(stream.at), np.int32)
+        text = stream.raw[stream.at[:, None] + np.arange(words)]
+        spare = (words * 8 - stream.length).astype(np.uint64) * np.uint64(8)
+        text[:, -1] &= np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> spare
+        digest = stream.length.astype(np.uint64)
+        for column in text.T:
+            digest = (digest ^ column) * _MULTIPLIER
+            digest ^= digest >> np.uint64(29)
+        _, first, inverse = np.unique(digest, return_index=True, return_inverse=True)
+        same = (text == text[first[inverse]]).all(axis=1) & (stream.length == stream.length[first[inverse]])
+        distinct = [raw.decode("utf-8", "surrogateescape") for raw in stream.take(first).to_bytes()]
+        codes = np.array([self.code(value) for value in distinct], np.int32)[inverse]
+        for row in np.flatnonzero(~same).tolist():  # two texts with the same hash
+            codes[row] = self.code(stream.take(np.array([row])).to_bytes()[0].decode("utf-8", "surrogateescape"))
+        return codes

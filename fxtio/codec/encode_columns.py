@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.columns import Columns, OptionalColumn, RestColumn, StreamColumn, WordsColumn, load_extensions
+from fxtio.codec.columns import Columns, OptionalColumn, RestColumn, StreamColumn, WordsColumn
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
-from fxtio.codec.record import SIZE, Layout, Record, layout_of
+from fxtio.codec.record import SIZE, Layout, Record, layout_of, load_extensions
 from fxtio.errors import EncodeError
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar, ParamSpec, TypeVar, cast, get_type_hints
 
 import msgspec
@@ -105,6 +106,14 @@ def layout_of(cls: type[Record]) -> Layout:
     if idle := header.keys() - filled:
         raise LayoutError(f"{cls.__name__}: nothing fills the header field {', '.join(sorted(idle))}")
     return Layout(cls.__name__, cls, cls.words, tuple(parts))
+
+
+@once
+def load_extensions(cls: type[Record]) -> None:
+    """Import the modules that say the rest about the parts of a record class, see `Part.extension`."""
+    for _, part in layout_of(cls).parts:
+        if part.extension:
+            import_module(part.extension)
 
 
 @dataclass(frozen=True, slots=True)

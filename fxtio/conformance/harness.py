@@ -282,16 +282,12 @@ class ExecHarness(Harness):
         return Answer(Status.CRASH, _status_text(status), lines, seconds)
 
 
-class _WrongAnswerError(Exception):
-    """An error: a line breaks the protocol."""
+class _NoAnswerError(Exception):
+    """An error: a line breaks the protocol, or the harness ended or waited instead of answering."""
 
-
-class _EndedError(Exception):
-    """An error: the harness ended instead of answering."""
-
-
-class _LateError(Exception):
-    """An error: there was no answer in time."""
+    def __init__(self, reason: str, status: Status = Status.PROTOCOL_ERROR) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -343,14 +339,14 @@ class ServeHarness(Harness):
             answer = self._ask(message, started + self.limits.seconds)
             status = _text(answer, "status")
             if status not in {Status.OK, Status.REFUSED, Status.UNSUPPORTED}:
-                raise _WrongAnswerError(f"the status is {shown(status)}")
+                raise _NoAnswerError(f"the status is {shown(status)}")
             reason = _text(answer, "reason", "")
-        except _WrongAnswerError as error:
-            return self._failure(Status.PROTOCOL_ERROR, str(error), started)
-        except _LateError:
-            return self._failure(Status.TIMEOUT, f"no answer after {self.limits.seconds:g} seconds", started)
-        except _EndedError as error:
-            return self._failure(Status.CRASH, str(error), started)
+        except _NoAnswerError as error:
+            child = self._child
+            assert child is not None
+            child.kill()  # the next case gets a new process
+            self._abilities = None
+            return Answer(error.status, str(error), child.output.lines(), time.monotonic() - started)
         return Answer(Status(status), reason, (), time.monotonic() - started)
 
     def close(self) -> None:
@@ -376,17 +372,15 @@ class ServeHarness(Harness):
         try:
             answer = self._ask({"op": "hello", "protocol": PROTOCOL, "kit": self._kit}, deadline)
             abilities = _abilities(answer)
-        except _WrongAnswerError as error:
-            problem = f"the answer to the handshake is wrong: {error}"
-        except _LateError:
-            problem = f"there was no answer to the handshake for {self.limits.seconds:g} seconds"
-        except _EndedError as error:
-            problem = f"there was no answer to the handshake: {error}"
-        else:
-            self.name, self.version = abilities.name, abilities.version
-            return abilities
-        child.kill()
-        raise HarnessError("\n  ".join([f"the harness {self.command[0]!r}: {problem}", *child.output.lines()]))
+        except _NoAnswerError as error:
+            is_wrong = error.status is Status.PROTOCOL_ERROR
+            problem = "the answer to the handshake is wrong" if is_wrong else "there was no answer to the handshake"
+            child.kill()
+            raise HarnessError(
+                "\n  ".join([f"the harness {self.command[0]!r}: {problem}: {error}", *child.output.lines()])
+            ) from None
+        self.name, self.version = abilities.name, abilities.version
+        return abilities
 
     def _ask(self, message: dict[str, Any], deadline: float) -> dict[str, Any]:
         """Send a message and return the answer."""
@@ -396,36 +390,29 @@ class ServeHarness(Harness):
         if not self._lines.empty():
             line = self._lines.get_nowait()
             if not line:
-                raise _EndedError(self._ended())
-            raise _WrongAnswerError(f"a line that answers no request: {shown(line)}")
+                raise self._ended()
+            raise _NoAnswerError(f"a line that answers no request: {shown(line)}")
         self._last_id += 1
         line = json.dumps({"id": self._last_id, **message}).encode() + b"\n"
         try:
             child.process.stdin.write(line)
             child.process.stdin.flush()
         except OSError:
-            raise _EndedError(self._ended()) from None
+            raise self._ended() from None
         try:
             reply = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            raise _LateError from None
+            raise _NoAnswerError(f"no answer after {self.limits.seconds:g} seconds", Status.TIMEOUT) from None
         if not reply:
-            raise _EndedError(self._ended())
+            raise self._ended()
         return _parse(reply, self._last_id)
 
-    def _ended(self) -> str:
-        """Return how the process ended, after it closed its standard output."""
+    def _ended(self) -> _NoAnswerError:
+        """Return the error that says how the process ended, after it closed its standard output."""
         assert self._child is not None
         status = self._child.wait(time.monotonic() + _CLOSING_SECONDS)
-        return "it closed its standard output" if status is None else _status_text(status)
-
-    def _failure(self, status: Status, reason: str, started: float) -> Answer:
-        """End the process, so that the next case gets a new one."""
-        child = self._child
-        assert child is not None
-        child.kill()
-        self._abilities = None
-        return Answer(status, reason, child.output.lines(), time.monotonic() - started)
+        reason = "it closed its standard output" if status is None else _status_text(status)
+        return _NoAnswerError(reason, Status.CRASH)
 
 
 def _pump(child: _Child, lines: queue.SimpleQueue[bytes]) -> None:
@@ -442,41 +429,41 @@ def _pump(child: _Child, lines: queue.SimpleQueue[bytes]) -> None:
 def _parse(line: bytes, expected_id: int) -> dict[str, Any]:
     """Parse an answer."""
     if len(line) > MAX_LINE:
-        raise _WrongAnswerError(f"a line is longer than {MAX_LINE:,} bytes")
+        raise _NoAnswerError(f"a line is longer than {MAX_LINE:,} bytes")
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
-        raise _WrongAnswerError(f"a line is not JSON: {shown(line)}") from None
+        raise _NoAnswerError(f"a line is not JSON: {shown(line)}") from None
     if not isinstance(answer, dict):
-        raise _WrongAnswerError(f"a line is not a JSON object: {shown(line)}")
+        raise _NoAnswerError(f"a line is not a JSON object: {shown(line)}")
     if type(answer.get("id")) is not int or answer["id"] != expected_id:
-        raise _WrongAnswerError(f"the id is {shown(answer.get('id'))}, but the request has {expected_id}")
+        raise _NoAnswerError(f"the id is {shown(answer.get('id'))}, but the request has {expected_id}")
     return answer
 
 
 def _text(answer: Mapping[str, Any], key: str, default: str | None = None) -> str:
     value = answer.get(key, default)
     if not isinstance(value, str):
-        raise _WrongAnswerError(f"the member {key!r} is {shown(value)}, not a text")
+        raise _NoAnswerError(f"the member {key!r} is {shown(value)}, not a text")
     return value
 
 
 def _reasons(answer: Mapping[str, Any], key: str) -> dict[str, str]:
     value = answer.get(key, {})
     if not isinstance(value, dict) or not all(isinstance(reason, str) for reason in value.values()):
-        raise _WrongAnswerError(f"the member {key!r} is {shown(value)}, not an object of texts")
+        raise _NoAnswerError(f"the member {key!r} is {shown(value)}, not an object of texts")
     return value
 
 
 def _abilities(answer: Mapping[str, Any]) -> _Abilities:
     if answer.get("protocol") != PROTOCOL:
-        raise _WrongAnswerError(f"the protocol is {shown(answer.get('protocol'))}; this runner speaks {PROTOCOL}")
+        raise _NoAnswerError(f"the protocol is {shown(answer.get('protocol'))}; this runner speaks {PROTOCOL}")
     formats = answer.get("formats")
     if not isinstance(formats, dict) or not all(
         isinstance(operations, list) and all(item in OPERATIONS for item in operations)
         for operations in formats.values()
     ):
-        raise _WrongAnswerError(f"the member 'formats' is {shown(formats)}, not an object of lists of read and write")
+        raise _NoAnswerError(f"the member 'formats' is {shown(formats)}, not an object of lists of read and write")
     return _Abilities(
         _text(answer, "name"),
         _text(answer, "version", ""),

@@ -14,9 +14,9 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from fxtio.conformance.harness import PROTOCOL
+from fxtio.conformance.judge import Result, Verdict
 from fxtio.conformance.kit import Case
 from fxtio.conformance.runner import MODES, Run
-from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
 from fxtio.report import counted, json_document, printable
 

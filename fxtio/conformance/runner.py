@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fxtio.conformance.harness import ExecHarness, Harness, HarnessError, Limits, Request, ServeHarness
-from fxtio.conformance.judge import Judges, judge
+from fxtio.conformance.judge import Judges, KnownFailures, Result, Verdict, judge
 from fxtio.conformance.kit import READ, Case, Kit
-from fxtio.conformance.verdict import KnownFailures, Result, Verdict
 
 MODES = ("exec", "serve")
 

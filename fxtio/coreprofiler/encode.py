@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.codec.integers import checked_integer
-from fxtio.codec.text.declare import ItemField, layout_of
-from fxtio.codec.text.items import Flags, Number
+from fxtio.codec.text.items import Flags, ItemField, Number, layout_of
 from fxtio.coreprofiler.layout import (
     MAX_63,
     MIN_63,

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.record import Opaque
-from fxtio.codec.text.declare import Layout, layout_of
-from fxtio.codec.text.items import FixedItem
+from fxtio.codec.text.items import FixedItem, Layout, layout_of
 from fxtio.coreprofiler.layout import TAG_SIZE
 from fxtio.coreprofiler.lines import decode
 from fxtio.coreprofiler.reader import CoreProfilerTrace

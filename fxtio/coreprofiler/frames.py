@@ -15,8 +15,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.record import Opaque
-from fxtio.codec.text.columns import Columns, columns_from, joined, lists_of
-from fxtio.codec.text.lines import Lines, Tags, columns_of
+from fxtio.codec.text.lines import Columns, Lines, Tags, columns_from, columns_of, joined, lists_of
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, MAX_MS, MIN_MS, Style, has_overflow
 from fxtio.coreprofiler.lines import decode, encode
 from fxtio.coreprofiler.records import TAGS, TIME_FIELD

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.text.columns import ListColumn
+from fxtio.codec.text.lines import ListColumn
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.consistency import MAX_IDS, can_store
 from fxtio.coreprofiler.frames import Block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fxtio.codec.text.declare import ItemField, layout_of
+from fxtio.codec.text.items import ItemField, layout_of
 from fxtio.coreprofiler.layout import NUMBER_KINDS, Pointer, Style
 from fxtio.coreprofiler.records import TAGS
 

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.describe import doc_of
-from fxtio.codec.text.columns import Columns, ListColumn, columns_from
-from fxtio.codec.text.declare import layout_of
-from fxtio.codec.text.items import Flags
+from fxtio.codec.pages import doc_of
+from fxtio.codec.text.items import Flags, layout_of
+from fxtio.codec.text.lines import Columns, ListColumn, columns_from
 from fxtio.coreprofiler.calltree import STACK_TABLES, StackTables, pointer_columns
 from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import LocalTime, Pointer, ThreadNumber, nanoseconds_of, undefined_column

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.explain import Piece, explained, the_end
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.layout import CHUNK_HEAD, FOOTER, KEYWORDS, STEP, TERMINATOR, WORD_TYPE
 from fxtio.dcpi.reader import DcpiTrace

@@ -14,20 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
 from fxtio.codec.columns import Block, StreamColumn
-from fxtio.codec.describe import (
-    AnnotatedRecord,
-    ByteRange,
-    Resolve,
-    annotate,
-    doc_of,
-    enumerations_markdown,
-    layout_markdown,
-    title_of,
-    word_markdown,
-)
-from fxtio.codec.explain import Piece, explained, the_end
+from fxtio.codec.describe import Resolve, annotate
+from fxtio.codec.pages import doc_of, enumerations_markdown, layout_markdown, title_of, word_markdown
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import FormatError

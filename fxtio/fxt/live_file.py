@@ -4,7 +4,7 @@ Each thread records to a *live chunk* of the file, and full chunks follow behind
 stand before its earlier ones.  A mark at the front of the file says so, and where the chunks lie; it is the text in a
 filler, a record that every reader skips.  A chunk consists of pages.  Its first word is a filler of one word; the first
 word of each of its other pages, and of every page that is not in use, is a filler of a page.  So the chunks can be
-found, and they are read in the order of their first events.  `fxtio/_native/recorder/chunk.h` has the details.
+found, and they are read in the order of their first events.  `fxtio/_native/recorder/file.h` has the details.
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.columns import Columns, Rows, StreamColumn, take_part
-from fxtio.codec.describe import Walk, emit_part, part_meaning, part_text, slot_meaning, word_value
+from fxtio.codec.describe import Walk, emit_part, part_meaning, slot_meaning, word_value
 from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.encode_columns import Ragged, check_text, padded, put_part
+from fxtio.codec.pages import part_text
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Layout
 from fxtio.codec.word import Field

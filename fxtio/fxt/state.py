@@ -28,11 +28,10 @@ from fxtio.codec.columns import (
     members_of,
     tick_places,
 )
-from fxtio.codec.distinct import number_distinct, rows_of_each
+from fxtio.codec.distinct import DistinctStrings, number_distinct, rows_of_each
 from fxtio.codec.generate import decode
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Record
-from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.fxt import faults

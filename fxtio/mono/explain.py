@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.describe import enumerations_markdown, word_value
-from fxtio.codec.explain import Piece, explained, the_end
+from fxtio.codec.describe import ranges_of, word_value
+from fxtio.codec.pages import enumerations_markdown, field_rows, stream_markdown
 from fxtio.codec.stream.codec import kind_at
 from fxtio.codec.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, enumeration_of, layout_of
-from fxtio.codec.stream.describe import field_rows, ranges_of, stream_markdown
 from fxtio.errors import DecodeError
 from fxtio.mono import enums
 from fxtio.mono import records as r

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.describe import doc_of
+from fxtio.codec.pages import doc_of
 from fxtio.codec.stream.declare import SizedText, parts_of
 from fxtio.mono.frames import Frame, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.describe import doc_of
+from fxtio.codec.pages import doc_of
 from fxtio.codec.stream.declare import (
     Byte,
     Choice,

@@ -96,7 +96,7 @@ def write(
     threads = threads if threads is not None else MANY_THREADS if shape == "threads" else 8
     amount = Amount(events, size, threads, seed, progress or (lambda done, total: None))
     if shape == "everything":
-        written: tuple[int, int] = import_module(f"fxtio.synth.everything.{chosen.name}").write(target, amount, options)
+        written: tuple[int, int] = import_module(f"fxtio.synth.{chosen.name}").everything(target, amount, options)
         return written
     return _write(target, chosen, shape, amount, options)
 
@@ -119,7 +119,7 @@ def _write(target: Any, format: Format, shape: str, amount: Amount, options: dic
 
 def _generators(format: str, shape: str) -> list[Shape]:
     """Return what generates a shape: one function, or several whose chunks come in turn."""
-    from fxtio.synth import server, shapes, stacks
+    from fxtio.synth import server, shapes
 
     if shape == "mixed" and format == "fxt":
         return [shapes.spans, shapes.counters, shapes.flows, shapes.async_, shapes.instants]
@@ -131,9 +131,9 @@ def _generators(format: str, shape: str) -> list[Shape]:
         "async": [shapes.async_],
         "threads": [shapes.spans],
         "system": [shapes.system],
-        "sampling": [stacks.sampling],
-        "memory": [stacks.memory],
-        "mixed": [shapes.calls, stacks.sampling, stacks.memory],
+        "sampling": [shapes.sampling],
+        "memory": [shapes.memory],
+        "mixed": [shapes.calls, shapes.sampling, shapes.memory],
         "program": [server.program],
     }
     return generators[shape]

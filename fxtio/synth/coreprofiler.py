@@ -1,17 +1,22 @@
-"""Shapes as CoreProfiler traces: samples and allocations with stacks, and calls as samples when stacks change."""
+"""CoreProfiler: samples and allocations with stacks, calls as samples when stacks change, and rounds of all records."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import chain, count, starmap
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.layout import NS_PER_MS
+from fxtio.coreprofiler.layout import MAX_32, NS_PER_MS, UNDEFINED, OsThread
 from fxtio.coreprofiler.writer import CoreProfilerWriter
-from fxtio.synth import stacks
-from fxtio.synth.columns import Amount, Events, Part, Shape
+from fxtio.synth.columns import Amount, Draw, Events, Part, Shape
+from fxtio.synth.everything import Known, Maker, put_rounds
+from fxtio.synth.shapes import FRAME, FUNCTIONS, PARENT, TYPES
 
 _START = datetime(2018, 4, 10, 12, 0, 0, 123000)  # noqa: DTZ001  # local time, as the profiler has it
 _CONFIG = {
@@ -33,20 +38,7 @@ Stack = tuple[str, ...]
 
 
 def write(target: Any, shapes: Sequence[Shape], amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
-    """Write shapes as a CoreProfiler trace.
-
-    Args:
-        target: see `fxtio.create`.
-        shapes: the shapes, which are written in turn.
-        amount: the amount.
-        options: those of `CoreProfilerWriter`.
-
-    Returns:
-        The number of events of the shapes, and of bytes.
-
-    Raises:
-        OSError: the target cannot be written.
-    """
+    """Write shapes in turn, see `fxtio.synth.write`."""
     written, groups = 0, amount.groups()
     with CoreProfilerWriter(target, **options) as writer:
         profiler = _Profiler(writer.put, amount.threads)
@@ -149,7 +141,7 @@ class _Profiler:
         self._stack(timestamp, thread, _STACKS[stack], 1)
 
     def _allocate(self, timestamp: int, thread: int, stack: int, type_: int, count: int, size: int) -> None:
-        name = stacks.TYPES[type_]
+        name = TYPES[type_]
         if name not in self._classes:
             number = self._classes[name] = len(self._classes)
             self._put(r.ClassLoaded(0x4000 + number, number, _MODULE, 0x02000000 + number, 0))
@@ -195,9 +187,140 @@ class _Profiler:
 def _all_stacks() -> list[Stack]:
     """Return the functions of each stack."""
     result: list[Stack] = []
-    for parent, frame in zip(stacks.PARENT.tolist(), stacks.FRAME.tolist(), strict=True):
-        result.append((*(result[parent] if parent >= 0 else ()), stacks.FUNCTIONS[frame]))
+    for parent, frame in zip(PARENT.tolist(), FRAME.tolist(), strict=True):
+        result.append((*(result[parent] if parent >= 0 else ()), FUNCTIONS[frame]))
     return result
 
 
 _STACKS = _all_stacks()
+
+
+# ---- everything
+
+_ONCE = (r.ProfilerStart, r.ProfilerConfig)
+_FIRST = (
+    r.ThreadCreated, r.ThreadAssigned, r.AppDomainCreated, r.AssemblyLoaded, r.ModuleLoaded, r.ModuleAttached,
+    r.ClassLoaded, r.ClassLoadedOld, r.ClassName, r.JitStarted, r.JitFinished, r.JitSearchStarted, r.JitSearchFinished,
+)  # fmt: skip
+_LAST = (r.ThreadDestroyed,)
+_CLASSES: list[type[Any]] = [*_FIRST, *(cls for cls in r.RECORDS if cls not in (*_ONCE, *_FIRST, *_LAST)), *_LAST]
+"""The classes of the records of a round, in their order: others refer to what the first ones define."""
+
+_EVERY_START = datetime(2019, 3, 1, 9, 30, 15, 250000, timezone(timedelta(hours=9)))
+_EVERY_CONFIG = {"CollectionMethod": "Sampling", "SamplingTimeoutMs": "10", "StackTrackingEnabled": "T", "Empty": ""}
+_EVERY_CONFIG["Synthetic"] = "written by fxtio synth, never measured"
+
+_FAILURE = 0x80004005  # E_FAIL
+_NO_MAPPING, _PROLOG, _EPILOG = MAX_32, MAX_32 - 1, MAX_32 - 2
+_NAMES = ("Synthetic.Plain::Method", "Synthetic.Generic<T, U>::Méthode<V>", 'Synthetic.Quoted::"x" "y"', "<UNKNOWN>")
+
+
+def everything(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
+    """Write all records and all forms of their items, in rounds that define, use and end things, each on its thread.
+
+    Records that only some dialects have are beside each other, which no real profiler does.  The style is `D3` by
+    default, which has all forms.
+    """
+    options = {"style": "D3"} | options
+    with CoreProfilerWriter(target, **options) as writer:
+        rounds = _rounds(Draw(np.random.PCG64(amount.seed)), has_os_threads=options["style"] in ("D3", "D4"))
+        written = put_rounds(writer, amount, rounds)
+    return written, writer.position
+
+
+def _rounds(draw: Draw, *, has_os_threads: bool) -> Iterator[Iterable[Any]]:
+    timestamp = 0
+    for number in count():
+        one = _Round(number, timestamp, draw, has_os_threads=has_os_threads)
+        beginning = () if number else (r.ProfilerStart(_EVERY_START), *starmap(r.ProfilerConfig, _EVERY_CONFIG.items()))
+        yield chain(beginning, *map(one.records_of, _CLASSES))
+        timestamp = one.now
+
+
+class _Round(Maker):
+    """Makes the records of a round.
+
+    Args:
+        number: the number of the round, which is that of its thread and of what it defines.
+        now: the first millisecond that no earlier round has.
+        draw: the random numbers.
+        has_os_threads: the threads of compilations and collections have numbers of the operating system.
+    """
+
+    STEPS = range(12)
+
+    def __init__(self, number: int, now: int, draw: Draw, *, has_os_threads: bool) -> None:
+        super().__init__(now, draw)
+        self.number = number
+        self.thread = OsThread(1000 + number) if has_os_threads else number
+        self.known = self._known_values()
+
+    def _known_values(self) -> Known:
+        number = self.number
+        functions = [4 * number + place for place in range(4)]
+        classes = [3 * number + place for place in range(3)]
+        frames = [
+            r.Frame(*frame) for frame in zip((*functions[:3], None), (None, UNDEFINED, 0x40000020, None), strict=True)
+        ]
+        # A stack grows, stays, changes in the middle and below its top, and ends.
+        samples = [
+            (1, 0, 0, None, ()),
+            (1, 0, 0, None, tuple(frames)),
+            (250, 4, 4, None, ()),
+            (0, 2, 4, 0x40000030, (r.Frame(functions[3], 0x40000040),)),
+            (None, 2, 3, UNDEFINED, ()),
+            (1, 0, 2, None, ()),
+        ]
+        columns = zip(("count", "match", "size", "ip", "frames"), map(list, zip(*samples, strict=True)), strict=True)
+        oldest = number % 3
+        return {
+            **{(r.StackSample, name): column for name, column in columns},
+            (r.StackSample, "thread"): [number] * len(samples) + [None] * len(samples),
+            (None, "timestamp"): [self.tick],
+            (None, "status"): [_FAILURE if number % 3 == 1 else 0],
+            (None, "function_iid"): [*functions, None],
+            (None, "function_id"): [*(0x40000000 + 0x1000 * function for function in functions), 0x40],
+            (None, "class_iid"): [*classes, None],
+            (None, "class_id"): [0x4000 + classes[0]],
+            (None, "token"): [0x06000001 + number],
+            (None, "module_id"): [0x300 + number],
+            (None, "assembly_id"): [0x200 + number],
+            (None, "app_domain_id"): [0x100 + number],
+            (None, "thread_id"): [0x5000 + number],
+            (None, "file_iid"): [number],
+            (None, "ip"): [None, UNDEFINED, 0x40000010],
+            (None, "il_offset"): [_PROLOG, 0, 7, _NO_MAPPING, _EPILOG],
+            (r.ClassLoaded, "class_id"): [*(0x4000 + cls for cls in classes), 0x4000],
+            (r.CodeInfo, "size"): [0x80 + 8 * number],
+            (r.IlMap, "native_start"): [0, 8, 16, 24, 32],
+            (r.IlMap, "native_end"): [8, 16, 24, 32, 40],
+            (r.HeapGenerations, "items"): [lambda: tuple(self.records_of(r.HeapItem))],
+            (r.SourceLine, "end_line"): [200 + number],
+            (r.ThreadCpu, "thread"): [number, None],
+            (r.MemorySample, "thread"): [number, None],
+            (r.ThreadCreated, "thread"): [number],
+            (r.ThreadAssigned, "thread"): [number],
+            (r.ThreadAssigned, "os_thread"): [1001 + number, 1000 + number],
+            (r.ThreadDestroyed, "thread"): [number],
+            (r.ThreadDestroyed, "extra"): [number if number % 2 else None],
+            (r.SourceLine, "line_iid"): [number + 1],
+            (r.FunctionName, "return_type"): ["ref int"],
+            (r.FunctionName, "signature"): ["(T[] a, string b)"],
+            (r.GcStarted, "reason"): ["induced" if oldest == 2 else "?"],
+            (r.GcStarted, "generations"): [(*(generation <= oldest for generation in range(3)), oldest == 2)],
+            (r.HeapItem, "name"): ["LOH", "gen2", "gen1", "gen0"],
+        }
+
+    def declared(self, cls: type[Any]) -> Iterable[tuple[str, Any]]:
+        """Return the types of the fields of a class."""
+        hints = get_type_hints(cls)
+        return [(name, hints[name]) for name in cls.__struct_fields__]
+
+    def values(self, cls: type[Any], name: str, hint: Any) -> list[Any]:
+        """Return the values of a type."""
+        members, number = get_args(hint), 1 + self.below(100)
+        if get_origin(hint) is tuple:
+            return [tuple(self.records_of(members[0])), ()]
+        if hint is str:
+            return [*_NAMES]
+        return [self.thread if OsThread in members else number, *([None] if NoneType in members else [])]

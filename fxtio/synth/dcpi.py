@@ -1,4 +1,4 @@
-"""DCPI profiles: the samples of an image with functions, some of them hot."""
+"""DCPI: the samples of an image with functions, some of them hot; and all words of a header and kinds of chunks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.dcpi.encode import Value
-from fxtio.dcpi.layout import MAX_COUNT, STEP
+from fxtio.dcpi.layout import KEYWORDS, MAX_COUNT, STEP
+from fxtio.dcpi.records import MAX_COUNTS, Line
 from fxtio.dcpi.writer import DcpiWriter
 from fxtio.errors import FxtioError
 from fxtio.synth.columns import Amount, Draw
@@ -36,18 +37,7 @@ _BYTES = 5.5  # of the file for each address with samples
 def write(target: Any, amount: Amount) -> tuple[int, int]:
     """Write the samples of functions, of which few are hot: those of rank N have an Nth of the samples.
 
-    The profile is generated twice, since its header has its end.
-
-    Args:
-        target: see `fxtio.create`.
-        amount: the amount; events are addresses with samples.
-
-    Returns:
-        The number of addresses and of bytes.
-
-    Raises:
-        FxtioError: no profile reaches as far.
-        OSError: the target cannot be written.
+    The profile is generated twice, since its header has its end; events are addresses with samples.
     """
     goal = amount.goal if amount.size is None else max(int(amount.size / _BYTES), 1)
     end = 0
@@ -90,3 +80,85 @@ def _function(draw: Draw, size: int, heat: int) -> Array:
     paired = (draw.below(3, size) == 0) & (np.arange(size) % 2 == 1)
     counts[paired] = 0
     return counts
+
+
+# ---- everything
+
+_VALUES = {
+    "image": ("199706011200000a1b2c",),
+    "epoch": ("9706011230", "199706011230", "19970601123015"),
+    "platform": ("host with\tblanks ",),
+    "event": ("retires^!notrap:m0count",),
+    "period": ("62000",),
+    "tstart": ("fffffc0000230000", "120000000"),
+    "cpuspeed": ("0",),
+    "cpuamask": ("30F",),
+    "cpuimplv": ("2",),
+    "cpucount": ("32",),
+    "path": ("/synthetic/image", "/synthetic/linked image"),
+}
+"""Values of the known words, without the version and the size of the text; a seed picks one unless a word repeats."""
+
+_UNKNOWN = (Line("label", "written by fxtio synth, never measured"), Line("later:word", "pdb 2.0", "\t \t"))
+
+_EVERYTHING_BYTES = 9.3  # of the file for each address with samples
+
+
+def everything(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
+    """Write lines of all words that a header can have, and whole rounds of chunks of every kind."""
+    goal = amount.goal if amount.size is None else max(int((amount.size - STEP * MAX_COUNTS) / _EVERYTHING_BYTES), 1)
+    end = 0
+    for offset, counts in _chunks(goal, amount.seed):
+        if (end := offset + STEP * len(counts)) > MAX_COUNT:
+            raise FxtioError(f"{goal:,} addresses are farther apart than a profile can express")
+    done = 0
+    with DcpiWriter(target, header=_header(amount.seed, end), **options) as writer:
+        for offset, counts in _chunks(goal, amount.seed):
+            writer.chunk(offset, counts)
+            done += sum(count > 0 for count in counts)
+            amount.left(done, writer.position)
+    return done, writer.position
+
+
+def _header(seed: int, text_size: int) -> list[Line]:
+    """Return a header with a line of every known word, and with some of unknown words."""
+    values = {word: list(texts) for word, texts in _VALUES.items()}
+    values |= {"version": [f"pdb-0.0{6 + seed % 2}"], "tsize": [str(text_size)]}
+    lines = []
+    for at, keyword in enumerate(KEYWORDS.values()):
+        texts = values[keyword.name]
+        chosen = texts if keyword.repeats else [texts[seed % len(texts)]]
+        lines += [Line(keyword.name, text, " \t"[at % 2] * (1 + at % 3)) for text in chosen]
+    return [*lines, *_UNKNOWN]
+
+
+def _chunks(goal: int, seed: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield chunks until so many addresses have samples: the offset in the text, and the counts.
+
+    The last chunk is longer than a record.
+    """
+    bits = np.random.PCG64(seed)
+    at = done = 0
+    while done < goal:
+        for gap, counts in _round(bits):
+            if done == 0:
+                counts[-1] = MAX_COUNT // 2
+            at += gap * STEP
+            yield at, counts
+            at += len(counts) * STEP
+            done += sum(count > 0 for count in counts)
+    yield at + STEP, [0] * MAX_COUNTS + [1, 0]
+
+
+def _round(bits: np.random.PCG64) -> list[tuple[int, list[int]]]:
+    """Return the chunks of a round: the addresses left out before each, and its counts."""
+    numbers = [1 + count % 50 for count in bits.random_raw(8).tolist()]
+    return [
+        (0, numbers[:1]),  # begins where the chunk before it ends
+        (0, numbers[1:4]),
+        (1, [numbers[4], 0, numbers[5]]),
+        (2, [0, numbers[6], 0]),
+        (3, [0, 0]),
+        (numbers[7], [0, 0, numbers[7]]),
+        (1000 * numbers[7], numbers),
+    ]

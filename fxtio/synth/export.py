@@ -12,8 +12,8 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.formats import Format
 from fxtio.io.sink import open_sink
-from fxtio.synth import stacks
 from fxtio.synth.columns import FIRST_PROCESS, FIRST_THREAD, THREADS_PER_PROCESS, Amount, Events, Part, Rows, Shape
+from fxtio.synth.shapes import FRAME, FUNCTIONS, PARENT, TYPES
 from fxtio.timeline import Timeline
 from fxtio.timeline import parts as timeline_parts
 from fxtio.timeline.parts import Registry, Steps
@@ -47,21 +47,7 @@ def _size(directory: Path) -> int:
 
 
 def export(target: Any, format: Format, shapes: Sequence[Shape], names: Names, amount: Amount) -> tuple[int, int]:
-    """Write shapes with the exporter of a format.
-
-    Args:
-        target: a path or a binary file object; the path of a directory where traces are directories.
-        format: the format, which has the room `export`.
-        shapes: the shapes, which are written in turn.
-        names: returns the names of threads.
-        amount: the amount.
-
-    Returns:
-        The number of events and of bytes.
-
-    Raises:
-        OSError: the target cannot be written.
-    """
+    """Write shapes in turn with the exporter of a format, on threads with these names; see `fxtio.synth.write`."""
     exporter: Any = format.exporter
     place: Any = Path(target) if format.directory else open_sink(target)
     written = 0
@@ -111,13 +97,13 @@ class _Parts:
 
     def definitions(self) -> timeline_parts.Part:
         """Return the frames and stacks of samples and allocations."""
-        names = np.array([self._registry.names.code(name) for name in stacks.FUNCTIONS])
-        depth = np.zeros(len(stacks.PARENT), np.int32)
-        for number, parent in enumerate(stacks.PARENT.tolist()):
+        names = np.array([self._registry.names.code(name) for name in FUNCTIONS])
+        depth = np.zeros(len(PARENT), np.int32)
+        for number, parent in enumerate(PARENT.tolist()):
             depth[number] = depth[parent] + 1 if parent >= 0 else 0
         tables: dict[str, dict[str, Any]] = {
             "frames": {"name": names, "module": -1, "file": -1, "line": -1, "address": 0},
-            "stacks": {"parent": stacks.PARENT, "frame": stacks.FRAME, "depth": depth},
+            "stacks": {"parent": PARENT, "frame": FRAME, "depth": depth},
         }
         return timeline_parts.Part(tables={name: self._registry.columns(name, rows) for name, rows in tables.items()})
 
@@ -151,7 +137,7 @@ class _Parts:
             case "samples":
                 return {**columns, "time": time, "cpu": -1, "count": 1, "unit": self._registry.names.code("samples")}
             case "allocations":
-                return {**columns, "time": time, "type": self._codes((stacks.TYPES, columns["type"]), len(time))}
+                return {**columns, "time": time, "type": self._codes((TYPES, columns["type"]), len(time))}
         return {**columns, "start": time, "event": -1}
 
     def _codes(self, names: Any, count: int) -> Array:

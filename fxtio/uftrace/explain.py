@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange
+from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.describe import enumerations_markdown, field_values, layout_markdown, word_markdown
-from fxtio.codec.explain import Piece, explained
+from fxtio.codec.describe import field_values
+from fxtio.codec.pages import enumerations_markdown, layout_markdown, word_markdown
 from fxtio.codec.record import Opaque
 from fxtio.codec.show import show_value
 from fxtio.errors import DecodeError

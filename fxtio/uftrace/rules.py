@@ -13,8 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import rows_of_each
-from fxtio.codec.strings import DistinctStrings
+from fxtio.codec.distinct import DistinctStrings, rows_of_each
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.report import counted

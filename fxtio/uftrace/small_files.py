@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import rows_of_each
-from fxtio.codec.strings import DistinctStrings
+from fxtio.codec.distinct import DistinctStrings, rows_of_each
 from fxtio.finding import Findings
 from fxtio.schema import BYTES, TEXT, ColumnSpec
 from fxtio.table import MAX_TIME, Bytes, Categories, Column, Optional, Table, saturated

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
-from fxtio.codec.strings import DistinctStrings
+from fxtio.codec.distinct import DistinctStrings, number_distinct
 from fxtio.finding import Findings
 from fxtio.schema import ADDED, BYTES, OPTIONAL, REQUIRED, TEXT, ColumnSpec, TableSpec, writable_tables
 from fxtio.table import Bytes, Categories, Column

@@ -16,8 +16,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.columns import StreamColumn
-from fxtio.codec.distinct import number_distinct
-from fxtio.codec.strings import DistinctStrings
+from fxtio.codec.distinct import DistinctStrings, number_distinct
 from fxtio.finding import Findings
 from fxtio.uftrace import payloads
 from fxtio.uftrace.argspec import MAX_FLAGS, EnumNames, ValueSpec, ValueSpecs, enum_label

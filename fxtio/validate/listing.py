@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import fxtio
-from fxtio.codec.annotation import AnnotatedRecord, ByteRange
-from fxtio.codec.listing import BOLD, PLAIN, RED, lines_of
+from fxtio.codec.annotation import BOLD, PLAIN, RED, AnnotatedRecord, ByteRange, lines_of
 from fxtio.errors import FxtioError
 from fxtio.finding import Finding
 from fxtio.formats import by_name

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
 from fxtio.codec.text import items
-from fxtio.codec.text.declare import layout_of
+from fxtio.codec.text.items import layout_of
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler.layout import DIALECTS, Style

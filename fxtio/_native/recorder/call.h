@@ -99,4 +99,21 @@ static inline __attribute__((always_inline)) int call_record_fast(State *state, 
     return 1;
 }
 
+/* ---- How much C stack is left.  Unlike a Python function, a callable or generator that stands for another one takes C
+ * stack for each call; in a deep recursion it raises RecursionError before the stack overflows. ---- */
+
+extern HIDDEN __thread char *stack_limit FAST_TLS; /* NULL until it is needed first */
+HIDDEN int stack_has_room_slow(const char *here);
+
+/* Return whether there is C stack for one more call; if not, RecursionError is set. */
+static inline int stack_has_room(void) {
+    const char *here = __builtin_frame_address(0);
+    return LIKELY(stack_limit && here > stack_limit) || stack_has_room_slow(here);
+}
+
+/* ---- Generators and coroutines that traced callables return. ---- */
+
+HIDDEN int stepper_init(void);
+HIDDEN PyObject *stepper_new(PyObject *inner, Site *site, PyObject *values, int with_result, int kind);
+
 #endif

@@ -1,11 +1,9 @@
 /* The module object, begin and end of a recording: what fxtio/tracer calls. */
-#include "definition.h"
 #include "event.h"
 #include "file.h"
 #include "methods.h"
 #include "session.h"
 #include "site.h"
-#include "snapshot.h"
 #include "task.h"
 #include "text.h"
 #include "thread.h"

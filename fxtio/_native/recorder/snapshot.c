@@ -3,7 +3,7 @@
  * The file is valid at every instant, but a copy takes longer than that: a chunk could be shown or hidden
  * meanwhile.  So the interpreter lock is kept, or the world is stopped, and nobody records until the copy is complete. */
 #define _GNU_SOURCE
-#include "snapshot.h"
+#include "site.h"
 #include "methods.h"
 #include "event.h"
 #include "file.h"

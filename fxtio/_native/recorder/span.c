@@ -6,7 +6,7 @@
 #include "event.h"
 #include "open_span.h"
 #include "open_track.h"
-#include "snapshot.h"
+#include "site.h"
 #include "task.h"
 
 #include <stddef.h>

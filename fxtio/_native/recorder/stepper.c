@@ -4,10 +4,8 @@
  * A stepper stands for a generator, coroutine or async generator.  Each kind has a type of its own, because what a
  * program may do with one it may not do with another.  A stepper reports the class of the object that it stands for,
  * and takes from that object every attribute that it does not have itself. */
-#include "stepper.h"
 #include "call.h"
 #include "open_track.h"
-#include "stack.h"
 #include "task.h"
 
 #include <stddef.h>

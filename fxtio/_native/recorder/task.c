@@ -1,6 +1,5 @@
 /* Tasks of asyncio: tracks, and flows from a task to those that it waits for. */
 #include "task.h"
-#include "known_task.h"
 #include "open_track.h"
 
 enum { MAX_FLOWS = 100 }; /* that begin at once */

@@ -3,7 +3,7 @@
 #define FXTIO_THREAD_H
 
 #include "cache.h"
-#include "chunk.h"
+#include "file.h"
 #include "session.h"
 
 /* How a record names the thread that it belongs to. */

@@ -2,8 +2,6 @@
  * 3.12 for functions. */
 #include "methods.h"
 #include "call.h"
-#include "stack.h"
-#include "stepper.h"
 
 #include <stddef.h>
 #include <structmember.h>

@@ -1,44 +1,34 @@
 """Python functions generated from the declarations: decode one record, encode one record.
 
 `codec_of(cls, version)` generates them once per class and version; the text stays on `.source`.  The running
-values of a block are attributes of a `StreamState`, by the names that the declarations give them.  `_scalar` describes
-a single value both ways; `values` has the helpers that the generated text calls.
+values of a block are attributes of a `StreamState`, by the names that the declarations give them.  `values` has
+the helpers that the generated text calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from fxtio.codec.generate import Codec, compiled
-from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque, once
 from fxtio.codec.stream.declare import (
     SUBTYPE,
     UNKNOWN,
     AfterCount,
-    Byte,
     Choice,
     Clock,
     Dialect,
-    Double,
-    Fixed,
     Item,
     Part,
     RecordLayout,
-    Relative,
     Repeated,
     Running,
-    SizedText,
-    Sleb,
     StreamState,
-    Summed,
-    Text,
-    Uleb,
     layout_of,
     parts_of,
+    single,
 )
 from fxtio.codec.stream.values import COLUMN_HELPERS, HELPERS, take_uleb
 from fxtio.errors import DecodeError, EncodeError, LayoutError
@@ -147,59 +137,6 @@ def _follow(dialect: Dialect, raw: bytes, state: StreamState) -> None:
             return
 
 
-@dataclass(frozen=True, slots=True)
-class _Scalar:
-    """A single value, both ways.
-
-    Attributes:
-        stored: its encoding: `take_` and `put_` of this name are its helpers.
-        taken: the value of the field, as an expression of the number that was read.
-        put: the number that is written, as an expression of the field.
-        updates: the running value that is set to the value of the field; may be empty.
-    """
-
-    stored: str
-    taken: str
-    put: str
-    updates: str = ""
-
-
-def _scalar(part: Part, value: str, where: str) -> _Scalar:
-    """Return the two ways of a part; `value` is the expression of the number that is read, or of the field."""
-    word = f"whole({value}, {MAX_UINT64:#x}, {where!r})"
-    address = f"whole({value}, mask, {where!r})"
-    match part:
-        case Byte():
-            return _Scalar("byte", value, value)
-        case Fixed(size=size):
-            return _Scalar(f"fixed{size}", value, value)
-        case SizedText():
-            return _Scalar("sized_text", value, value)
-        case Uleb():
-            return _Scalar("uleb", value, value)
-        case Clock(of=of):
-            last = f"last_{of}"
-            return _Scalar("uleb", f"({last} + {value}) & {MAX_UINT64:#x}", f"{word} - {last} & {MAX_UINT64:#x}", last)
-        case Summed():
-            return _Scalar("uleb", f"(total + {value}) & {MAX_UINT64:#x}", f"{word} - total & {MAX_UINT64:#x}", "total")
-        case Sleb(pointer=True):
-            return _Scalar("sleb", f"{value} & mask", f"signed({address}, mask)")
-        case Sleb():
-            return _Scalar("sleb", value, value)
-        case Relative(base=base, shift=shift):
-            origin, units = f"state.{base}", f"aligned({address}, {shift}, {where!r})"
-            return _Scalar("sleb", f"({origin} + {value} << {shift}) & mask", f"signed({units} - {origin}, mask)")
-        case Running(of=of):
-            last = f"last_{of}"
-            return _Scalar("sleb", f"({last} + {value}) & mask", f"signed({address} - {last}, mask)", last)
-        case Double():
-            return _Scalar("double", value, value)
-        case Text(marked=marked):
-            return _Scalar("marked_text" if marked else "text", value, value)
-        case _:
-            raise TypeError(f"{type(part).__name__} is no single value")
-
-
 _RULED_OUT = "is not present in a record with these other fields; give None"
 
 
@@ -263,12 +200,13 @@ class _Source:
             case AfterCount():
                 pass  # it is read behind the count of its list
             case _:
-                scalar = _scalar(part, name, where)
-                yield f"{name}, cursor = take_{scalar.stored}(data, cursor, end, {where!r})"
-                if scalar.updates:
-                    yield f"{name} = {scalar.updates} = {scalar.taken}"
-                elif scalar.taken != name:
-                    yield f"{name} = {scalar.taken}"
+                form = single(part)
+                yield f"{name}, cursor = take_{form.stored}(data, cursor, end, {where!r})"
+                taken = form.taken.format(name)
+                if form.updates:
+                    yield f"{name} = {form.updates} = {taken}"
+                elif taken != name:
+                    yield f"{name} = {taken}"
 
     def _take_list(self, part: Repeated, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
         if part.flag:
@@ -378,10 +316,10 @@ class _Source:
             case AfterCount():
                 yield f"after_count = put_uleb({value}, {where!r})"
             case _:
-                scalar = _scalar(part, value, where)
-                yield f"out += put_{scalar.stored}({scalar.put}, {where!r})"
-                if scalar.updates:
-                    yield f"{scalar.updates} = {value}"
+                form = single(part)
+                yield f"out += put_{form.stored}({form.put(value, where)}, {where!r})"
+                if form.updates:
+                    yield f"{form.updates} = {value}"
 
     def _put_list(self, part: Repeated, value: str, where: str) -> Iterator[str]:
         yield "total = 0"

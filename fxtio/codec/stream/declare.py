@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from math import inf
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 
 import msgspec
 
+from fxtio._native.constants import Op
+from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import once
 from fxtio.codec.word import Field, Word
 from fxtio.errors import LayoutError
+from fxtio.report import counted
 
 UNKNOWN, SUBTYPE = -1, -2
 """Entries of `Dialect.kinds` for bytes with which no record begins, and for bytes whose record the subtype decides."""
@@ -155,6 +159,88 @@ class FirstByteField(Part):
     """A field of the first byte."""
 
     field: Field
+
+
+class Single(NamedTuple):
+    """What there is to say about a part that is one value: how it is stored, both ways, and for people.
+
+    Attributes:
+        stored: the name of the helpers `take_...` and `put_...` of generated functions, see `values`.
+        encoding: its encoding in the words of the documents.
+        op: the operation of the kernels; END if none reads it.
+        taken: the value as an expression, in which `{}` stands for the number that was read.
+        given: the number that is written as an expression of `{value}`; `{word}` and `{address}` are the value after
+            the check that it is one, `{where}` is the field for messages.
+        register: the base or the running value that is the first operand; empty for none.
+        updates: the variable of generated functions that is set to the value; empty for none.
+        operands: the operands without a register.
+    """
+
+    stored: str
+    encoding: str
+    op: Op = Op.END
+    taken: str = "{}"
+    given: str = "{value}"
+    register: str = ""
+    updates: str = ""
+    operands: tuple[int, int] = (0, 0)
+
+    def put(self, value: str, where: str) -> str:
+        """Return the number that is written, as an expression."""
+        word, address = (f"whole({value}, {most}, {where!r})" for most in (_MOST, "mask"))
+        return self.given.format(value=value, word=word, address=address, where=repr(where))
+
+
+_MOST = f"{MAX_UINT64:#x}"
+
+
+@cache
+def single(part: Part) -> Single:
+    """Return what there is to say about a part that is one value.
+
+    Raises:
+        TypeError: it is not.
+    """
+    match part:
+        case Byte():
+            return Single("byte", "a byte", Op.BYTE)
+        case Fixed(size=size):
+            return Single(f"fixed{size}", counted(size, "byte"))
+        case SizedText():
+            encoding = "4 bytes, the size of the text with the zero byte at its end, then the text"
+            return Single("sized_text", encoding)
+        case Uleb():
+            return Single("uleb", "uleb128", Op.ULEB)
+        case AfterCount():
+            return Single("uleb", "uleb128, between the count and the items of the list")
+        case Clock(of=of):
+            encoding = f"uleb128, added to the last {of} of the buffer, modulo 2 to the power of 64"
+            taken, given = f"(last_{of} + {{}}) & {_MOST}", f"{{word}} - last_{of} & {_MOST}"
+            return Single("uleb", encoding, Op.CLOCK, taken, given, of, f"last_{of}")
+        case Summed():
+            encoding = "uleb128, added to the one before it in the list"
+            taken, given = f"(total + {{}}) & {_MOST}", f"{{word}} - total & {_MOST}"
+            return Single("uleb", encoding, Op.SUMMED, taken, given, updates="total")
+        case Sleb(pointer=True):
+            return Single("sleb", "sleb128", Op.SLEB, "{} & mask", "signed({address}, mask)", operands=(1, 0))
+        case Sleb():
+            return Single("sleb", "sleb128", Op.SLEB)
+        case Relative(base=base, shift=shift):
+            encoding = f"sleb128, added to the buffer's {base} base{f', times {1 << shift}' if shift else ''}"
+            taken = f"(state.{base} + {{}} << {shift}) & mask"
+            given = f"signed(aligned({{address}}, {shift}, {{where}}) - state.{base}, mask)"
+            return Single("sleb", encoding, Op.RELATIVE, taken, given, base, operands=(0, shift))
+        case Running(of=of):
+            taken, given = f"(last_{of} + {{}}) & mask", f"signed({{address}} - last_{of}, mask)"
+            encoding = f"sleb128, added to the last {of} of the buffer"
+            return Single("sleb", encoding, Op.RUNNING, taken, given, of, f"last_{of}")
+        case Double():
+            return Single("double", "8 bytes, a double", Op.DOUBLE)
+        case Text(marked=True):
+            return Single("marked_text", "a byte 0, or a byte 1 and text up to a zero byte", Op.TEXT, operands=(1, 0))
+        case Text():
+            return Single("text", "text up to a zero byte", Op.TEXT)
+    raise TypeError(f"{type(part).__name__} is no single value")
 
 
 class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -36,30 +36,13 @@ Columns = tuple[Array | None, ...]
 
 
 class Kernels:
-    """The three kernels in C, which release the interpreter lock while they run.
-
-    In all of them `steps` are the steps of the records' version, and blocks are given by where they begin and end in
-    `data` (int64).  `registers` are the bases and running values at the beginning of each block (uint64, a row each).
-    """
+    """The three kernels in C, which release the interpreter lock while they run."""
 
     def scan(
         self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
         fault: Array, late: Array,
     ) -> None:  # fmt: skip
-        """Count the rows that each block gives, up to its first fault.
-
-        Args:
-            steps: see above.
-            data: the bytes (uint8).
-            begin: where each block begins.
-            end: where it ends.
-            registers: see above.
-            counts: filled with the number of rows by owner (int64, a row for each block).
-            stop: filled with the offset behind the last whole record (int64).
-            fault: filled with what is wrong there, see `Fault` (uint8).
-            late: filled with 1 where a time of a whole record does not fit in 63 bits, or else with 0 (uint8); the
-                times at the beginning of blocks do not count.
-        """
+        """Count the rows that each block gives, up to its first fault, see `fxtio._native.python.scan_stream`."""
         mask = steps.dialect.mask
         _native.scan_stream(
             data, begin, end, registers, steps.table, steps.entry, steps.jumps, mask, counts, stop, fault, late
@@ -69,17 +52,7 @@ class Kernels:
         self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
         columns: Columns,
     ) -> None:  # fmt: skip
-        """Read the values of all records to columns.
-
-        Args:
-            steps: see above.
-            data: the bytes (uint8).
-            begin: where each block begins.
-            stop: where it ends, as `scan` found it.
-            registers: see above.
-            base: added to the offsets of records.
-            first: the first row of each block by owner (int64, a row for each block).
-            columns: an array for each column, or None for one that is not needed.
+        """Read the values of all records to columns, see `fxtio._native.python.fill_stream`.
 
         Raises:
             ValueError: a block does not give the rows that `scan` counted.
@@ -93,17 +66,7 @@ class Kernels:
         self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
-        """Write records of one block until the output is full.
-
-        Args:
-            steps: see above.
-            order: for every record the number of its line in the steps (uint8).
-            start: the first record to write.
-            registers: the registers, updated (uint64).
-            columns: an array for each column that the lines use.
-            texts: the bytes that offsets of texts refer to (uint8).
-            rows: the next row of each owner, updated (int64).
-            out: filled (uint8).
+        """Write records of one block until the output is full, see `fxtio._native.python.encode_stream`.
 
         Returns:
             The number of the first record for which there was no room, and how many bytes were written.

@@ -21,7 +21,6 @@ from fxtio.codec.stream.declare import (
     Choice,
     Clock,
     Dialect,
-    Double,
     FirstByteField,
     Item,
     Part,
@@ -31,11 +30,10 @@ from fxtio.codec.stream.declare import (
     Running,
     Sleb,
     StreamState,
-    Summed,
     Text,
-    Uleb,
     layout_of,
     parts_of,
+    single,
 )
 
 
@@ -262,31 +260,16 @@ class Steps:
         """Add the steps of one value, which goes to the column of this role; a text has a role of its own."""
         column = self._ids.get((owner, name, role), -1)
         slot = self._slots.get(name, -1)
-        match part:
-            case Clock(of=of):  # its column is filled when the record's kind is known
-                self._add(Op.CLOCK, self.registers.index(of), 0, column)
-            case Byte():
-                self._add(Op.BYTE, 0, 0, column, slot)
-            case Uleb():
-                self._add(Op.ULEB, 0, 0, column, slot)
-            case Sleb(pointer=pointer):
-                self._add(Op.SLEB, int(pointer), 0, column)
-            case Relative(base=base, shift=shift):
-                self._add(Op.RELATIVE, self.registers.index(base), shift, column)
-            case Running(of=of):
-                self._add(Op.RUNNING, self.registers.index(of), 0, column)
-            case Summed():
-                self._add(Op.SUMMED, 0, 0, column)
-            case Double():
-                self._add(Op.DOUBLE, 0, 0, column)
-            case Text(marked=marked):
-                self._add(Op.TEXT, int(marked), 0, self._ids[owner, name, "text"])
-            case Choice():
-                self._choice(owner, name, part)
-            case AfterCount():
-                pass  # it stands behind the count of its list
-            case _:
+        if isinstance(part, Choice):
+            self._choice(owner, name, part)
+        elif not isinstance(part, AfterCount):  # which is read after the count of its list
+            form = single(part)
+            if form.op == Op.END:
                 raise TypeError(f"{type(part).__name__} is not for kernels")
+            a, b = form.operands
+            if form.op == Op.TEXT:
+                column = self._ids[owner, name, "text"]
+            self._add(form.op, self.registers.index(form.register) if form.register else a, b, column, slot)
 
     def _choice(self, owner: int, name: str, part: Choice) -> None:
         ends = []
@@ -327,10 +310,8 @@ def _registers(dialect: Dialect) -> tuple[str, ...]:
         for parts in parts_of(cls).values():
             for part in parts:
                 inner = part.of if isinstance(part, Repeated) else part
-                if isinstance(inner, Clock | Running):
-                    names.add(inner.of)
-                elif isinstance(inner, Relative):
-                    names.add(inner.base)
+                if isinstance(inner, Clock | Running | Relative):
+                    names.add(single(inner).register)
                 elif not isinstance(inner, Part) and inner not in classes:
                     classes.append(inner)
     return tuple(sorted(names))

@@ -10,8 +10,7 @@ import re
 from typing import Any, NoReturn
 
 from fxtio.codec.record import once
-from fxtio.codec.text.declare import Layout, layout_of
-from fxtio.codec.text.items import QuoteError, Repeated, RestItem
+from fxtio.codec.text.items import Layout, QuoteError, Repeated, RestItem, layout_of
 from fxtio.errors import DecodeError, EncodeError
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, checked_integer, text_bytes
+from fxtio.codec.record import once
 from fxtio.codec.text.digits import MAX_DECIMAL, Characters, decimals, hexadecimals
-from fxtio.errors import EncodeError
+from fxtio.errors import EncodeError, LayoutError
 
 ColumnAndValid = tuple[Any, Array]
 """A column, and which of its rows are valid (bool); the values of the others mean nothing."""
@@ -409,3 +410,63 @@ class Repeated(Item):
 @dataclass(frozen=True, slots=True)
 class Continued(Item):
     """A further value of the item before, for a field of its own."""
+
+
+# ---- declarations
+
+
+@dataclass(frozen=True, slots=True)
+class ItemField:
+    """A field of a record or compound, with its item."""
+
+    name: str
+    item: FixedItem
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The items of a record or compound class: some of fixed number, then perhaps one that takes the rest of the line.
+
+    Attributes:
+        cls: the class.
+        fields: the fields with an item each, in order, without those of the tail.
+        tail: the item that takes the rest of the line, or None.
+        tail_fields: the fields that the tail fills.
+        members: the fields that hold lists of compound items, with the classes of the items.
+        pattern: the pattern of all items of `fields`; a group for each.
+    """
+
+    cls: type[Any]
+    fields: tuple[ItemField, ...]
+    tail: RestItem | Repeated | None
+    tail_fields: tuple[str, ...]
+    members: dict[str, type[Any]]
+    pattern: re.Pattern[bytes]
+
+
+@once
+def layout_of(cls: type[Any]) -> Layout:
+    """Return the items of a record or compound class.
+
+    Raises:
+        LayoutError: an item comes after one that takes the rest of the line.
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    fields: list[ItemField] = []
+    tail: RestItem | Repeated | None = None
+    tail_fields: list[str] = []
+    for name in cls.__struct_fields__:
+        item = next(mark for mark in hints[name].__metadata__ if isinstance(mark, Item))
+        if isinstance(item, FixedItem):
+            if tail is not None:
+                raise LayoutError(f"{cls.__name__}.{name} comes after the rest of the line")
+            fields.append(ItemField(name, item))
+            continue
+        if isinstance(item, Continued) == (tail is None):
+            raise LayoutError(f"{cls.__name__}.{name} must be the first or a continued item of the line's rest")
+        if isinstance(item, RestItem | Repeated):
+            tail = item
+        tail_fields.append(name)
+    pattern = re.compile("".join(field.item.pattern for field in fields).encode("ascii"))
+    members = dict(zip(tail_fields, tail.members, strict=True)) if isinstance(tail, Repeated) else {}
+    return Layout(cls, tuple(fields), tail, tuple(tail_fields), members, pattern)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import rows_of_each
+from fxtio.codec.distinct import DistinctStrings, rows_of_each
 from fxtio.codec.record import Record
-from fxtio.codec.strings import DistinctStrings
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import DistinctStrings
 from fxtio.codec.record import Record
-from fxtio.codec.strings import DistinctStrings
 from fxtio.errors import shown
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.fxt.records import Thread

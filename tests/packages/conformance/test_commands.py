@@ -16,8 +16,8 @@ import pytest
 
 from fxtio.cli import main
 from fxtio.conformance import canonical, reports
+from fxtio.conformance.judge import Result, Verdict
 from fxtio.conformance.runner import Run
-from fxtio.conformance.verdict import Result, Verdict
 from fxtio.errors import FxtioError
 from fxtio.validate import validate
 from support.checkout import CHECKOUT

@@ -21,10 +21,9 @@ import pytest
 
 from fxtio.conformance import canonical
 from fxtio.conformance.harness import HarnessError, Limits
-from fxtio.conformance.judge import MissingJudgeError, standard_judges
+from fxtio.conformance.judge import KnownFailures, MissingJudgeError, standard_judges
 from fxtio.conformance.kit import Kit, KitError, read_kit
 from fxtio.conformance.runner import Run, Runner
-from fxtio.conformance.verdict import KnownFailures
 from fxtio.errors import FxtioError
 from support.checkout import CHECKOUT
 from support.limits import PATIENCE
@@ -367,7 +366,7 @@ def test_lines_without_a_request_are_protocol_errors(kit: Path, tmp_path: Path) 
 
 
 WRONG_GREETINGS = {
-    "no answer": ("time.sleep(1000)", "no answer to the handshake for 5 seconds"),
+    "no answer": ("time.sleep(1000)", "no answer to the handshake: no answer after 5 seconds"),
     "an end": ("sys.exit(4)", "it ended with exit status 4"),
     "rubbish": ("answer('hello')", "a line is not JSON"),
     "another protocol": ("answer(json.dumps(HELLO | {'protocol': 2}))", "the protocol is 2; this runner speaks 1"),

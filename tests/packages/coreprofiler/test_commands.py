@@ -14,8 +14,7 @@ from hypothesis import given
 import fxtio
 from fxtio import synth
 from fxtio.cli import main
-from fxtio.codec.text.declare import layout_of
-from fxtio.codec.text.items import Decimal, Word
+from fxtio.codec.text.items import Decimal, Word, layout_of
 from fxtio.coreprofiler import CoreProfilerTrace
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.canonical import json_objects

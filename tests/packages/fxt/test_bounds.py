@@ -15,9 +15,9 @@ import pytest
 import zstandard
 
 from fxtio.codec.columns import Block
+from fxtio.codec.distinct import DistinctStrings
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record
-from fxtio.codec.strings import DistinctStrings
 from fxtio.fxt import FxtTrace, frames, state
 from fxtio.fxt import records as rec
 from fxtio.fxt.records import BlobArgument, NullArgument, Thread

@@ -21,7 +21,7 @@ from fxtio.mono.enums import LoadAction
 from fxtio.mono.headers import StreamHeader
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter
-from fxtio.synth.everything.mono import VERSIONS
+from fxtio.synth.mono import VERSIONS
 from judges import mono, mono_log
 from support.mono_every import every_event
 from support.mono_samples import FILES, HAS_MONO, compiled, content, copied, recorded, written

@@ -38,7 +38,7 @@ from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.synth import shapes_of, write
-from fxtio.synth.everything.mono import VERSIONS as EVERY_VERSION
+from fxtio.synth.mono import VERSIONS as EVERY_VERSION
 from fxtio.testing.strategies import buffers
 from support.mono_every import every_event
 from support.mono_samples import header

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native import python as stand_in
-from fxtio._native import python_callers
 from fxtio._native.constants import SpanStep, WalkEnd, c_header
 from fxtio.arrays import Array
 from fxtio.codec.columns import tables_of
@@ -67,12 +66,11 @@ def test_each_kernel_has_a_stand_in_with_as_many_parameters() -> None:
             kernel()
 
 
-def test_kernels_without_a_stand_in_say_so() -> None:
-    for name, function in vars(python_callers).items():
-        if isinstance(function, FunctionType):
-            with pytest.raises(NotImplementedError):
-                function(*inspect.signature(function).parameters)
-            assert getattr(stand_in, name) is function
+@pytest.mark.parametrize("name", ["scan_stream", "fill_stream", "encode_stream", "read_plain"])
+def test_kernels_without_a_stand_in_say_so(name: str) -> None:
+    function = getattr(stand_in, name)
+    with pytest.raises(NotImplementedError):
+        function(*inspect.signature(function).parameters)
 
 
 def test_the_c_kernels_are_in_use() -> None:

@@ -48,20 +48,8 @@ _PERF_KINDS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def write(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
-    """Write whole rounds until there is enough; events are records, and a size is that of the records.
-
-    Args:
-        target: the path of the directory.
-        amount: the amount.
-        options: those of `UftraceWriter`.
-
-    Returns:
-        The number of records and of their bytes.
-
-    Raises:
-        OSError: the target cannot be written.
-    """
+def everything(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
+    """Write whole rounds until there is enough; events are records, and a size is that of the records."""
     options = {"program": "/usr/bin/synthetic", "command": "synthetic everything", **options}
     with UftraceWriter(target, **options) as writer:
         rounds = _Rounds(writer, random.Random(amount.seed), amount.threads, _BEGIN)

@@ -1,11 +1,11 @@
-"""Mono: all events of all data versions, with every option and both sizes of pointers.
+"""Mono: all events of all data versions, with every option and both sizes of pointers, as the shape `everything`.
 
 A round is one recording for each data version, one after the other.  Each has all events of its version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
@@ -30,7 +30,7 @@ from fxtio.mono import records as r
 from fxtio.mono.headers import StreamHeader
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.synth.columns import Amount, Draw
-from fxtio.synth.everything import variants
+from fxtio.synth.everything import Known, Maker, variants
 
 VERSIONS = ((17, 8), (17, 4), *((version, 4 if version % 2 else 8) for version in reversed(r.VERSIONS[:-1])))
 """The data versions and pointer sizes of the recordings of a round."""
@@ -83,20 +83,8 @@ _GC_ORDER = [*map(enums.GcEventType, (6, 10, 7, 0, 1, 2, 3, 4, 5, 8, 9, 11))]
 """The steps of a collection in the order in which they occur; some occur in older or newer versions only."""
 
 
-def write(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
-    """Write whole rounds until there are enough events; the last one may have some of its recordings only.
-
-    Args:
-        target: see `fxtio.create`.
-        amount: the amount.
-        options: those of `MonoWriter`.
-
-    Returns:
-        The number of events and headers, and of bytes.
-
-    Raises:
-        OSError: the target cannot be written.
-    """
+def everything(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
+    """Write whole rounds until there are enough events; the last one may have some of its recordings only."""
     draw, tick, written = Draw(np.random.PCG64(amount.seed)), _FIRST_TICK, 0
     with MonoWriter(target, **options) as writer:
         for number, (version, pointer_size) in enumerate(cycle(VERSIONS)):
@@ -124,7 +112,7 @@ def _header(version: int, pointer_size: int, tick: int, draw: Draw) -> StreamHea
     )
 
 
-class _Recording:
+class _Recording(Maker):
     """Makes the events of one recording.
 
     Args:
@@ -132,16 +120,16 @@ class _Recording:
         tick: its start in nanoseconds.
         threads: the number of threads.
         draw: the random numbers.
-
-    Attributes:
-        now: the time of the last event.
     """
 
+    STEPS = range(20, 5_020)
+
     def __init__(self, dialect: Dialect, tick: int, threads: int, draw: Draw) -> None:
-        self.dialect, self.now, self.draw = dialect, tick, draw
+        super().__init__(tick, draw)
+        self.dialect = dialect
         self.threads = [_FIRST_THREAD + number for number in range(threads)]
         self._untimed = dict.fromkeys(self.threads, tick)
-        self._known = self._known_values()
+        self.known = self._known_values()
 
     def definitions(self) -> Iterator[tuple[int, r.Event]]:
         """Yield threads and the events that they write before all others."""
@@ -161,23 +149,16 @@ class _Recording:
         for thread in self.threads:
             yield from self._events(thread, r.Thread, {"action": [_ENDED], "id": [thread]})
 
-    def _tick(self) -> int:
-        self.now += 20 + int(self.draw.below(5_000, 1)[0])
-        return self.now
-
-    def _known_values(self) -> dict[tuple[type[Item] | None, str], list[Any]]:
-        """Return the values of fields that other events know, or that mean more than their declaration says."""
-        base = (0x7F00_0000_0000 if self.dialect.width == 64 else 0x6000_0000) + 0x1_0000 * int(
-            self.draw.below(1024, 1)[0]
-        )
+    def _known_values(self) -> Known:
+        base = (0x7F00_0000_0000 if self.dialect.width == 64 else 0x6000_0000) + 0x1_0000 * self.below(1024)
         image, assembly, cls, vtable = (base + 0x40 * place for place in range(4))
         methods = tuple(base + 0x1000 + 0x40 * place for place in range(3))
         objects = tuple(base + 0x2000 + 0x40 * place for place in range(4))
         code, version = base + 0x4000, self.dialect.version
         steps = _NEW_STEPS if version < 13 else _OLD_STEPS if version > 13 else set[str]()
         attempt, *outcomes = enums.MonitorEvent
-        known: dict[tuple[type[Item] | None, str], list[Any]] = {
-            (None, "time"): [self._tick],
+        known: Known = {
+            (None, "time"): [self.tick],
             (None, "flags"): [0],
             (None, "backtrace_flags"): [0],
             (None, "domain"): [1],
@@ -222,9 +203,9 @@ class _Recording:
         }
         return known | self._heap(objects) | self._counters()
 
-    def _heap(self, objects: tuple[int, ...]) -> dict[tuple[type[Item] | None, str], list[Any]]:
+    def _heap(self, objects: tuple[int, ...]) -> Known:
         """Return the values of a heap shot: an object that refers to others, and roots that are registered."""
-        refers = tuple(self._items(r.Reference, {"object": [*objects[1:]], "field_offset": [16, 24, 32]}))
+        refers = tuple(self.records_of(r.Reference, {"object": [*objects[1:]], "field_offset": [16, 24, 32]}))
         sources, kinds = len(enums.RootSource), range(5) if self.dialect.version < 14 else (1, 2, 4, 8, 16)
         roots = [0x2000 + 16 * place for place in range(max(sources, len(kinds)))]
         return {
@@ -237,7 +218,7 @@ class _Recording:
             (r.RootUnregister, "address"): roots[:sources],
         }
 
-    def _counters(self) -> dict[tuple[type[Item] | None, str], list[Any]]:
+    def _counters(self) -> Known:
         """Return the descriptions of counters, and two values of each."""
         small = isinstance(self.dialect.part(r.CounterDescription, "unit"), Byte)  # no unit fits in a byte
         sections = [*enums.CounterSection]
@@ -264,34 +245,29 @@ class _Recording:
         if layout is None:
             return
         untimed = any(isinstance(part, Clock) for name in layout.absent for part in parts_of(cls)[name])
-        for event in self._items(cls, values):
+        for event in self.records_of(cls, values):
             if untimed:
                 yield thread, msgspec.structs.replace(event, time=self._untimed[thread])
             else:
                 self._untimed[thread] = event.time
                 yield thread, event
 
-    def _items(self, cls: type[Item], given: dict[str, list[Any]]) -> Iterator[Any]:
-        """Yield records, or items of their lists, with each value of each field that the version has."""
+    def declared(self, cls: type[Item]) -> Iterable[tuple[str, Part]]:
+        """Yield the parts of an event or an item that the version has."""
         layout = layout_of(cls, self.dialect.version)
         assert layout is not None
-        known = getattr(self, "_known", {})
-        parts = dict(layout.parts)
-        fields = {
-            name: given.get(name) or known.get((cls, name)) or known.get((None, name)) or self._values(cls, name, part)
-            for name, part in parts.items()
-        }
-        absent = dict.fromkeys(layout.absent)
-        for values in variants(fields):
-            flags = {
-                part.flag: int(values[name] is not None) for name, part in parts.items() if isinstance(part, Repeated)
-            }
-            for name, part in parts.items():
-                if part.when is not None and (values | flags)[part.when[0]] not in part.when[1]:
-                    values[name] = None
-            yield cls(**{**values, **({"time": 0} if "time" in absent else {})})
+        return layout.parts
 
-    def _values(self, cls: type[Item], name: str, part: Part) -> list[Any]:
+    def make(self, cls: type[Item], values: dict[str, Any]) -> Any:
+        """Return an event or an item, without what its other values rule out, and with no time of its own."""
+        parts = dict(self.declared(cls))
+        flags = {part.flag: int(values[name] is not None) for name, part in parts.items() if isinstance(part, Repeated)}
+        for name, part in parts.items():
+            if part.when is not None and (values | flags)[part.when[0]] not in part.when[1]:
+                values[name] = None
+        return cls(**({"time": 0} if "time" in cls.__struct_fields__ else {}) | values)
+
+    def values(self, cls: type[Item], name: str, part: Part) -> list[Any]:
         """Return the values that a part can have."""
         if enumeration := enumeration_of(cls, name):
             return [*enumeration]
@@ -302,9 +278,9 @@ class _Recording:
                 text = _GUID if name in ("mvid", "guid", "id") else "everything"
                 return [text, *([None] if marked else [])]
             case Repeated(of=of):
-                items = (self._known[None, "method"][0],) * 2 if isinstance(of, Part) else tuple(self._items(of, {}))
+                items = (self.known[None, "method"][0],) * 2 if isinstance(of, Part) else tuple(self.records_of(of))
                 return [items, (), *([None] if part.flag else [])]
-        return [1 + int(self.draw.below(100, 1)[0])]
+        return [1 + self.below(100)]
 
 
 def _counted(kind: int, sign: int) -> int | float | str | None:
