@@ -23,11 +23,11 @@ class Matched:
     Attributes:
         end: the end of each span that has one, also one without an end of its own that another row ended (int64).
         parent: the span around each span, instant and flow; for an END the span that it closes; -1 for none (int64).
-        depth: the number of spans around each span (int32).
+        depth: the number of spans around each span (int32); empty if it was not asked for.
         closer: the END of each span that has one, or -1 (int64).
         level: the levels; those of spans are their own, or one more than that of the span around them (int32).
-        inner: the time within other spans (int64).
-        state: see `SliceState` (int8).
+        inner: the time within other spans (int64); empty if it was not given.
+        state: see `SliceState` (int8); empty if it was not given.
         on_stack: whether a span is on the stack of its track in the end (int8).
         unmatched: the number of ENDs without a span.
         child_first: the number of complete spans that begin together with a shorter one that comes before them.
@@ -62,6 +62,7 @@ def pair(
     inner: Array | None = None,
     state: Array | None = None,
     carried: int = 0,
+    with_depth: bool = False,
 ) -> Matched:
     """Pair the begins and ends of spans.
 
@@ -74,19 +75,21 @@ def pair(
         key: what an END must have in common with its span (uint64); 0 fits all.
         level: the levels of rows, or one for all.
         inner: the time within other spans of the first `carried` rows (int64).
-        state: the states of spans that have an end, and those that ENDs give (int8).
-        carried: so many rows at the beginning are spans on stacks of an earlier part, the outer ones first.
+        state: the states of spans that have an end, and those that ENDs give (int8); given together with `inner`.
+        carried: the number of rows at the beginning that are spans on stacks of an earlier part, the outer ones first.
+        with_depth: ask for the number of spans around each span.
     """
     count = len(step)
     track = np.zeros(count, np.int32) if track is None else track
     time = np.arange(count) if time is None else time
     end = np.zeros(count, np.int64) if end is None else end
-    key = np.zeros(count, np.uint64) if key is None else key
+    key = np.empty(0, np.uint64) if key is None else key
     levels = np.empty(count, np.int32)
     levels[:] = level
-    inner = np.zeros(count, np.int64) if inner is None else inner
-    state = np.zeros(count, np.int8) if state is None else state
-    parent, closer, depth = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int32)
+    inner = np.empty(0, np.int64) if inner is None else inner
+    state = np.empty(0, np.int8) if state is None else state
+    parent, closer = np.empty(count, np.int64), np.empty(count, np.int64)
+    depth = np.empty(count if with_depth else 0, np.int32)
     on_stack, top = np.zeros(count, np.int8), np.full(tracks, -1, np.int64)
     numbers = _native.match(
         step, track, time, end, key, levels, top, parent, depth, closer, inner, state, on_stack, carried
@@ -110,9 +113,11 @@ def ended(pairs: Matched, step: Array) -> tuple[Array, Array]:
         The begin of each span, -1 for an END without one, and the row that ended it (int64 each); of spans that end
         together, the inner one first.
     """
-    begins = np.flatnonzero((step == SpanStep.BEGIN) & (pairs.on_stack == 0))
-    alone = np.flatnonzero((step == SpanStep.END) & (pairs.parent < 0))
-    begin = np.append(begins, np.full(len(alone), -1))
-    by = np.append(pairs.end[begins], alone)
-    order = np.lexsort((-begin, by))
-    return begin[order], by[order]
+    by = np.flatnonzero(step == SpanStep.END)
+    begin = pairs.parent[by]
+    unwound = np.flatnonzero((step == SpanStep.BEGIN) & (pairs.closer < 0) & (pairs.on_stack == 0))
+    if len(unwound):
+        begin, by = np.append(begin, unwound), np.append(by, pairs.end[unwound])
+        order = np.lexsort((-begin, by))
+        begin, by = begin[order], by[order]
+    return begin, by

@@ -50,6 +50,9 @@ def match(
     of another one from the END row on.  The stack of a track has the spans that are open, and closed ones until a row
     comes that is not before their end.
 
+    The columns `key`, `depth`, `inner` and `state` may be empty: no key matters then, or the column is not made.
+    `inner` and `state` are asked for together.
+
     Args:
         step: what each row does, see `SpanStep` (int8).
         track: the track of each row (int32); rows of a track that `top` does not have are left out.
@@ -76,27 +79,23 @@ def match(
     Raises:
         ValueError: lengths differ, or a stack is not empty.
     """
-    columns = (track, time, end, key, level, parent, depth, closer, inner, state, on_stack)
-    if any(len(column) != len(step) for column in columns) or (top != -1).any() or not 0 <= carried <= len(step):
+    needed, optional = (track, time, end, level, parent, closer, on_stack), (key, depth, inner, state)
+    lengths = any(len(column) != len(step) for column in needed) or len(inner) != len(state)
+    lengths |= any(len(column) not in {0, len(step)} for column in optional)
+    if lengths or (top != -1).any() or not 0 <= carried <= len(step):
         raise ValueError("lengths differ, or a stack is not empty")
-    taken = (step, time, end, key, level, inner, state)
+    key, times_within, states = (
+        column if len(column) else np.zeros(len(step), np.int64) for column in (key, inner, state)
+    )
+    taken = (step, time, end, key, level, times_within, states)
     matching = _Matching([column.tolist() for column in taken], len(top))
     for row, number in enumerate(track.tolist()):
         if 0 <= number < len(top):
             matching.enter(row, number, is_carried=row < carried)
-    filled = (end, parent, depth, closer, level, inner, state)
-    times_within = [(each + 2**63) % 2**64 - 2**63 for each in matching.inner]  # hostile spans may sum up to any number
-    values = (
-        matching.end,
-        matching.parent,
-        matching.depth,
-        matching.closer,
-        matching.level,
-        times_within,
-        matching.state,
-    )
-    for column, numbers in zip(filled, values, strict=True):
-        column[:] = numbers
+    within = [(each + 2**63) % 2**64 - 2**63 for each in matching.inner]  # hostile spans may sum up to any number
+    filled = [(end, matching.end), (parent, matching.parent), (depth, matching.depth), (closer, matching.closer)]
+    for column, numbers in (*filled, (level, matching.level), (inner, within), (state, matching.state)):
+        column[:] = numbers[: len(column)]
     top[:], on_stack[matching.rows_on_stacks()] = matching.top, 1
     return matching.unmatched, matching.child_first
 

@@ -31,7 +31,8 @@ KERNEL_TAKING(late, READS("track", 4), READS("time", 8), WRITES("latest", 8), WR
     return PyLong_FromSsize_t(count);
 }
 
-/* The rows of `match`: what they do, the spans around them, and the columns that are filled. */
+/* The rows of `match`: what they do, the spans around them, and the columns that are filled.  `key`, `depth`, `inner` and
+   `state` are NULL where they are not asked for, `inner` and `state` together. */
 typedef struct {
     const int8_t *step;
     const int64_t *time;
@@ -54,7 +55,7 @@ static inline void add_time(Match *match, int64_t row, uint64_t time) {
 /* Count the time of a span whose end is known now for the span around it. */
 static inline void add_to_parent(Match *match, int64_t row) {
     int64_t outer = match->parent[row], end = match->end[row];
-    if (outer < 0)
+    if (outer < 0 || match->inner == NULL)
         return;
     if (is_closed(match, outer) && match->end[outer] < end) {
         match->state[row] = SLICE_OVERLAPPING;
@@ -75,7 +76,8 @@ static inline void cut_slice(Match *match, int64_t span, int64_t time) {
     if (is_closed(match, span))
         return;
     match->end[span] = time;
-    match->state[span] = SLICE_OPEN;
+    if (match->state != NULL)
+        match->state[span] = SLICE_OPEN;
     add_to_parent(match, span);
 }
 
@@ -92,7 +94,8 @@ static inline int64_t stack_before(Match *match, int64_t stack, int64_t time, in
 static inline int64_t push_slice(Match *match, int64_t stack, int64_t row, int is_carried) {
     int64_t level = match->level[row];
     match->parent[row] = stack;
-    match->depth[row] = stack < 0 ? 0 : match->depth[stack] + 1;
+    if (match->depth != NULL)
+        match->depth[row] = stack < 0 ? 0 : match->depth[stack] + 1;
     if (level == FITTING && stack >= 0 && match->step[stack] == SPAN_COMPLETE && match->end[stack] < match->end[row])
         return stack;
     if (level < 0)
@@ -107,7 +110,8 @@ static inline int64_t push_slice(Match *match, int64_t stack, int64_t row, int i
 
 /* Return whether an END may close a span. */
 static inline int is_closed_by(const Match *match, int64_t span, int64_t row) {
-    return !is_closed(match, span) && (match->key[row] == 0 || match->key[row] == match->key[span]);
+    const uint64_t *key = match->key;
+    return !is_closed(match, span) && (key == NULL || key[row] == 0 || key[row] == key[span]);
 }
 
 /* Return the span of an END with a level: that of the level, or else the innermost deeper one; -1 for none. */
@@ -138,11 +142,11 @@ static inline int64_t close_slice(Match *match, int64_t stack, int64_t row) {
     match->parent[row] = span;
     match->closer[span] = row;
     match->end[span] = time;
-    if (match->state[row] != SLICE_CLOSED)
+    if (match->state != NULL && match->state[row] != SLICE_CLOSED)
         match->state[span] = match->state[row];
     for (; level != -1 && stack != span; stack = match->parent[stack])
         cut_slice(match, stack, time);
-    if (inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
+    if (match->inner != NULL && inside >= 0 && is_closed(match, inside) && match->end[inside] > time) {
         match->state[inside] = SLICE_OVERLAPPING;
         add_time(match, span, (uint64_t)Py_MAX(time, match->time[inside]) - (uint64_t)match->end[inside]);
     }
@@ -193,11 +197,15 @@ KERNEL(match) {
     if (call_open(a, __func__, takes, COUNT, args, nargs) < 0)
         return NULL;
     int64_t total = a[STEP].count, tracks = a[TOP].count, carried = a[CARRIED].number;
-    int valid = carried >= 0 && carried <= total;
-    for (int i = STEP; i <= ON_STACK; i++)
-        valid = valid && (i == TOP || a[i].count == total);
-    Match all = {a[STEP].view.buf, a[TIME].view.buf, a[KEY].view.buf, a[END].view.buf, a[PARENT].view.buf,
-                 a[CLOSER].view.buf, a[INNER].view.buf, a[DEPTH].view.buf, a[LEVEL].view.buf, a[STATE].view.buf, 0, 0};
+    int valid = carried >= 0 && carried <= total && a[INNER].count == a[STATE].count;
+    void *column[COUNT];
+    for (int i = STEP; i <= ON_STACK; i++) {
+        int is_optional = i == KEY || i == DEPTH || i == INNER || i == STATE;
+        valid = valid && (i == TOP || a[i].count == total || (is_optional && a[i].count == 0));
+        column[i] = is_optional && a[i].count == 0 ? NULL : a[i].view.buf;
+    }
+    Match all = {column[STEP], column[TIME], column[KEY], column[END], column[PARENT], column[CLOSER], column[INNER],
+                 column[DEPTH], column[LEVEL], column[STATE], 0, 0};
     const int32_t *track = a[TRACK].view.buf;
     int64_t *top = a[TOP].view.buf;
     int8_t *on_stack = a[ON_STACK].view.buf;
@@ -206,7 +214,8 @@ KERNEL(match) {
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t row = 0; valid && row < total; row++) {
         all.parent[row] = all.closer[row] = -1;
-        all.depth[row] = 0;
+        if (all.depth != NULL)
+            all.depth[row] = 0;
     }
     for (Py_ssize_t row = 0; valid && row < total; row++)
         if (track[row] >= 0 && track[row] < tracks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -25,8 +25,6 @@ from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, temporary_file, whole_directory, whole_file
 from fxtio.selection import Selection
-from fxtio.table import Table
-from fxtio.timeline.answers.span import Times
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 from fxtio.timeline.typecheck import check_types
@@ -186,42 +184,22 @@ def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) 
         LossError: something would be lost, and `strict` is set.
         UntimedError: nothing has a time, and the format has nothing but what happened at a time.
     """
-    names = attempt.exporter.TABLES
-    plan.prepare(timeline, names)
     with attempt:
-        watched, registry = timeline.fold(lambda registry: _Watched(attempt, plan, registry), *plan.tables(names))
-        if watched.times.start is not None and not watched.times.are_known and not _has_sums(attempt.exporter):
+        exporter, passed, registry = plan.fold(timeline, attempt.exporter.TABLES, attempt.begin)
+        if passed.times.start is not None and not passed.times.are_known and not _has_sums(attempt.exporter):
             raise UntimedError(timeline.name)
-        watched.finish()
-        losses: Losses = +(registry.losses + watched.exporter.losses)
+        passed.finish()
+        exporter.finish()
+        losses: Losses = +(registry.losses + exporter.losses)
         if strict and losses:
             raise LossError(str(attempt.target), losses)
-    return losses + watched.filter.left_out, watched.filter.is_empty
+    return losses + passed.left_out, passed.is_empty
 
 
 def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]:
     if not issubclass(exporter, TableExporter):
         raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
     return exporter.of_table(table)
-
-
-class _Watched:
-    """Passes rows on to an exporter by way of a filter, and looks at their times; a consumer of `Timeline.fold`."""
-
-    def __init__(self, attempt: _Attempt, plan: Plan, registry: Registry) -> None:
-        self.exporter = attempt.begin(registry)
-        self.filter = plan.filter(self.exporter, registry)
-        self.times = Times(registry)
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-        self.times.enter(tables)
-        self.filter.enter(tables)
-
-    def finish(self) -> None:
-        """Write what is left."""
-        self.filter.finish()
-        self.exporter.finish()
 
 
 class _Attempt:

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.report import short_duration
 from fxtio.selection import Selection
-from fxtio.table import MAX_TIME, Categories, Column, Table
+from fxtio.table import MAX_TIME, Categories, Column, Table, joined
 from fxtio.timeline.answers.rows import Chosen, Inner, Rows, Texts, chosen, cut_to
+from fxtio.timeline.answers.span import Times
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry
-from fxtio.timeline.schema import FLOW_TYPES
-from fxtio.timeline.timeline import Consumer, Timeline
+from fxtio.timeline.schema import FLOW_TYPES, empty_columns
+from fxtio.timeline.timeline import Consumer, ConsumerT, Timeline
 
 _SLICES = ("slices", "opened")
 _INTERVALS = ("scheduling", "collections")
@@ -32,7 +33,6 @@ _TIMED = (*_POINTS, "samples", "allocations", "logs", "wakeups", "counters")
 _OWNERS = (*_SLICES, *_POINTS, "counters")
 """The tables whose rows have arguments."""
 
-_SURVEYED = (*_SLICES, "unended", "flow_points")
 _EVENTS = ("event", "end_event")
 _ARGS = "arguments of slices that are left out"
 _NONE = np.empty(0, np.int64)
@@ -68,33 +68,23 @@ class Simplification:
         return self == Simplification()
 
 
-class Target(Consumer, Protocol):
-    """Takes what is left: an exporter, or any other consumer that knows which tables it needs."""
-
-    @property
-    def TABLES(self) -> tuple[str, ...]:  # noqa: N802  # as exporters have it
-        """The tables that it takes."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
-    """What a filter has to know before a reading.
+    """What a reading showed too late for its filter, which the next one has from its beginning.
 
     Attributes:
-        chosen: the tracks and threads that are selected, None for all.
-        outside: the ids of the slices outside of the range whose ends are in later batches than their begins (int64).
-        short: those of the slices that are too short.
+        outside: the ids of slices outside of the range that were passed on nevertheless.
+        short: those of slices that are too short, and were passed on.
         flows: by the event of a point of a flow that is divided, its new type, or `_LEFT_OUT`.
     """
 
-    chosen: Chosen | None = None
-    outside: Array = field(default_factory=lambda: _NONE)
-    short: Array = field(default_factory=lambda: _NONE)
-    flows: dict[int, int] = field(default_factory=dict)
+    outside: frozenset[int] = frozenset()
+    short: frozenset[int] = frozenset()
+    flows: Mapping[int, int] = field(default_factory=dict)
 
 
 class Plan:
-    """Says which part of a timeline is passed on, and makes the filters that do so.
+    """Says which part of a timeline is passed on.
 
     Args:
         selection: the part.
@@ -109,7 +99,6 @@ class Plan:
             end=None if end is None else min(max(end, 1 - MAX_TIME), MAX_TIME),
         )
         self.simplification = simplification
-        self._known = _Known()
 
     @property
     def is_everything(self) -> bool:
@@ -122,31 +111,38 @@ class Plan:
         what = self.simplification
         return not self.selection.is_everything or what.min_duration > 0 or what.max_depth is not None
 
-    def tables(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the tables of a timeline that are needed for a target of some tables."""
-        needed = [name for name in names if name != "args" or not self.simplification.without_args]
-        needed += ["stacks", "frames"] if self.selection.names and "samples" in names else []
-        return tuple(dict.fromkeys([*needed, *((*_SLICES, "unended") if self.has_slices else ())]))
+    def fold(
+        self, timeline: Timeline, names: tuple[str, ...], make: Callable[[Registry], ConsumerT]
+    ) -> tuple[ConsumerT, Filter, Registry]:
+        """Pass the part on, see `Timeline.fold`.
 
-    def prepare(self, timeline: Timeline, names: tuple[str, ...]) -> None:
-        """Read a timeline once or twice, if it must be known beforehand what is left out.
+        A timeline is read once, and again only if it turned out too late that something had to be left out, or where
+        a flow is divided; and once before that for threads and processes, whose names may come after their events.
 
         Args:
             timeline: the timeline.
-            names: the tables of the target.
-        """
-        tables = self.tables(names)
-        self._known = _Known(chosen(timeline, self.selection, *tables))
-        divides_flows = "flow_points" in tables and not self.selection.is_everything
-        if self.selection.start is not None or self.simplification.min_duration or divides_flows:
-            if self._known.chosen is None:  # tracks need not have the numbers that they have in the next reading
-                tables = tuple(name for name in tables if name in _SURVEYED)
-            survey, _ = timeline.fold(lambda registry: _Survey(self, registry, self._known), *tables)
-            self._known = survey.known()
+            names: the tables that the target takes.
+            make: makes the target; called again for each reading.
 
-    def filter(self, target: Target, registry: Registry) -> Filter:
-        """Return a filter for a reading of the timeline that was prepared."""
-        return Filter(self, target, registry, self._known)
+        Returns:
+            The target, the filter, which the caller finishes before the target, and the registry.
+        """
+        needed = [name for name in names if name != "args" or not self.simplification.without_args]
+        needed += ["stacks", "frames"] if self.selection.names and "samples" in names else []
+        needed += [*_SLICES, "unended"] if self.has_slices else []
+        of_threads, known = chosen(timeline, self.selection, *needed), _Known()
+        while True:
+            made: list[ConsumerT] = []
+
+            def filtered(registry: Registry, made: list[ConsumerT] = made, known: _Known = known) -> Filter:
+                made.append(make(registry))
+                return Filter(self, made[-1], names, registry, of_threads, known)
+
+            passed, registry = timeline.fold(filtered, *needed)
+            learned = passed.learned()
+            if learned == known:
+                return made[-1], passed, registry
+            known = learned
 
     def cut(self, start: Array, duration: Array) -> tuple[Array, Array]:
         """Return the starts and durations of slices, cut to the range; a negative duration is not known yet."""
@@ -181,52 +177,34 @@ class Plan:
         return short
 
 
-class _Survey:
-    """Finds out what a filter has to know; a consumer of `Timeline.fold`."""
+class _Flows:
+    """Follows flows, and decides on the points that are left of those that are divided."""
 
-    TABLES = ("flow_points",)
-
-    def __init__(self, plan: Plan, registry: Registry, known: _Known) -> None:
-        self._plan, self._known = plan, known
-        self._open = _NONE
-        self._outside: set[int] = set()
-        self._short: set[int] = set()
-        self._filter = Filter(plan, self, registry, known) if not plan.selection.is_everything else None
-        self._kept = _NONE
+    def __init__(self) -> None:
         self._flows: dict[int, list[int]] = {}  # by id: kept points, first and last of them, whether some are left out
         self._types: dict[int, int] = {}
 
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-        if "slices" in tables and len(self._open):
-            slices = tables["slices"].take(np.isin(tables["slices"]["id"], self._open))
-            self._outside.update(slices["id"][self._plan.is_outside(slices, _unended(tables))].tolist())
-            self._short.update(slices["id"][self._plan.is_short(slices)].tolist())
-            self._open = np.setdiff1d(self._open, slices["id"], assume_unique=True)
-        if "opened" in tables:
-            self._open = np.concatenate([self._open, tables["opened"]["id"]])
-        if self._filter is not None:
-            noted = _Noted()
-            self._filter.target = noted
-            self._filter.enter(tables)
-            if "flow_points" in tables:
-                self._follow(tables["flow_points"], noted.events)
-
-    def _follow(self, points: Table, kept: Array) -> None:
-        """Follow the flows of a batch."""
+    def enter(self, points: Table, left: Array) -> None:
+        """Take all points of a batch, and the events of those that are left."""
         order = np.argsort(points["time"], kind="stable")
         ids, types, events = (column[order] for column in (points["id"], points["type"].codes, points["event"]))
-        rows = zip(ids.tolist(), types.tolist(), events.tolist(), np.isin(events, kept).tolist(), strict=True)
-        for number, type_, event, is_kept in rows:
+        rows = zip(ids.tolist(), types.tolist(), events.tolist(), np.isin(events, left).tolist(), strict=True)
+        for number, type_, event, is_left in rows:
             if type_ == _BEGIN:
                 self._settle(number)
             flow = self._flows.setdefault(number, [0, -1, -1, 0])
-            if is_kept:
+            if is_left:
                 flow[:3] = flow[0] + 1, event if flow[0] == 0 else flow[1], event
             else:
                 flow[3] = 1
             if type_ == _END:
                 self._settle(number)
+
+    def types(self) -> dict[int, int]:
+        """Return the new types of points, see `_Known`."""
+        for number in [*self._flows]:
+            self._settle(number)
+        return self._types
 
     def _settle(self, number: int) -> None:
         """Decide on the points of a flow that has ended."""
@@ -236,91 +214,98 @@ class _Survey:
         elif is_divided and count:
             self._types |= {first: _BEGIN, last: _END}
 
-    def known(self) -> _Known:
-        """Return what was found out."""
-        for number in [*self._flows]:
-            self._settle(number)
-        outside, short = (np.array([*ids], np.int64) for ids in (self._outside, self._short))
-        return _Known(self._known.chosen, outside, short, self._types)
 
-
-class _Noted:
-    """Notes which points of flows are passed on in a batch."""
-
-    TABLES = ("flow_points",)
-
-    def __init__(self) -> None:
-        self.events = _NONE
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the points of flows."""
-        self.events = tables["flow_points"]["event"]
-
-
-@dataclass(slots=True)
 class _Slices:
-    """Slices, and what became of them: arrays of one length.
+    """The slices of a batch and the open ones before it, with what becomes of them: arrays of one length.
+
+    Args:
+        id: the id (int64).
+        parent: the id of the slice around it, -1 for none (int64).
+        is_lost: whether the selection leaves it out, but not those within it (bool).
+        is_short: whether it is too short, and left out with those within it (bool).
+        is_passed: whether the target has it already (bool).
+        limit: the number of slices around a slice that is too deep, None for no limit.
 
     Attributes:
-        id: the id (int64).
-        parent: the id of the innermost slice around it that is left, -1 for none (int64).
-        outer: its own id if it is left, or else `parent` (int64).
+        is_left: whether it is left (bool).
+        outer: its own id if it is left, or else `above` (int64).
+        above: the id of the innermost slice around it that is left, -1 for none (int64).
         depth: the number of slices around it that are left (int64).
-        gone: whether those within it are left out, too (bool).
     """
 
-    id: Array
-    parent: Array
-    outer: Array
-    depth: Array
-    gone: Array
+    def __init__(
+        self, id: Array, parent: Array, is_lost: Array, is_short: Array, is_passed: Array, limit: int | None
+    ) -> None:
+        self.id, self.parent, self.is_lost, self.is_short, self.is_passed = id, parent, is_lost, is_short, is_passed
+        count = len(id)
+        around = np.append(_places(id, parent), count)  # the last row stands for none, and is left
+        depth = _upward(np.append(~is_lost, False).astype(np.int64), around, np.add)[:count] - ~is_lost
+        is_gone = (is_short if limit is None else is_short | (depth >= limit)) & ~is_lost
+        is_gone = _upward(np.append(is_gone, False), around, np.logical_or)[:count]
+        is_left = np.append(~is_lost & ~is_gone, True)
+        nearest = np.where(is_left, np.arange(count + 1), around)
+        while not is_left[nearest].all():
+            nearest = nearest[nearest]
+        ids = np.append(id, -1)
+        self.is_left, self.depth = is_left[:count], depth
+        self.outer, self.above = ids[nearest[:count]], ids[nearest[around[:count]]]
 
-    @property
-    def is_left(self) -> Array:
-        """Whether each is left (bool)."""
-        left: Array = self.id == self.outer
-        return left
-
-    def take(self, rows: Array) -> _Slices:
-        """Return some of them."""
-        return _Slices(*(getattr(self, each.name)[rows] for each in fields(self)))
-
-    def then(self, others: _Slices) -> _Slices:
-        """Return these and others."""
-        names = [each.name for each in fields(self)]
-        return _Slices(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in names))
+    def rows(self) -> tuple[Array, ...]:
+        """Return the columns from which the others follow."""
+        return self.id, self.parent, self.is_lost, self.is_short, self.is_passed
 
     def places(self, ids: Array) -> Array:
         """Return the place of each id, or the number of slices if it is not there."""
         return _places(self.id, ids)
 
+    def outer_of(self, ids: Array) -> Array:
+        """Return the innermost slice that is left, from each id on outwards, -1 for none."""
+        return np.append(self.outer, -1)[self.places(ids)]
+
 
 class Filter:
     """Passes the rows that are left to a target; a consumer of `Timeline.fold`.
 
+    A slice of which it is not known yet whether it is outside of the range or too short is *held*: it is passed on with
+    the first row within it that is passed on, which shows that it is neither, or when its end is known.
+
     Args:
         plan: what is passed on.
         target: takes the rows.
-        registry: the registry of the reading; it tells of the open slices that are left, as they are passed on.
-        known: what was found out before this reading.
+        names: the tables that the target takes.
+        registry: the registry of the reading; it tells of the open slices that were passed on, as they were.
+        of_threads: the tracks and threads that are selected, None for all.
+        known: what earlier readings showed.
 
     Attributes:
-        target: takes the rows.
+        times: the times of all rows, also of those that are left out.
         is_empty: whether nothing was passed on that has a time, but values of counters from before the range.
         left_out: what was left out by the simplification, as phrases, and how often it occurred.
     """
 
-    def __init__(self, plan: Plan, target: Target, registry: Registry, known: _Known) -> None:
-        self.target = target
+    def __init__(
+        self,
+        plan: Plan,
+        target: Consumer,
+        names: tuple[str, ...],
+        registry: Registry,
+        of_threads: Chosen | None,
+        known: _Known,
+    ) -> None:
+        self.times = Times(registry)
         self.is_empty = True
         self.left_out = Counter({_ARGS: 0})
-        self._plan, self._registry, self._known = plan, registry, known
-        self._rows = Rows(registry, plan.selection, known.chosen)
-        self._open = _Slices(_NONE, _NONE, _NONE, _NONE, np.empty(0, bool))  # those of earlier batches
-        self._lookup = self._open  # these, and those of this batch
+        self._plan, self._target, self._names, self._registry, self._known = plan, target, names, registry, known
+        self._outside, self._short = (np.array([*ids], np.int64) for ids in (known.outside, known.short))
+        self._mistaken = known.outside, known.short
+        self._rows = Rows(registry, plan.selection, of_threads)
+        nothing = np.empty(0, bool)
+        self._slices = _Slices(_NONE, _NONE, nothing, nothing, nothing, None)
+        self._held: dict[str, Table] = {}  # the slices that are held, as rows of `opened`, and their arguments
+        self._flows = _Flows()
         self._open_slices = registry.open_slices
         if plan.has_slices:
-            registry.open_slices = self._left_of_open
+            registry.open_slices = self._passed_of_open
             self._inner = Inner(registry)
         self._values: dict[int, tuple[int, float]] = {}  # by track of counters: the last time up to the start, value
         self._waiting: set[int] = set()  # tracks whose values from before the range are not passed on yet
@@ -329,119 +314,138 @@ class Filter:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Pass on the rows of a batch that are left."""
+        self.times.enter(tables)
         result = dict(tables)
         if self._plan.has_slices:
-            self._leave_out_slices(result)
+            open_slices = self._open_slices()
+            self._decide(tables, open_slices["id"])
             self._leave_out_others(result)
-            if "args" in result:
-                self._leave_out_args(result, tables)
+            self._leave_out_slices(result)
+            if "args" in result or "args" in self._held:
+                self._leave_out_args(result, tables, open_slices)
         self._pass_on(result)
 
     def _pass_on(self, tables: Mapping[str, Table]) -> None:
-        result = {name: table for name, table in tables.items() if name in self.target.TABLES and table.num_rows}
+        result = {name: table for name, table in tables.items() if name in self._names and table.num_rows}
         if result:
             self.is_empty &= result.keys().isdisjoint((*_SLICES, *_INTERVALS, *_TIMED))
-            self.target.enter(result)
+            self._target.enter(result)
 
     def finish(self) -> None:
         """Pass on the values of counters that have none in the range."""
-        if self._waiting and "counters" in self.target.TABLES:
-            self.target.enter({"counters": self._earlier()})
+        if self._waiting and "counters" in self._names:
+            self._target.enter({"counters": self._earlier()})
+
+    def learned(self) -> _Known:
+        """Return what was known before this reading, and what it has shown."""
+        return _Known(*self._mistaken, self._flows.types())
 
     # Slices.
 
-    def _leave_out_slices(self, tables: dict[str, Table]) -> None:
-        """Remove slices from the tables of a batch, and cut those that are left."""
-        present = [name for name in _SLICES if name in tables]
-        ids = np.concatenate([_NONE, *(tables[name]["id"] for name in present)])
-        is_new = self._open.places(ids) == len(self._open.id)
-        lost = np.concatenate([np.empty(0, bool), *(self._is_lost(tables[name], _unended(tables)) for name in present)])
-        short = np.concatenate([np.empty(0, bool), *(self._is_short(tables[name]) for name in present)])
-        parent = np.concatenate([_NONE, *(tables[name]["parent"] for name in present)])
-        new = self._decided(ids[is_new], parent[is_new], lost[is_new], short[is_new])
-        self._lookup = self._open.then(new)
-        own = self._lookup.take(self._lookup.places(ids))
-        start = 0
-        for name in present:
-            table, rows = tables[name], own.take(np.arange(start, start + tables[name].num_rows))
-            start += table.num_rows
-            if name == "slices":
-                self._count(rows, lost[start - table.num_rows : start])
-            tables[name] = self._left(table, rows)
-        still_open = self._open_slices()["id"]
-        self._open = self._lookup.take(np.flatnonzero(np.isin(self._lookup.id, still_open)))
-        if "slices" in tables:  # when it is known which slices are open after this batch
-            tables["slices"] = self._with_self_times(tables["slices"])
+    def _decide(self, tables: Mapping[str, Table], open_ids: Array) -> None:
+        """Decide what becomes of the slices of a batch and of the open ones before it."""
+        present = [tables[name] for name in _SLICES if name in tables]
+        ids, parents = (np.concatenate([_NONE, *(table[name] for table in present)]) for name in ("id", "parent"))
+        unended = tables["unended"]["id"] if "unended" in tables else _NONE
+        lost = np.concatenate([np.empty(0, bool), *(self._is_lost(table, unended) for table in present)])
+        short = np.concatenate([np.empty(0, bool), *(self._is_short(table) for table in present)])
+        before = self._slices
+        stays = np.isin(before.id, open_ids, invert=True)
+        stays = ~stays | np.isin(before.id, ids)
+        columns = [column[stays] for column in before.rows()]
+        place = _places(columns[0], ids)
+        is_new = place == len(columns[0])
+        columns[2][place[~is_new]], columns[3][place[~is_new]] = lost[~is_new], short[~is_new]
+        new = (ids, parents, lost, short, np.zeros(len(ids), bool))
+        joined = (np.append(old, column[is_new]) for old, column in zip(columns, new, strict=True))
+        self._slices = slices = _Slices(*joined, self._plan.simplification.max_depth)
+        mistaken = slices.is_passed & ~slices.is_left
+        if mistaken.any():
+            outside, too_short = mistaken & slices.is_lost, mistaken & slices.is_short & ~slices.is_lost
+            found = ({*slices.id[each].tolist()} for each in (outside, too_short))
+            self._mistaken = self._mistaken[0] | next(found), self._mistaken[1] | next(found)
 
     def _is_lost(self, table: Table, unended: Array) -> Array:
         """Return which slices are left out by the selection (bool)."""
-        lost = self._plan.is_outside(table, unended) | np.isin(table["id"], self._known.outside)
+        lost = self._plan.is_outside(table, unended) | np.isin(table["id"], self._outside)
         left = self._rows.matches(table)
         return lost if left is None else lost | ~left
 
     def _is_short(self, table: Table) -> Array:
         """Return which slices are too short (bool)."""
-        return self._plan.is_short(table) | np.isin(table["id"], self._known.short)
+        return self._plan.is_short(table) | np.isin(table["id"], self._short)
 
-    def _decided(self, ids: Array, parents: Array, lost: Array, short: Array) -> _Slices:
-        """Return what becomes of slices that begin in this batch.
+    def _leave_out_slices(self, tables: dict[str, Table]) -> None:
+        """Remove slices from the tables of a batch, and cut those that are left."""
+        slices, left = self._slices, self._slices.is_left
+        ended = tables["slices"] if "slices" in tables else Table(empty_columns("slices"))
+        place = slices.places(ended["id"])
+        self._count(place)
+        is_left = left[place]
+        needed = [slices.above[place[is_left]]]
+        needed += [tables[name]["slice"] for name in _POINTS if name in tables]
+        opened = self._with_held("opened", tables)
+        opened = opened.take(left[slices.places(opened["id"])] & np.isin(opened["id"], ended["id"], invert=True))
+        is_passed = self._is_needed(opened, np.concatenate(needed))
+        self._held["opened"] = opened.take(~is_passed)
+        slices.is_passed[slices.places(opened["id"][is_passed])] = True
+        tables["opened"] = self._left(opened.take(is_passed))
+        if "slices" in tables:
+            tables["slices"] = self._with_self_times(self._left(ended.take(is_left)))
 
-        Each round of the loops looks twice as far up as the one before it, so a deep stack needs few.
+    def _with_held(self, name: str, tables: Mapping[str, Table]) -> Table:
+        """Return the rows of a table that are held, and after them those of a batch."""
+        parts = [each[name] for each in (self._held, tables) if name in each and each[name].num_rows]
+        if len(parts) < 2:
+            return parts[0] if parts else Table(empty_columns(name))
+        return Table({column: joined([part[column] for part in parts]) for column in parts[0].column_names})
+
+    def _is_needed(self, opened: Table, needed: Array) -> Array:
+        """Return which open slices are passed on (bool): those that are decided on, and those around passed rows.
+
+        Args:
+            opened: the open slices that are left, in the order of their ids.
+            needed: the ids of slices around rows that are passed on.
         """
-        count, limit = len(ids), self._plan.simplification.max_depth
-        here = _places(ids, parents)
-        earlier = self._open.places(parents)
-        # The slices of earlier batches around these; the last one stands for none.
-        known = self._open.then(_Slices(*(np.array([each]) for each in (-1, -1, -1, 0, False))))
-        around = known.take(np.minimum(earlier, len(self._open.id)))
-        level = around.depth + (around.is_left & (around.id >= 0))
-        above = np.append(here, count)
-        own_depth = _upward(np.append(~lost, False).astype(np.int64), above, np.add)
-        base = _upward(np.append(np.where(here == count, level, 0), 0), above, np.add)
-        new_depth = (own_depth + base)[:count] - ~lost
-        gone = short & ~lost if limit is None else (short | (new_depth >= limit)) & ~lost
-        gone = _upward(np.append(gone | ((here == count) & around.gone), False), above, np.logical_or)[:count]
-        left = np.append(~lost & ~gone, True)
-        nearest = np.where(left, np.arange(count + 1), above)
-        while not left[nearest].all():
-            nearest = nearest[nearest]
-        top = _upward(np.append(np.where(here == count, np.arange(count), -1), -1), above, np.maximum)[:count]
-        names = np.append(ids, -1)
-        outer = np.where(nearest[:count] < count, names[nearest[:count]], around.outer[top] if count else _NONE)
-        next_up = nearest[above[:count]]
-        parent = np.where(next_up < count, names[next_up], around.outer[top] if count else _NONE)
-        return _Slices(ids, parent, outer, new_depth, gone)
+        is_open, what = opened["duration"] < 0, self._plan
+        begins_before = opened["start"] < self._rows.start
+        passed = ~(is_open & (begins_before | (what.simplification.min_duration > 0))) | np.isin(opened["id"], needed)
+        if passed.any() and not passed.all():
+            above = _places(opened["id"], self._slices.above[self._slices.places(opened["id"])]).tolist()
+            passed = np.append(passed, False)
+            for row in reversed(range(len(above))):  # from the innermost on
+                passed[above[row]] |= passed[row]
+            passed = passed[:-1]
+        return passed
 
-    def _count(self, rows: _Slices, lost: Array) -> None:
-        """Count the slices that are left out because they are too short or too deep."""
-        limit = self._plan.simplification.max_depth
-        dropped = ~rows.is_left & ~lost
-        deep = 0 if limit is None else int((rows.depth[dropped] >= limit).sum())
+    def _count(self, place: Array) -> None:
+        """Count the slices at some places that are left out because they are too short or too deep."""
+        slices, limit = self._slices, self._plan.simplification.max_depth
+        dropped = place[~slices.is_left[place] & ~slices.is_lost[place]]
+        deep = 0 if limit is None else int((slices.depth[dropped] >= limit).sum())
         self.left_out[f"slices with {limit or 0:,} or more around them"] += deep
         shorter = short_duration(self._plan.simplification.min_duration)
-        self.left_out[f"slices shorter than {shorter}, and those within them"] += int(dropped.sum()) - deep
+        self.left_out[f"slices shorter than {shorter}, and those within them"] += len(dropped) - deep
 
-    def _left(self, table: Table, rows: _Slices) -> Table:
-        """Return the slices that are left, cut to the range."""
-        left = np.flatnonzero(rows.is_left)
-        table, rows = table.take(left), rows.take(left)
-        start, duration = self._plan.cut(table["start"], table["duration"])
-        return _with(table, start=start, duration=duration, parent=rows.parent, depth=rows.depth.astype(np.int32))
+    def _left(self, table: Table) -> Table:
+        """Return slices as they are passed on: cut to the range, and within those that are left."""
+        place = self._slices.places(table["id"])
+        duration = table["duration"] if "duration" in table else np.full(len(place), -1)
+        start, duration = self._plan.cut(table["start"], duration)
+        depth = self._slices.depth[place].astype(np.int32)
+        return _with(table, start=start, duration=duration, parent=self._slices.above[place], depth=depth)
 
     def _with_self_times(self, slices: Table) -> Table:
         """Return slices with the times in which no slice that is left runs within them."""
         rest = slices["duration"] - self._inner.sums(slices, slices["duration"])
         return _with(slices, self_time=np.maximum(rest, 0))
 
-    def _left_of_open(self) -> Table:
-        """Return the open slices that are left, as they are passed on, see `Registry.open_slices`."""
+    def _passed_of_open(self) -> Table:
+        """Return the open slices that were passed on, as they were, see `Registry.open_slices`."""
         table = self._open_slices()
-        known = self._open.places(table["id"])
-        rows = np.flatnonzero(known < len(self._open.id))
-        states = self._open.take(known[rows])
-        rows, states = rows[states.is_left], states.take(states.is_left)
-        start, _ = self._plan.cut(table["start"][rows], np.full(len(rows), -1))
-        left = _with(table.take(rows), start=start, parent=states.parent, depth=states.depth.astype(np.int32))
+        place = self._slices.places(table["id"])
+        is_passed = np.append(self._slices.is_passed & self._slices.is_left, False)[place]
+        left = self._left(table.take(is_passed))
         return Table({name: left[name] for name in OPEN_COLUMNS})
 
     # All other rows.
@@ -454,7 +458,7 @@ class Filter:
                 continue
             table = tables[name]
             if name in _POINTS:
-                table = self._with_slices_around(table)
+                table = _with(table, slice=self._slices.outer_of(table["slice"]))
             if name in _INTERVALS:
                 table = table if not self._plan.selection.has_range else cut_to(table, self._rows.start, self._rows.end)
             table = table.take(self._has(name, table))
@@ -462,12 +466,10 @@ class Filter:
                 table = self._counters(table)
             elif self._plan.selection.has_range and name not in _INTERVALS:
                 table = table.take((table["time"] >= self._rows.start) & (table["time"] < self._rows.end))
-            tables[name] = self._flow(table) if name == "flow_points" else table
-
-    def _with_slices_around(self, points: Table) -> Table:
-        """Return points with the innermost slices around them that are left."""
-        place = self._lookup.places(points["slice"])
-        return _with(points, slice=np.append(self._lookup.outer, -1)[place])
+            if name == "flow_points":
+                self._flows.enter(tables[name], table["event"])
+                table = self._flow(table)
+            tables[name] = table
 
     def _has(self, name: str, table: Table) -> Array:
         """Return which rows of a table are of threads, categories and names that are selected (bool)."""
@@ -520,21 +522,24 @@ class Filter:
         types = np.array([self._known.flows.get(event, type_) for event, type_ in old], np.int32)
         return _with(points, type=Categories(types, FLOW_TYPES)).take(types != _LEFT_OUT)
 
-    def _leave_out_args(self, tables: dict[str, Table], whole: Mapping[str, Table]) -> None:
-        """Remove the arguments of rows that are left out; an event may begin several slices.
+    def _leave_out_args(self, tables: dict[str, Table], whole: Mapping[str, Table], waiting: Table) -> None:
+        """Remove the arguments of rows that are left out, and hold those of slices that are held.
 
         Args:
             tables: the rows that are left.
             whole: all rows of the batch.
+            waiting: the slices that are open; some may have their ends already.
         """
-        args = tables["args"]
-        waiting, left = self._open_slices(), self._left_of_open()  # some of these may have their ends already
-        events = np.concatenate([*_events(whole), waiting["event"], waiting["end_event"]])
-        needed = np.concatenate([*_events(tables), left["event"], left["end_event"]])
-        dropped = np.isin(args["event"], events) & ~np.isin(args["event"], needed)
+        args = self._with_held("args", tables)
+        left, held = self._passed_of_open(), self._held["opened"]
+        of_rows, of_left = _events(whole, waiting), _events(tables, left)
+        of_held = np.isin(args["event"], np.concatenate([held["event"], held["end_event"]]))
+        is_needed = np.isin(args["event"], of_left)
+        is_dropped = np.isin(args["event"], of_rows) & ~is_needed & ~of_held
         if self._plan.selection.is_everything:
-            self.left_out[_ARGS] += int(dropped.sum())
-        tables["args"] = args.take(~dropped)
+            self.left_out[_ARGS] += int(is_dropped.sum())
+        self._held["args"] = args.take(of_held & ~is_needed)
+        tables["args"] = args.take(is_needed | ~(is_dropped | of_held))
 
 
 class _Series:
@@ -577,15 +582,10 @@ class _Innermost:
         return result
 
 
-def _events(tables: Mapping[str, Table]) -> list[Array]:
-    """Return the events to which the arguments of rows refer."""
-    owners = [tables[name] for name in _OWNERS if name in tables]
-    return [table[name] for table in owners for name in _EVENTS if name in table]
-
-
-def _unended(tables: Mapping[str, Table]) -> Array:
-    """Return the ids of the slices without an end."""
-    return tables["unended"]["id"] if "unended" in tables else _NONE
+def _events(tables: Mapping[str, Table], opened: Table) -> Array:
+    """Return the events to which the arguments of rows and of open slices refer (int64)."""
+    owners = [opened, *(tables[name] for name in _OWNERS if name in tables)]
+    return np.concatenate([table[name] for table in owners for name in _EVENTS if name in table])
 
 
 def _is_nameless(selection: Selection) -> bool:

@@ -63,7 +63,7 @@ def nested_events(slices: Table) -> NestedEvents:
 def _nesting(track: Array, start: Array, end: Array, depth: Array) -> tuple[Array, Array]:
     """Return the row of the slice around each slice, -1 for none, and its depth (int64)."""
     step, tracks = np.full(len(start), SpanStep.COMPLETE, np.int8), int(track.max(initial=-1)) + 1
-    pairs = pair(step, track, start, tracks=tracks, end=end.copy(), level=depth)
+    pairs = pair(step, track, start, tracks=tracks, end=end.copy(), level=depth, with_depth=True)
     if not np.array_equal(pairs.depth, depth):
-        pairs = pair(step, track, start, tracks=tracks, end=end.copy())
+        pairs = pair(step, track, start, tracks=tracks, end=end.copy(), with_depth=True)
     return pairs.parent, pairs.depth.astype(np.int64)

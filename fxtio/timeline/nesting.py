@@ -148,7 +148,7 @@ class Nesting:
             column[:carried] = self._progress[name]
         pairs = pair(
             rows.step, rows.track, rows.time, tracks=self._registry.track_count, end=end, key=rows.key,
-            level=rows.level, inner=inner, state=state, carried=carried,
+            level=rows.level, inner=inner, state=state, carried=carried, with_depth=True,
         )  # fmt: skip
         return _Matched(pairs, ids, closing)
 

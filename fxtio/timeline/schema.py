@@ -231,12 +231,12 @@ LABELS: dict[tuple[str, str], list[str]] = {
 
 def number_types(table: str) -> dict[str, str]:
     """Return the numpy type of the numbers of each column of a table; those of names are codes."""
-    return {name: spec.numbers.name for name, spec in TABLES[table].items()}
+    return {name: spec.numbers.name for name, spec in (TABLES | PASSING)[table].items()}
 
 
 def empty_columns(table: str) -> dict[str, Column]:
     """Return the columns of a table without rows."""
-    return {name: spec.nulls(0, LABELS.get((table, name), [])) for name, spec in TABLES[table].items()}
+    return {name: spec.nulls(0, LABELS.get((table, name), [])) for name, spec in (TABLES | PASSING)[table].items()}
 
 
 def column_of(spec: ColumnSpec, values: Any, count: int) -> Column:

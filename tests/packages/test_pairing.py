@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fxtio import _native
+from fxtio._native import python as stand_in
 from fxtio._native.constants import FITTING, UNWIND, SpanStep
 from fxtio.pairing import ended, pair, signed
 from fxtio.uftrace.pairing import NO_ENTRY, NO_EXIT, pair_calls
+
+kernels = pytest.importorskip("fxtio._native._kernels", reason="the C kernels are not built")
 
 RECORDS = st.lists(st.tuples(st.sampled_from([-1, 0, 1, 1]), st.integers(0, 5), st.integers(0, 2)), max_size=60)
 
@@ -60,6 +65,21 @@ def test_an_end_unwinds_what_is_within_its_span() -> None:
     assert [column.tolist() for column in ended(unwound, step)] == [[2, 1, 0, -1], [3, 3, 3, 4]]
     assert usual.closer[:3].tolist() == [3, 4, -1]
     assert (unwound.unmatched, usual.unmatched, usual.open.tolist()) == (1, 0, [0, 1, 2])
+
+
+@pytest.mark.parametrize("match", [kernels.match, stand_in.match])
+@given(rows=st.lists(st.tuples(st.sampled_from(SpanStep), st.integers(-1, 3), st.integers(0, 9)), max_size=30))
+def test_columns_that_are_not_asked_for_change_no_others(match: Any, rows: list[tuple[SpanStep, int, int]]) -> None:
+    step, level, length = (np.array(column, np.int64) for column in zip(*rows, strict=True)) if rows else ([],) * 3
+    step, level, end = np.array(step, np.int8), np.array(level, np.int32), np.arange(len(rows)) + np.array(length, int)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_native, "match", match)
+        few = pair(step, end=end.copy(), level=level)
+        given = {"inner": np.zeros(len(rows), np.int64), "state": np.zeros(len(rows), np.int8)}
+        many = pair(step, end=end.copy(), level=level, key=np.zeros(len(rows), np.uint64), with_depth=True, **given)
+    assert [*map(len, (few.depth, few.inner, few.state, many.depth))] == [0, 0, 0, len(rows)]
+    for name in ("end", "parent", "closer", "level", "on_stack", "unmatched", "child_first"):
+        assert np.array_equal(getattr(few, name), getattr(many, name))
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=9))

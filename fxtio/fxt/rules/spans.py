@@ -293,7 +293,7 @@ class Spans:
         step = np.where(is_complete & (rows.end < rows.begin), np.int8(SpanStep.NONE), rows.step)
         level = np.where(is_complete, np.int32(FITTING), np.int32(UNWIND))
         times, ends = signed(rows.begin), signed(rows.end)
-        pairs = pair(step, track, times, tracks=tracks, end=ends, level=level)  # ends without a name have the key 0
+        pairs = pair(step, track, times, tracks=tracks, end=ends, level=level, with_depth=True)
         orphans, left_out = rows.step[:0].astype(np.int64), rows.step[:0].astype(np.int64)
         for fault, at, other in _faults(rows, step, pairs):
             self._report(view, rows, fault, at, other)

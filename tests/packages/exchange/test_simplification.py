@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -26,6 +27,7 @@ from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind
 
+EVERYTHING = Selection()
 Span = tuple[int, int, bool]  # begin, end, whether it is a complete event
 
 
@@ -71,11 +73,11 @@ def timeline_of(spans: list[Span], instants: list[int], cuts: list[int]) -> Time
     return Timeline("t", "test", parts)
 
 
-def simplified(timeline: Timeline, what: Simplification) -> tuple[dict[str, list[dict[str, Any]]], Counter[str]]:
-    plan, target = Plan(Selection(), what), Rows()
-    plan.prepare(timeline, Rows.TABLES)
-    result, _ = timeline.fold(lambda registry: plan.filter(target, registry), *plan.tables(Rows.TABLES))
-    return target.rows, result.left_out
+def simplified(
+    timeline: Timeline, what: Simplification, selection: Selection = EVERYTHING
+) -> tuple[dict[str, list[dict[str, Any]]], Counter[str]]:
+    target, passed, _ = Plan(selection, what).fold(timeline, Rows.TABLES, lambda _: Rows())
+    return target.rows, passed.left_out
 
 
 SPANS = st.lists(
@@ -124,6 +126,28 @@ def test_what_is_left(
     assert {row["event"] for row in rows["args"]} == set(whole["args"]["event"].tolist()) - lost
     assert sum(count for phrase, count in left_out.items() if phrase.startswith("slices")) == len(gone)
     assert left_out["arguments of slices that are left out"] == len(lost)
+
+
+@given(
+    spans=SPANS,
+    instants=st.lists(st.integers(0, 50), max_size=5),
+    cuts=st.lists(st.integers(0, 60), max_size=6),
+    start=st.integers(0, 50),
+    length=st.integers(1, 20),
+    min_duration=st.integers(0, 6),
+)
+def test_batches_make_no_difference_for_a_range(
+    spans: list[Span], instants: list[int], cuts: list[int], start: int, length: int, min_duration: int
+) -> None:
+    what, selection = Simplification(min_duration), Selection(start, start + length)
+    whole, _ = simplified(timeline_of(spans, instants, []), what, selection)
+    rows, _ = simplified(timeline_of(spans, instants, cuts), what, selection)
+    is_clear = "overlapping" not in {row["state"] for row in rows["slices"]}
+    for table, order in (("slices", "id"), ("instants", "event"), ("args", "event")):
+        for row in (*whole[table], *rows[table]):
+            row["self_time"] = row.get("self_time") if is_clear else None
+        assert sorted(rows[table], key=itemgetter(order)) == sorted(whole[table], key=itemgetter(order))
+    assert {row["id"] for row in rows["opened"]} <= {row["id"] for row in rows["slices"]}
 
 
 def test_deep_stacks_take_few_rounds() -> None:

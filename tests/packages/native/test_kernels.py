@@ -363,9 +363,9 @@ def test_interleave_refuses_wrong_arguments() -> None:
 def test_match_refuses_wrong_arguments() -> None:
     longs, bytes_, ints = np.zeros(1, np.int64), np.zeros(1, np.int8), np.zeros(1, np.int32)
     for match in (kernels.match, stand_in.match):
-        for top, short, carried in ((longs - 1, longs[:0], 0), (longs, longs, 0), (longs - 1, longs, 2)):
+        for top, key, carried in ((longs - 1, np.zeros(2, np.int64), 0), (longs, longs, 0), (longs - 1, longs, 2)):
             with pytest.raises(ValueError, match="lengths differ, or a stack is not empty"):
-                match(bytes_, ints, longs, longs, short.view(np.uint64), ints, top, longs, ints, longs, longs, bytes_,
+                match(bytes_, ints, longs, longs, key.view(np.uint64), ints, top, longs, ints, longs, longs, bytes_,
                       bytes_, carried)  # fmt: skip
 
 
