@@ -6,20 +6,21 @@ These are the rules that `info` checks, too.  Faults of a single line are found 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style
+from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
-from fxtio.coreprofiler.sampling import Samples, iid_of
-from fxtio.coreprofiler.state import MAX_OPEN, Stacks, ThreadStack, Timeline
+from fxtio.coreprofiler.state import Samples, Stacks, iid_of
 from fxtio.finding import Findings
 
 _TRACKING = "StackTrackingEnabled"
@@ -37,12 +38,15 @@ MAX_PARAMETERS = 1 << 10
 MAX_PARAMETER_SIZE = 1 << 12
 """The most characters of the name and the value of a parameter that is stored."""
 
+MAX_OPEN = 1 << 16
+"""The most intervals that may be open; further ones are not followed."""
+
 NEGATIVE = 2**63
 """CPU times from here on come from an underflow."""
 
 _BEGINS: dict[type[Any], str] = {r.JitStarted: "jit", r.JitSearchStarted: "search", r.GcStarted: "gc"}
 _ENDS: dict[type[Any], str] = {r.JitFinished: "jit", r.JitSearchFinished: "search", r.GcFinished: "gc"}
-_LOADS: set[type[Any]] = {r.ModuleLoaded, r.AssemblyLoaded, r.AppDomainCreated, r.ClassLoaded, r.ClassLoadedOld}
+_PAUSE = "pause"
 
 
 def can_store(parameters: Mapping[str, Any], record: r.ProfilerConfig) -> bool:
@@ -51,33 +55,62 @@ def can_store(parameters: Mapping[str, Any], record: r.ProfilerConfig) -> bool:
     return is_short and (record.name in parameters or len(parameters) < MAX_PARAMETERS)
 
 
-class TimelineRules:
+@dataclass(slots=True)
+class Timeline:
+    """The intervals of a trace, of the kinds `gc`, `jit`, `search` and `pause`, and CPU time.
+
+    Attributes:
+        counts: number of intervals of each kind.
+        durations: nanoseconds of each kind in all.
+        process_cpu: microseconds of the process; underflows are left out.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    durations: Counter[str] = field(default_factory=Counter)
+    process_cpu: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the number of intervals of each kind, and their nanoseconds."""
+        return {kind: {"count": count, "duration": self.durations[kind]} for kind, count in self.counts.items()}
+
+
+class _TimelineRules:
     """Fills a timeline, and checks pairs and CPU times.
+
+    An end belongs to the newest open interval of its kind, thread and function.
 
     Args:
         findings: receives what is inconsistent.
+        timeline: receives intervals and CPU time.
     """
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, timeline: Timeline) -> None:
         self._findings = findings
+        self._timeline = timeline
         self._thread_kinds: set[bool] = set()
         self._paused = False
+        self._open: dict[tuple[str, Any, int | None], list[int]] = {}  # the times at which intervals began
+        self._open_count = 0
 
-    def add(self, offset: int, record: Any, timeline: Timeline) -> None:
+    def open_count(self) -> int:
+        """Return how many compilations, searches and collections have no end so far."""
+        return sum(len(opened) for (kind, *_), opened in self._open.items() if kind != _PAUSE)
+
+    def add(self, offset: int, record: Any) -> None:
         """Take in the next record that is not a sample."""
         cls = type(record)
         if cls in _BEGINS or cls in _ENDS:
-            self._add_interval(offset, record, timeline)
+            self._add_interval(offset, record)
         elif cls is r.ProcessCpu or cls is r.ThreadCpu:
-            self._add_cpu(offset, record, timeline)
+            if record.usage >= NEGATIVE:
+                message = f"a CPU time of {record.usage - 2 * NEGATIVE:,} microseconds"
+                self._findings.add("thread.usage-negative", offset, message)
+            elif cls is r.ProcessCpu:
+                self._timeline.process_cpu += record.usage
         elif cls is r.ProfilerPaused or cls is r.ProfilerResumed:
-            self._add_pause(offset, record, timeline)
-        elif cls is r.AllocationTable:
-            timeline.survivors = {item.class_iid: (item.count, item.size) for item in record.items}
-        elif cls in _LOADS:
-            timeline.loaded[cls.__name__] += 1
+            self._add_pause(offset, record)
 
-    def _add_interval(self, offset: int, record: Any, timeline: Timeline) -> None:
+    def _add_interval(self, offset: int, record: Any) -> None:
         is_os = isinstance(record.thread, OsThread)
         if record.thread is not None and is_os not in self._thread_kinds:
             self._thread_kinds.add(is_os)
@@ -86,62 +119,55 @@ class TimelineRules:
         cls = type(record)
         function = getattr(record, "function_id", None)
         if cls in _BEGINS:
-            reason = getattr(record, "reason", None)
-            alone = timeline.begin(_BEGINS[cls], record.thread, record.timestamp, function=function, reason=reason)
+            alone = self._begin((_BEGINS[cls], record.thread, function), record.timestamp)
             if cls is r.GcStarted:
                 if not alone:
-                    message = "a collection begins within another one"
-                    self._findings.add("gc.pairs", offset, message)
+                    self._findings.add("gc.pairs", offset, "a collection begins within another one")
                 if len(record.generations) != 4:
                     message = f"the collection lists {len(record.generations)} generations instead of four"
                     self._findings.add("gc.generations", offset, message)
-            return
-        length = timeline.end(_ENDS[cls], record.thread, record.timestamp, function=function)
-        if length is None and cls is r.GcFinished:
-            self._findings.add("gc.pairs", offset, "a collection ends without a beginning")
-        elif length is None:
-            message = f"function {function:#x} ends on a thread where it did not begin"
-            self._findings.add("jit.pairs", offset, message)
-        else:
-            self._check_length(offset, length)
+        elif not self._end(offset, (_ENDS[cls], record.thread, function), record.timestamp):
+            if cls is r.GcFinished:
+                self._findings.add("gc.pairs", offset, "a collection ends without a beginning")
+            else:
+                message = f"function {function:#x} ends on a thread where it did not begin"
+                self._findings.add("jit.pairs", offset, message)
 
-    def _add_cpu(self, offset: int, record: Any, timeline: Timeline) -> None:
-        if record.usage >= NEGATIVE:
-            message = f"a CPU time of {record.usage - 2 * NEGATIVE:,} microseconds"
-            self._findings.add("thread.usage-negative", offset, message)
-        elif type(record) is r.ProcessCpu:
-            timeline.process_cpu += record.usage
-        elif record.thread in timeline.thread_cpu or len(timeline.thread_cpu) < MAX_OPEN:
-            timeline.thread_cpu[record.thread] += record.usage
-
-    def _add_pause(self, offset: int, record: Any, timeline: Timeline) -> None:
+    def _add_pause(self, offset: int, record: Any) -> None:
         pauses = type(record) is r.ProfilerPaused
         if pauses == self._paused:
             message = f"profiling is {'paused' if pauses else 'resumed'} twice"
             self._findings.add("profiling.pause-pairs", offset, message)
         elif pauses:
-            timeline.begin("pause", None, record.timestamp)
+            self._begin((_PAUSE, None, None), record.timestamp)
         else:
-            self._check_length(offset, timeline.end("pause", None, record.timestamp) or 0)
+            self._end(offset, (_PAUSE, None, None), record.timestamp)
         self._paused = pauses
 
-    def _check_length(self, offset: int, length: int) -> None:
+    def _begin(self, place: tuple[str, Any, int | None], timestamp: int) -> bool:
+        """Begin an interval; return whether no such interval was open."""
+        alone = place not in self._open
+        if self._open_count < MAX_OPEN:
+            self._open.setdefault(place, []).append(timestamp)
+            self._open_count += 1
+        return alone
+
+    def _end(self, offset: int, place: tuple[str, Any, int | None], timestamp: int) -> bool:
+        """End the newest open interval of a kind, thread and function; return whether there was one."""
+        opened = self._open.get(place)
+        if opened is None:
+            return False
+        length = nanoseconds(timestamp) - nanoseconds(opened.pop())
+        self._open_count -= 1
+        if not opened:
+            del self._open[place]
+        kind = place[0]
+        self._timeline.counts[kind] += 1
+        self._timeline.durations[kind] += max(length, 0)
         if length < 0:
             message = f"the end is {-length // NS_PER_MS:,} ms before the beginning"
             self._findings.add("time.interval-negative", offset, message)
-
-
-class Watcher(Protocol):
-    """Receives the contents of a trace while its rules are checked."""
-
-    def name(self, record: Any) -> None:
-        """Take in a record that is not a sample."""
-
-    def sample(self, record: r.StackSample, thread: ThreadStack, paused: bool) -> None:
-        """Take in a stack sample, with the stack as it is after the sample."""
-
-    def allocation(self, record: r.MemorySample, thread: ThreadStack) -> None:
-        """Take in a memory sample, with the current stack."""
+        return True
 
 
 class Rules:
@@ -149,7 +175,7 @@ class Rules:
 
     Args:
         findings: receives what is inconsistent.
-        watcher: receives all records and samples, or None.
+        timeline: receives intervals and CPU time.
 
     Attributes:
         config: the profiler's parameters.
@@ -159,11 +185,10 @@ class Rules:
         last: the latest, or None.
     """
 
-    def __init__(self, findings: Findings, watcher: Watcher | None = None) -> None:
+    def __init__(self, findings: Findings, timeline: Timeline) -> None:
         self._findings = findings
-        self._watcher = watcher
         self._stacks = Stacks(findings)
-        self._timeline = TimelineRules(findings)
+        self._timeline = _TimelineRules(findings, timeline)
         self.config: dict[str, str] = {}
         self.threads: dict[int | None, int | None] = {}
         self.started_at: datetime | None = None
@@ -177,8 +202,8 @@ class Rules:
         self._used: dict[str, set[int | None]] = {kind: set() for kind in self._defined}
         self._tracking: list[tuple[int, bool]] = []  # where stack tracking is turned on or off, as far as it matters
 
-    def add_block(self, block: Block, timeline: Timeline) -> None:
-        """Take in the records of the next block, all samples together; there is no watcher."""
+    def add(self, block: Block) -> None:
+        """Take in the records of the next block, all samples together."""
         samples = Samples(block)
         destroyed = {*block.columns(r.ThreadDestroyed)[1]["thread"].tolist()}
         odd = samples.follow(self._stacks, destroyed)
@@ -196,7 +221,7 @@ class Rules:
                     self._add_time(offset, timestamp)
                 self._stacks.observe(record)
                 self._add_other(offset, record)
-                self._timeline.add(offset, record, timeline)
+                self._timeline.add(offset, record)
         if len(samples.rows):
             self._add_samples(block.offsets(), samples)
         del self._tracking[:-1]
@@ -241,33 +266,14 @@ class Rules:
         for value, offset in zip(values.tolist(), offsets[first].tolist(), strict=True):
             self._use(kind, iid_of(value), offset)
 
-    def add(self, offsets: Iterable[int], records: Iterable[Any], timeline: Timeline) -> None:
-        """Take in the next records."""
-        for offset, record in zip(offsets, records, strict=True):
-            if (timestamp := getattr(record, TIME_FIELD, None)) is not None:
-                self._add_time(offset, timestamp)
-            cls = type(record)
-            if cls is r.StackSample:
-                self._add_sample(offset, record)
-            elif cls is r.MemorySample:
-                self._add_allocation(offset, record)
-            else:
-                self._stacks.observe(record)
-                if self._watcher is not None:
-                    self._watcher.name(record)
-                self._add_other(offset, record)
-                self._timeline.add(offset, record, timeline)
-        del self._tracking[:-1]
-
-    def finish(self, end: int, style: Style, timeline: Timeline) -> None:
+    def finish(self, end: int, style: Style) -> None:
         """Check what is known only at the end of the trace: missing names and ends, and the style of the lines.
 
         Args:
             end: the byte offset of the end.
             style: the style of the file.
-            timeline: the intervals of the trace.
         """
-        if count := timeline.open_count(*_BEGINS.values()):
+        if count := self._timeline.open_count():
             self._findings.add("time.interval-open", end, times=count)
         if style.mark or style.newline != "\n":
             message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
@@ -285,28 +291,6 @@ class Rules:
             self._findings.add("time.negative", offset, f"a time of {timestamp:,} ms")
         self.first = timestamp if self.first is None else min(self.first, timestamp)
         self.last = timestamp if self.last is None else max(self.last, timestamp)
-
-    def _add_sample(self, offset: int, record: r.StackSample) -> None:
-        thread = self._stacks.change(offset, record)
-        if self._watcher is not None:
-            self._watcher.sample(record, thread, self._stacks.paused)
-        self._use("thread", record.thread, offset)
-        for frame in record.frames:
-            self._use("function", frame.function_iid, offset)
-        if len(self._sampled) < MAX_IDS:
-            self._sampled.setdefault(record.thread, offset)
-
-    def _add_allocation(self, offset: int, record: r.MemorySample) -> None:
-        thread = self._stacks.current(offset, record)
-        if self._watcher is not None:
-            self._watcher.allocation(record, thread)
-        self._use("thread", record.thread, offset)
-        if self._tracking and self._tracking[-1][1] and record.thread not in self._sampled:
-            self._findings.add("allocation.place", offset, _NO_PLACE)
-        for item in record.items:
-            self._use("class", item.class_iid, offset)
-            if item.count == 0:
-                self._findings.add("allocation.empty", offset)
 
     def _add_other(self, offset: int, record: Any) -> None:
         cls = type(record)

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.consistency import Rules, Watcher
+from fxtio.coreprofiler.consistency import Rules, Timeline
 from fxtio.coreprofiler.frames import Block, Framer
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
-from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks, Timeline
+from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks
 from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
 from fxtio.display import MAX_ROWS
@@ -59,7 +59,7 @@ class Info(TraceInfo):
         style: how the file is written, as far as its first 4 MiB show it.
         config: the profiler's parameters.
         threads: Internal IDs of threads, with the newest thread of the operating system (None unknown).
-        timeline: collections, compilations, pauses and CPU time.
+        timeline: counts and lengths of collections, compilations and pauses, and CPU time.
     """
 
     style: Style = field(default_factory=lambda: dialect("D2"))
@@ -109,7 +109,7 @@ class CoreProfilerTrace(FileReader[Info]):
     _share = 0.0
 
     def _summarize(self) -> Info:
-        return self.watch(None)
+        return self.watch()
 
     @property
     def style(self) -> Style:
@@ -166,7 +166,8 @@ class CoreProfilerTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
-        for offsets, records in self._checked_blocks() if resolve else self._record_blocks(resolve):
+        checked = map(_records_of, self._checked_blocks(Info(self.name, self.format, self.compression)))
+        for offsets, records in checked if resolve else self._record_blocks(resolve):
             for offset, record in zip(offsets, records, strict=True):
                 timestamp = getattr(record, TIME_FIELD, None)
                 yield Entry(offset, None if timestamp is None else nanoseconds(timestamp), record)
@@ -259,27 +260,10 @@ class CoreProfilerTrace(FileReader[Info]):
             else:
                 yield block.offsets().tolist(), block.exact(self.style)
 
-    def _checked_blocks(self) -> Iterator[tuple[list[int], Any]]:
-        """Yield byte offsets and records, block by block, and apply the rules of `consistency`."""
-        rules: Rules | None = None
-        timeline = Timeline()
-        for block in self._blocks(detect=True, within=_STYLE_BYTES):
-            offsets, records = _records_of(block)
-            yield offsets, records
-            assert self._findings is not None
-            rules = rules or Rules(self._findings)
-            if isinstance(block, Block):
-                rules.add_block(block, timeline)
-            else:
-                rules.add(offsets, records, timeline)
-        if rules is not None:
-            rules.finish(self.position, self.style, timeline)
-
-    def watch(self, watcher: Watcher | None, checks: Callable[[Findings], BlockRules] | None = None) -> Info:
-        """Read the whole trace, apply the rules of `consistency`, and pass all records and samples to a watcher.
+    def watch(self, checks: Callable[[Findings], BlockRules] | None = None) -> Info:
+        """Read the whole trace, and apply the rules of `consistency`.
 
         Args:
-            watcher: receives them, unless it is None.
             checks: makes further rules for the findings of this reading, unless it is None.
 
         Returns:
@@ -289,33 +273,39 @@ class CoreProfilerTrace(FileReader[Info]):
             DecodeError: in strict mode, at the first fault.
         """
         info = Info(self.name, self.format, self.compression)
+        for _ in self._checked_blocks(info, checks):
+            pass
+        self._info = info
+        return info
+
+    def _checked_blocks(
+        self, info: Info, checks: Callable[[Findings], BlockRules] | None = None
+    ) -> Iterator[Block | tuple[int, bytes]]:
+        """Yield the blocks of the file, apply the rules to each after that, and fill a summary."""
         rules: Rules | None = None
         more: BlockRules | None = None
         for block in self._blocks(detect=True, within=_STYLE_BYTES):
+            yield block
             assert self._findings is not None
             if rules is None:
-                rules = Rules(self._findings, watcher)
+                rules = Rules(self._findings, info.timeline)
                 more = checks(self._findings) if checks is not None else None
-            if watcher is None and isinstance(block, Block):
-                info.records.update(block.counts())
-                rules.add_block(block, info.timeline)
-            else:
-                offsets, records = _records_of(block)
-                info.records.update(map(_class_name, records))
-                rules.add(offsets, records, info.timeline)
-            if more is not None and isinstance(block, Block):
+            if not isinstance(block, Block):  # a part of a line that is too long
+                info.records[Opaque.__name__] += 1
+                continue
+            info.records.update(block.counts())
+            rules.add(block)
+            if more is not None:
                 more.add(block)
+        info.size, info.style = self.position, self._style or info.style
         if more is not None:
             more.finish(self.position)
-        if rules is not None:
-            rules.finish(self.position, self._style or info.style, info.timeline)
-            info.config, info.threads = rules.config, rules.threads
-            info.started_at = rules.started_at
-            if rules.first is not None and rules.last is not None:
-                info.start, info.end = nanoseconds(rules.first), nanoseconds(rules.last)
-        info.size, info.style = self.position, self._style or info.style
-        self._info = info
-        return info
+        if rules is None:
+            return
+        rules.finish(self.position, info.style)
+        info.config, info.threads, info.started_at = rules.config, rules.threads, rules.started_at
+        if rules.first is not None and rules.last is not None:
+            info.start, info.end = nanoseconds(rules.first), nanoseconds(rules.last)
 
 
 def _records_of(block: Block | tuple[int, bytes]) -> tuple[list[int], list[Any]]:
@@ -323,7 +313,3 @@ def _records_of(block: Block | tuple[int, bytes]) -> tuple[list[int], list[Any]]
     if isinstance(block, Block):
         return block.offsets().tolist(), block.records()
     return [block[0]], [Opaque(block[1])]
-
-
-def _class_name(record: Any) -> str:
-    return type(record).__name__

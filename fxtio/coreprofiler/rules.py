@@ -71,7 +71,7 @@ def check(trace: CoreProfilerTrace) -> None:
     Raises:
         DecodeError: in strict mode, at the first fault.
     """
-    trace.watch(None, _AllRules)
+    trace.watch(_AllRules)
 
 
 class _AllRules:

@@ -1,4 +1,4 @@
-"""State that records change: the stack of each thread, and the intervals between a beginning and an end.
+"""State that records change: the stack of each thread.
 
 A stack sample gives only what changed.  Each thread has a stack, at first an empty one.  A sample says how many frames
 from the bottom were never left since the last sample; frames above those are new activations, even of the same
@@ -10,12 +10,15 @@ spec: Stack Trace Sample
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fxtio.coreprofiler.layout import UNDEFINED, OsThread, nanoseconds
+import numpy as np
+
+from fxtio.arrays import Array
+from fxtio.coreprofiler.frames import Block
+from fxtio.coreprofiler.layout import ABSENT, UNDEFINED, nanoseconds
 from fxtio.coreprofiler.records import (
     AllocItem,
     Frame,
@@ -41,15 +44,6 @@ MAX_LOST = 1 << 20
 
 MAX_THREADS = 1 << 16
 """The most threads that are followed; the samples of further ones stand alone."""
-
-MAX_INTERVALS = 100_000
-"""The most intervals that are stored; further ones are only counted."""
-
-MAX_OPEN = 1 << 16
-"""The most intervals that may be open; further ones are not followed."""
-
-MAX_REASON = 40
-"""The most characters of the reason of a collection that are stored."""
 
 STACK_RECORDS = (StackSample, MemorySample, ProfilerPaused, ProfilerResumed, ThreadDestroyed)
 """The classes of records on which stacks depend."""
@@ -253,101 +247,113 @@ class Stacks:
         return Sample(offset, time, record.thread, ticks, stack, matched, self.paused, thread.complete, items)
 
 
-class Interval(NamedTuple):
-    """A span of time with a beginning and an end.
+_NO_TIME = np.iinfo(np.int64).min
+
+
+def iid_of(number: int) -> int | None:
+    """Return the Internal ID that a number of a column stands for; -1 stands for an unknown one."""
+    return None if number < 0 else number
+
+
+class Samples:
+    """The stack samples and memory samples of a block as columns, and a test of all of them together.
+
+    Samples that are unusual are left to `Stacks`, record by record; both give the same findings.
+
+    Args:
+        block: the block.
 
     Attributes:
-        kind: `gc`, `jit`, `search` or `pause`.
-        thread: the thread's Internal ID or an `OsThread`; None where it is unknown.
-        start: nanoseconds from the start of profiling.
-        end: likewise.
-        detail: the function's identifier, the reason of a collection (`MAX_REASON` characters at most), or None.
+        rows: the rows of all samples, rising.
+        thread: their threads (int64), -1 unknown.
+        time: their times in milliseconds (int64).
+        stack_rows: the rows of stack samples.
+        stack: the columns of stack samples.
+        memory_rows: the rows of memory samples.
+        memory: the columns of memory samples.
     """
 
-    kind: str
-    thread: int | OsThread | None
-    start: int
-    end: int
-    detail: int | str | None
+    def __init__(self, block: Block) -> None:
+        self.stack_rows, self.stack = block.columns(StackSample)
+        self.memory_rows, self.memory = block.columns(MemorySample)
+        rows = np.concatenate([self.stack_rows, self.memory_rows])
+        order = np.argsort(rows, kind="stable")
+        self.rows = rows[order]
+        self.thread, self.time = (
+            np.concatenate([self.stack[name], self.memory[name]])[order] for name in ("thread", "timestamp")
+        )
 
-
-@dataclass(slots=True)
-class Timeline:
-    """The intervals of a trace, CPU time, the last state of the heap, and what was loaded.
-
-    Attributes:
-        intervals: in the order of their ends, `MAX_INTERVALS` at most.
-        counts: number of intervals of each kind.
-        durations: nanoseconds of each kind in all.
-        process_cpu: microseconds of the process; underflows are left out.
-        thread_cpu: microseconds by thread; underflows are left out.
-        survivors: number and bytes of objects by class, of the last allocation table.
-        loaded: number of records of each class that reports something loaded or created.
-    """
-
-    intervals: list[Interval] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    durations: Counter[str] = field(default_factory=Counter)
-    process_cpu: int = 0
-    thread_cpu: Counter[int | None] = field(default_factory=Counter)
-    survivors: dict[int | None, tuple[int, int]] = field(default_factory=dict)
-    loaded: Counter[str] = field(default_factory=Counter)
-    _open: dict[Any, list[tuple[int, int | str | None]]] = field(default_factory=dict)
-    _open_count: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the number of intervals of each kind, and their nanoseconds."""
-        return {kind: {"count": count, "duration": self.durations[kind]} for kind, count in self.counts.items()}
-
-    def begin(
-        self, kind: str, thread: Any, timestamp: int, *, function: int | None = None, reason: str | None = None
-    ) -> bool:
-        """Begin an interval.
+    def follow(self, stacks: Stacks, destroyed: set[int]) -> Array:
+        """Change the stacks of all threads whose samples are without a fault.
 
         Args:
-            kind: the kind.
-            thread: the thread.
-            timestamp: the beginning in milliseconds.
-            function: the function's identifier, of kinds that have one; only its end ends the interval.
-            reason: the reason of a collection.
+            stacks: the stacks as they are before the block.
+            destroyed: the threads that are destroyed in the block.
 
         Returns:
-            Whether no such interval was open.
+            The rows of the other samples, for which `stacks` are unchanged.
         """
-        place = kind, thread, function
-        alone = place not in self._open
-        if self._open_count < MAX_OPEN:
-            detail = (reason and reason[:MAX_REASON]) if function is None else function
-            self._open.setdefault(place, []).append((timestamp, detail))
-            self._open_count += 1
-        return alone
+        if not len(self.rows):
+            return self.rows
+        order = np.argsort(self.thread, kind="stable")
+        thread, time = self.thread[order], self.time[order]
+        begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]]))
+        ends = np.append(begins[1:], len(thread)) - 1
+        threads = thread[begins].tolist()
+        before = [stacks.get(iid_of(number)) for number in threads]
+        previous = np.concatenate([time[:1], time[:-1]])
+        previous[begins] = [
+            _NO_TIME if stack is None or stack.timestamp is None else stack.timestamp for stack in before
+        ]
+        is_sound = np.logical_and.reduceat(time >= previous, begins)
+        depths = self._check_stacks(threads, before, is_sound)
+        is_sound &= [_is_usual(stack) for stack in before]
+        is_sound &= ~np.isin(threads, list(destroyed))
+        if depths is None or stacks.thread_count + len(threads) > MAX_THREADS:
+            return self.rows
+        if float(np.sum(depths[1])) + stacks.frame_count > MAX_FRAMES:
+            return self.rows
+        last = time[ends].tolist()
+        for at in np.flatnonzero(is_sound).tolist():
+            stacks.skip(iid_of(threads[at]), int(depths[0][at]), last[at])
+        return self.rows[np.isin(self.thread, np.array(threads)[~is_sound])]
 
-    def end(self, kind: str, thread: Any, timestamp: int, *, function: int | None = None) -> int | None:
-        """End the newest open interval of this kind, thread and function.
+    def _check_stacks(
+        self, threads: list[int], before: list[ThreadStack | None], is_sound: Array
+    ) -> tuple[Array, Array] | None:
+        """Check the stack samples of each thread against each other.
 
         Args:
-            kind: the kind.
-            thread: the thread.
-            timestamp: the end in milliseconds.
-            function: as for `begin`.
+            threads: all threads, rising.
+            before: their stacks before the block.
+            is_sound: whether each thread is without a fault; set to false where one has a fault.
 
         Returns:
-            Its length in nanoseconds, which is negative if it ends before it begins; None if there is no such interval.
+            The number of frames of each thread after the block, and the greatest one in it; None if a number of frames
+            is absurd.
         """
-        place = kind, thread, function
-        if (opened := self._open.get(place)) is None:
+        depth = np.array([0 if stack is None else len(stack.frames) for stack in before], np.int64)
+        if not len(self.stack_rows):
+            return depth, depth
+        columns = self.stack
+        order = np.argsort(columns["thread"], kind="stable")
+        thread, match, size = (columns[name][order] for name in ("thread", "match", "size"))
+        if int(match.max()) > MAX_DEPTH:
             return None
-        begin, detail = opened.pop()
-        self._open_count -= 1
-        if not opened:
-            del self._open[place]
-        start, end = nanoseconds(begin), nanoseconds(timestamp)
-        self.counts[kind] += 1
-        self.durations[kind] += max(end - start, 0)
-        if len(self.intervals) < MAX_INTERVALS:
-            self.intervals.append(Interval(kind, thread, start, end, detail))
-        return end - start
+        has_ip = columns["ip"].marks[order] != ABSENT
+        after = match + columns["frames"].counts[order]
+        begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]]))
+        at = np.searchsorted(threads, thread[begins])
+        expected = np.concatenate([after[:1], after[:-1]])
+        expected[begins] = depth[at]
+        fits = (match <= size) & (size == expected) & (~has_ip | (match > 0)) & (after <= MAX_DEPTH)
+        is_sound[at] &= np.logical_and.reduceat(fits, begins)
+        deepest = depth.copy()
+        deepest[at] = np.maximum(deepest[at], np.maximum.reduceat(after, begins))
+        depth[at] = after[np.append(begins[1:], len(after)) - 1]
+        return depth, deepest
 
-    def open_count(self, *kinds: str) -> int:
-        """Return how many intervals of these kinds have no end so far."""
-        return sum(len(opened) for (kind, _, _), opened in self._open.items() if kind in kinds)
+
+def _is_usual(stack: ThreadStack | None) -> bool:
+    """Return whether nothing of a thread's stack was lost, and the thread was not destroyed."""
+    return stack is None or (stack.complete and stack.followed and not stack.destroyed)

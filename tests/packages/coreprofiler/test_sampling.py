@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.coreprofiler import Silent, findings_of
+from fuzz.coreprofiler import findings_of, findings_one_by_one
 from fxtio.coreprofiler import CoreProfilerTrace, frames
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.sampling import Samples
+from fxtio.coreprofiler.state import Samples
 from support import coreprofiler as support
 
 
 def compare(data: bytes) -> None:
     together, apart = CoreProfilerTrace(data), CoreProfilerTrace(data)
-    assert findings_of(together) == findings_of(apart, Silent())
+    assert findings_of(together) == findings_one_by_one(apart)
     assert together.info == apart.info
 
 

@@ -19,9 +19,9 @@ from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter, frames, report, state
 from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.consistency import Rules
+from fxtio.coreprofiler.consistency import Rules, Timeline
+from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, OsThread
-from fxtio.coreprofiler.state import Timeline
 from fxtio.errors import EncodeError, FormatError
 from fxtio.finding import Findings
 from fxtio.validate import validate
@@ -208,9 +208,7 @@ def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.coreprofiler.state.MAX_OPEN", 10)
     monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_OPEN", 10)
-    monkeypatch.setattr("fxtio.coreprofiler.state.MAX_INTERVALS", 3)
     monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_IDS", 5)
     monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_PARAMETERS", 5)
     monkeypatch.setattr("fxtio.coreprofiler.state.MAX_THREADS", 5)
@@ -221,35 +219,28 @@ def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPat
     records += [r.JitFinished(number, 2, 5, 0) for number in range(20)]
     trace = CoreProfilerTrace(support.written(records))
     info = trace.info
-    assert (len(info.threads), len(info.config), len(info.timeline.thread_cpu)) == (5, 5, 10)
-    assert (info.timeline.counts["jit"], len(info.timeline.intervals)) == (10, 3)
+    assert (len(info.threads), len(info.config), info.timeline.counts["jit"]) == (5, 5, 10)
     assert trace.findings.counts["coreprofiler.jit.pairs"] == 10
     assert [len(sample.stack) for sample in trace.samples()] == [1] * 20
 
 
 def test_hostile_texts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_PARAMETER_SIZE", 10)
-    monkeypatch.setattr(report, "MAX_TEXT", 10)
     records: list[Any] = [r.ProfilerConfig("long", value) for value in ("1234567", "7654321")]
     records += [r.ProfilerConfig("short", "12345")]
-    records += [r.GcStarted(0, 1, "r" * 1_000, (True,) * 4), r.GcFinished(0, 2)]
-    records += [r.FunctionName(iid, "name", "", "") for iid in range(3)]
-    records += [r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(0), r.Frame(2)))]
     trace = CoreProfilerTrace(support.written(records))
     assert trace.info.config == {"short": "12345"}
-    assert trace.info.timeline.intervals[0].detail == "r" * 40
-    rows = report.stats(trace, 5).tables[0].rows
-    assert {row[-1] for row in rows} == {"name", "function 0x2"}
     assert "coreprofiler.profiling.config-again" not in validate(support.written(records)).counts
 
 
 def test_where_stacks_are_tracked_is_not_stored_twice() -> None:
     findings = Findings("coreprofiler")
-    checks = Rules(findings)
+    checks = Rules(findings, Timeline())
+    tracked = support.written([r.ProfilerConfig("StackTrackingEnabled", "T")] * 2)
     for _ in range(3):
-        checks.add([0, 1], [r.ProfilerConfig("StackTrackingEnabled", "T")] * 2, Timeline())
+        checks.add(Block(tracked, 0, findings))
     assert len(checks._tracking) == 1
-    checks.add([7], [r.MemorySample(0, 5)], Timeline())
+    checks.add(Block(support.written([r.MemorySample(0, 5)]), 100, findings))
     assert findings.counts["coreprofiler.allocation.place"] == 1
 
 
@@ -328,7 +319,7 @@ def test_times_that_do_not_fit_become_the_nearest_that_do(milliseconds: int) -> 
     assert len(tables) == len(lines) + 1
     assert {time for table in tables for time in table["time"].tolist()} == {expected}
     assert (trace.info.start, trace.info.end) == (expected, expected)
-    assert [(span.start, span.end) for span in trace.info.timeline.intervals] == [(expected, expected)] * 3
+    assert trace.info.timeline.as_json() == {kind: {"count": 1, "duration": 0} for kind in ("pause", "gc", "jit")}
     assert support.copied(trace) == data
     assert len(list(report.text_lines(list(trace.entries())))) == len(lines)
 
@@ -342,13 +333,9 @@ def test_the_timeline() -> None:
     ]  # fmt: skip
     line = CoreProfilerTrace(support.written([*DEFINED, *records])).info.timeline
     ms = 1_000_000
-    assert [(interval.kind, interval.start, interval.end, interval.detail) for interval in line.intervals] == [
-        ("jit", 2 * ms, 4 * ms, 6), ("jit", ms, 7 * ms, 5), ("gc", 8 * ms, 10 * ms, "induced"),
-        ("pause", 11 * ms, 20 * ms, None),
-    ]  # fmt: skip
+    assert line.counts == {"jit": 2, "gc": 1, "pause": 1}
     assert line.durations == {"jit": 8 * ms, "gc": 2 * ms, "pause": 9 * ms}
-    assert (line.process_cpu, line.thread_cpu[0], line.survivors) == (500, 400, {1: (2, 48)})
-    assert line.loaded == {"ModuleLoaded": 1}
+    assert line.process_cpu == 500
 
 
 @STYLES
