@@ -15,9 +15,12 @@ from fxtio.codec.columns import (
     Block,
     Columns,
     ManyColumn,
+    Members,
     OptionalColumn,
     StreamColumn,
     WordsColumn,
+    columns_of,
+    members_of,
 )
 from fxtio.codec.generate import Order
 from fxtio.codec.parts import Part, Stream
@@ -355,7 +358,8 @@ def _resolved(batch: Batch) -> list[Any]:
     count = 0
     for cls in batch.classes():
         rows, columns = batch.columns(cls)
-        records = list(map(cls, *_lists(cls, columns, rows, batch))) if columns else [cls() for _ in range(len(rows))]
+        members = batch.arguments(cls)[1] if "args" in columns else None
+        records = _records(cls, columns, members, rows, batch)
         if len(rows) == len(batch):
             return records
         out[rows] = records
@@ -396,15 +400,38 @@ def _divided(before: Entry | None, gap: Entry) -> list[Entry]:
     ]
 
 
-def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> list[Iterable[Any]]:
-    """Return the columns of records as iterables of Python values."""
+def records_at(batch: Batch, cls: type[Record], rows: Array) -> list[Any]:
+    """Return some records of a class as `FxtTrace.records` yields them; none of them is too short for its content.
+
+    Args:
+        batch: the batch.
+        cls: the class.
+        rows: the numbers of the records, ascending.
+    """
+    frame = batch.frame
+    columns, _ = columns_of(cls, frame.block, frame.at[rows], frame.size[rows], [])
+    members = members_of(ARGUMENTS, frame.block, columns["args"]) if "args" in columns else None
+    return _records(cls, columns, members, rows, batch)
+
+
+def _records(cls: type[Record], columns: Columns, members: Members | None, rows: Array, batch: Batch) -> list[Any]:
+    """Return records of a class from their columns; `members` are their arguments, if the class has some."""
     if not columns:
-        return []
+        return [cls() for _ in range(len(rows))]
+    lists = _lists(cls, columns, rows, batch)
+    if members is not None:
+        lists["args"] = _arguments(members, rows, batch)
+    return list(map(cls, *(lists[name] for name in columns)))
+
+
+def _lists(cls: type[Record], columns: Columns, rows: Array, batch: Batch) -> dict[str, Iterable[Any]]:
+    """Return the columns of records as iterables of Python values, but not their arguments."""
     parts = dict(layout_of(cls).parts)
-    return [
-        _arguments(cls, batch) if isinstance(column, ManyColumn) else _values(parts[name], column, rows, batch)
+    return {
+        name: _values(parts[name], column, rows, batch)
         for name, column in columns.items()
-    ]
+        if not isinstance(column, ManyColumn)
+    }
 
 
 def _values(part: Part, column: Any, rows: Array, batch: Batch) -> Iterable[Any]:
@@ -442,9 +469,8 @@ def _referred(objects: Array, codes: Array, slot: Array) -> list[Any]:
     return result
 
 
-def _arguments(cls: type[Record], batch: Batch) -> Iterable[tuple[Any, ...]]:
-    """Return the arguments of each record of a class as a tuple."""
-    rows, members = batch.arguments(cls)
+def _arguments(members: Members, rows: Array, batch: Batch) -> Iterable[tuple[Any, ...]]:
+    """Return the arguments of each of some records as a tuple."""
     many = members.many
     if not len(many.at):
         return [()] * len(rows)
@@ -458,7 +484,7 @@ def _arguments(cls: type[Record], batch: Batch) -> Iterable[tuple[Any, ...]]:
             flat[indices] = list(map(Opaque, raw))
         else:
             cls = ARGUMENTS.classes[kind]
-            flat[indices] = list(map(cls, *_lists(cls, columns, owners[indices], batch)))
+            flat[indices] = list(map(cls, *_lists(cls, columns, owners[indices], batch).values()))
     return _tuples(flat, many.count)
 
 

@@ -1,7 +1,7 @@
 """Cut a part out of a trace: a range of times, and some threads, processes, categories and names.
 
 The result is a whole trace.  It has the definitions that its records need; spans and async operations that begin before
-the range begin at its start, and those that end behind it end there; complete events are clipped.  Counters, and what
+the range begin at its start, and those that end after it end there; complete events are clipped.  Counters, and what
 runs on each CPU, have their last values from before the range at its start, and tracks of tasks their names.  Of a flow
 with points outside of the range, the points within it become a flow of their own, or are left out if only one is.
 
@@ -19,12 +19,10 @@ import numpy as np
 
 from fxtio.formats import CutResult
 from fxtio.fxt import records as r
-from fxtio.fxt.cut.body import Body
-from fxtio.fxt.cut.early import Head, early_records
-from fxtio.fxt.cut.flows import FLOWS, Flows
-from fxtio.fxt.cut.marks import Choice, Classes, Limits, Marked
+from fxtio.fxt.cut.body import Body, Head, early_records
+from fxtio.fxt.cut.carried import Flows, Latest, TrackNames
+from fxtio.fxt.cut.marks import FLOWS, Choice, Classes, Limits, Marked
 from fxtio.fxt.cut.pairs import Pairs
-from fxtio.fxt.cut.repeated import Latest, TrackNames
 from fxtio.fxt.frames import UNKNOWN
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.state import Batch, Reading
@@ -146,14 +144,13 @@ class _Cutter:
             self._clip(marked)
 
     def _clip(self, marked: Marked) -> None:
-        """Take over complete events in the range, clip those that end behind it, pass on those that begin before it."""
+        """Take over complete events in the range, clip those that end after it, pass on those that begin before it."""
         is_chosen, ends = marked.are(_COMPLETE) & marked.chosen, marked.tails
         taken = is_chosen & marked.within
         marked.taken |= taken
         begun = np.flatnonzero(is_chosen & marked.before & (ends > marked.first))
-        for row, early in early_records(marked.batch, r.DurationComplete, begun).items():
-            early.end = int(ends[row])
-            early.until = early.clock.ns(early.end)
+        for early in early_records(marked.batch, r.DurationComplete, begun):
+            early.until = early.clock.ns(early.record.end)
             self._head.add(early)
         late = np.flatnonzero(taken & (ends > marked.last))
         marked.move(r.DurationComplete, 1, late, marked.last[late] + np.uint64(1))
@@ -169,8 +166,8 @@ class _Cutter:
         self._latest.finish(head)
         sink.write(MAGIC)
         if self._reading is not None:
+            self._body.write_to(sink, self._reading, head, self._limits)
             if head.left_out:
                 message = f"{head.left_out:,} spans that are open at the start of the range are left out"
                 self._reading.findings.add("event.too-many-open", 0, message)
-            self._body.write_to(sink, self._reading, head, self._limits)
         return Cut(self._body.records - self._flows.left_out + head.count, events, head.count)

@@ -1,54 +1,72 @@
-"""The body of the new trace: the records that are taken over, with the definitions that they use.
+"""The new trace: records from before the range at its start, then those that are taken over.
 
-All slots keep their numbers.  Where the records of a provider begin in a batch, the definitions that they use are
-written that are not in force yet; those behind that stay in their places.  The body is in a temporary file, because it
-is known at the end what stands before it, and which points of flows are left out or become begins and ends.
+The records that are taken over keep their slots.  Before the first of a provider in a batch, the definitions that they
+use are written, unless they are in force already; later ones stay in their places.  Records from before the range have
+their texts and threads inline, so they define nothing.  What is taken over goes to a temporary file, because it is
+known at the end what comes before it, and which points of flows are left out or become begins and ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.columns import ManyColumn, members_of
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
-from fxtio.fxt.cut.early import Definition, EarlyRecord, Head, Value, references, slots_of
+from fxtio.errors import EncodeError
 from fxtio.fxt.cut.marks import Limits
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
-from fxtio.fxt.records import KINDS, Initialization, ProviderInfo, ProviderSection, String, Thread, ThreadRecord
+from fxtio.fxt.reader import records_at
+from fxtio.fxt.records import (
+    ARGUMENTS,
+    KINDS,
+    Initialization,
+    ProviderInfo,
+    ProviderSection,
+    String,
+    Thread,
+    ThreadRecord,
+)
+from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.rewrite import little_endian, output
+from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.fxt.state import Batch, Clock, Reading
 from fxtio.io.sink import Sink
 
-_SLOTS: dict[type[Record], int] = {Initialization: 1, String: MAX_STRING_SLOT + 1, ThreadRecord: MAX_THREAD_SLOT + 1}
-"""How many slots a provider has, by the class of the records that define them."""
+MAX_BYTES = 1 << 28
+"""The bytes of records from before the range that are remembered, at most."""
 
 _CHUNK = 1 << 20  # bytes that are copied at once
 
-Tables = dict[Definition, Value]
+_SLOTS: dict[type[Record], int] = {Initialization: 1, String: MAX_STRING_SLOT + 1, ThreadRecord: MAX_THREAD_SLOT + 1}
+"""How many slots a provider has, by the class of the records that define them; its clock is in slot 0."""
+
+Definition = tuple[type[Record], int]
+"""A slot: the class of the records that define it, and its number."""
+
+Tables = dict[Definition, str | Thread | Clock]
 """The meanings of a provider's slots at some place of the new trace."""
 
 
 def _tables_of(reading: Reading, provider: int) -> Tables:
-    """Return the tables of a provider behind its introduction: readers assume a clock that no record describes."""
+    """Return the tables of a provider after its introduction: readers assume a clock that no record describes."""
     return {} if provider in reading.clock_of else {(Initialization, 0): Clock()}
 
 
-def _define(tables: Tables, definition: Definition, value: Value) -> bytes:
-    """Return the record that gives a slot a value, and note it; nothing if the slot has the value already."""
-    if tables.get(definition) == value:
-        return b""
-    tables[definition] = value
+def _definition(slot: int, value: str | Thread | Clock) -> bytes:
+    """Return the record that gives a slot a value."""
     if isinstance(value, Clock):
         return encode(Initialization(value.ticks_per_second, value.base_ticks, value.wall_clock))
     if isinstance(value, Thread):
-        return encode(ThreadRecord(definition[1], value.process, value.thread or 0))
-    return encode(String(definition[1], fitting(value)))
+        return encode(ThreadRecord(slot, value.process, value.thread or 0))
+    return encode(String(slot, fitting(value)))
 
 
 def fitting(text: str) -> str:
@@ -57,76 +75,127 @@ def fitting(text: str) -> str:
     return text if len(raw) <= MAX_TEXT_BYTES else raw[:MAX_TEXT_BYTES].decode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class _Uses:
-    """The slots that the records of a batch use that are taken over.
-
-    Attributes:
-        providers: the indices of their providers (ascending).
-        firsts: the first of these records of each provider; definitions behind it stay in their places.
-        tables: by the class of definitions, for each provider and slot whether it is used (bool).
-    """
-
-    providers: Array
-    firsts: Array
-    tables: dict[type[Record], Array]
-
-    @classmethod
-    def of(cls, batch: Batch, taken: Array) -> _Uses:
-        """Return the slots that records (bool) use."""
-        rows = np.flatnonzero(taken)
-        providers, first = np.unique(np.broadcast_to(batch.provider_of(rows), len(rows)), return_index=True)
-        tables = {definer: np.zeros((len(providers), slots), bool) for definer, slots in _SLOTS.items()}
-        for definer, slots, owners in references(batch, taken, with_rows=len(providers) > 1):
-            number = np.searchsorted(providers, batch.provider_of(owners)) if len(providers) > 1 else 0
-            tables[definer][number, slots] = True
-        for definer, table in tables.items():
-            table[:, 0] = definer is Initialization
-        return cls(providers, rows[first], tables)
-
-    def begin(self, batch: Batch, provider: int, run: int, stop: int) -> Iterator[tuple[Definition, Value]]:
-        """Yield the slots with their meanings if the first record of a provider is in this run of rows."""
-        number = int(np.searchsorted(self.providers, provider))
-        first = int(self.firsts[number])
-        for definer, (lookup, values) in slots_of(batch).items() if run <= first < stop else ():
-            slots = np.flatnonzero(self.tables[definer][number])
-            codes = lookup.codes(provider, slots, np.full(len(slots), first))
-            for slot, code in zip(slots.tolist(), codes.tolist(), strict=True):
-                if code >= 0:
-                    yield (definer, slot), values[code]
-
-    def definitions(self, batch: Batch) -> list[tuple[int, Definition, Value]]:
-        """Return the definitions that stay in their places, the last one first: row, slot, meaning."""
-        result: list[tuple[int, Definition, Value]] = []
-        for definer, (lookup, values) in slots_of(batch).items():
-            made = lookup.definitions
-            number = np.minimum(np.searchsorted(self.providers, made.provider), len(self.providers) - 1)
-            stays = (self.providers[number] == made.provider) & self.tables[definer][number, made.slot]
-            stays &= (made.row > self.firsts[number]) & (batch.frame.kind[made.row] == KINDS[definer])
-            columns = (column[stays].tolist() for column in (made.row, made.slot, made.code))
-            result += ((row, (definer, slot), values[code]) for row, slot, code in zip(*columns, strict=True))
-        return sorted(result, key=lambda each: -each[0])
+# ---- records from before the range
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A definition in the body.
+@dataclass(slots=True)
+class EarlyRecord:
+    """A record from before the range.
 
     Attributes:
         provider: the index of its provider.
-        definition: the slot.
-        value: its meaning.
-        row: the record at which it stands.
-        offset: its place in the bytes that are inserted there.
-        size: its size in bytes; 0 for the record itself.
+        clock: the clock of its ticks.
+        record: the record, with texts and threads in place of slots.
+        size: its size in the whole trace in bytes.
+        until: the time in nanoseconds at which what it begins ends; None if it does not.
     """
 
     provider: int
-    definition: Definition
-    value: Value
-    row: int
-    offset: int = 0
-    size: int = 0
+    clock: Clock
+    record: Any
+    size: int
+    until: int | None = None
+
+    @property
+    def time(self) -> int:
+        """The time of the record in nanoseconds."""
+        return self.clock.ns(self.record.timestamp)
+
+    def at_start(self, limits: Limits) -> bytes:
+        """Return the record with its times as they are within the range.
+
+        Raises:
+            EncodeError: its texts do not fit in it.
+        """
+        first, last = limits.of_clock(self.clock)
+        end = {"end": min(self.record.end, last + 1)} if hasattr(self.record, "end") else {}
+        return encode(self.record.replace(timestamp=first, **end))
+
+
+def early_records(batch: Batch, cls: type[Record], rows: Array) -> list[EarlyRecord]:
+    """Return the records of a class with these numbers (ascending)."""
+    if not len(rows):
+        return []
+    providers = np.broadcast_to(batch.provider_of(rows), len(rows)).tolist()
+    clocks = [batch.clock_at(provider, row) for provider, row in zip(providers, rows.tolist(), strict=True)]
+    return [*map(EarlyRecord, providers, clocks, records_at(batch, cls, rows), (batch.frame.size[rows] * 8).tolist())]
+
+
+class Head:
+    """The records that are written again at the start of the range.
+
+    Attributes:
+        records: the records by the index of their provider; not many more bytes than `MAX_BYTES`.
+        count: the number of records, at most `MAX_KEPT`.
+        left_out: the number of further ones, and of those whose texts do not fit in them.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[int, list[EarlyRecord]] = {}
+        self.count = 0
+        self.left_out = 0
+        self._size = 0
+
+    def add(self, early: EarlyRecord) -> None:
+        """Add a record, unless there are too many."""
+        if self.count >= MAX_KEPT or self._size > MAX_BYTES:
+            self.left_out += 1
+        else:
+            self.records.setdefault(early.provider, []).append(early)
+            self.count += 1
+            self._size += early.size
+
+    def write(self, sink: Sink, provider: int, tables: Tables, limits: Limits) -> None:
+        """Write the records of a provider with their clocks, outer spans before inner ones."""
+        clock = tables.get((Initialization, 0))
+        for early in sorted(self.records.get(provider, ()), key=_outer_first):
+            data = b""
+            with suppress(EncodeError):
+                data = early.at_start(limits)
+            if not data:
+                self.count -= 1
+                self.left_out += 1
+                continue
+            if early.clock != clock:
+                clock = early.clock
+                sink.write(_definition(0, clock))
+            sink.write(data)
+
+
+def _outer_first(early: EarlyRecord) -> tuple[int, float]:
+    return early.time, float("-inf") if early.until is None else -early.until
+
+
+# ---- records that are taken over
+
+
+def _references(batch: Batch, taken: Array) -> Iterator[tuple[type[Record], Array, Array]]:
+    """Yield the slots (0 is none) to which records (bool) refer, with the class that defines them and the records."""
+    for cls in batch.classes():
+        rows, columns = batch.columns(cls)
+        is_taken = taken[rows]
+        which = slice(None) if is_taken.all() else np.flatnonzero(is_taken)
+        owners = rows[which]
+        for column in columns.values() if len(owners) else ():
+            if isinstance(column, StringColumn):
+                yield String, column.slot[which], owners
+            elif isinstance(column, ThreadColumn):
+                yield ThreadRecord, column.slot[which], owners
+            elif isinstance(column, ManyColumn) and len(column.at):
+                members = members_of(ARGUMENTS, batch.frame.block, _some_of(column, is_taken))
+                owner = np.repeat(owners, members.many.count)
+                for _, indices, fields in members.groups:
+                    for field in fields.values():
+                        if isinstance(field, StringColumn):
+                            yield String, field.slot, owner[indices]
+
+
+def _some_of(many: ManyColumn, is_taken: Array) -> ManyColumn:
+    """Return the arguments of some records (bool)."""
+    if is_taken.all():
+        return many
+    which = np.flatnonzero(np.repeat(is_taken, many.count))
+    return ManyColumn(many.count[is_taken], many.at[which], many.size[which], many.kind[which], many.at[:0])
 
 
 class Body:
@@ -144,22 +213,21 @@ class Body:
         self._size = 0
         self.records = 0
         self._first: int | None = None  # the index of the provider with which the body begins
-        self._claimed: dict[int, int] = {}  # by id, the index of the provider that it means at the begin of the body
+        self._claimed: dict[int, int] = {}  # by id, the index of the provider that it means at the start of the body
         self._now: dict[int, int] = {}  # by id, the index of the provider that it means here
         self._provider: int | None = None
         self._tables: dict[int, Tables] = {}
-        self._reset: set[int] = set()  # providers that must be introduced anew
-        self._firsts: dict[tuple[int, Definition], tuple[Value, int, int]] = {}  # of slots: value, place, size
         self._dropped: list[tuple[Array, Array]] = []
         self._replaced: list[tuple[Array, Array]] = []
 
     def write(self, batch: Batch, taken: Array) -> Array:
         """Write the records of a batch that are taken over (bool), and return their places in the body (int64)."""
         if not taken.any():
-            self._note_resets(batch.resets.values())
+            for provider in batch.resets.values():
+                self._reset(batch.reading, provider)
             return np.zeros(len(batch), np.int64)
         self.records += int(np.count_nonzero(taken))
-        written, inserted, made = self._arrange(batch, taken)
+        written, inserted = self._with_definitions(batch, taken)
         own, before = np.where(written, batch.frame.size, 0) * 8, np.zeros(len(batch), np.int64)
         before[list(inserted)] = [len(data) for data in inserted.values()]
         if batch.frame.big_endian:
@@ -168,58 +236,77 @@ class Body:
                 inserted[row], own[row] = inserted.get(row, b"") + data, len(data)
             written = np.zeros(len(batch), bool)
         ends = self._size + np.cumsum(own + before)
-        places: Array = ends - own
-        for each in made:
-            at = int(places[each.row] - before[each.row]) + each.offset
-            entry = each.value, at, each.size or int(own[each.row])
-            self._firsts.setdefault((each.provider, each.definition), entry)
         for part in output(batch, written, inserted):
             self._file.write(part)
         self._size = int(ends[-1])
+        places: Array = ends - own
         return places
 
-    def _arrange(self, batch: Batch, taken: Array) -> tuple[Array, dict[int, bytes], list[_Made]]:
-        """Return what is written of a batch.
+    def _with_definitions(self, batch: Batch, taken: Array) -> tuple[Array, dict[int, bytes]]:
+        """Return which records are written as they are (bool), and by row what is inserted before some of them."""
+        written, definitions = taken.copy(), self._definitions(batch, taken)
+        for row, is_inserted, *_ in definitions:
+            written[row] |= not is_inserted
+        inserted: dict[int, bytes] = {}
+        switches = np.sort(np.concatenate([batch.rows(ProviderInfo), batch.rows(ProviderSection)]))
+        runs = [0, *switches[switches > 0].tolist(), len(batch)]
+        providers = np.broadcast_to(batch.provider_of(np.array(runs[:-1])), len(runs) - 1).tolist()
+        for (run, stop), provider in zip(pairwise(runs), providers, strict=True):
+            if run in batch.resets:
+                self._reset(batch.reading, provider)
+            if not written[run:stop].any():
+                continue
+            inserted[run] = self._enter(batch.reading, provider)
+            tables = self._tables[provider]
+            while definitions and definitions[-1][0] < stop:
+                row, is_inserted, definition, value = definitions.pop()
+                is_new = tables.get(definition) != value
+                tables[definition] = value
+                if not is_inserted:
+                    written[row] = is_new
+                elif is_new:
+                    inserted[row] = inserted.get(row, b"") + _definition(definition[1], value)
+        return written, inserted
+
+    def _definitions(self, batch: Batch, taken: Array) -> list[tuple[int, bool, Definition, Any]]:
+        """Return the definitions that records (bool) use, the last one first.
 
         Returns:
-            The records that are written as they are (bool); by row, what is written before it, or in its place; and the
-            definitions among all of that.
+            For each definition its row, whether it is inserted there or is the record itself, its slot, and its value.
         """
-        switches = np.sort(np.concatenate([batch.rows(ProviderInfo), batch.rows(ProviderSection)]))
-        first = int(np.argmax(taken))
-        runs = np.append(first, switches[switches > first])
-        self._note_resets(provider for row, provider in batch.resets.items() if row < first)
-        uses, written = _Uses.of(batch, taken), taken.copy()
-        definitions = uses.definitions(batch)
-        written[[row for row, *_ in definitions]] = True
-        total = np.append(0, np.cumsum(written))
-        inserted: dict[int, bytes] = {}
-        made: list[_Made] = []
-        owners = np.broadcast_to(batch.provider_of(runs), len(runs)).tolist()
-        for (run, stop), provider in zip(pairwise([*runs.tolist(), len(batch)]), owners, strict=True):
-            self._note_resets([batch.resets[run]] if run in batch.resets else [])
-            if total[stop] == total[run]:
-                continue
-            data = self._enter(batch.reading, provider)
-            tables = self._tables[provider]
-            for definition, value in uses.begin(batch, provider, run, stop):
-                record = _define(tables, definition, value)
-                if record:
-                    made.append(_Made(provider, definition, value, run, len(data), len(record)))
-                    data += record
-            inserted[run] = data
-            while definitions and definitions[-1][0] < stop:
-                row, definition, value = definitions.pop()
-                written[row] = bool(_define(tables, definition, value))
-                if written[row]:
-                    made.append(_Made(provider, definition, value, row))
-        return written, inserted, made
+        rows = np.flatnonzero(taken)
+        providers, first = np.unique(np.broadcast_to(batch.provider_of(rows), len(rows)), return_index=True)
+        firsts = rows[first]
+        used = {definer: np.zeros((len(providers), slots), bool) for definer, slots in _SLOTS.items()}
+        for definer, slots, owners in _references(batch, taken):
+            used[definer][np.searchsorted(providers, batch.provider_of(owners)), slots] = True
+        lookups: dict[type[Record], Any] = {
+            Initialization: (batch.clock_slots, batch.reading.clocks),
+            String: (batch.string_slots, batch.strings.values),
+            ThreadRecord: (batch.thread_slots, batch.threads.values),
+        }
+        result: list[tuple[int, bool, Definition, Any]] = []
+        for definer, (lookup, values) in lookups.items():
+            used[definer][:, 0] = definer is Initialization
+            for number, (provider, row) in enumerate(zip(providers.tolist(), firsts.tolist(), strict=True)):
+                slots = np.flatnonzero(used[definer][number])
+                codes = lookup.codes(provider, slots, np.full(len(slots), row))
+                pairs = zip(slots.tolist(), codes.tolist(), strict=True)
+                result += ((row, True, (definer, slot), values[code]) for slot, code in pairs if code >= 0)
+            made = lookup.definitions
+            number = np.minimum(np.searchsorted(providers, made.provider), len(providers) - 1)
+            stays = (
+                (providers[number] == made.provider) & used[definer][number, made.slot] & (made.row > firsts[number])
+            )
+            stays &= batch.frame.kind[made.row] == KINDS[definer]  # others are those of a reset
+            columns = (column[stays].tolist() for column in (made.row, made.slot, made.code))
+            result += ((row, False, (definer, slot), values[code]) for row, slot, code in zip(*columns, strict=True))
+        return sorted(result, key=lambda each: -each[0])
 
-    # ---- providers
-
-    def _note_resets(self, providers: Iterable[int]) -> None:
-        """Note that the old trace introduces some providers once more."""
-        self._reset.update(provider for provider in providers if provider in self._tables)
+    def _reset(self, reading: Reading, provider: int) -> None:
+        """Note that the whole trace introduces a provider once more, so that this one does, too."""
+        if provider in self._tables:
+            self._now[reading.providers[provider].id] = -1
 
     def _enter(self, reading: Reading, provider: int) -> bytes:
         """Return the record that makes the following ones those of a provider, if there must be one."""
@@ -227,12 +314,10 @@ class Body:
         if self._first is None:
             self._first = self._provider = provider
         self._claimed.setdefault(number, provider)
-        if provider in self._reset or self._now.setdefault(number, provider) != provider:
-            self._reset.discard(provider)
+        data = b"" if self._provider == provider else encode(ProviderSection(number))
+        if self._now.setdefault(number, provider) != provider:
             self._tables[provider] = _tables_of(reading, provider)
             data = encode(ProviderInfo(number, name))
-        else:
-            data = b"" if self._provider == provider else encode(ProviderSection(number))
         self._tables.setdefault(provider, _tables_of(reading, provider))
         self._now[number] = self._provider = provider
         return data
@@ -248,8 +333,8 @@ class Body:
         self._replaced.append((at // 8, words))
 
     def write_to(self, sink: Sink, reading: Reading, head: Head, limits: Limits) -> None:
-        """Write all providers with the records from before the range, and the body without what they define already."""
-        claimed, tables = {*self._claimed.values()}, dict[int, Tables]()
+        """Write all providers with the records from before the range, and the body; it begins with the last of them."""
+        claimed = {*self._claimed.values()}
         numbers = sorted(range(len(reading.providers)), key=lambda index: (index in claimed, index == self._first))
         for index in numbers:
             is_anonymous = index == 0 and reading.is_anonymous
@@ -257,15 +342,7 @@ class Body:
                 continue
             if not is_anonymous or len(numbers) > 1:
                 sink.write(encode(ProviderInfo(reading.providers[index].id, reading.providers[index].name)))
-            own = tables[index] = _tables_of(reading, index)
-            for early in sorted(head.records.get(index, ()), key=EarlyRecord.order):
-                sink.write(_define(own, (Initialization, 0), early.clock))
-                for definition, value in early.uses.items():
-                    sink.write(_define(own, definition, value))
-                sink.write(early.at_start(limits))
-        for (index, definition), (value, at, size) in self._firsts.items():
-            if tables[index].get(definition) == value:
-                self.drop(np.array([at]), np.array([size]))
+            head.write(sink, index, _tables_of(reading, index), limits)
         for part in self._parts():
             sink.write(part)
 
@@ -279,6 +356,8 @@ class Body:
             end = begin + len(chunk)
             low, high = np.searchsorted(places, (begin, end)).tolist()
             chunk[places[low:high] - begin] = words[low:high]
+            # Records that are left out may begin in the chunk before, and end in the next: edges where bytes are
+            # kept and left out in turns, of which those outside of the chunk are moved to its ends.
             low, high = int(np.searchsorted(drops + sizes, begin, "right")), int(np.searchsorted(drops, end))
             if low < high:
                 edges = np.stack([drops[low:high], drops[low:high] + sizes[low:high]], axis=1).ravel() - begin

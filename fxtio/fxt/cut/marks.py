@@ -12,6 +12,7 @@ from fxtio.arrays import Array
 from fxtio.codec.columns import tick_places
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record, layout_of
+from fxtio.fxt import records as r
 from fxtio.fxt.records import RECORDS, Thread, ThreadReference
 from fxtio.fxt.rewrite import set_ticks
 from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock, times_of
@@ -21,6 +22,9 @@ Classes = frozenset[type[Record]]
 
 TIMED: Classes = frozenset(cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__)
 """The classes of records that have a time."""
+
+FLOWS: Classes = frozenset({r.FlowBegin, r.FlowStep, r.FlowEnd})
+"""The classes of the points of flows."""
 
 _NAMED: Classes = frozenset(cls for cls in TIMED if {"category", "name"} <= {*cls.__struct_fields__})
 _THREADED: Classes = frozenset(

@@ -1,15 +1,15 @@
 """Begins and ends that belong together: spans of threads, and async operations.
 
 Each end gets the begin that it closes.  A begin before the range whose end is not before the range waits, to be
-written at the start of the range; an end behind the range is moved to its end.  What is open at the end of a batch
+written at the start of the range; an end after the range is moved to its end.  What is open at the end of a batch
 goes before the rows of the next one.
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,8 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
-from fxtio.fxt.cut.early import MAX_BYTES, EarlyRecord, Head, early_records
-from fxtio.fxt.cut.flows import FLOWS
-from fxtio.fxt.cut.marks import Marked
+from fxtio.fxt.cut.body import MAX_BYTES, EarlyRecord, Head, early_records
+from fxtio.fxt.cut.marks import FLOWS, Marked
 from fxtio.fxt.records import KINDS, RECORDS
 from fxtio.fxt.rules.view import MAX_KEPT
 from fxtio.pairing import pair, signed
@@ -35,15 +34,14 @@ class _State(IntEnum):
     ALONE = -1
     """There is no begin."""
     DROPPED = 0
-    """It is not written: it is not selected, or behind the range."""
+    """It is not written: it is not selected, or after the range."""
     WAITING = 1
     """It is before the range, and its end is not known yet."""
     TAKEN = 2
     """It is written."""
 
 
-@dataclass(slots=True)
-class _Rows:
+class _Rows(NamedTuple):
     """Begins, ends and what belongs to them, in the order of the file.
 
     Attributes:
@@ -64,13 +62,9 @@ class _Rows:
     row: Array
     early: Array
 
-    def columns(self) -> tuple[Array, ...]:
-        """Return all columns."""
-        return self.step, self.key, self.time, self.end, self.state, self.row, self.early
-
     def take(self, rows: Array) -> _Rows:
         """Return some of the rows."""
-        return _Rows(*(column[rows] for column in self.columns()))
+        return _Rows(*(column[rows] for column in self))
 
 
 class Pairs:
@@ -106,12 +100,12 @@ class Pairs:
         return np.empty(0, np.uint64) if self._open is None else self._open.key
 
     def enter(self, marked: Marked) -> None:
-        """Mark the records of a batch that are written, and move ends behind the range to its end."""
+        """Mark the records of a batch that are written, and move ends after the range to its end."""
         if not marked.present(self._classes):
             return
         rows = self._fresh(marked)
         if self._open is not None:
-            rows = _Rows(*map(np.concatenate, zip(self._open.columns(), rows.columns(), strict=True)))
+            rows = _Rows(*map(np.concatenate, zip(self._open, rows, strict=True)))
         track, first = number_distinct(rows.key)
         if _native.late(track, rows.time, np.zeros(len(first), np.uint64), np.empty(0, np.int64)):
             order = np.lexsort((rows.time, track))
@@ -166,10 +160,11 @@ class Pairs:
                 self._head.add(early)
 
     def _early(self, marked: Marked, rows: _Rows, which: Array) -> list[EarlyRecord | None]:
-        """Return the records of some begins from before the range; None for one that cannot be written again."""
+        """Return the records of some begins from before the range; None for one that is too large to be kept."""
         own = rows.row[which]
-        fresh = early_records(marked.batch, self._begin, np.sort(own[own >= 0]))
-        return [fresh.get(row, early) for row, early in zip(own.tolist(), rows.early[which].tolist(), strict=True)]
+        fresh = np.sort(own[own >= 0])
+        records = dict(zip(fresh.tolist(), early_records(marked.batch, self._begin, fresh), strict=True))
+        return [records.get(row, early) for row, early in zip(own.tolist(), rows.early[which].tolist(), strict=True)]
 
     def _keep_open(self, marked: Marked, rows: _Rows, still: Array) -> None:
         """Keep what is open at the end of a batch for the next one."""
@@ -180,7 +175,7 @@ class Pairs:
         self._open = rows.take(still)
         waits = np.flatnonzero(self._open.state == _State.WAITING)
         early = self._early(marked, rows, still[waits])
-        if sum(len(each.raw) for each in early if each is not None) > MAX_BYTES:
+        if sum(each.size for each in early if each is not None) > MAX_BYTES:
             message = f"spans of more than {MAX_BYTES:,} bytes are open; they are left out"
             marked.batch.reading.findings.add("event.too-many-open", marked.batch.frame.base, message)
             early = [None] * len(early)

@@ -268,7 +268,7 @@ def test_a_trace_without_introductions_stays_without() -> None:
 
 
 def test_too_many_open_spans_are_left_out_with_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fxtio.fxt.cut.early.MAX_KEPT", 3)
+    monkeypatch.setattr("fxtio.fxt.cut.body.MAX_KEPT", 3)
     records = [r.DurationComplete(number, Thread(1, number), "c", "a", (), 100) for number in range(1, 6)]
     with fxtio.open(trace_of(*records), format="fxt") as trace:
         out = io.BytesIO()
@@ -282,7 +282,7 @@ def test_memory_for_records_before_the_range_is_bounded(
     classes: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fxtio.fxt.cut.pairs.MAX_BYTES", 100)
-    monkeypatch.setattr("fxtio.fxt.cut.repeated.MAX_BYTES", 100)
+    monkeypatch.setattr("fxtio.fxt.cut.carried.MAX_BYTES", 100)
     more = {r.DurationBegin: (), r.Counter: (7,)}
     records = [cls(number, Thread(1, number), "c", f"name {number}", (), *more[cls]) for cls in classes
                for number in range(1, 20)]  # fmt: skip
