@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 import fxtio
 from contract.damage import DAMAGE
-from fxtio.codec import strings
+from fxtio.codec import distinct
 from fxtio.codec.generate import Order, encode
 from fxtio.errors import FormatError
 from fxtio.fxt import FxtTrace, FxtWriter, reader
@@ -186,7 +186,7 @@ def test_the_summary_counts_records(records: list[Any]) -> None:
 def test_names_of_the_same_hash_stay_apart() -> None:
     texts = [f"{number:02}" * 3 for number in range(50)]
     records = [rec.Log(1, Thread(1, 1), name) for name in texts * 3]
-    with patch.object(strings, "_MULTIPLIER", np.uint64(0)):
+    with patch.object(distinct, "_MULTIPLIER", np.uint64(0)):
         trace = FxtTrace(encoded([rec.Magic(), *records, *[rec.String(1, name) for name in texts]]))
         assert trace.table("logs")["message"].tolist() == texts * 3
         assert trace.table("strings")["text"].tolist() == texts
