@@ -89,11 +89,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def limit(text: str) -> Limit:
-    """Parse a limit from the command line: `request=+5%,1ms`.
-
-    Raises:
-        ArgumentTypeError: the text is something else.
-    """
+    """Parse a limit, for a parser: `request=+5%,1ms`."""
     pattern, equals, amount = text.rpartition("=")
     if not equals or not pattern:
         raise ArgumentTypeError(f"{shown(text)} is not a limit; write NAME=+5%,1ms")

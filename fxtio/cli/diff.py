@@ -104,11 +104,7 @@ def add_column(parser: ArgumentParser) -> None:
 
 
 def floor(text: str) -> Floor:
-    """Parse the smallest difference that matters: `+5%,1ms`; a part that is missing is 0.
-
-    Raises:
-        ArgumentTypeError: the text is something else.
-    """
+    """Parse the smallest difference that matters, for a parser: `+5%,1ms`; a part that is missing is 0."""
     from fxtio.timeline.comparison import Floor
 
     share, time = 0.0, 0

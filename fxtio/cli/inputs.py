@@ -141,33 +141,21 @@ def add_selection(parser: ArgumentParser, *ends: str) -> None:
         )
 
 
-# ---- Values.
+# ---- Values, for the argument `type` of a parser: other texts raise `ArgumentTypeError`.
 
 
 def count(text: str) -> int:
-    """Parse a positive number from the command line: `1000`, `10k`, `2M`.
-
-    Raises:
-        ArgumentTypeError: the text is not a positive number.
-    """
+    """Parse a positive number: `1000`, `10k`, `2M`."""
     return _number(text, _UNIT, "")
 
 
 def size(text: str) -> int:
-    """Parse a positive number of bytes from the command line: `4096`, `10MB`, `1GiB`.
-
-    Raises:
-        ArgumentTypeError: the text is not a positive number.
-    """
+    """Parse a positive number of bytes: `4096`, `10MB`, `1GiB`."""
     return _number(text, _UNIT | _BINARY_UNIT, "b")
 
 
 def natural(text: str) -> int:
-    """Parse a number of 0 or more from the command line: decimal, also with commas as in findings, or `0x78`.
-
-    Raises:
-        ArgumentTypeError: the text is not such a number, or it is too large.
-    """
+    """Parse a number of 0 or more: decimal, also with commas as in findings, or `0x78`."""
     try:
         value = int(text[:_MAX_DIGITS].replace(",", ""), 16 if text[:2].lower() == "0x" else 10)
     except ValueError:
@@ -191,22 +179,14 @@ def _number(text: str, units: dict[str, int], ending: str) -> int:
 
 
 def bounded(number: int, text: str) -> int:
-    """Return the number that a text stands for, if it fits 64 bits.
-
-    Raises:
-        ArgumentTypeError: it does not.
-    """
+    """Return the number that a text stands for, if it fits 64 bits."""
     if number >= 1 << 63:
         raise ArgumentTypeError(f"{shown(text)} is too large")
     return number
 
 
 def limit(text: str) -> int | None:
-    """Parse a number of rows from the command line, None for all.
-
-    Raises:
-        ArgumentTypeError: the text is neither a positive number nor `all`.
-    """
+    """Parse a number of rows, None for `all` of them."""
     try:
         return None if text == ALL else count(text)
     except ArgumentTypeError as error:
@@ -214,11 +194,7 @@ def limit(text: str) -> int | None:
 
 
 def duration(text: str) -> int:
-    """Parse a duration from the command line, `5ms`; return nanoseconds.  Only 0 needs no unit.
-
-    Raises:
-        ArgumentTypeError: the text is not a duration.
-    """
+    """Parse a duration, `5ms`; return nanoseconds.  Only 0 needs no unit."""
     from fxtio.selection import Anchor, Moment, SelectionError
 
     try:
@@ -233,11 +209,7 @@ def duration(text: str) -> int:
 
 
 def share(text: str) -> float:
-    """Parse a share from the command line, `1%` or `0.01`.
-
-    Raises:
-        ArgumentTypeError: the text is not a share.
-    """
+    """Parse a share, `1%` or `0.01`."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -248,11 +220,7 @@ def share(text: str) -> float:
 
 
 def moment(text: str) -> Moment:
-    """Parse a time from the command line, see `fxtio.selection.Moment`.
-
-    Raises:
-        ArgumentTypeError: the text is not a time.
-    """
+    """Parse a time, see `fxtio.selection.Moment`."""
     from fxtio.selection import Moment, SelectionError
 
     try:

@@ -110,13 +110,11 @@ def _run_live(options: Namespace) -> int:
     """Show the ranking of a recording that grows."""
     from fxtio.selection import Selection
 
-    refused = {"--json": options.json, "--csv": options.csv, "--unit": options.unit, "--what": options.what}
-    refused |= {"--from": options.begin, "--until": options.end, "--format": options.format}
-    refused |= {"--thread": options.threads, "--process": options.processes}
-    refused |= {"--category": options.categories, "--name": options.names}
-    for option, value in refused.items():
-        if value:
-            raise inputs.UsageError(f"--live shows all slices of a recording; it does not go with {option}")
+    refused = [f"--{name}" for name in ("json", "csv", "unit", "what") if getattr(options, name)]
+    refused += inputs.selection_arguments(options)
+    if refused:
+        option = refused[0].partition("=")[0]
+        raise inputs.UsageError(f"--live shows all slices of a recording; it does not go with {option}")
     with contextlib.suppress(KeyboardInterrupt):
         follow(options, lambda answer: _print(options, str(options.file), answer, Selection()))
     return console.FINE

@@ -51,7 +51,7 @@ class OpenRecording(NamedTuple):
 
 
 class Process:
-    """A process that runs.
+    """A process that runs.  Its methods raise `ProcessError` if looking at it is not permitted, or if it has ended.
 
     Args:
         pid: its id.
@@ -117,11 +117,7 @@ class Process:
         return signal in _signals(_status_of(self.pid).get("ShdPnd", "0"))
 
     def mapped_files(self) -> Iterator[str]:
-        """Yield the names of the files in its memory, which its user may have chosen.
-
-        Raises:
-            ProcessError: this is not permitted, or it has ended.
-        """
+        """Yield the names of the files in its memory, which its user may have chosen."""
         try:
             with open(_PROC / str(self.pid) / "maps", encoding="utf-8", errors="surrogateescape") as lines:
                 for line in lines:
@@ -137,9 +133,6 @@ class Process:
         """Return the version of Python that it runs, by the names of the files in its memory; None if it runs none.
 
         The minor number is 0 if the names do not say it.
-
-        Raises:
-            ProcessError: this is not permitted, or it has ended.
         """
         found = None
         for name in self.mapped_files():
@@ -151,19 +144,11 @@ class Process:
         return found
 
     def has_recorder(self) -> bool:
-        """Return whether it has loaded the recorder of fxtio.
-
-        Raises:
-            ProcessError: this is not permitted, or it has ended.
-        """
+        """Return whether it has loaded the recorder of fxtio."""
         return any(_RECORDER.search(name) and "fxtio" in name for name in self.mapped_files())
 
     def recordings(self) -> list[OpenRecording]:
-        """Return the recordings that it writes at present.
-
-        Raises:
-            ProcessError: this is not permitted, or it has ended.
-        """
+        """Return the recordings that it writes at present."""
         folder = _PROC / str(self.pid) / "fd"
         try:
             descriptors = sorted(folder.iterdir(), key=lambda descriptor: int(descriptor.name))

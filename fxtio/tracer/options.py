@@ -139,23 +139,14 @@ _NUMBER_AND_UNIT = r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]*)\s*"
 
 
 def size_in_bytes(size: str | int) -> int:
-    """Return the bytes in `64MiB`, `1.5 GB` or a number of bytes.
-
-    Raises:
-        ValueError: it is not a size, or too large.
-        TypeError: it is neither a text nor an integer.
-    """
+    """Return the bytes in `64MiB`, `1.5 GB` or a number of bytes, see `_parse`."""
     return _parse(size, _SIZES, "a size such as 64MiB")
 
 
 def time_in_ns(time: str | int) -> int:
-    """Return the nanoseconds in a text such as `10us` or `1.5 ms`, or in an integer, a number of nanoseconds.
+    """Return the nanoseconds in a text such as `10us` or `1.5 ms`, or in an integer, see `_parse`.
 
     A text without a unit is refused: some commands took it for seconds, others for nanoseconds.
-
-    Raises:
-        ValueError: it is not a time, or too large.
-        TypeError: it is neither a text nor an integer.
     """
     return _parse(time, _TIMES, "a time such as 10us")
 
@@ -166,6 +157,12 @@ def time_as_text(ns: int) -> str:
 
 
 def _parse(text: str | int, units: dict[str, int], expected: str) -> int:
+    """Return the number that a text with a unit, or an integer, stands for.
+
+    Raises:
+        ValueError: it is something else than expected, or too large.
+        TypeError: it is neither a text nor an integer.
+    """
     if isinstance(text, int):
         if not 0 <= text < _TOO_LARGE:
             raise ValueError(f"{shown(text)} is {'not' if text < 0 else 'too large for'} {expected}")

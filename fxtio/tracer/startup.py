@@ -118,20 +118,12 @@ class Mailbox:
         return self._fd
 
     def put(self, request: dict[str, Any]) -> None:
-        """Put a request into the folder, which the program can read.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Put a request into the folder, which the program can read."""
         self._unlink(self.reply)
         self._write(self.request, _as_json(request))
 
     def put_script(self, text: str) -> None:
-        """Put the script into the folder.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Put the script into the folder."""
         self._write(self.script, text)
 
     def withdraw(self) -> bool:
@@ -183,7 +175,7 @@ class Mailbox:
         return value
 
     def _write(self, path: Path, text: str) -> None:
-        """Write a file that appears when it is complete."""
+        """Write a file that appears when it is complete, or raise OSError."""
         self._unlink(self.folder / UNFINISHED)
         fd = os.open(UNFINISHED, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
         with open(fd, "w", encoding="utf-8") as file:
