@@ -24,13 +24,15 @@ from fxtio.synth.columns import (
     Draw,
     Events,
     Group,
+    Known,
+    Maker,
     Rows,
     Shape,
+    put_rounds,
 )
 from fxtio.synth.columns import (
     Part as ShapePart,
 )
-from fxtio.synth.everything import Known, Maker, put_rounds
 from fxtio.synth.export import Names, thread_names
 
 

@@ -14,8 +14,17 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.text.digits import PADDING, Characters, key_of
-from fxtio.codec.text.items import FixedItem, Layout, MarkedColumn, RestItem, layout_of, object_array
+from fxtio.codec.text.items import (
+    PADDING,
+    Characters,
+    FixedItem,
+    Layout,
+    MarkedColumn,
+    RestItem,
+    key_of,
+    layout_of,
+    object_array,
+)
 
 Columns = dict[str, Any]
 """For every field of a record its column."""
