@@ -110,12 +110,6 @@ def take_double(data: bytes, offset: int, end: int, where: str) -> tuple[float, 
     return struct.unpack_from("<d", data, offset)[0], offset + 8
 
 
-def take_double_bits(data: bytes, offset: int, end: int, where: str) -> tuple[int, int]:
-    """Read the bits of a double as an unsigned number."""
-    bits, after = TAKE_FIXED[8](data, offset, end, where)
-    return bits, after
-
-
 def take_text(data: bytes, offset: int, end: int, where: str) -> tuple[str, int]:
     """Read a text up to its zero byte; bytes that are not UTF-8 become surrogate escapes."""
     (begin, size), after = take_text_place(data, offset, end, where)
@@ -282,6 +276,6 @@ COLUMN_HELPERS = HELPERS | {
     "take_text": take_text_place,
     "take_marked_text": take_marked_text_place,
     "take_sized_text": take_sized_text_place,
-    "take_double": take_double_bits,
+    "take_double": TAKE_FIXED[8],
 }
 """Helpers that give texts by place and doubles by their bits, as columns hold them."""
