@@ -176,7 +176,7 @@ def field_rows(cls: type[Item], prefix: str = "", *, first_version: int = 1) -> 
 
     Args:
         cls: the class.
-        prefix: stands before the names of the fields.
+        prefix: comes before the names of the fields.
         first_version: the first version that there is.
     """
     for name, parts in parts_of(cls).items():

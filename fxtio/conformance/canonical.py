@@ -87,12 +87,12 @@ class Meaning:
     Attributes:
         dropped_types: types of records that only define or select something.
         dropped_keys: keys that say how something is stored.
-        unordered_types: types of records that may stand anywhere.
+        unordered_types: types of records that may be anywhere.
         groups: keys whose value, that of the first one that is there, is the group of a record, each with the name of
             such groups; the order of records matters within a group only.
         times: keys that are times, in units of a second divided by the value of the key `rate`.
         rates: keys that are rates, which a writer may choose.
-        owner: a type of records whose value of the first of these keys holds for the records behind it, up to the next
+        owner: a type of records whose value of the first of these keys holds for the records after it, up to the next
             one.
         divided: returns the records that a record is compared as, for records that a writer may divide or join.
     """
@@ -256,7 +256,7 @@ def first_difference(expected: Any, actual: Any, path: str = "") -> str | None:
 
 
 def _groups(meaning: Meaning, records: Sequence[Any]) -> dict[tuple[str, ...], list[Any]]:
-    """Return the meanings of records by group; those that may stand anywhere are sorted in a group of their own."""
+    """Return the meanings of records by group; those that may be anywhere are sorted in a group of their own."""
     ordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
     unordered: dict[tuple[str, ...], list[Any]] = defaultdict(list)
     owner: Any = None

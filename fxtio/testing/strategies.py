@@ -60,7 +60,7 @@ def unknown_records(*, order: Order = "little") -> Strategy:
 
 
 def texts(most: int = MAX_BYTES) -> Strategy:
-    """Return a strategy for text of at most so many bytes, with surrogate escapes for bytes that are not UTF-8."""
+    """Return a strategy for text of at most that many bytes, with surrogate escapes for bytes that are not UTF-8."""
     most = min(most, MAX_BYTES)
     lengths = st.sampled_from([size for size in (0, 1, 7, 8, 9, 255, MAX_BYTES) if size <= most])
     return st.one_of(
@@ -85,7 +85,7 @@ def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16, odd: boo
     Args:
         draw: the function that hypothesis passes.
         order: the byte order.
-        most: the largest number of records behind the first one.
+        most: the largest number of records after the first one.
         odd: there may be records, arguments and values of unknown types, texts that are not UTF-8, and complete events
             that end before they begin, so that there are warnings.
     """

@@ -1,6 +1,6 @@
 """Single values of byte streams, both ways: the helpers that the generated functions call.
 
-`take_NAME(data, offset, end, where)` returns a value and the offset behind it, and raises `DecodeError`.
+`take_NAME(data, offset, end, where)` returns a value and the offset after it, and raises `DecodeError`.
 `put_NAME(value, where)` returns the bytes of a value and raises `EncodeError`.  `where` is the field, for messages.
 LEB128 numbers have seven bits a byte, the lowest first, and at most 64 bits; they are written in the shortest form, and
 read in any form of up to ten bytes.
@@ -38,7 +38,7 @@ def take_uleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
         where: what is read, for messages.
 
     Returns:
-        The number, and the offset behind it.
+        The number, and the offset after it.
 
     Raises:
         DecodeError: the data end within the number (`event.cut`), or it has more than 64 bits (`event.varint`).

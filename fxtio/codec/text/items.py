@@ -85,7 +85,7 @@ def decimals(text: Characters, begin: Array, end: Array) -> tuple[Array, Array]:
     Args:
         text: the text.
         begin: the index of each number's first character.
-        end: the index behind its last character.
+        end: the index after its last character.
 
     Returns:
         The numbers (int64), and which of them are valid (bool).
@@ -114,7 +114,7 @@ def hexadecimals(text: Characters, begin: Array, end: Array) -> tuple[Array, Arr
     Args:
         text: the text.
         begin: the index of each number's first character.
-        end: the index behind its last character.
+        end: the index after its last character.
 
     Returns:
         The numbers (uint64), and which of them are valid (bool).

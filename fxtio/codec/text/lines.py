@@ -204,7 +204,7 @@ class _Cursor:
         return self.lines.separator[self.at]
 
     def take(self, item: FixedItem) -> tuple[Array, Array, Array | None]:
-        """Return where an item begins and ends and which lines have it (None for all), and move behind it."""
+        """Return where an item begins and ends and which lines have it (None for all), and move after it."""
         matches = self.separator() == ord(item.separator)
         begin, end = self.lines.at[self.at] + 1, self.lines.stop[self.at + 1]
         if item.optional:
