@@ -72,7 +72,7 @@ class SliceState(IntEnum):
     OPEN = 1
     "Its end is missing; it lasts until an outer slice ends, or until the end of the trace."
     OVERLAPPING = 2
-    "It ends behind the slice in which it began."
+    "It ends after the slice in which it began."
     THROWN = 3
     "An exception left it."
 
@@ -83,7 +83,7 @@ class PlainValue(IntEnum):
     HEADER = 0
     "In a field of the header."
     WORD = 1
-    "In the word behind the header."
+    "In the word after the header."
     TEXT = 2
     "In the slot of a string, which is in a field of the header."
 
@@ -133,7 +133,7 @@ class Op(IntEnum):
     COUNT = 18
     "The number of items; if `a` is 1, it is not stored, and a 0 in place of an item ends the list."
     LOOP = 19
-    "The next item, a row of the owner `a`; behind the last, go on at `b`.  The slot is 1 for a list that a 0 ends."
+    "The next item, a row of the owner `a`; after the last, go on at `b`.  The slot is 1 for a list that a 0 ends."
     NEXT = 20
     "Go back to `b`."
 
@@ -169,7 +169,7 @@ UNWIND = -2
 """The level of an END that also ends the open spans within its span; a BEGIN has the level around it."""
 
 FITTING = -3
-"""The level of a complete span that is left out if it ends behind the complete span in which it begins."""
+"""The level of a complete span that is left out if it ends after the complete span in which it begins."""
 
 _PREFIXES = {
     "WALK": WalkEnd,

@@ -30,7 +30,7 @@ def walk(
         kind: filled with every kind (int8).
 
     Returns:
-        The number of records, the index behind the last one, and why the walk stopped, see `WalkEnd`.
+        The number of records, the index after the last one, and why the walk stopped, see `WalkEnd`.
     """
     source = np.ascontiguousarray(words).data.cast("B").cast("Q")
     sizes = [(int(shift), int(mask)) for shift, mask in rules[:, :2]]
@@ -98,12 +98,12 @@ def walk_chunks(
         size: numbers of a head.
         count_place: the place of the count in the head.
         value_place: the place of another number in the head, which is copied.
-        at: filled with the index behind every complete head that has a number behind it (int64).
+        at: filled with the index after every complete head that has a number after it (int64).
         count: filled with the count of each (int64); the numbers of the last chunk may lie beyond the end.
         value: filled with the other number of each (int64).
 
     Returns:
-        The number of chunks, and the index behind the last one, which may lie beyond the end.
+        The number of chunks, and the index after the last one, which may lie beyond the end.
     """
     source = np.ascontiguousarray(numbers).data
     stop, room, index = len(source) - size, min(len(at), len(count), len(value)), start
@@ -196,7 +196,7 @@ def walk_many(
     Args:
         words: the words (uint64).
         first: for every row, the index of its first small record (int64).
-        stop: for every row, the index behind its last word (int64).
+        stop: for every row, the index after its last word (int64).
         counts: for every row, how many there should be (int64).
         rules: as for `walk`.
         table: as for `walk`.
@@ -204,7 +204,7 @@ def walk_many(
         size: filled with every size (int64).
         kind: filled with every kind (int8).
         counted: for every row, filled with how many there are (int64).
-        after: for every row, filled with the index behind the last one, or -1 if a size was unusable (int64).
+        after: for every row, filled with the index after the last one, or -1 if a size was unusable (int64).
 
     Returns:
         How many there are in all rows.
@@ -260,7 +260,7 @@ def walk_payloads(
         latest: stop before a record of a later time.
 
     Returns:
-        The number of records, the index behind the last one, and why the walk stopped, see `PayloadWalkEnd`.
+        The number of records, the index after the last one, and why the walk stopped, see `PayloadWalkEnd`.
     """
     check, value, type_shift, type_mask, more, shift, entry, leave, event, big = head.tolist()
     source, view = words.data, data.data  # views, since many calls may take a few records each
@@ -413,7 +413,7 @@ def scan_stream(
         jumps: the steps for subtypes, or -1 (int64).
         mask: the largest address.
         counts: filled with the number of rows by owner (int64, a row for each block).
-        stop: filled with the offset behind the last whole record (int64).
+        stop: filled with the offset after the last whole record (int64).
         fault: filled with what is wrong there, see `Fault` (uint8).
         late: filled with 1 where a time of a whole record does not fit in 63 bits, or else with 0 (uint8); the times at
             the beginning of blocks do not count.
@@ -493,7 +493,7 @@ def read_plain(
         header: where the fields of an event's header lie, see `fxtio.fxt.plain.header_fields` (uint64).
         rules: where the fields of arguments lie, see `fxtio.fxt.plain.argument_rules` (uint64).
         steps: by kind, what events do, see `SpanStep` (int8).
-        tails: by kind, the number of words behind the arguments, or -1 for what is no event (int8).
+        tails: by kind, the number of words after the arguments, or -1 for what is no event (int8).
         strings: the value of each slot of strings, or -1 (int32).
         strings_since: the row from which on each slot has its value (int64).
         threads: likewise for threads.
@@ -503,7 +503,7 @@ def read_plain(
         ticks: filled with the time, 0 where the row does nothing (uint64).
         category: filled with the value of the category, or -1 (int32).
         name: filled with the value of the name, or -1 (int32).
-        tail: filled with the word behind the arguments, 0 without one (uint64).
+        tail: filled with the word after the arguments, 0 without one (uint64).
         owner: filled with the number of the record of each argument (int64).
         argument_name: filled with the value of each argument's name (int32).
         argument_kind: filled with the kind that the rules have for its type (int32).

@@ -209,7 +209,7 @@ def explained(
 
 
 def the_end(position: int) -> Piece:
-    """Return the end of a trace, which is shown if there are findings behind all bytes."""
+    """Return the end of a trace, which is shown if there are findings after all bytes."""
     return Piece(None, position, 0, None, list, "the end")
 
 

@@ -44,13 +44,13 @@ class ByteColumn:
         return ByteColumn(self.data, self.start[rows], self.size[rows])
 
     def spread(self, rows: Array, count: int) -> ByteColumn:
-        """Return a column of so many rows, of which these (int64) have the strings; the others have empty ones."""
+        """Return a column of that many rows, of which these (int64) have the strings; the others have empty ones."""
         start, size = np.zeros((2, count), np.int64)
         start[rows], size[rows] = self.start, self.size
         return ByteColumn(self.data, start, size)
 
     def grouped(self, rows: Array, count: int) -> ByteColumn:
-        """Return a column of so many rows, in which each has several strings of this one, which lie behind each other.
+        """Return a column of that many rows, in which each has several strings of this one, which follow each other.
 
         Args:
             rows: the row of each string (int64), ascending.
@@ -72,10 +72,10 @@ def joined(count: int, *columns: ByteColumn | bytes) -> ByteColumn:
 
     Args:
         count: the number of rows.
-        columns: columns of so many rows, or strings for all rows.
+        columns: columns of that many rows, or strings for all rows.
 
     Returns:
-        A column whose strings lie behind each other: its `data` are all rows.
+        A column whose strings follow each other: its `data` are all rows.
     """
     parts = [ByteColumn.of([each]) if isinstance(each, bytes) else each for each in columns]
     size = sum_of_sizes(count, *parts)
@@ -129,7 +129,7 @@ class ByteTable:
 
 
 def _room(array: Array, filled: int, more: int) -> Array:
-    """Return an array with the same first items, and with room for so many more."""
+    """Return an array with the same first items, and with room for that many more."""
     if filled + more <= len(array):
         return array
     longer = np.empty(max(filled + more, 2 * len(array)), array.dtype)
@@ -158,7 +158,7 @@ def thousandths(values: Array) -> ByteColumn:
 
 
 def _decimals(values: Array, behind: Array | None) -> ByteColumn:
-    """Return integers in decimal, each with four more characters behind it."""
+    """Return integers in decimal, each with four more characters after it."""
     rest = np.abs(values).astype(np.uint64)
     is_negative = values < 0
     digits = len(str(rest.max(initial=0)))

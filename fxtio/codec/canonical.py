@@ -260,7 +260,7 @@ def described_entries(entries: Iterable[Any], *, more: Sequence[str] = ()) -> li
 
 
 def described(record: Any, head: Json) -> Json:
-    """Return the fields of a record behind others, by their names: numbers and texts as they are, bytes in hexadecimal.
+    """Return the fields of a record after others, by their names: numbers and texts as they are, bytes in hexadecimal.
 
     Args:
         record: the record.
@@ -292,10 +292,10 @@ _AS_THEY_ARE = {int, str, bool, type(None)}
 
 @cache
 def _shape(cls: Any, *head: str) -> tuple[Callable[[Json, Any], Json], Moved]:
-    """Return how the records of a class are described behind some names.
+    """Return how the records of a class are described after some names.
 
     Returns:
-        A generated function that returns the fields of a record behind others, and those that `_placed` moves.
+        A generated function that returns the fields of a record after others, and those that `_placed` moves.
     """
     fields = [
         (field.attribute if field.name in head else field.name, field)

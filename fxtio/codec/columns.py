@@ -4,8 +4,8 @@ The parts are the same as those of the generated scalar functions, and are decod
 of a class.  Each record has a cursor; as long as all cursors are equal they are one int.  The inverse is
 `encode_columns`.
 
-What is odd about records that can be decoded is noted on request, see `Oddity`.  It costs next to nothing where nothing
-is odd: most checks are one of all records together.
+What is unusual about records that can be decoded is noted on request, see `Oddity`.  It costs next to nothing where
+nothing is: most checks are one of all records together.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class ManyColumn:
         at: the index of the word where each begins (int64).
         size: their sizes in words (int64).
         kind: their kinds in the tagged union (int8, -1 unknown).
-        broken: the rows in which one has no usable size, so that those behind it are lost (indices).
+        broken: the rows in which one has no usable size, so that those after it are lost (indices).
     """
 
     count: Array
@@ -162,7 +162,7 @@ class Oddity(NamedTuple):
         rule: the id of the rule.
         rows: the records (indices).
         message: a description.
-        kind: the kind of the small records of these records that are odd; -1 if the records themselves are.
+        kind: the kind of the small records of these records that are unusual; -1 if the records themselves are.
     """
 
     rule: str
@@ -181,7 +181,7 @@ class Rows:
         smallest: the smallest size.
         delta: the distance of the cursor from `at` in words: an int for all records, or int64 per record.
         bad: the records that are too short for their content (bool per record), or None.
-        oddities: takes what is odd, or None.
+        oddities: takes what is unusual, or None.
     """
 
     def __init__(self, block: Block, at: Array, size: Array, oddities: list[Oddity] | None = None) -> None:
@@ -225,20 +225,20 @@ class Rows:
         return out
 
     def take(self) -> Array:
-        """Return the words at the cursors, and move the cursors behind them."""
+        """Return the words at the cursors, and move the cursors after them."""
         words = self.peek()
         self.claim(1)
         return words
 
     def note(self, rule: str, rows: Array, message: str) -> None:
-        """Note that some records (indices) are odd."""
+        """Note that some records (indices) are unusual."""
         if self.oddities is not None and len(rows):
             self.oddities.append(Oddity(rule, rows, message))
 
     def note_stream(
         self, stream: StreamColumn, limit: int | None, where: Array | None = None, *, text: bool = False
     ) -> None:
-        """Note odd streams of the records `where`.
+        """Note unusual streams of the records `where`.
 
         Args:
             stream: the streams; padding that is not zero is noted.
@@ -287,7 +287,7 @@ def columns_of(
         block: the words of the trace that hold all of them.
         at: the index of the word where each begins (int64).
         size: their sizes in words (int64).
-        oddities: what is odd about the records is appended to this list; it means nothing if some are too short.
+        oddities: what is unusual about the records is appended to this list; it means nothing if some are too short.
 
     Returns:
         The columns by field; and the records that are too short for their content (bool, None if there are none),
@@ -326,7 +326,7 @@ def tick_places(cls: type[Record], block: Block, at: Array, size: Array) -> dict
 
 
 def _header(cls: type[Record], rows: Rows) -> tuple[Columns, list[int]]:
-    """Return the fields of the header words, and each word or-ed over all records; move the cursors behind them."""
+    """Return the fields of the header words, and each word or-ed over all records; move the cursors after them."""
     header: Columns = {}
     unions = []
     for word, checked in zip(cls.words, _checks_of(cls), strict=True):
@@ -391,7 +391,7 @@ def lane(words: Array, field: Field) -> Array:
 
 @singledispatch
 def take_part(part: Part, rows: Rows, header: Columns, layout: Layout, index: int) -> Any:
-    """Return the column of one part, and move the cursors behind it.
+    """Return the column of one part, and move the cursors after it.
 
     Args:
         part: the part.
@@ -509,7 +509,7 @@ def members_of(union: TaggedUnion, block: Block, many: ManyColumn, oddities: lis
         union: their classes.
         block: the words that hold them.
         many: where they are.
-        oddities: what is odd about those that are returned is appended to this list, with the numbers of the rows.
+        oddities: what is unusual about those that are returned is appended to this list, with the numbers of the rows.
     """
     groups: list[tuple[int, Array | slice, Columns]] = []
     short = np.zeros(len(many.at), bool)

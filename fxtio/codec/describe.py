@@ -38,11 +38,11 @@ def annotate(
     """Describe one record.  Never fails: a fault for which the decoder would raise an error stands in a range.
 
     Args:
-        union: the records that may stand here.
+        union: the records that may be here.
         words: the words as native ints.
         data: the bytes that they came from.
         at: the record's first word.
-        stop: the word behind the record, or the end of the words where there are fewer than the header claims.
+        stop: the word after the record, or the end of the words where there are fewer than the header claims.
         resolve: returns the values of slots; without it, slots are shown as numbers.
 
     Returns:
@@ -102,7 +102,7 @@ class Walk:
             raise unlike(layout.name)
 
     def emit(self, count: int, label: str, value: str = "", bits: tuple[FieldValue, ...] = (), fault: str = "") -> None:
-        """Add a range of `count` words, and move behind them."""
+        """Add a range of `count` words, and move after them."""
         if count or fault:
             raw = bytes(self.data[self.c * 8 : (self.c + count) * 8])
             self.ranges.append(ByteRange((self.c - self.base) * 8, raw, self.prefix + label, value, bits, fault))
@@ -219,7 +219,7 @@ def slot_meaning(part: Part, slot: int, walk: Walk) -> tuple[str, str]:
 
 @singledispatch
 def emit_part(part: Part, name: str, walk: Walk, later: list[Part]) -> None:
-    """Add ranges for the part's words; `later` are the parts behind it.  Raises DecodeError as the decoder does."""
+    """Add ranges for the part's words; `later` are the parts after it.  Raises DecodeError as the decoder does."""
     raise TypeError(f"{type(part).__name__} cannot be described")
 
 
@@ -260,7 +260,7 @@ def _(part: Many, name: str, walk: Walk, later: list[Part]) -> None:
     count, where = walk.header[part.count], walk.where(name)
     members, after = take_many(part.union, walk.words, walk.data, first, end, count, faults, where)
     number, error = len(members) + sum(rule == "arg.short" for rule, _ in faults), None
-    if after < 0:  # as in the decoder: the parts behind are placed by counting from the record's end
+    if after < 0:  # as in the decoder: the parts after it are placed by counting from the record's end
         behind = [size for one in later if (size := one.tail_words()) is not None]
         end -= sum(behind)
         error = broken(where) if len(behind) < len(later) else short(where) if end < first else None
@@ -321,7 +321,7 @@ def ranges_of(
         meaning: gives the meaning of values.
 
     Returns:
-        The ranges of the record, and the offset behind it; `end` if it is not whole.
+        The ranges of the record, and the offset after it; `end` if it is not whole.
     """
     decode, notes = _noting(layout.cls, layout.version)
     notes.clear()
@@ -348,7 +348,7 @@ def ranges_of(
 
 
 def _subtype(layout: declare.RecordLayout, raw: bytes, offset: int) -> ByteRange:
-    """Return the range of the byte behind the first field that tells records apart."""
+    """Return the range of the byte after the first field that tells records apart."""
     subtype = getattr(layout.cls, "subtype", None)
     return ByteRange(offset, raw, "subtype", "" if subtype is None else f"{raw[0]} {subtype.name}")
 

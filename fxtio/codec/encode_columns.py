@@ -22,7 +22,7 @@ from fxtio.errors import EncodeError
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Words of many rows, one row behind the other.
+    """Words of many rows, one row after the other.
 
     Attributes:
         words: the words of all rows (uint64).
@@ -56,7 +56,7 @@ def words_of(cls: type[Record], rows: int, columns: Columns) -> Ragged:
             of its part.  A reference given as an array of ints is a slot.  Arguments are `ManyWords`.
 
     Returns:
-        The records' words as native integers; byte streams lie in them as in a little-endian trace.
+        The records' words as native integers; byte streams are in them as in a little-endian trace.
 
     Raises:
         EncodeError: a value does not fit.
@@ -207,7 +207,7 @@ def check_text(length: Array, limit: int, where: str) -> None:
 
 
 def padded(stream: StreamColumn) -> Ragged:
-    """Return the words of byte streams, with zeros behind the last byte of each."""
+    """Return the words of byte streams, with zeros after the last byte of each."""
     count = stream.length + 7 >> 3
     words: Array = stream.raw[ranges(stream.at, count)]
     last = np.cumsum(count)[count > 0] - 1

@@ -55,7 +55,7 @@ def compiled(source: str, filename: str, scope: dict[str, Any]) -> Codec:
 
     Args:
         source: the source.
-        filename: the name that stands in tracebacks.
+        filename: the name in tracebacks.
         scope: what it refers to, by name; the functions are added.
     """
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
@@ -97,7 +97,7 @@ def _decoder(layout: Layout) -> str:
 
 
 def _relocate(later: list[Part], where: str) -> Iterable[str]:
-    """Yield source that, behind small records with a fault, places the cursor by counting from the record's end."""
+    """Yield source that, after small records with a fault, places the cursor by counting from the record's end."""
     sizes = [part.tail_words() for part in later]
     if None in sizes:
         yield f"if c < 0: raise broken({where!r})"
@@ -145,7 +145,7 @@ def short(where: str) -> DecodeError:
 
 
 def broken(where: str) -> DecodeError:
-    """Return the error for broken arguments with a part behind them that cannot be found from the end."""
+    """Return the error for broken arguments with a part after them that cannot be found from the end."""
     return DecodeError(ARGUMENT_SIZE, f"{where}: what follows the broken arguments cannot be found")
 
 
@@ -155,12 +155,12 @@ def unlike(where: str) -> DecodeError:
 
 
 def gap(where: str) -> EncodeError:
-    """Return the error for an optional field behind one that is absent."""
+    """Return the error for an optional field after one that is absent."""
     return EncodeError("absent, but a later optional field is given", where)
 
 
 def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[bytes, int]:
-    """Return a padded byte stream, and the cursor behind its padding."""
+    """Return a padded byte stream, and the cursor after its padding."""
     words = length + 7 >> 3
     if c + words > end:
         raise DecodeError("framing.stream-over-record", f"{where}: no room in the record for {counted(length, 'byte')}")
@@ -168,7 +168,7 @@ def take_bytes(data: Any, c: int, length: int, end: int, where: str) -> tuple[by
 
 
 def take_text(data: Any, c: int, length: int, end: int, where: str) -> tuple[str, int]:
-    """Return a byte stream as text, and the cursor behind it; bytes that are not UTF-8 become surrogate escapes."""
+    """Return a byte stream as text, and the cursor after it; bytes that are not UTF-8 become surrogate escapes."""
     raw, after = take_bytes(data, c, length, end, where)
     return raw.decode("utf-8", "surrogateescape"), after
 
@@ -176,7 +176,7 @@ def take_text(data: Any, c: int, length: int, end: int, where: str) -> tuple[str
 def take_many(
     union: TaggedUnion, words: Sequence[int], data: Any, c: int, end: int, count: int, faults: Faults, where: str
 ) -> tuple[tuple[Any, ...], int]:
-    """Decode `count` small records; return them, and the cursor behind them or -1 if one of them has no usable size."""
+    """Decode `count` small records; return them, and the cursor after them or -1 if one of them has no usable size."""
     members: list[Any] = []
     for number in range(count):
         size = union.size_of(words[c]) if c < end else 0

@@ -17,7 +17,7 @@ MAX_UINT64 = (1 << 64) - 1
 
 
 def limits_of(size: int, *, signed: bool) -> tuple[int, int]:
-    """Return the least and the greatest integer of so many bytes."""
+    """Return the least and the greatest integer of that many bytes."""
     half = 1 << 8 * size - 1
     return (-half, half - 1) if signed else (0, 2 * half - 1)
 

@@ -130,10 +130,10 @@ def _legal(field: Field) -> str:
     return f"{field.value} = {labels[field.value]}" if field.value in labels else str(field.value)
 
 
-def enumeration_markdown(enumeration: type[IntEnum], *, level: int = 3) -> str:
+def enumeration_markdown(enumeration: type[IntEnum]) -> str:
     """Return a section of Markdown about an enumeration, with the anchor that the tables of words link to."""
     doc = doc_of(enumeration)
-    head = _head(level, enumeration.__name__, doc.text or f"Specification: {doc.spec}.")
+    head = _head(3, enumeration.__name__, doc.text or f"Specification: {doc.spec}.")
     return "\n".join(
         [
             *head,
@@ -155,10 +155,10 @@ def enumerations_markdown(module: ModuleType) -> str:
 # ---- records of bytes
 
 
-def stream_markdown(cls: type[StreamRecord], *, level: int = 3) -> str:
+def stream_markdown(cls: type[StreamRecord]) -> str:
     """Return a section of Markdown about a record: its first byte, and its parts with the versions that have them."""
     doc = doc_of(cls)
-    lines = _head(level, cls.__name__, f"{title_of(cls)}.", doc.text)
+    lines = _head(3, cls.__name__, f"{title_of(cls)}.", doc.text)
     for head in cls.first_bytes:
         layout = declare.layout_of(cls, head.since or 1)
         assert layout is not None
@@ -176,7 +176,7 @@ def field_rows(cls: type[Item], prefix: str = "", *, first_version: int = 1) -> 
 
     Args:
         cls: the class.
-        prefix: stands before the names of the fields.
+        prefix: comes before the names of the fields.
         first_version: the first version that there is.
     """
     for name, parts in parts_of(cls).items():

@@ -37,7 +37,7 @@ class Part:
     extension: ClassVar[str] = ""
 
     def prologue(self, layout: Layout) -> Iterator[str]:
-        """Yield source lines that stand before all parts are decoded."""
+        """Yield source lines that are before all parts are decoded."""
         yield from ()
 
     def decode(self, name: str, where: str) -> Iterator[str]:
@@ -205,7 +205,7 @@ class Many(Part):
     """Small records in a row, such as arguments, whose number a header field tells.
 
     Attributes:
-        union: the records that may stand here.
+        union: the records that may be here.
         count: the header field that holds their number.
     """
 

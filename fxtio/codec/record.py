@@ -1,4 +1,4 @@
-"""Records, each declared once, and tagged unions: the records that may stand in the same place.
+"""Records, each declared once, and tagged unions: the records that may be in the same place.
 
 A record class is a frozen msgspec struct.  `words` names its header, annotations carry the body parts in the
 specification's order, and a field without a part is the header field of the same name.  Sizes, counts and references
@@ -68,7 +68,7 @@ class Layout:
 
     @property
     def body(self) -> list[tuple[str, Part]]:
-        """The parts behind the header, with the names of their fields."""
+        """The parts after the header, with the names of their fields."""
         return [(name, part) for name, part in self.parts if not isinstance(part, Header)]
 
     def header_fields(self) -> list[tuple[int, Field]]:
@@ -118,7 +118,7 @@ def load_extensions(cls: type[Record]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Selects the class of a record by the tags behind the record type.
+    """Selects the class of a record by the tags after the record type.
 
     Attributes:
         lo: the first bit of the span of these tags.
@@ -132,7 +132,7 @@ class Selector:
 
 
 class TaggedUnion:
-    """The records that may stand in the same place, told apart by the tags of their header words.
+    """The records that may be in the same place, told apart by the tags of their header words.
 
     There are two levels: the field `type` of the base word, then (per type) the span of the other tags.  The scalar
     decoder, the numpy decoder and the C kernel use the same tables.

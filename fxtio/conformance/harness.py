@@ -273,12 +273,10 @@ class ExecHarness(Harness):
         lines = child.output.lines()
         if status is None:
             return Answer(Status.TIMEOUT, f"no result after {self.limits.seconds:g} seconds", lines, seconds)
-        if status == 0:
-            return Answer(Status.OK, "", lines, seconds)
-        if status == REFUSED_STATUS:
-            return Answer(Status.REFUSED, "", lines, seconds)
         if status == UNSUPPORTED_STATUS:
             return Answer(Status.UNSUPPORTED, lines[-1] if lines else "", lines, seconds)
+        if status in (0, REFUSED_STATUS):
+            return Answer(Status.REFUSED if status else Status.OK, "", lines, seconds)
         return Answer(Status.CRASH, _status_text(status), lines, seconds)
 
 

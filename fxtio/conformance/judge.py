@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from fxtio.conformance import canonical, compare, timeline
+from fxtio.conformance import canonical, timeline
 from fxtio.conformance.harness import Answer, Limits, Status
 from fxtio.conformance.kit import READ, Case
 from fxtio.errors import FxtioError
@@ -236,8 +236,8 @@ def _problems_of_reading(case: Case, target: Path) -> list[str]:
     if form not in ("raw", "resolved"):
         raise _ProtocolError("the member 'form' of the result is neither 'raw' nor 'resolved'")
     if form == "resolved":
-        return problems + compare.differences_in_meaning(case.format, case.records, records)
-    return problems + compare.differences(case.records, records)
+        return problems + canonical.differences_in_meaning(case.format, case.records, records)
+    return problems + canonical.differences(case.records, records)
 
 
 def _load(target: Path) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def _circles(case: Case, target: Path, judges: Judges) -> tuple[dict[str, bool],
     circles = {VALID: not rules}
     problems = [f"it breaks the rule {rule}" for rule in rules[:_MAX_RULES]]
     try:
-        differences = compare.differences_in_meaning(case.format, case.records, judges.read(target, case.format))
+        differences = canonical.differences_in_meaning(case.format, case.records, judges.read(target, case.format))
     except MissingJudgeError:
         raise
     except (FxtioError, OSError) as error:

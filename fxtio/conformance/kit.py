@@ -146,17 +146,16 @@ def read_kit(folder: str | Path | None = None) -> Kit:
     return Kit(place, version, suffixes, (*cases, *scenarios))
 
 
-def broken_traces(format: str, folder: str | Path | None = None) -> dict[str, Path]:
-    """Return the traces of a kit that break one rule each: for the id of the rule the file or directory.
+def broken_traces(format: str) -> dict[str, Path]:
+    """Return the traces of the kit that break one rule each: for the id of the rule the file or directory.
 
     Args:
         format: the name of the format; there are none for one that the kit does not have.
-        folder: the kit; by default the one that belongs to this package.
 
     Raises:
         KitError: the kit is missing.
     """
-    cases = find_folder(folder) / "cases" / format / "invalid"
+    cases = find_folder() / "cases" / format / "invalid"
     traces = _traces_by_stem(cases) if cases.is_dir() else {}
     ids = {f"{format}.{stem}": paths[0] for stem, paths in sorted(traces.items())}
     return {rule: ids[rule] for rule in rules_of(format) if rule in ids}

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fxtio.conformance.compare import MAX_DIFFERENCES, OPTIONAL, first_difference, matches
+from fxtio.conformance.canonical import MAX_DIFFERENCES, OPTIONAL, first_difference, matches
 
 _NS = 10**9
 _PROCESS, _THREAD = "1", "2"  # spec: Kernel object record, types of objects

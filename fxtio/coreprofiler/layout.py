@@ -16,12 +16,14 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.codec.text import items
-from fxtio.codec.text.digits import Characters, decimals, hexadecimals
 from fxtio.codec.text.items import (
+    Characters,
     ColumnAndValid,
     FixedItem,
     MarkedColumn,
+    decimals,
     has_prefix,
+    hexadecimals,
     is_unknown,
     none_if_negative,
     parse_integer,

@@ -102,12 +102,12 @@ def write(
 
 
 def _write(target: Any, format: Format, shape: str, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:
-    from fxtio.synth import coreprofiler, dcpi, export, fxt, server
+    from fxtio.synth import coreprofiler, dcpi, export, fxt, shapes
 
     if format.name == "dcpi":
         return dcpi.write(target, amount)
     generators = _generators(format.name, shape)
-    names = server.thread_names if shape == "program" else plain_names
+    names = shapes.server_names if shape == "program" else plain_names
     if format.name == "fxt":
         return fxt.write(target, generators, names, amount, {"provider": "fxtio synth"} | options)
     if format.name == "coreprofiler":
@@ -119,7 +119,7 @@ def _write(target: Any, format: Format, shape: str, amount: Amount, options: dic
 
 def _generators(format: str, shape: str) -> list[Shape]:
     """Return what generates a shape: one function, or several whose chunks come in turn."""
-    from fxtio.synth import server, shapes
+    from fxtio.synth import shapes
 
     if shape == "mixed" and format == "fxt":
         return [shapes.spans, shapes.counters, shapes.flows, shapes.async_, shapes.instants]
@@ -134,6 +134,6 @@ def _generators(format: str, shape: str) -> list[Shape]:
         "sampling": [shapes.sampling],
         "memory": [shapes.memory],
         "mixed": [shapes.calls, shapes.sampling, shapes.memory],
-        "program": [server.program],
+        "program": [shapes.program],
     }
     return generators[shape]

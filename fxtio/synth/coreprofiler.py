@@ -14,8 +14,7 @@ import numpy as np
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.layout import MAX_32, NS_PER_MS, UNDEFINED, OsThread
 from fxtio.coreprofiler.writer import CoreProfilerWriter
-from fxtio.synth.columns import Amount, Draw, Events, Part, Shape
-from fxtio.synth.everything import Known, Maker, put_rounds
+from fxtio.synth.columns import Amount, Draw, Events, Known, Maker, Part, Shape, put_rounds
 from fxtio.synth.shapes import FRAME, FUNCTIONS, PARENT, TYPES
 
 _START = datetime(2018, 4, 10, 12, 0, 0, 123000)  # noqa: DTZ001  # local time, as the profiler has it

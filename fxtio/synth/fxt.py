@@ -24,13 +24,12 @@ from fxtio.synth.columns import (
     Draw,
     Events,
     Group,
+    Known,
+    Maker,
     Rows,
     Shape,
+    put_rounds,
 )
-from fxtio.synth.columns import (
-    Part as ShapePart,
-)
-from fxtio.synth.everything import Known, Maker, put_rounds
 from fxtio.synth.export import Names, thread_names
 
 
@@ -51,7 +50,7 @@ def write(
     return written, writer.position
 
 
-def _write(writer: FxtWriter, group: Group, tracks: list[Track], parts: Sequence[ShapePart]) -> None:
+def _write(writer: FxtWriter, group: Group, tracks: list[Track], parts: Sequence[Events | Rows]) -> None:
     """Write events in the order of their times, then rows of tables."""
     events = [
         {"kind": part.kind, "timestamp": part.timestamp, "thread": (tracks, part.thread), "name": part.name}

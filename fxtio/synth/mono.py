@@ -29,8 +29,7 @@ from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.headers import StreamHeader
 from fxtio.mono.writer import MonoWriter, header_for
-from fxtio.synth.columns import Amount, Draw
-from fxtio.synth.everything import Known, Maker, variants
+from fxtio.synth.columns import Amount, Draw, Known, Maker, variants
 
 VERSIONS = ((17, 8), (17, 4), *((version, 4 if version % 2 else 8) for version in reversed(r.VERSIONS[:-1])))
 """The data versions and pointer sizes of the recordings of a round."""

@@ -10,7 +10,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 import fxtio
-from fxtio.conformance import canonical, compare
+from fxtio.conformance import canonical
 from fxtio.validate import Validation, validate
 from fxtio.validate.listing import text_of
 
@@ -81,7 +81,7 @@ def assert_same_meaning(trace: Any, expected: Any, *, format: str | None = None)
         raise AssertionError(f"the trace has the format {name}, expected {other}")
     if name in canonical.formats():
         both = [canonical.read(target, name)["records"] for target in (expected, trace)]
-        problems = compare.differences_in_meaning(name, *both)
+        problems = canonical.differences_in_meaning(name, *both)
     else:
         problems = _differences(_records(expected, name), _records(trace, name))
     if problems:
@@ -104,4 +104,4 @@ def _differences(expected: list[str], actual: list[str]) -> list[str]:
     """Return the first differences of records."""
     pairs = enumerate(zip_longest(expected, actual, fillvalue="missing"))
     problems = (f"record {number} is {b[:_MAX_SHOWN]}, expected {a[:_MAX_SHOWN]}" for number, (a, b) in pairs if a != b)
-    return list(islice(problems, compare.MAX_DIFFERENCES))
+    return list(islice(problems, canonical.MAX_DIFFERENCES))

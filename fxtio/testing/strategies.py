@@ -19,24 +19,9 @@ from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, W
 from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of
 from fxtio.codec.stream import declare
 from fxtio.codec.word import Field
+from fxtio.fxt import records as r
 from fxtio.fxt.enums import Scope
 from fxtio.fxt.layout import StringRefWord
-from fxtio.fxt.records import (
-    ARGUMENTS,
-    RECORDS,
-    DurationComplete,
-    Initialization,
-    Instant,
-    Magic,
-    ProviderInfo,
-    ProviderSection,
-    String,
-    StringReference,
-    Thread,
-    ThreadRecord,
-    ThreadReference,
-    TraceInfo,
-)
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.records import Event
 
@@ -61,21 +46,21 @@ def records(cls: type[Record] | None = None, *, resolved: bool = False, order: O
     """
     if cls is not None:
         return _records(cls, resolved, order)
-    return st.one_of([_records(one_class, resolved, order) for one_class in RECORDS.classes])
+    return st.one_of([_records(one_class, resolved, order) for one_class in r.RECORDS.classes])
 
 
 def arguments(*, resolved: bool = False, order: Order = "little") -> Strategy:
     """Return a strategy for arguments of all types, unknown ones included, see `records`."""
-    return _members(ARGUMENTS, resolved, order)
+    return _members(r.ARGUMENTS, resolved, order)
 
 
 def unknown_records(*, order: Order = "little") -> Strategy:
     """Return a strategy for records of types that the specification does not define, as `Opaque`."""
-    return _unknown(RECORDS, order)
+    return _unknown(r.RECORDS, order)
 
 
 def texts(most: int = MAX_BYTES) -> Strategy:
-    """Return a strategy for text of at most so many bytes, with surrogate escapes for bytes that are not UTF-8."""
+    """Return a strategy for text of at most that many bytes, with surrogate escapes for bytes that are not UTF-8."""
     most = min(most, MAX_BYTES)
     lengths = st.sampled_from([size for size in (0, 1, 7, 8, 9, 255, MAX_BYTES) if size <= most])
     return st.one_of(
@@ -100,16 +85,16 @@ def traces(draw: st.DrawFn, *, order: Order = "little", most: int = 16, odd: boo
     Args:
         draw: the function that hypothesis passes.
         order: the byte order.
-        most: the largest number of records behind the first one.
+        most: the largest number of records after the first one.
         odd: there may be records, arguments and values of unknown types, texts that are not UTF-8, and complete events
             that end before they begin, so that there are warnings.
     """
-    classes = [cls for cls in RECORDS.classes if cls is not Magic and (odd or cls is not TraceInfo)]
-    often: list[type[Record]] = [String, ThreadRecord, ProviderInfo, ProviderSection]
+    classes = [cls for cls in r.RECORDS.classes if cls is not r.Magic and (odd or cls is not r.TraceInfo)]
+    often: list[type[Record]] = [r.String, r.ThreadRecord, r.ProviderInfo, r.ProviderSection]
     unknown = [None] if odd else []
     kinds = draw(st.lists(st.sampled_from([*classes, *often, *unknown]), max_size=most))
     state = _State()
-    trace: list[Any] = [Magic()]
+    trace: list[Any] = [r.Magic()]
     for cls in kinds:
         record = draw(unknown_records(order=order) if cls is None else records(cls, order=order))
         fitted = record if cls is None else state.fit(record)
@@ -128,9 +113,9 @@ def _without_oddities(record: Any) -> Any:
             changes[name] = tuple([_without_oddities(one) for one in value if not isinstance(one, Opaque)])
         elif isinstance(value, str):
             changes[name] = value.encode("utf-8", "replace").decode()
-    if isinstance(record, DurationComplete):
+    if isinstance(record, r.DurationComplete):
         changes["end"] = max(record.timestamp, record.end)
-    if isinstance(record, Instant) and record.scope is not None:
+    if isinstance(record, r.Instant) and record.scope is not None:
         changes["scope"] = record.scope % len(Scope)
     return record.replace(**changes)
 
@@ -145,21 +130,21 @@ class _State:
 
     def fit(self, record: Any) -> Any:
         """Return the record, changed where it refers to a slot or a provider that is not defined."""
-        if isinstance(record, ProviderSection):
+        if isinstance(record, r.ProviderSection):
             if not self.providers:
-                record = ProviderInfo(record.provider_id, "")
+                record = r.ProviderInfo(record.provider_id, "")
             else:
-                record = ProviderSection(_one_of(list(self.providers), record.provider_id))
+                record = r.ProviderSection(_one_of(list(self.providers), record.provider_id))
                 self.strings, self.threads = self.providers[record.provider_id]
-        if isinstance(record, ProviderInfo):
+        if isinstance(record, r.ProviderInfo):
             if self.providers:
                 self.strings, self.threads = [], []
             self.providers[record.provider_id] = self.strings, self.threads
-        if isinstance(record, Initialization) and record.ticks_per_second == 0:
+        if isinstance(record, r.Initialization) and record.ticks_per_second == 0:
             record = record.replace(ticks_per_second=1)
-        if isinstance(record, String):
+        if isinstance(record, r.String):
             self.strings.append(record.index)
-        elif isinstance(record, ThreadRecord):
+        elif isinstance(record, r.ThreadRecord):
             self.threads.append(record.index)
         return self._refer(record)
 
@@ -169,10 +154,10 @@ class _State:
         changes: dict[str, Any] = {}
         for name, part in layout_of(type(record)).parts:
             value = getattr(record, name)
-            if isinstance(part, StringReference) and isinstance(value, int):
+            if isinstance(part, r.StringReference) and isinstance(value, int):
                 changes[name] = _one_of([0, *self.strings], value)
-            elif isinstance(part, ThreadReference) and isinstance(value, int):
-                inline = Thread(value, None if part.process_only else value)
+            elif isinstance(part, r.ThreadReference) and isinstance(value, int):
+                inline = r.Thread(value, None if part.process_only else value)
                 changes[name] = _one_of(self.threads, value) if self.threads else inline
             elif isinstance(part, Many):
                 changes[name] = tuple([self._refer(one) for one in value])
@@ -212,27 +197,27 @@ def _without_gaps(values: tuple[Any, ...], optional: list[bool]) -> list[Any]:
 
 def _part(part: Part, header: dict[str, Field], resolved: bool, order: Order) -> Strategy:
     """Return a strategy for the values of a part."""
-    if isinstance(part, Header):
-        return st.booleans() if part.boolean else _field(part.field)
-    if isinstance(part, Number):
-        return st.none() | _WORD if part.optional else _NUMBERS[part.kind]
-    if isinstance(part, ThreadReference):
-        return _threads(part, header[part.ref], resolved)
-    if isinstance(part, StringReference):
-        index = StringRefWord.fields["index"]
-        inline = texts(index.mask)
-        return inline if resolved else _field(index) | inline
-    if isinstance(part, Stream):
-        most = min(header[part.size].mask, MAX_BYTES)
-        return texts(most) if part.text else _binary(most)
-    if isinstance(part, Sized):
-        return _binary(MAX_BYTES)
-    if isinstance(part, Rest):
-        return st.none() | st.binary(max_size=24).map(lambda raw: raw[: len(raw) // 8 * 8])
-    if isinstance(part, Words):
-        return _lists(_WORD, header[part.count].mask).map(tuple)
-    if isinstance(part, Many):
-        return _lists(_members(part.union, resolved, order), header[part.count].mask).map(tuple)
+    match part:
+        case Header():
+            return st.booleans() if part.boolean else _field(part.field)
+        case Number():
+            return st.none() | _WORD if part.optional else _NUMBERS[part.kind]
+        case r.ThreadReference():
+            return _threads(part, header[part.ref], resolved)
+        case r.StringReference():
+            index = StringRefWord.fields["index"]
+            return texts(index.mask) if resolved else _field(index) | texts(index.mask)
+        case Stream():
+            most = min(header[part.size].mask, MAX_BYTES)
+            return texts(most) if part.text else _binary(most)
+        case Sized():
+            return _binary(MAX_BYTES)
+        case Rest():
+            return st.none() | st.binary(max_size=24).map(lambda raw: raw[: len(raw) // 8 * 8])
+        case Words():
+            return _lists(_WORD, header[part.count].mask).map(tuple)
+        case Many():
+            return _lists(_members(part.union, resolved, order), header[part.count].mask).map(tuple)
     raise TypeError(f"no strategy for {type(part).__name__}")
 
 
@@ -243,12 +228,12 @@ def _field(field: Field) -> Strategy:
     return st.sampled_from(named) | values if named else values
 
 
-def _threads(part: ThreadReference, ref: Field, resolved: bool) -> Strategy:
+def _threads(part: r.ThreadReference, ref: Field, resolved: bool) -> Strategy:
     forms: list[Strategy] = []
     if not part.process_only:
-        forms.append(st.builds(Thread, _WORD, _WORD))
+        forms.append(st.builds(r.Thread, _WORD, _WORD))
     if part.process_only or part.short_form:
-        forms.append(st.builds(Thread, _WORD, st.none()))
+        forms.append(st.builds(r.Thread, _WORD, st.none()))
     if not resolved:
         forms.append(st.sampled_from([1, ref.mask]) | st.integers(1, ref.mask))
     return st.one_of(forms)

@@ -100,7 +100,7 @@ def record_of(target: Any, finding: Finding, format: str) -> AnnotatedRecord | N
         format: the name of the trace's format.
 
     Returns:
-        The record; None if the trace cannot be read again, or if the place is too far behind its beginning.
+        The record; None if the trace cannot be read again, or if the place is too far after its beginning.
     """
     is_directory = by_name(format).directory
     if not (is_directory or can_reopen(target)) or not 0 <= finding.offset <= MAX_OFFSET:

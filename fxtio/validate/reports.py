@@ -50,19 +50,8 @@ Results = Sequence[Validation | Unreadable]
 
 def rule_json(rule: Rule) -> dict[str, str]:
     """Return a rule as JSON has it; texts that it does not have are left out."""
-    texts = {
-        "level": rule.level,
-        "severity": rule.severity.value,
-        "section": rule.section,
-        "quote": rule.quote,
-        "basis": rule.basis,
-        "summary": rule.summary,
-        "why": rule.why,
-        "fix": rule.fix,
-        "also": rule.also,
-        "since": rule.since,
-    }
-    return {name: text for name, text in texts.items() if text}
+    names = ("level", "severity", "section", "quote", "basis", "summary", "why", "fix", "also", "since")
+    return {name: str(text) for name in names if (text := getattr(rule, name))}
 
 
 def json_of(results: Results, threshold: str = ROBUSTNESS) -> str:

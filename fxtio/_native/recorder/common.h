@@ -11,13 +11,11 @@
  *   guard        what keeps threads apart
  *   methods      what modules add to the module object, which have no header of their own
  *   cache        what is remembered of the program: call sites, code, C functions, tasks
- *   session      settings and counters of the present recording, the clock
- *   chunk        how records and filler lie in the pages that a thread fills
- *   file         the file of the recording: where its chunks lie, and how they get there
- *   definition   the region of strings and threads in front of the file
+ *   session      settings and counters of the present recording, the clock; the end of the process by os._exit()
+ *   file         the file of the recording: its chunks, how they get there, and how records and filler are in them
+ *   text         texts: as UTF-8, cut to size, in the string table; and the region of definitions before all chunks
  *   thread       the state of each thread, and room for its records
  *   strand       greenlets: each records to a track of its own
- *   text         texts: as UTF-8, cut to size, and in the string table
  *   site         call sites: the common part of all events of one place in the program
  *   event        events and log records
  *   table        tables of entries by their keys
@@ -26,18 +24,16 @@
  *   known_task   what is known of tasks of asyncio whose coroutines are not recorded
  *   task         tasks of asyncio: tracks, and flows from a task to those that it waits for
  *   open_span    spans that outlive the function in which they were opened
- *   call         the begin and the end of a call
+ *   call         the start and the end of a call; how much C stack is left
  *   code         how calls of a code object are recorded
  *   c_call       calls of C functions
  *   function     calls that the interpreter reports: sys.monitoring, or a profile function
- *   stack        how much C stack is left
  *   stepper      generators and coroutines that traced callables return
  *   traced       callables that stand for others and record their calls
  *   snapshot     copies of the running recording, and spans that are slow enough to ask for one
  *   span         span objects
  *   mark         instants, counters, and other events that a program or the tracer asks for
  *   order        records of finished files: without fillers, in the order of time
- *   hard_exit    the end of the process by os._exit()
  *   module       the module object, begin and end of a recording
  *
  * All functions need a thread that is attached to the interpreter; guard.h says what keeps threads apart. */

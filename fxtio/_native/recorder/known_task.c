@@ -2,7 +2,7 @@
  *
  * Weak references may be looked at and dropped only where the table may be emptied meanwhile, as when another thread ends
  * the recording: then it is looked at again. */
-#include "task.h"
+#include "operation.h"
 
 /* Return the object that a weak reference refers to, a new reference, or NULL if that has been freed.  It may be the last
  * reference. */

@@ -25,4 +25,9 @@ HIDDEN Flows *operation_take_flows(const void *frame);
 HIDDEN void operations_forget(void);
 HIDDEN int flows_add(Flows **flows, const Flows *waiter, Flow flow);
 
+/* ---- What is known of tasks whose coroutines are not recorded: their tracks, and the flows that lead to them. ---- */
+
+HIDDEN KnownTask *known_task(PyObject *task);
+HIDDEN KnownTask *known_task_if_any(PyObject *task);
+
 #endif

@@ -1,4 +1,4 @@
-/* Settings and counters of the present recording, and its clock. */
+/* Settings and counters of the present recording, its clock, and the end of the process by os._exit(). */
 #include "session.h"
 #include "methods.h"
 

@@ -1,5 +1,6 @@
 /* Tasks of asyncio: tracks, and flows from a task to those that it waits for. */
 #include "task.h"
+#include "operation.h"
 #include "open_track.h"
 
 enum { MAX_FLOWS = 100 }; /* that begin at once */

@@ -3,7 +3,6 @@
 #define FXTIO_TASK_H
 
 #include "event.h"
-#include "operation.h"
 
 HIDDEN int task_init(void);
 HIDDEN void task_forget(Trash *trash);
@@ -37,10 +36,5 @@ static inline uint64_t task_track_at(const void *beginning) {
 static inline uint64_t task_track(void) {
     return task_track_at(NULL);
 }
-
-/* ---- What is known of tasks whose coroutines are not recorded: their tracks, and the flows that lead to them. ---- */
-
-HIDDEN KnownTask *known_task(PyObject *task);
-HIDDEN KnownTask *known_task_if_any(PyObject *task);
 
 #endif

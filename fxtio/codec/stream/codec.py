@@ -38,7 +38,7 @@ from fxtio.errors import DecodeError, EncodeError, LayoutError
 def codec_of(cls: type[Item], version: float) -> Codec:
     """Return the codec of a class, generated on first use.
 
-    `decode(data, cursor, end, state)` returns the record and the offset behind it, and updates the running values of
+    `decode(data, cursor, end, state)` returns the record and the offset after it, and updates the running values of
     the state.  `data` are bytes, `end` is where the block ends.  Raises `DecodeError`.  `encode(record, state)` returns
     the bytes of the record, and updates the running values.  Raises `EncodeError`, and then leaves them unchanged.
 
@@ -96,7 +96,7 @@ def _codec_at(dialect: Dialect, kind: int) -> Codec:
 
 
 def decode_record(dialect: Dialect, data: bytes, offset: int, end: int, state: StreamState) -> tuple[Any, int]:
-    """Decode the record that begins at `offset`; return it and the offset behind it.
+    """Decode the record that begins at `offset`; return it and the offset after it.
 
     Raises:
         DecodeError: no record of the version begins like this, or it does not end within the block.
@@ -198,7 +198,7 @@ class _Source:
             case Repeated():
                 yield from self._take_list(part, name, where, layout)
             case AfterCount():
-                pass  # it is read behind the count of its list
+                pass  # it is read after the count of its list
             case _:
                 form = single(part)
                 yield f"{name}, cursor = take_{form.stored}(data, cursor, end, {where!r})"

@@ -1,6 +1,6 @@
 """Declarations of records that consist of single bytes and LEB128 numbers, for any number of versions of a format.
 
-A record begins with one byte, a `Word` of width 8.  The annotations of the class carry the parts behind it in the
+A record begins with one byte, a `Word` of width 8.  The annotations of the class carry the parts after it in the
 specification's order, and the enumeration whose numbers a field has.  A part may be limited to some versions and may
 depend on a field before it.  A field can have several parts, of which each version has at most one.  A part that is
 relative to something names it: a *base* is constant within a block of records, a *running* value is the last value of
@@ -140,7 +140,7 @@ class Repeated(Part):
         of: a part (then the items are plain values), or a class of items.
         flag: the field of the first byte that says whether the list is present; without it, the value is None.
         until_zero: the list has no count; it ends with a 0 in place of the first number of another item.
-        after_count: a field whose number stands between the count and the items.
+        after_count: a field whose number is between the count and the items.
     """
 
     of: Part | type[Item]
@@ -151,7 +151,7 @@ class Repeated(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterCount(Part):
-    """An unsigned number that stands between the count and the items of a later list, see `Repeated.after_count`."""
+    """An unsigned number that is between the count and the items of a later list, see `Repeated.after_count`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ class StreamRecord(Item, frozen=True, gc=False, kw_only=True):
 
     Attributes:
         first_bytes: the first byte; each version has at most one.
-        subtype: the value of a byte behind the first field, which tells apart records with the same first byte; None
+        subtype: the value of a byte after the first field, which tells apart records with the same first byte; None
             for records without that byte.
     """
 
@@ -298,7 +298,7 @@ class RecordLayout:
 
     @property
     def body(self) -> list[tuple[str, Part]]:
-        """The fields and parts behind the first byte."""
+        """The fields and parts after the first byte."""
         return [(name, part) for name, part in self.parts if not isinstance(part, FirstByteField)]
 
     @property
@@ -316,7 +316,7 @@ class RecordLayout:
                 yield value
 
     def parts_behind(self, first_byte: int) -> list[tuple[str, Part]]:
-        """Return the parts behind a given first byte, without those that its fields rule out."""
+        """Return the parts after a given first byte, without those that its fields rule out."""
         fields = {name: field.get(first_byte) for name, field in self.fields.items()}
         present = []
         for name, part in self.body:

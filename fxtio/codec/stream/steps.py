@@ -47,7 +47,7 @@ class ColumnPlan:
         role: `value`, `count` (of a list), `bits` (a value of several encodings), `text` (the offset of a text),
             `length` (its size in bytes), or `offset` (of the record).
         dtype: its type.
-        blank: what stands where a row has no value; None if every row has one.
+        blank: what is there where a row has no value; None if every row has one.
     """
 
     owner: int
@@ -92,7 +92,7 @@ class Steps:
         dialect: the dialect.
         registers: the names of running values and bases, in the order in which the kernels take them.
         table: the steps (int64, `STEP_FIELDS` numbers each).
-        entry: for every first byte the step at which reading goes on behind it, or -1 (int64).
+        entry: for every first byte the step at which reading goes on after it, or -1 (int64).
         jumps: likewise, tables of 256 entries for subtypes (int64).
         lines: the lines of steps, one for each first byte and subtype.
         columns: the columns.
@@ -123,7 +123,7 @@ class Steps:
             elif kind == SUBTYPE:
                 table = np.full(256, -1, np.int64)
                 for (other, subtype), member in dialect.subtypes.items():
-                    if other == first_byte:  # behind the first byte, the time and the subtype
+                    if other == first_byte:  # after the first byte, the time and the subtype
                         table[subtype] = self._record(first_byte, member, subtype) + 3
                 self.entry[first_byte] = len(self._steps)
                 self._steps.append(self._steps[table[table >= 0][0] - 2])  # reads the time, the same for all subtypes

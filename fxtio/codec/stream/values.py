@@ -1,6 +1,6 @@
 """Single values of byte streams, both ways: the helpers that the generated functions call.
 
-`take_NAME(data, offset, end, where)` returns a value and the offset behind it, and raises `DecodeError`.
+`take_NAME(data, offset, end, where)` returns a value and the offset after it, and raises `DecodeError`.
 `put_NAME(value, where)` returns the bytes of a value and raises `EncodeError`.  `where` is the field, for messages.
 LEB128 numbers have seven bits a byte, the lowest first, and at most 64 bits; they are written in the shortest form, and
 read in any form of up to ten bytes.
@@ -38,7 +38,7 @@ def take_uleb(data: Any, offset: int, end: int, where: str) -> tuple[int, int]:
         where: what is read, for messages.
 
     Returns:
-        The number, and the offset behind it.
+        The number, and the offset after it.
 
     Raises:
         DecodeError: the data end within the number (`event.cut`), or it has more than 64 bits (`event.varint`).
@@ -108,12 +108,6 @@ def take_double(data: bytes, offset: int, end: int, where: str) -> tuple[float, 
     if offset + 8 > end:
         raise _cut(where)
     return struct.unpack_from("<d", data, offset)[0], offset + 8
-
-
-def take_double_bits(data: bytes, offset: int, end: int, where: str) -> tuple[int, int]:
-    """Read the bits of a double as an unsigned number."""
-    bits, after = TAKE_FIXED[8](data, offset, end, where)
-    return bits, after
 
 
 def take_text(data: bytes, offset: int, end: int, where: str) -> tuple[str, int]:
@@ -282,6 +276,6 @@ COLUMN_HELPERS = HELPERS | {
     "take_text": take_text_place,
     "take_marked_text": take_marked_text_place,
     "take_sized_text": take_sized_text_place,
-    "take_double": take_double_bits,
+    "take_double": TAKE_FIXED[8],
 }
 """Helpers that give texts by place and doubles by their bits, as columns hold them."""

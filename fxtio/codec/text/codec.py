@@ -1,6 +1,6 @@
 """The codec of one line, derived from the declaration of its record.
 
-One pattern takes all items of fixed number apart; the item of the line's rest reads what is behind them.  The error
+One pattern takes all items of fixed number apart; the item of the line's rest reads what is after them.  The error
 about a line that does not fit names the wrong item.
 """
 

@@ -14,8 +14,17 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.text.digits import PADDING, Characters, key_of
-from fxtio.codec.text.items import FixedItem, Layout, MarkedColumn, RestItem, layout_of, object_array
+from fxtio.codec.text.items import (
+    PADDING,
+    Characters,
+    FixedItem,
+    Layout,
+    MarkedColumn,
+    RestItem,
+    key_of,
+    layout_of,
+    object_array,
+)
 
 Columns = dict[str, Any]
 """For every field of a record its column."""
@@ -195,7 +204,7 @@ class _Cursor:
         return self.lines.separator[self.at]
 
     def take(self, item: FixedItem) -> tuple[Array, Array, Array | None]:
-        """Return where an item begins and ends and which lines have it (None for all), and move behind it."""
+        """Return where an item begins and ends and which lines have it (None for all), and move after it."""
         matches = self.separator() == ord(item.separator)
         begin, end = self.lines.at[self.at] + 1, self.lines.stop[self.at + 1]
         if item.optional:

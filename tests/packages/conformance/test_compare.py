@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio.conformance import timeline
-from fxtio.conformance.compare import MAX_DIFFERENCES, differences, differences_in_meaning
+from fxtio.conformance.canonical import MAX_DIFFERENCES, differences, differences_in_meaning
 from fxtio.conformance.kit import READ, Case, read_kit
 from fxtio.formats import BUILT_IN
 from support.checkout import CHECKOUT
