@@ -122,7 +122,7 @@ def decode(words: list[int], data: Any, at: int, stop: int) -> Record:
     return record
 
 
-def encode(record: Record | Opaque, order: Order = "little") -> bytes:
+def encode(record: Record | Opaque, order: Any = "little") -> bytes:
     """Return the bytes of one record.
 
     Raises:
