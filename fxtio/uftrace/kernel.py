@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from fxtio.codec.generate import Order
 from fxtio.codec.integers import checked_integer, limits_of
@@ -269,37 +269,32 @@ def cpu_of(name: str) -> int:
     return int(name[10:-4][:9])
 
 
-class RingEntry(NamedTuple):
-    """An event in a page of the ring buffer.
+def parse_pages(
+    pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings, *, decode: bool = True
+) -> Iterator[KernelEvent]:
+    """Yield the events in the pages of a file, which have the size that `checked_page_size` returns.
 
-    Attributes:
-        offset: the byte offset of its data in the file.
-        time: nanoseconds.
-        data: the data.
-        missed: whether the kernel lost events before this one.
+    Args:
+        pages: the pages.
+        header: the descriptions of events.
+        name: the name of the file.
+        findings: receives faults.
+        decode: decode values; else events have no names and values.
     """
-
-    offset: int
-    time: int
-    data: bytes
-    missed: bool
-
-
-def parse_entries(pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings) -> Iterator[RingEntry]:
-    """Yield the events in the pages of a file, which have the size that `checked_page_size` returns."""
-    for number, page in enumerate(pages):
-        yield from _page(page, number * header.page_size, header, name, findings)
-
-
-def parse_pages(pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings) -> Iterator[KernelEvent]:
-    """Yield the decoded events in the pages of a file, which have the size that `checked_page_size` returns."""
     cpu = cpu_of(name) if is_name(name) else 0
-    for entry in parse_entries(pages, header, name, findings):
-        event, complete = _event(entry, header, cpu)
-        if not complete:
-            message = f"the fields of {event.label} overlap or are beyond its data; some values are not decoded"
-            findings.add("kernel.fields", entry.offset, message, file=name)
-        yield event
+    for number, page in enumerate(pages):
+        for offset, time, data, missed in _page(page, number * header.page_size, header, name, findings):
+            id_, tid = int.from_bytes(data[:2], header.order), int.from_bytes(data[4:8], header.order, signed=True)
+            layout = header.formats.get(id_) if decode else None
+            if layout is None:
+                yield KernelEvent(time, tid, id_, "", {}, data, missed, cpu=cpu, offset=offset)
+                continue
+            values, complete = layout.values(data, header.order)
+            event = KernelEvent(time, tid, id_, layout.name, values, data, missed, layout.system, cpu, offset)
+            if not complete:
+                message = f"the fields of {event.label} overlap or are beyond its data; some values are not decoded"
+                findings.add("kernel.fields", offset, message, file=name)
+            yield event
 
 
 def checked_page_size(header: KernelHeader, findings: Findings) -> int:
@@ -311,7 +306,10 @@ def checked_page_size(header: KernelHeader, findings: Findings) -> int:
     return header.page_size
 
 
-def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Findings) -> Iterator[RingEntry]:
+def _page(
+    page: bytes, begin: int, header: KernelHeader, name: str, findings: Findings
+) -> Iterator[tuple[int, int, bytes, bool]]:
+    """Yield the entries of a page that begins at a byte offset in the file: place, time, data, and `missed`."""
     order = header.order
     at = _TIME + header.long_size
     if len(page) < at:
@@ -347,19 +345,8 @@ def _page(page: bytes, begin: int, header: KernelHeader, name: str, findings: Fi
         if entry.kind != RingType.PADDING:
             if time > MAX_TIME:
                 add_overflow(findings, name, begin + start)
-            yield RingEntry(begin + start, time, page[start : start + size], missed)
+            yield begin + start, time, page[start : start + size], missed
             missed = False
-
-
-def _event(entry: RingEntry, header: KernelHeader, cpu: int) -> tuple[KernelEvent, bool]:
-    """Return an event, and whether all of its values are decoded."""
-    offset, time, data, missed = entry
-    number, tid = int.from_bytes(data[:2], header.order), int.from_bytes(data[4:8], header.order, signed=True)
-    layout = header.formats.get(number)
-    if layout is None:
-        return KernelEvent(time, tid, number, "", {}, data, missed, cpu=cpu, offset=offset), True
-    values, complete = layout.values(data, header.order)
-    return KernelEvent(time, tid, number, layout.name, values, data, missed, layout.system, cpu, offset), complete
 
 
 def build_data(layout: EventFormat, tid: int, values: dict[str, Any], order: Order = "little") -> bytes:

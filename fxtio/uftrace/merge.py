@@ -212,7 +212,8 @@ def _merged_kernel_events(readings: Sequence[SmallFiles], sources: Sequence[Stor
     events: list[tuple[int, bytes]] = []
     missed: set[int] = set()
     at_time: set[bytes] = set()  # the data of the events at the last time
-    for entry in heapq.merge(*(each.ring_entries(name) for each in own), key=lambda entry: entry.time):
+    files = [each.kernel_events(name, decode=False) for each in own]
+    for _, entry in heapq.merge(*files, key=lambda pair: pair[1].time):
         if not events or events[-1][0] != entry.time:
             at_time.clear()
         if entry.data not in at_time:

@@ -396,9 +396,9 @@ class UftraceTrace(TraceReader[Info]):
             if len(block):
                 times = saturated(block.time)
                 _extend(info, int(times.min()), int(times.max()))
-        for ring_entry in reading.ring_entries():
+        for _, event in reading.kernel_events(decode=False):
             counts[kernel.KernelEvent.__name__] += 1
-            _extend(info, *[min(ring_entry.time, MAX_TIME)] * 2)
+            _extend(info, *[min(event.time, MAX_TIME)] * 2)
         for message in reading.messages():
             counts[Message.__name__] += 1
             _extend(info, *[min(message.time, MAX_TIME)] * 2)

@@ -122,7 +122,7 @@ def decode(words: list[int], data: Any, at: int, stop: int) -> Record:
     return record
 
 
-def encode(record: Record | Opaque, order: Order = "little") -> bytes:
+def encode(record: Record | Opaque, order: Any = "little") -> bytes:
     """Return the bytes of one record.
 
     Raises:
@@ -207,12 +207,18 @@ def codes_of(name: str, column: Any, values: Sequence[str]) -> Array:
 
 
 def integers(name: str, column: Any) -> Array:
-    """Return a column of integers as int64, or as uint64 where int64 does not hold them, so that sums are exact.
+    """Return an array or a list of integers as int64, or as uint64 where int64 does not hold them.
 
     Raises:
-        EncodeError: the column has other values.
+        EncodeError: it has other values, or more than one dimension.
     """
-    if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu":
+    try:
+        values = np.asarray(column) if len(column) else np.empty(0, np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise EncodeError("the values are not integers", name) from None
+    if values.ndim != 1:
+        raise EncodeError(f"the array has {values.ndim} dimensions, not one", name)
+    if values.dtype.kind not in "iu":
         raise EncodeError("the values are not integers", name)
-    is_large = column.dtype == np.uint64 and len(column) > 0 and int(column.max()) > MAX_INT64
-    return column if is_large else column.astype(np.int64, copy=False)
+    is_large = values.dtype == np.uint64 and len(values) > 0 and int(values.max()) > MAX_INT64
+    return values if is_large else values.astype(np.int64, copy=False)

@@ -13,7 +13,6 @@ from fxtio.codec.record import Opaque
 from fxtio.report import Report, ReportTable, counted, human_duration, summary_of
 from fxtio.table import Categories, Table
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.sums import add_by_group
 from fxtio.uftrace.canonical import bytes_of
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
@@ -105,12 +104,14 @@ class _Functions:
         """Add calls, rows of the table `slices`."""
         names = table["name"]
         distinct, place, calls = np.unique(names.codes, return_inverse=True, return_counts=True)
-        times = np.zeros(len(distinct), np.int64)
-        add_by_group(times, place, table["duration"])
-        for code, count, time in zip(distinct.tolist(), calls.tolist(), times.tolist(), strict=True):
+        high, low = (np.zeros(len(distinct), np.int64) for _ in range(2))
+        for sums, part in zip((high, low), np.divmod(table["duration"], 2**32), strict=True):
+            np.add.at(sums, place, part)  # in halves, as exact sums need more than 64 bits
+        columns = (column.tolist() for column in (distinct, calls, high, low))
+        for code, count, upper, lower in zip(*columns, strict=True):
             total = self.totals.setdefault(names.values[code], [0, 0])
             total[0] += count
-            total[1] += time
+            total[1] += upper * 2**32 + lower
         self.states += _counts(table["state"])
 
     def _largest(self, top: int) -> list[tuple[str, list[int]]]:

@@ -102,23 +102,19 @@ class SmallFiles:
             for block in perf.parse(blocks, name, self.info.order, self.findings):
                 yield name, block
 
-    def kernel_events(self) -> Iterator[tuple[str, kernel.KernelEvent]]:
-        """Yield the kernel events with the names of their files, file by file."""
-        for name, pages in self._kernel_pages():
-            for event in kernel.parse_pages(pages, self.kernel_header, name, self.findings):
-                yield name, event
+    def kernel_events(self, file: str = "", *, decode: bool = True) -> Iterator[tuple[str, kernel.KernelEvent]]:
+        """Yield the kernel events with the names of their files, file by file, or those of one file.
 
-    def ring_entries(self, file: str | None = None) -> Iterator[kernel.RingEntry]:
-        """Yield the kernel events without their values, file by file, or those of one file."""
-        for name, pages in self._kernel_pages():
-            if file is None or name == file:
-                yield from kernel.parse_entries(pages, self.kernel_header, name, self.findings)
-
-    def _kernel_pages(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield the names and the pages of the files of kernel events."""
+        Args:
+            file: the name of a file; all if it is empty.
+            decode: decode values; else events have no names and values.
+        """
         size = kernel.checked_page_size(self.kernel_header, self.findings)
         for name in filter(kernel.is_name, self.directory.names):
-            yield name, self.directory.blocks(name, size)
+            if file in ("", name):
+                pages = self.directory.blocks(name, size)
+                for event in kernel.parse_pages(pages, self.kernel_header, name, self.findings, decode=decode):
+                    yield name, event
 
     @cached_property
     def kernel_header(self) -> kernel.KernelHeader:

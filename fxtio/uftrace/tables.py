@@ -288,12 +288,22 @@ class FunctionCodes:
 
     def codes(self, chunk: Chunk, addresses: Array) -> tuple[Array, Array]:
         """Return the codes of the names at addresses, and of the file names of their modules, -1 for none (int32)."""
+        number, pairs = self._pairs(chunk, addresses)
+        return pairs[0][number], pairs[1][number]
+
+    def names(self, chunk: Chunk, addresses: Array) -> Array:
+        """Return the codes of the names at addresses (int32)."""
+        number, pairs = self._pairs(chunk, addresses)
+        names: Array = pairs[0][number]
+        return names
+
+    def _pairs(self, chunk: Chunk, addresses: Array) -> tuple[Array, Array]:
+        """Return the number of the pair of each address, and the distinct pairs as two rows."""
         if chunk.functions is not self._functions or len(self._code_of) > MAX_ADDRESSES:
             self._functions, self._code_of = chunk.functions, {}
-        codes, first = number_distinct(addresses)
+        numbers, first = number_distinct(addresses)
         pairs = [self._pair(chunk.functions, address) for address in addresses[first].tolist()]
-        names, modules = np.array(pairs, np.int32).reshape(-1, 2).T
-        return names[codes], modules[codes]
+        return numbers, np.array(pairs, np.int32).reshape(-1, 2).T
 
     def _pair(self, functions: AddressSpace, address: int) -> tuple[int, int]:
         pair = self._code_of.get(address)
@@ -354,7 +364,7 @@ class TableBuilder:
         name = np.full(len(chunk), -1, np.int32)
         calls = np.flatnonzero((kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT))
         if len(calls):
-            name[calls], _ = self._functions.codes(chunk, address[calls])
+            name[calls] = self._functions.names(chunk, address[calls])
         events = np.flatnonzero(kinds == RecordType.EVENT)
         name[events] = [self.names.code(self._events.name(event)) for event in address[events].tolist()]
         return (

@@ -214,7 +214,7 @@ class TaskWriter:
             EncodeError: a value does not fit, or time goes back.
         """
         self._trace.check_open()
-        times = _checked_column("time", time)
+        times = integers("time", time)
         if not len(times):
             return
         self._trace.processes.check_times(self._task, times)
@@ -223,11 +223,11 @@ class TaskWriter:
             addresses = self._addresses([*functions], int(times[0]))
         except (TypeError, ValueError) as error:
             raise error if isinstance(error, EncodeError) else _not_functions() from None
-        rows = _checked_column("function", codes)
+        rows = integers("function", codes)
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(addresses):
             raise EncodeError(f"an index is not from 0 to {len(addresses) - 1}", "function")
         address = addresses[rows]
-        kinds, depths = _checked_column("type", type), _checked_column("depth", depth)
+        kinds, depths = integers("type", type), integers("depth", depth)
         raw = record_bytes(kinds, times, depths, address, payload, self._trace.order)
         if payload is not None and any(payload):
             self._trace.check_version("payloads")
@@ -271,21 +271,6 @@ class TaskWriter:
 
     def _payload(self, specs: ValueSpecs, values: Sequence[Any]) -> bytes:
         return payloads.encode(specs, self._trace.declarations.numbers(specs, values), self._trace.order)
-
-
-def _checked_column(name: str, values: Any) -> Array:
-    """Return integers as an array of one dimension.
-
-    Raises:
-        EncodeError: the values are not integers.
-    """
-    try:
-        column = np.asarray(values)
-    except (TypeError, ValueError, OverflowError):
-        raise EncodeError("the values are not integers", name) from None
-    if column.ndim != 1:
-        raise EncodeError(f"the array has {column.ndim} dimensions, not one", name)
-    return integers(name, column if len(column) else column.astype(np.int64))
 
 
 def _not_functions() -> EncodeError:

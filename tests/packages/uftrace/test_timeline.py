@@ -25,7 +25,7 @@ from fxtio import synth
 from fxtio.formats import by_name
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
-from fxtio.uftrace import missing_entries
+from fxtio.uftrace import pairing
 from fxtio.uftrace.demangle import available
 from fxtio.uftrace.pairing import NO_EXIT, CallPairing
 from fxtio.uftrace.perf import PerfEvent
@@ -325,7 +325,7 @@ DEPTHS = st.lists(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size
 @given(chunks=DEPTHS)
 def test_the_last_record_up_to_a_depth(chunks: list[list[tuple[int, bool]]]) -> None:
     """Each record may be an exit that asks for it; the others are taken together."""
-    records, depths = missing_entries._OuterRecords(), list[int]()
+    records, depths = pairing._OuterRecords(), list[int]()
     for chunk in chunks:
         first, depth = len(depths), np.array([level for level, _ in chunk], np.int64)
         numbers = np.arange(first, first + len(chunk))
@@ -346,13 +346,13 @@ def test_many_missing_entries_take_no_long_time(tmp_path: Path) -> None:
     exits = [FunctionExit(10 * row, row % 1024, 0x400000) for row in range(70_000)]
     path = plain(tmp_path / "t", exits)
     with processor_seconds(10), fxtio.open_timeline(path) as timeline:
-        assert timeline.table("slices").num_rows == missing_entries.MAX_MISSING
-        assert timeline.losses.total() == 70_000 - missing_entries.MAX_MISSING
+        assert timeline.table("slices").num_rows == pairing.MAX_MISSING
+        assert timeline.losses.total() == 70_000 - pairing.MAX_MISSING
 
 
 def test_too_many_missing_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = plain(tmp_path / "t", from_calls("0123" * 3 + "." * 12)[12:])
-    monkeypatch.setattr(missing_entries, "MAX_MISSING", 5)
+    monkeypatch.setattr(pairing, "MAX_MISSING", 5)
     with fxtio.open_timeline(path) as timeline:
         assert timeline.table("slices").num_rows == 5
         assert timeline.losses.total() == 7
