@@ -19,7 +19,7 @@ def _sniff(head: bytes) -> bool:
     """Return whether a file begins like a trace.  There is no magic number: the first line must be a record."""
     if not _FIRST.match(head):  # most files are of other formats: nothing is loaded for them
         return False
-    from fxtio.coreprofiler.lines import looks_like_record
+    from fxtio.coreprofiler.records import looks_like_record
 
     return looks_like_record(head)
 

@@ -12,9 +12,8 @@ from fxtio.codec.canonical import classes_named
 from fxtio.codec.record import Opaque
 from fxtio.codec.text.items import FixedItem, Layout, layout_of
 from fxtio.coreprofiler.layout import TAG_SIZE
-from fxtio.coreprofiler.lines import decode
 from fxtio.coreprofiler.reader import CoreProfilerTrace
-from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, tag_of
+from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, decode, tag_of
 from fxtio.errors import DecodeError
 
 Kinds = frozenset[type[Any]]

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.consistency import Rules, Timeline
-from fxtio.coreprofiler.frames import Block, Framer
+from fxtio.coreprofiler.frames import Block, Detector, Framer
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks
-from fxtio.coreprofiler.style import Detector
 from fxtio.coreprofiler.tables import TABLES, RecordCollector
 from fxtio.display import MAX_ROWS
 from fxtio.finding import Findings

@@ -106,7 +106,8 @@ def stats(trace: CoreProfilerTrace, top: int) -> Report:
         top: how many functions and classes are listed, the largest ones.
     """
     trace.reads_again = True
-    summary, totals = trace.info, _Totals(trace.tables(*_TABLES))
+    totals = _Totals(trace.tables(*_TABLES))
+    summary = trace.watch()  # comes last, since the findings are those of the last reading
     timeline = summary.timeline
     functions, classes = _largest(totals.ticks_with_callees, top), _largest(totals.bytes_by_class, top)
     tables = []

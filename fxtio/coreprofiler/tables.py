@@ -13,15 +13,23 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.pages import doc_of
-from fxtio.codec.text.items import Flags, layout_of
+from fxtio.codec.text.items import Flags, MarkedColumn, layout_of
 from fxtio.codec.text.lines import Columns, ListColumn, columns_from
-from fxtio.coreprofiler.calltree import STACK_TABLES, StackTables, pointer_columns
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import LocalTime, Pointer, ThreadNumber, nanoseconds_of, undefined_column
-from fxtio.coreprofiler.records import RECORDS, TIME_FIELD
-from fxtio.coreprofiler.state import Stacks
+from fxtio.coreprofiler.layout import (
+    PRESENT,
+    UNDEFINED_IP,
+    LocalTime,
+    Pointer,
+    ThreadNumber,
+    nanoseconds,
+    nanoseconds_of,
+    undefined_column,
+)
+from fxtio.coreprofiler.records import RECORDS, TIME_FIELD, MemorySample, StackSample
+from fxtio.coreprofiler.state import STACK_RECORDS, Stacks, ThreadStack
 from fxtio.finding import Findings
-from fxtio.schema import TableSpec, spec_of
+from fxtio.schema import ColumnSpec, TableSpec, spec_of
 from fxtio.table import Categories, Column, Derived, Growing, GrowingTable, Lists, Optional, Table, WritableTable
 
 RECORD_TABLES: dict[str, type[Any]] = {cls.table: cls for cls in RECORDS}
@@ -50,7 +58,45 @@ def _item_tables() -> dict[str, tuple[type[Any], str]]:
 ITEM_TABLES = _item_tables()
 """The tables of compound items, with the record class and its field that holds them."""
 
-TABLES: tuple[str, ...] = (*RECORD_TABLES, *ITEM_TABLES, *STACK_TABLES)
+NO_ROW = -1
+
+_PLACE = "the place of the line in the file, in bytes"
+
+STACK_SPECS = {
+    "sample_stacks": TableSpec(
+        "The whole stacks of samples",
+        {
+            "offset": ColumnSpec("int64", _PLACE),
+            "time": ColumnSpec("int64", "nanoseconds from the start of profiling"),
+            "thread": ColumnSpec("int64", "the Internal ID of the thread, -1 for `?`"),
+            "count": ColumnSpec("int64", "sampling ticks; 0 in memory samples and for `?`"),
+            "stack": ColumnSpec("int64", "the row in `stacks`, or -1 for an empty stack"),
+            "matched": ColumnSpec("int64", "frames that were not left since the last sample"),
+            "paused": ColumnSpec("bool", "whether profiling was paused"),
+            "complete": ColumnSpec("bool", "false if lines were lost"),
+            "sample": ColumnSpec("int64", "the row in `samples`, or -1"),
+            "memory_sample": ColumnSpec("int64", "the row in `memory_samples`, or -1"),
+        },
+    ),
+    "stacks": TableSpec(
+        "Stacks: a top frame, and the stack below it",
+        {
+            "parent": ColumnSpec("int64", "the row of the stack below the top frame, or -1"),
+            "depth": ColumnSpec("int64", "the number of frames below the top frame"),
+            "function_iid": ColumnSpec("int64", "the Internal ID of the function of the top frame"),
+            "ip": ColumnSpec("uint64?", "the instruction pointer of the top frame, null where there is none"),
+            "ip_undefined": ColumnSpec("bool", "whether the file has `?`"),
+        },
+    ),
+}
+"""The tables of whole stacks.
+
+A file gives only what changes on a stack, and whole stacks would be far longer than the file: a recursion that is
+sampled at every call would need the square of its depth.  So a row of `stacks` has its top frame, and the row of the
+stack below it.  A stack that several samples have is one row.
+"""
+
+TABLES: tuple[str, ...] = (*RECORD_TABLES, *ITEM_TABLES, *STACK_SPECS)
 """The names of all tables."""
 
 
@@ -79,6 +125,105 @@ WRITABLE_ITEMS = {
 """The columns of the items of lists that can be written, by their classes."""
 
 
+class _StackTables:
+    """Builds the tables of whole stacks, block by block.
+
+    Args:
+        stacks: the stacks as they are before the first block.
+    """
+
+    def __init__(self, stacks: Stacks) -> None:
+        self._stacks = stacks
+        self._row_of: dict[tuple[int, int | None, int | None], int] = {}  # by the row below, function and pointer
+        self._rows: dict[int | None, list[int]] = {}  # for each thread, the rows of its stack from the bottom up
+        self._counts = [0, 0]  # samples and memory samples
+        self._tables = {name: GrowingTable() for name in STACK_SPECS}
+        self._append([], [], 0.0)
+
+    def add(self, block: Block, share: float) -> None:
+        """Take in the next block; `share` is as for `RecordCollector.add`."""
+        samples: list[tuple[Any, ...]] = []
+        frames: list[tuple[Any, ...]] = []
+        for offset, record in block.placed(*STACK_RECORDS):
+            is_memory = type(record) is MemorySample
+            if is_memory:
+                thread = self._stacks.current(offset, record)
+                matched = unchanged = len(thread.frames)
+            elif type(record) is StackSample:
+                thread = self._stacks.change(offset, record)
+                matched, unchanged = max(len(thread.frames) - len(record.frames), 0), thread.unchanged
+            else:
+                self._stacks.observe(record)
+                continue
+            row = self._row(record.thread, thread, unchanged, frames)
+            number = self._counts[is_memory]
+            self._counts[is_memory] += 1
+            samples.append(
+                (
+                    offset,
+                    nanoseconds(record.timestamp),
+                    NO_ROW if record.thread is None else record.thread,
+                    0 if is_memory else record.count or 0,
+                    row,
+                    matched,
+                    self._stacks.paused,
+                    thread.complete,
+                    NO_ROW if is_memory else number,
+                    number if is_memory else NO_ROW,
+                )
+            )
+        self._append(samples, frames, share)
+
+    def _row(self, iid: int | None, thread: ThreadStack, unchanged: int, frames: list[tuple[Any, ...]]) -> int:
+        """Return the row of a thread's stack, and add the rows that are new.
+
+        Args:
+            iid: the thread's Internal ID.
+            thread: its stack.
+            unchanged: number of frames whose functions are as they were; the pointer of the last of them may be new.
+            frames: receives the new rows.
+        """
+        rows = self._rows.setdefault(iid, []) if thread.followed else []
+        begin = max(min(unchanged - 1, len(rows)), 0)
+        del rows[begin:]
+        below = rows[-1] if rows else NO_ROW
+        for depth, frame in enumerate(thread.frames[begin:], begin):
+            key = below, frame.function_iid, frame.ip
+            row = self._row_of.get(key)
+            if row is None:
+                row = self._row_of[key] = len(self._row_of)
+                function = NO_ROW if frame.function_iid is None else frame.function_iid
+                frames.append((below, depth, function, frame.ip))
+            rows.append(row)
+            below = row
+        return below
+
+    def _append(self, samples: list[tuple[Any, ...]], frames: list[tuple[Any, ...]], share: float) -> None:
+        for name, rows in zip(STACK_SPECS, (samples, frames), strict=True):
+            self._tables[name].append(_columns(name, rows), share)
+
+    def tables(self) -> dict[str, Table]:
+        """Return both tables."""
+        return {name: Table(table.columns()) for name, table in self._tables.items()}
+
+
+def _columns(table: str, rows: list[Any]) -> dict[str, Column]:
+    """Convert rows of a table of whole stacks to columns; `ip` becomes two of them."""
+    types = {name: column.numbers for name, column in STACK_SPECS[table].columns.items() if name != "ip_undefined"}
+    values = zip(*rows, strict=True) if rows else ((),) * len(types)
+    columns = dict(zip(types, values, strict=True))
+    pointers = pointer_columns("ip", Pointer("ip").column([*columns.pop("ip")])) if "ip" in columns else {}
+    return {name: np.array(column, types[name]) for name, column in columns.items()} | pointers
+
+
+def pointer_columns(name: str, column: MarkedColumn) -> dict[str, Column]:
+    """Return the columns of a table for instruction pointers: the numbers, and which of them are `?`."""
+    return {
+        name: Optional(column.values, column.marks == PRESENT),
+        undefined_column(name): column.marks == UNDEFINED_IP,
+    }
+
+
 class RecordCollector:
     """Builds the tables of many blocks.
 
@@ -89,7 +234,7 @@ class RecordCollector:
 
     def __init__(self, names: tuple[str, ...], stacks: Stacks) -> None:
         self._names = names
-        self._stacks = StackTables(stacks) if any(name in STACK_TABLES for name in names) else None
+        self._stacks = _StackTables(stacks) if any(name in STACK_SPECS for name in names) else None
         self._records = [RECORD_TABLES[name] for name in names if name in RECORD_TABLES]
         lists = [ITEM_TABLES[name] for name in names if name in ITEM_TABLES]
         self._lists = dict.fromkeys(
@@ -199,14 +344,11 @@ def specs() -> dict[str, TableSpec]:
         owner = {row_column(cls): f"the row in `{cls.table}`"}
         meaning = f"{doc_of(item).text.rstrip('.')}: an item of `{field}` of `{cls.table}`"
         result[name] = spec_of(meaning, empty[name], owner | _meanings(item))
-    for name, cls in STACK_TABLES.items():
-        doc = doc_of(cls)
-        result[name] = spec_of(doc.text.rstrip("."), empty[name], _meanings(cls))
-    return result
+    return result | STACK_SPECS
 
 
 _COMMON = {
-    "offset": "the place of the line in the file, in bytes",
+    "offset": _PLACE,
     "time": "nanoseconds from the start of profiling",
     "thread": "the Internal ID of the thread, -1 for `?`",
     "function_iid": "the Internal ID of the function, -1 for `?`",

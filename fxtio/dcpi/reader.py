@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from fxtio.codec.record import Opaque
-from fxtio.dcpi.consistency import BodyRules, check_header
 from fxtio.dcpi.frames import Frame, Framer, PlacedRecord, Segments
 from fxtio.dcpi.layout import WORD_TYPE
 from fxtio.dcpi.records import (
@@ -23,7 +22,7 @@ from fxtio.dcpi.records import (
     empty_chunk,
     encode,
 )
-from fxtio.dcpi.state import Header
+from fxtio.dcpi.state import BodyRules, Header, check_header
 from fxtio.dcpi.tables import TABLES, SegmentCollector, tables_of
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings

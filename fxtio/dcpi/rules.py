@@ -1,4 +1,4 @@
-"""The check of all rules of DCPI profiles and of listings; `consistency` has those that readers of profiles report."""
+"""The check of all rules of DCPI profiles and of listings; `state` has those that readers of profiles report."""
 
 from __future__ import annotations
 

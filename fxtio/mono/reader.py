@@ -16,9 +16,8 @@ from fxtio.mono.buffers import decode_events, decode_events_exactly
 from fxtio.mono.columns import Batch, Workers
 from fxtio.mono.frames import Frame, Framer, Gap, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, OpaqueGap, StreamHeader, header_record
-from fxtio.mono.outline import buffer_columns
 from fxtio.mono.state import NAME_TABLES, AddressNames
-from fxtio.mono.tables import TABLE_NAMES, EventCollector, TextCodes, columns_of, owners_of
+from fxtio.mono.tables import TABLE_NAMES, EventCollector, TextCodes, buffer_columns, columns_of, owners_of
 from fxtio.readers import FileReader
 from fxtio.report import ReportTable, counted, human_duration, quoted
 from fxtio.table import Table, joined

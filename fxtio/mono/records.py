@@ -15,134 +15,22 @@ from msgspec import field
 from fxtio.codec.stream.declare import (
     AfterCount,
     Byte,
-    Choice,
     Clock,
     Dialect,
-    Double,
     FirstByte,
-    Item,
-    Part,
     Relative,
     Repeated,
-    Running,
     Sleb,
     StreamRecord,
-    Summed,
     Text,
     Uleb,
 )
 from fxtio.codec.word import Word
 from fxtio.mono import enums
 from fxtio.mono import layout as b
+from fxtio.mono.layout import Method, Name, Object, Pointer, Size, Small
 
-_METHOD = Running(of="method")
-_POINTER = Relative(base="pointer")
-_OBJECT = Relative(base="object", shift=b.OBJECT_SHIFT)
 _IF_NAMED, _IF_LOADED = ("action", (enums.NameAction.NAME,)), ("action", (enums.LoadAction.LOAD,))
-_IF_BACKTRACE = ("has_backtrace", (1,))
-
-Small = Annotated[int, Uleb(before=13), Byte(since=13)]
-Hybrid = Annotated[int, Uleb(before=13), Byte(since=13, before=b.HYBRID), Uleb(since=b.HYBRID)]
-Pointer = Annotated[int, _POINTER]
-Object = Annotated[int, _OBJECT]
-Method = Annotated[int, _METHOD]
-Size = Annotated[int, Uleb()]
-Name = Annotated[str, Text()]
-BacktraceFlags = Annotated[int | None, Uleb(before=13, when=_IF_BACKTRACE)]
-Backtrace = Annotated[
-    tuple[int, ...] | None,
-    Repeated(of=_METHOD, flag="has_backtrace", since=13),
-    Repeated(of=_POINTER, flag="has_backtrace", before=13),
-]
-HandleBacktraceFlags = Annotated[int | None, Uleb(since=11, before=13, when=_IF_BACKTRACE)]
-HandleBacktrace = Annotated[
-    tuple[int, ...] | None,
-    Repeated(of=_METHOD, flag="has_backtrace", since=13),
-    Repeated(of=_POINTER, flag="has_backtrace", since=11, before=13),
-]
-OldFlags = Annotated[int | None, Uleb(before=13)]
-
-
-class Reference(Item, frozen=True, kw_only=True):
-    """A reference from a heap object to another.
-
-    Attributes:
-        field_offset: the place of the reference in the object, in bytes; None in data version 1.
-        object: the address of the other object.
-    """
-
-    field_offset: Annotated[int | None, Summed(since=2)] = field(default=None, name="offset")
-    object: Object
-
-
-class Root(Item, frozen=True, kw_only=True):
-    """A garbage collection root: a reference that keeps an object alive.
-
-    Attributes:
-        address: the address of the reference; None before data version 15.
-        object: the object.
-        root_type: the kind of root; None from data version 15 on.
-        extra_info: further information; likewise.
-    """
-
-    address: Annotated[int | None, Relative(base="pointer", since=15)] = None
-    object: Object
-    root_type: Annotated[int | None, Uleb(before=13), Byte(since=13, before=14), Uleb(since=14, before=15)] = None
-    extra_info: Annotated[int | None, Uleb(before=15)] = None
-
-
-class SampledFrame(Item, frozen=True, kw_only=True):
-    """A managed frame of a sample, up to data version 12."""
-
-    method: Method
-    il_offset: Annotated[int, Sleb()]
-    native_offset: Annotated[int, Sleb()]
-
-
-class CounterDescription(Item, frozen=True, kw_only=True):
-    """The description of a counter.
-
-    Attributes:
-        section: the part of the runtime that it belongs to, see `CounterSection`.
-        category: the category of a performance counter; None for all others.
-        name: its name.
-        type: the type of its values, see `CounterType`.
-        unit: see `CounterUnit`; data versions 13 and 14 have only its lowest byte, which is 0.
-        variance: see `CounterVariance`; likewise.
-        index: the number that refers to it in `CounterValue`.
-    """
-
-    section: Annotated[int, Uleb()]
-    category: Annotated[str | None, Text(when=("section", (enums.CounterSection.PERFCOUNTERS,)))] = field(
-        default=None, name="section_name"
-    )
-    name: Name
-    type: Annotated[Hybrid, enums.CounterType] = field(name="counter_type")
-    unit: Hybrid
-    variance: Hybrid
-    index: Annotated[int, Uleb()]
-
-
-_COUNTER_ENCODINGS: tuple[tuple[tuple[int, ...], Part], ...] = (
-    ((enums.CounterType.INT, enums.CounterType.WORD, enums.CounterType.LONG, enums.CounterType.TIME_INTERVAL), Sleb()),
-    ((enums.CounterType.UINT, enums.CounterType.ULONG), Uleb()),
-    ((enums.CounterType.DOUBLE,), Double()),
-    ((enums.CounterType.STRING,), Text(marked=True)),
-)
-
-
-class CounterValue(Item, frozen=True, kw_only=True):
-    """A value of a counter, as it stands in the file.
-
-    Attributes:
-        index: the counter's number, never 0.
-        type: the type of the value, see `CounterType`.
-        value: the change since the last value; doubles, texts and performance counters are absolute.
-    """
-
-    index: Annotated[int, Uleb()]
-    type: Annotated[Hybrid, enums.CounterType] = field(name="counter_type")
-    value: Annotated[int | float | str | None, Choice(by="type", cases=_COUNTER_ENCODINGS)]
 
 
 class Event(StreamRecord, frozen=True, kw_only=True):
@@ -186,8 +74,8 @@ class Allocation(Event, frozen=True, kw_only=True, tag="alloc"):
     vtable: Annotated[int | None, Relative(base="pointer", since=15)] = None
     object: Object
     size: Size
-    backtrace_flags: BacktraceFlags = field(default=None, name="_backtrace_flags")
-    backtrace: Backtrace = None
+    backtrace_flags: b.BacktraceFlags = field(default=None, name="_backtrace_flags")
+    backtrace: b.Backtrace = None
 
 
 class GcEvent(Event, frozen=True, kw_only=True, tag="gc-event"):
@@ -218,7 +106,7 @@ class GcMove(Event, frozen=True, kw_only=True, tag="gc-move"):
     """
 
     first_bytes: ClassVar = _first_bytes(b.GcByte, exinfo=enums.GcInfo.MOVE)
-    objects: Annotated[tuple[int, ...], Repeated(of=_OBJECT)]
+    objects: Annotated[tuple[int, ...], Repeated(of=b.OBJECT)]
 
 
 def _handle(destroyed: int) -> tuple[FirstByte, ...]:
@@ -243,8 +131,8 @@ class HandleCreated(Event, frozen=True, kw_only=True, tag="gc-handle-created"):
     handle_type: Annotated[int, Uleb(), enums.HandleType]
     handle: Annotated[int, Uleb()]
     object: Object
-    backtrace_flags: HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
-    backtrace: HandleBacktrace = None
+    backtrace_flags: b.HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
+    backtrace: b.HandleBacktrace = None
 
 
 class HandleDestroyed(Event, frozen=True, kw_only=True, tag="gc-handle-destroyed"):
@@ -260,8 +148,8 @@ class HandleDestroyed(Event, frozen=True, kw_only=True, tag="gc-handle-destroyed
     first_bytes: ClassVar = _handle(1)
     handle_type: Annotated[int, Uleb(), enums.HandleType]
     handle: Annotated[int, Uleb()]
-    backtrace_flags: HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
-    backtrace: HandleBacktrace = None
+    backtrace_flags: b.HandleBacktraceFlags = field(default=None, name="_backtrace_flags")
+    backtrace: b.HandleBacktrace = None
 
 
 class FinalizeStart(Event, frozen=True, kw_only=True, tag="gc-finalize-start"):
@@ -320,7 +208,7 @@ class HeapObject(LateEvent, frozen=True, kw_only=True, tag="heap-object"):
     vtable: Annotated[int | None, Relative(base="pointer", since=15)] = None
     size: Size
     generation: Annotated[int | None, Byte(since=16)] = None
-    references: Annotated[tuple[Reference, ...], Repeated(of=Reference)]
+    references: Annotated[tuple[b.Reference, ...], Repeated(of=b.Reference)]
 
 
 class HeapRoots(LateEvent, frozen=True, kw_only=True, tag="heap-roots"):
@@ -334,7 +222,7 @@ class HeapRoots(LateEvent, frozen=True, kw_only=True, tag="heap-roots"):
     first_bytes: ClassVar = _first_bytes(b.HeapByte, since=3, exinfo=enums.HeapInfo.ROOTS)
     collections: Annotated[int | None, AfterCount(before=15)] = field(default=None, name="num_gc")
     roots: Annotated[
-        tuple[Root, ...], Repeated(of=Root, after_count="collections", before=15), Repeated(of=Root, since=15)
+        tuple[b.Root, ...], Repeated(of=b.Root, after_count="collections", before=15), Repeated(of=b.Root, since=15)
     ]
 
 
@@ -381,7 +269,7 @@ class ClassLoad(Event, frozen=True, kw_only=True, tag="class-load"):
     subtype: ClassVar = enums.MetadataType.CLASS
     pointer: Pointer
     image: Pointer
-    flags: OldFlags = field(default=None, name="_flags")
+    flags: b.OldFlags = field(default=None, name="_flags")
     name: Name
 
 
@@ -400,7 +288,7 @@ class Image(Event, frozen=True, kw_only=True, tag="image"):
     subtype: ClassVar = enums.MetadataType.IMAGE
     action: int = field(name="_action")
     pointer: Pointer
-    flags: OldFlags = field(default=None, name="_flags")
+    flags: b.OldFlags = field(default=None, name="_flags")
     name: Name
     mvid: Annotated[str | None, Text(since=16, when=_IF_LOADED)] = None
 
@@ -421,7 +309,7 @@ class Assembly(Event, frozen=True, kw_only=True, tag="assembly"):
     action: int = field(name="_action")
     pointer: Pointer
     image: Annotated[int | None, Relative(base="pointer", since=14)] = None
-    flags: OldFlags = field(default=None, name="_flags")
+    flags: b.OldFlags = field(default=None, name="_flags")
     name: Name
 
 
@@ -439,7 +327,7 @@ class Domain(Event, frozen=True, kw_only=True, tag="domain"):
     subtype: ClassVar = enums.MetadataType.DOMAIN
     action: int = field(name="_action")
     id: Pointer = field(name="pointer")
-    flags: OldFlags = field(default=None, name="_flags")
+    flags: b.OldFlags = field(default=None, name="_flags")
     name: Annotated[str | None, Text(when=_IF_NAMED)] = None
 
 
@@ -457,7 +345,7 @@ class Thread(Event, frozen=True, kw_only=True, tag="thread"):
     subtype: ClassVar = enums.MetadataType.THREAD
     action: int = field(name="_action")
     id: Pointer = field(name="pointer")
-    flags: OldFlags = field(default=None, name="_flags")
+    flags: b.OldFlags = field(default=None, name="_flags")
     name: Annotated[str | None, Text(when=_IF_NAMED)] = None
 
 
@@ -475,7 +363,7 @@ class Context(Event, frozen=True, kw_only=True, tag="context"):
     subtype: ClassVar = enums.MetadataType.CONTEXT
     action: int = field(name="_action")
     id: Pointer = field(name="pointer")
-    flags: OldFlags = field(default=None, name="_flags")
+    flags: b.OldFlags = field(default=None, name="_flags")
     domain: Pointer
 
 
@@ -536,8 +424,8 @@ class Throw(Event, frozen=True, kw_only=True, tag="exception-throw"):
 
     first_bytes: ClassVar = _first_bytes(b.ThrowByte)
     object: Object
-    backtrace_flags: BacktraceFlags = field(default=None, name="_backtrace_flags")
-    backtrace: Backtrace = None
+    backtrace_flags: b.BacktraceFlags = field(default=None, name="_backtrace_flags")
+    backtrace: b.Backtrace = None
 
 
 class Clause(Event, frozen=True, kw_only=True, tag="exception-clause"):
@@ -570,8 +458,8 @@ class Monitor(Event, frozen=True, kw_only=True, tag="monitor"):
     first_bytes: ClassVar = (FirstByte(b.OldMonitorByte, before=14), FirstByte(b.MonitorByte, since=14))
     event: Annotated[int, Byte(since=14), enums.MonitorEvent]
     object: Object
-    backtrace_flags: BacktraceFlags = field(default=None, name="_backtrace_flags")
-    backtrace: Backtrace = None
+    backtrace_flags: b.BacktraceFlags = field(default=None, name="_backtrace_flags")
+    backtrace: b.Backtrace = None
 
 
 class JitHelper(Event, frozen=True, kw_only=True, tag="jit-helper"):
@@ -634,11 +522,11 @@ class SampleHit(LateEvent, frozen=True, kw_only=True, tag="sample-hit"):
     )
     sample_time: Annotated[int | None, Uleb(before=13)] = field(default=None, name="_sample_time")
     interrupted: Annotated[int | None, Relative(base="pointer", since=11)] = field(default=None, name="thread")
-    addresses: Annotated[tuple[int, ...], Repeated(of=_POINTER)]
-    located_frames: Annotated[tuple[SampledFrame, ...] | None, Repeated(of=SampledFrame, since=6, before=13)] = field(
-        default=None, name="_located_frames"
+    addresses: Annotated[tuple[int, ...], Repeated(of=b.POINTER)]
+    located_frames: Annotated[tuple[b.SampledFrame, ...] | None, Repeated(of=b.SampledFrame, since=6, before=13)] = (
+        field(default=None, name="_located_frames")
     )
-    frames: Annotated[tuple[int, ...] | None, Repeated(of=_METHOD, since=13)] = field(default=None, name="methods")
+    frames: Annotated[tuple[int, ...] | None, Repeated(of=b.METHOD, since=13)] = field(default=None, name="methods")
 
 
 class NativeSymbol(LateEvent, frozen=True, kw_only=True, tag="sample-symbol"):
@@ -677,7 +565,7 @@ class CounterDescriptions(LateEvent, frozen=True, kw_only=True, tag="counters-de
     """Descriptions of counters.  spec: type sample format, TYPE_SAMPLE_COUNTERS_DESC"""
 
     first_bytes: ClassVar = _first_bytes(b.SampleByte, since=5, exinfo=enums.SampleInfo.COUNTER_DESCRIPTIONS)
-    counters: Annotated[tuple[CounterDescription, ...], Repeated(of=CounterDescription)]
+    counters: Annotated[tuple[b.CounterDescription, ...], Repeated(of=b.CounterDescription)]
 
 
 class CounterValues(LateEvent, frozen=True, kw_only=True, tag="counters-values"):
@@ -690,7 +578,7 @@ class CounterValues(LateEvent, frozen=True, kw_only=True, tag="counters-values")
 
     first_bytes: ClassVar = _first_bytes(b.SampleByte, since=5, exinfo=enums.SampleInfo.COUNTERS)
     milliseconds: Annotated[int | None, Uleb(before=13)] = field(default=None, name="_milliseconds")
-    values: Annotated[tuple[CounterValue, ...], Repeated(of=CounterValue, until_zero=True)]
+    values: Annotated[tuple[b.CounterValue, ...], Repeated(of=b.CounterValue, until_zero=True)]
 
 
 def _coverage(kind: enums.CoverageInfo) -> tuple[FirstByte, ...]:

@@ -1,4 +1,4 @@
-"""The writer of a recording: named calls, records exactly as they are, rows of tables, whole recordings.
+"""The writer of a recording: named calls, events by their fields, records exactly as they are, rows of tables.
 
 Every thread fills a buffer of its own.  Definitions of names go to a buffer that is written before those of all other
 threads, so that a reader knows a method before it is called, as in recordings of Mono itself.  The declaration of an
@@ -8,29 +8,27 @@ event decides which fields it has in a data version.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
-from fxtio.codec.stream.declare import Byte, Dialect, Item
+from fxtio.codec.stream.declare import Byte, Dialect, Item, Repeated
 from fxtio.codec.stream.values import signed
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter, checked_integer
 from fxtio.mono import records as r
 from fxtio.mono.buffers import Bases, OpenBuffer, with_plain_integers
-from fxtio.mono.encode import Columns, encode_columns, encode_tables
+from fxtio.mono.encode import FLAGS, Columns, encode_columns, encode_tables
 from fxtio.mono.enums import (
     NARROW_COUNTERS,
     UNSIGNED_COUNTERS,
-    ClauseKind,
     CounterSection,
     CounterType,
     CounterUnit,
     CounterVariance,
     LoadAction,
     MethodAction,
-    MonitorEvent,
     NameAction,
     SampleType,
 )
@@ -47,7 +45,7 @@ from fxtio.mono.headers import (
     header_has,
     profiler_of,
 )
-from fxtio.mono.layout import HYBRID, POINTER_SIZES
+from fxtio.mono.layout import HYBRID, POINTER_SIZES, CounterDescription, CounterValue, Reference
 from fxtio.mono.tables import WRITABLE_TABLES
 from fxtio.report import counted
 from fxtio.table import MAX_TIME, Column, WritableTable
@@ -363,6 +361,32 @@ class MonoWriter(FileWriter):
         self._next_address += _ADDRESS_STEP
         return self._next_address
 
+    # ---- events
+
+    def event(self, cls: type[r.Event], *, time: int, thread: int = 0, **fields: Any) -> None:
+        """Write an event of any class, given by its fields.
+
+        Flags without a meaning, which old data versions have, need not be given; lists may be of any type.
+
+        Args:
+            cls: its class, one of `fxtio.mono.records.EVENTS`.
+            time: nanoseconds.
+            thread: the thread that writes it.
+            fields: the other fields, see the class.
+
+        Raises:
+            EncodeError: the data version does not have the event or a field, or a value does not fit.
+            TypeError: the class does not have a field, or a field is missing.
+        """
+        if cls not in r.EVENTS:
+            raise EncodeError(f"{cls!r} is no class of events", "event")
+        lists = [name for name in fields if isinstance(self._dialect.part(cls, name), Repeated)]
+        fields |= {name: _listed(fields[name], name) for name in lists if fields[name] is not None}
+        for name in FLAGS.intersection(cls.__struct_fields__):
+            if self._has(cls, name) and (name == "flags" or fields.get("backtrace") is not None):
+                fields.setdefault(name, 0)
+        self._write(cls(time=time, **fields), thread)
+
     # ---- definitions of names
 
     def method(
@@ -434,7 +458,7 @@ class MonoWriter(FileWriter):
         flags = self._if_has(r.Thread, "flags", 0)
         self._write(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=flags), id)
 
-    # ---- calls, exceptions, monitors
+    # ---- calls
 
     def enter(self, method: int, *, time: int, thread: int = 0) -> None:
         """Write that a method is entered."""
@@ -446,24 +470,6 @@ class MonoWriter(FileWriter):
             raise EncodeError(f"{thrown!r} is neither True nor False", "thrown")
         action = MethodAction.EXCEPTIONAL_LEAVE if thrown else MethodAction.LEAVE
         self._write(r.Call(time=time, action=action, method=method), thread)
-
-    def throw(self, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None) -> None:
-        """Write that an exception is thrown."""
-        self._write(r.Throw(time=time, object=object, **self._backtrace(r.Throw, backtrace)), thread)
-
-    def clause(
-        self, method: int, *, time: int, kind: int = ClauseKind.CATCH, index: int = 0, object: int = 0, thread: int = 0
-    ) -> None:
-        """Write that an exception clause of a method begins; data versions before 14 have no exception (`object`)."""
-        exception = self._if_has(r.Clause, "object", object)
-        self._write(r.Clause(time=time, kind=kind, index=index, method=method, object=exception), thread)
-
-    def monitor(
-        self, event: MonitorEvent, object: int, *, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
-    ) -> None:
-        """Write an event at the monitor of an object."""
-        frames = self._backtrace(r.Monitor, backtrace)
-        self._write(r.Monitor(time=time, event=event, object=object, **frames), thread)
 
     # ---- memory
 
@@ -483,49 +489,12 @@ class MonoWriter(FileWriter):
         Raises:
             EncodeError: a value does not fit.
         """
-        event = r.Allocation(
-            time=time,
-            object=object,
-            size=size,
-            **self._type(r.Allocation, type),
-            **self._backtrace(r.Allocation, backtrace),
-        )
-        self._write(event, thread)
+        fields = {"object": object, "size": size, "backtrace": backtrace, **self._type(r.Allocation, type)}
+        self.event(r.Allocation, time=time, thread=thread, **fields)
 
     def gc_event(self, event: int, generation: int, *, time: int, thread: int = 0) -> None:
         """Write a step of a garbage collection, see `GcEventType`."""
         self._write(r.GcEvent(time=time, event=event, generation=generation), thread)
-
-    def gc_resize(self, size: int, *, time: int, thread: int = 0) -> None:
-        """Write the new size of the heap in bytes."""
-        self._write(r.GcResize(time=time, size=size), thread)
-
-    def gc_moves(self, moves: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
-        """Write moves of objects: pairs of the old and the new address."""
-        flat = tuple(address for pair in _rows(moves, 2, "moves") for address in pair)
-        self._write(r.GcMove(time=time, objects=flat), thread)
-
-    def handle_created(
-        self, handle: int, object: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
-    ) -> None:
-        """Write the creation of a GC handle, whose type is a `HandleType`."""
-        frames = self._backtrace(r.HandleCreated, backtrace)
-        self._write(r.HandleCreated(time=time, handle_type=type, handle=handle, object=object, **frames), thread)
-
-    def handle_destroyed(
-        self, handle: int, *, type: int, time: int, thread: int = 0, backtrace: Sequence[int] | None = None
-    ) -> None:
-        """Write the destruction of a GC handle."""
-        frames = self._backtrace(r.HandleDestroyed, backtrace)
-        self._write(r.HandleDestroyed(time=time, handle_type=type, handle=handle, **frames), thread)
-
-    def heap_start(self, *, time: int, thread: int = 0) -> None:
-        """Write the start of a heap shot."""
-        self._write(r.HeapStart(time=time), thread)
-
-    def heap_end(self, *, time: int, thread: int = 0) -> None:
-        """Write the end of a heap shot."""
-        self._write(r.HeapEnd(time=time), thread)
 
     def heap_object(
         self, object: int, type: int, size: int, references: Sequence[tuple[int, int]] = (), *, time: int,
@@ -546,7 +515,7 @@ class MonoWriter(FileWriter):
             EncodeError: a value does not fit.
         """
         items = tuple(
-            r.Reference(field_offset=self._if_has(r.Reference, "field_offset", offset), object=target)
+            Reference(field_offset=self._if_has(Reference, "field_offset", offset), object=target)
             for offset, target in _rows(references, 2, "references")
         )
         fields = {"generation": self._if_has(r.HeapObject, "generation", generation), **self._type(r.HeapObject, type)}
@@ -557,23 +526,7 @@ class MonoWriter(FileWriter):
         ]
         self._write_all(events, thread)
 
-    def heap_roots(self, roots: Iterable[tuple[int, int]], *, time: int, thread: int = 0) -> None:
-        """Write GC roots: pairs of the address of a reference and the object.
-
-        Raises:
-            EncodeError: a value does not fit, or the data version has other fields for roots (use `put`).
-        """
-        items = tuple(r.Root(address=address, object=target) for address, target in _rows(roots, 2, "roots"))
-        self._write(r.HeapRoots(time=time, roots=items), thread)
-
-    def root_register(
-        self, address: int, size: int, *, source: int, time: int, key: int = 0, name: str = "", thread: int = 0
-    ) -> None:
-        """Write the registration of a region that holds GC roots, whose owner is a `RootSource`."""
-        event = r.RootRegister(time=time, address=address, size=size, source=source, key=key, name=name)
-        self._write(event, thread)
-
-    # ---- samples, counters, coverage
+    # ---- samples and counters
 
     def sample(self, address: int, frames: Sequence[int] = (), *, interrupted: int, time: int, thread: int = 0) -> None:
         """Write a sample: the instruction pointer, and the methods, the innermost first.
@@ -611,9 +564,9 @@ class MonoWriter(FileWriter):
         """
         if type not in tuple(CounterType) or index == 0:
             raise EncodeError(f"there is no type {type!r}" if index else "0 is no index", f"counter {index}")
-        if isinstance(self._dialect.part(r.CounterDescription, "unit"), Byte):  # too small for any unit
+        if isinstance(self._dialect.part(CounterDescription, "unit"), Byte):  # too small for any unit
             unit = variance = 0
-        described = r.CounterDescription(
+        described = CounterDescription(
             section=section, category=category, name=name, type=type, unit=unit, variance=variance, index=index
         )
         self._write_all([r.CounterDescriptions(time=time, counters=(described,))], thread, defines=True)
@@ -639,7 +592,7 @@ class MonoWriter(FileWriter):
             last = 0 if kind in _ABSOLUTE_COUNTERS else checked_integer(value, f"counter {index}", -MAX_UINT64)
             self._counters[index] = kind, absolute, last
 
-    def _counter_value(self, index: int, value: Any) -> r.CounterValue:
+    def _counter_value(self, index: int, value: Any) -> CounterValue:
         """Return a value of a counter as the file has it: the change, or the value itself where that is absolute."""
         if index not in self._counters:
             raise EncodeError(f"{index!r} was not introduced by `counter`", "counters")
@@ -650,70 +603,7 @@ class MonoWriter(FileWriter):
             value = checked_integer(value, f"counter {index}", least, most - 1)
             value -= 0 if absolute else last  # readers wrap the sum, so a change that does not fit may wrap, too
             value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, MAX_UINT64)
-        return r.CounterValue(index=index, type=kind, value=value)
-
-    def coverage_assembly(
-        self, name: str, *, guid: str, filename: str, methods: int, covered: int, time: int, thread: int = 0
-    ) -> None:
-        """Write the coverage of an assembly: its number of methods, and how many were run.  Up to data version 15."""
-        event = r.CoverageAssembly(
-            time=time, name=name, guid=guid, filename=filename, methods=methods, fully_covered=covered,
-            partially_covered=0,
-        )  # fmt: skip
-        self._write(event, thread)
-
-    def coverage_class(
-        self, assembly: str, name: str, *, methods: int, covered: int, time: int, thread: int = 0
-    ) -> None:
-        """Write the coverage of a class, likewise."""
-        event = r.CoverageClass(
-            time=time, assembly=assembly, name=name, methods=methods, fully_covered=covered, partially_covered=0
-        )
-        self._write(event, thread)
-
-    def coverage_method(
-        self, assembly: str, class_name: str, name: str, statements: Sequence[tuple[int, int, int, int]], *,
-        signature: str, filename: str, token: int, id: int, time: int, thread: int = 0,
-    ) -> None:  # fmt: skip
-        """Write the coverage of a method and its statements.
-
-        Args:
-            assembly: the assembly.
-            class_name: the class.
-            name: the method.
-            statements: for each its IL offset (ascending), how often it was run, its line and its column.
-            signature: the signature of the method.
-            filename: the source file.
-            token: the token of the method.
-            id: a number that no other method has.
-            time: nanoseconds; before data version 13 that of the event before.
-            thread: the thread that writes it.
-
-        Raises:
-            EncodeError: a value does not fit, or the data version has no coverage.
-        """
-        rows = _rows(statements, 4, "statements")
-        event = r.CoverageMethod(
-            time=time, assembly=assembly, class_name=class_name, name=name, signature=signature, filename=filename,
-            token=token, method_id=id, statements=len(rows),
-        )  # fmt: skip
-        offsets = [checked_integer(offset, "offset") for offset, *_ in rows]
-        covered = [
-            r.CoverageStatement(
-                time=time, method_id=id, il_offset=offset - last, counter=counter, line=line, column=column
-            )
-            for (offset, counter, line, column), last in zip(rows, [0, *offsets], strict=False)
-        ]
-        self._write_all([event, *covered], thread)
-
-    def sync_point(self, type: int, *, time: int, thread: int = 0) -> None:
-        """Write a synchronization point behind all events so far, see `SyncPointType`; later events must be later."""
-        self._write(r.SyncPoint(time=time, sync_type=type), thread)
-
-    def _backtrace(self, cls: type[Item], frames: Sequence[int] | None) -> dict[str, Any]:
-        """Return the fields of a backtrace."""
-        flags = None if frames is None else self._if_has(cls, "backtrace_flags", 0)
-        return {"backtrace": None if frames is None else _listed(frames, "backtrace"), "backtrace_flags": flags}
+        return CounterValue(index=index, type=kind, value=value)
 
     def _type(self, cls: type[Item], address: int) -> dict[str, Any]:
         """Return the field for the type of an object."""

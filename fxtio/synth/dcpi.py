@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.dcpi.encode import Value
 from fxtio.dcpi.layout import KEYWORDS, MAX_COUNT, STEP
 from fxtio.dcpi.records import MAX_COUNTS, Line
-from fxtio.dcpi.writer import DcpiWriter
+from fxtio.dcpi.writer import DcpiWriter, Value
 from fxtio.errors import FxtioError
 from fxtio.synth.columns import Amount, Draw
 

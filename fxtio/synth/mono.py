@@ -28,6 +28,7 @@ from fxtio.codec.stream.declare import (
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.headers import StreamHeader
+from fxtio.mono.layout import CounterDescription, CounterValue, Reference, Root
 from fxtio.mono.writer import MonoWriter, header_for
 from fxtio.synth.columns import Amount, Draw, Known, Maker, variants
 
@@ -204,22 +205,22 @@ class _Recording(Maker):
 
     def _heap(self, objects: tuple[int, ...]) -> Known:
         """Return the values of a heap shot: an object that refers to others, and roots that are registered."""
-        refers = tuple(self.records_of(r.Reference, {"object": [*objects[1:]], "field_offset": [16, 24, 32]}))
+        refers = tuple(self.records_of(Reference, {"object": [*objects[1:]], "field_offset": [16, 24, 32]}))
         sources, kinds = len(enums.RootSource), range(5) if self.dialect.version < 14 else (1, 2, 4, 8, 16)
         roots = [0x2000 + 16 * place for place in range(max(sources, len(kinds)))]
         return {
             (r.HeapObject, "object"): [objects[0], *objects],
             (r.HeapObject, "size"): [48, 0, 24, 24, 24],  # 0: further references of the same object
             (r.HeapObject, "references"): [refers, refers[:1], (), (), ()],
-            (r.Root, "address"): roots,
-            (r.Root, "root_type"): [*kinds],
+            (Root, "address"): roots,
+            (Root, "root_type"): [*kinds],
             (r.RootRegister, "address"): roots[:sources],
             (r.RootUnregister, "address"): roots[:sources],
         }
 
     def _counters(self) -> Known:
         """Return the descriptions of counters, and two values of each."""
-        small = isinstance(self.dialect.part(r.CounterDescription, "unit"), Byte)  # no unit fits in a byte
+        small = isinstance(self.dialect.part(CounterDescription, "unit"), Byte)  # no unit fits in a byte
         sections = [*enums.CounterSection]
         each: dict[str, list[Any]] = {
             "section": sections * 2,
@@ -229,11 +230,9 @@ class _Recording(Maker):
             "unit": [0] if small else [*enums.CounterUnit],
             "variance": [0] if small else [*enums.CounterVariance],
         }
-        described = tuple(
-            r.CounterDescription(**values, name=f"Counter {values['index']}") for values in variants(each)
-        )
+        described = tuple(CounterDescription(**values, name=f"Counter {values['index']}") for values in variants(each))
         counted = [
-            tuple(r.CounterValue(index=one.index, type=one.type, value=_counted(one.type, sign)) for one in described)
+            tuple(CounterValue(index=one.index, type=one.type, value=_counted(one.type, sign)) for one in described)
             for sign in (1, -1)
         ]
         return {(r.CounterDescriptions, "counters"): [described], (r.CounterValues, "values"): counted}

@@ -16,8 +16,7 @@ from fxtio.codec.text.items import layout_of
 from fxtio.coreprofiler import CoreProfilerTrace, CoreProfilerWriter
 from fxtio.coreprofiler import layout as lay
 from fxtio.coreprofiler.layout import DIALECTS, Style
-from fxtio.coreprofiler.lines import decode, encode
-from fxtio.coreprofiler.records import RECORDS, Frame
+from fxtio.coreprofiler.records import RECORDS, Frame, decode, encode
 from fxtio.coreprofiler.state import Sample
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.table import Table

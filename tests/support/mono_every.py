@@ -8,6 +8,7 @@ from typing import Any
 from fxtio.codec.stream.declare import layout_of
 from fxtio.mono import records as r
 from fxtio.mono.enums import CounterSection, CounterType, GcEventType, RootSource
+from fxtio.mono.layout import CounterDescription, CounterValue, Reference, Root, SampledFrame
 
 IMAGE, ASSEMBLY, CLASS, VTABLE = 0x6200, 0x6300, 0x6100, 0x6400
 MAIN, WORK = 0x9000, 0x9100
@@ -87,7 +88,7 @@ def _heap_shot(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     yield r.HeapStart, {}
     yield r.HeapRoots, {"collections": 7, "roots": (_root(v),)}
     offset = 8 if v >= 2 else None
-    refers = (r.Reference(field_offset=offset, object=OBJECTS[1]),)
+    refers = (Reference(field_offset=offset, object=OBJECTS[1]),)
     yield r.HeapObject, {"object": OBJECTS[0], "size": 24, "generation": 1, "references": refers} | typed
     yield r.HeapObject, {"object": OBJECTS[1], "size": 32, "generation": 1, "references": ()} | typed
     yield r.HeapEnd, {}
@@ -95,13 +96,13 @@ def _heap_shot(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
 
 
 def _measured(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
-    located = (r.SampledFrame(method=WORK, il_offset=3, native_offset=-1),)
+    located = (SampledFrame(method=WORK, il_offset=3, native_offset=-1),)
     sampled = {"sample_type": 1, "sample_time": 1234, "interrupted": 0x1111, "addresses": (0x90003,)}
     yield r.SampleHit, {**sampled, "located_frames": located, "frames": (WORK, MAIN)}
     yield r.NativeSymbol, {"address": 0x8000, "size": 0, "name": "sym_a"}
     yield r.NativeBinary, {"address": 0x400000, "file_offset": 0, "size": 4096, "name": "/bin/x"}
     yield r.CounterDescriptions, {"counters": (_counter(1, "User Time"), _counter(2, "Pc", "Category"))}
-    values = tuple(r.CounterValue(index=number, type=CounterType.LONG, value=-7) for number in (1, 2))
+    values = tuple(CounterValue(index=number, type=CounterType.LONG, value=-7) for number in (1, 2))
     yield r.CounterValues, {"milliseconds": 5, "values": values}
     shift = v < 14
     yield r.JitHelper, {"buffer_type": 6 + shift, "address": 0xA000, "size": 40}
@@ -119,14 +120,14 @@ def _measured(v: int) -> Iterator[tuple[type[r.Event], dict[str, Any]]]:
     yield r.AotId, {"id": "11111111-2222-3333-4444-555555555555"}
 
 
-def _root(v: int) -> r.Root:
+def _root(v: int) -> Root:
     if v >= 15:
-        return r.Root(address=0x4000, object=OBJECTS[0])
-    return r.Root(object=OBJECTS[0], root_type=4, extra_info=9)
+        return Root(address=0x4000, object=OBJECTS[0])
+    return Root(object=OBJECTS[0], root_type=4, extra_info=9)
 
 
-def _counter(index: int, name: str, category: str | None = None) -> r.CounterDescription:
+def _counter(index: int, name: str, category: str | None = None) -> CounterDescription:
     section = CounterSection.PERFCOUNTERS if category else CounterSection.SYSTEM
-    return r.CounterDescription(
+    return CounterDescription(
         section=section, category=category, name=name, type=CounterType.LONG, unit=0, variance=0, index=index
     )

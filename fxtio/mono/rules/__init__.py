@@ -2,7 +2,7 @@
 
 Each check is a class that sees the events of one recording view by view and keeps what it needs in bounded memory.
 Rules about single values are a table in `values`, those about references in `references`, those about pairs of events
-in `sequences`; heap shots and counters have modules of their own.
+in `sequences`; heap shots have a module of their own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,20 @@ import numpy as np
 from fxtio.mono.columns import Batch
 from fxtio.mono.frames import Recording
 from fxtio.mono.reader import MonoTrace
-from fxtio.mono.rules.counters import Counters, Coverage
 from fxtio.mono.rules.heap import HeapShots
 from fxtio.mono.rules.references import Loads, References, Threads
 from fxtio.mono.rules.sequences import Buffers, Calls, GcSteps, Pairs, Times
-from fxtio.mono.rules.values import ClauseObjects, ImageUnloads, ItemCounts, SingleValues, Sizes, Texts, check_header
+from fxtio.mono.rules.values import (
+    ClauseObjects,
+    Counters,
+    Coverage,
+    ImageUnloads,
+    ItemCounts,
+    SingleValues,
+    Sizes,
+    Texts,
+    check_header,
+)
 from fxtio.mono.rules.view import Check, View
 
 CHECKS: tuple[type[Check], ...] = (

@@ -6,8 +6,9 @@ from typing import Any
 
 from contract.calls.case import Call, Opened
 from fxtio.mono import records as r
-from fxtio.mono.enums import CounterType, HandleType, MethodAction, MonitorEvent, NameAction, RootSource
+from fxtio.mono.enums import CounterType, MethodAction, NameAction
 from fxtio.mono.headers import BufferHeader
+from fxtio.mono.layout import Root
 from fxtio.mono.writer import MonoWriter, header_for
 
 OPTIONS: list[dict[str, Any]] = [{"data_version": 17, "pointer_size": 8}]
@@ -79,26 +80,18 @@ def calls(opened: Opened) -> list[Call]:
         Call(writer, "thread_end", 0x88, time=2000),
         Call(writer, "enter", METHOD, **at),
         Call(writer, "leave", METHOD, thrown=True, **at),
-        Call(writer, "throw", 0x8000, backtrace=BACKTRACE, **at),
-        Call(writer, "clause", METHOD, kind=2, index=3, object=0x8000, **at),
-        Call(writer, "monitor", MonitorEvent.CONTENTION, 0x8000, backtrace=BACKTRACE, **at),
         Call(writer, "allocation", TYPE, 0x8000, 24, backtrace=BACKTRACE, **at),
         Call(writer, "gc_event", 2, 1, **at),
-        Call(writer, "gc_resize", 4096, **at),
-        Call(writer, "gc_moves", [(0x8000, 0x9000), (0x8010, 0x9010)], **at),
-        Call(writer, "handle_created", 3, 0x8000, type=HandleType.PINNED, backtrace=BACKTRACE, **at),
-        Call(writer, "handle_destroyed", 3, type=HandleType.PINNED, backtrace=BACKTRACE, **at),
-        Call(writer, "heap_start", **at),
-        Call(writer, "heap_end", **at),
+        Call(writer, "event", r.Throw, object=0x8000, backtrace=BACKTRACE, **at),
+        Call(writer, "event", r.GcMove, objects=[0x8000, 0x9000, 0x8010, 0x9010], **at),
+        Call(writer, "event", r.HeapRoots, roots=[Root(address=0x7000, object=0x8000)], **at),
+        Call(writer, "event", r.SyncPoint, sync_type=1, **at),
         Call(writer, "heap_object", 0x8000, TYPE, 24, [(8, 0x9000), (16, 0x9010)], generation=1, **at),
         Call(writer, "heap_object", 0x8000, TYPE, 24, [(8 * n, 0x9000) for n in range(129)], **at),
-        Call(writer, "heap_roots", [(0x7000, 0x8000)], **at),
-        Call(writer, "root_register", 0x7000, 64, source=RootSource.STACK, key=5, name="stack", **at),
         Call(writer, "sample", 0xB000, BACKTRACE, interrupted=5, **at),
         Call(writer, "counter", "new", 4, type=CounterType.LONG, unit=1, variance=1, section=256, **at),
         Call(writer, "counter", "new", 4, section=1 << 15, category="category", **at),
         Call(writer, "counters", {1: 6, 2: 2.5, 3: "new"}, **at),
-        Call(writer, "sync_point", 1, **at),
     ]  # fmt: skip
 
 
@@ -106,11 +99,7 @@ def _coverage(writer: MonoWriter, at: dict[str, int]) -> list[Call]:
     """Return the calls that data versions before 16 have in addition."""
     return [
         Call(
-            writer, "coverage_assembly", "a", guid="guid", filename="a.dll", methods=3, covered=2, **at
-        ),
-        Call(writer, "coverage_class", "a", "Class", methods=3, covered=2, **at),
-        Call(
-            writer, "coverage_method", "a", "Class", "Method", [(0, 1, 2, 3), (5, 6, 7, 8)], signature="()",
-            filename="a.cs", token=5, id=6, **at,
+            writer, "event", r.CoverageClass, assembly="a", name="Class", methods=3, fully_covered=2,
+            partially_covered=0, **at,
         ),
     ]  # fmt: skip

@@ -134,6 +134,13 @@ def test_stats_count_a_function_once_for_each_stack(data: bytes) -> None:
     assert all(row["ticks"] == own[row["function_iid"]] for row in functions)
 
 
+def test_stats_report_what_the_summary_reports() -> None:
+    records = [r.ProfilerResumed(1), r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(7),))]
+    trace = CoreProfilerTrace(support.written(records))
+    stats(trace, 3)
+    assert "coreprofiler.profiling.pause-pairs" in trace.findings.counts
+
+
 def test_negative_times(tmp_path: Path, capsys: Capture) -> None:
     """Ticks of 32 bits become negative after 25 days."""
     path = tmp_path / "old.log"

@@ -13,7 +13,7 @@ from fxtio.coreprofiler import CoreProfilerTrace, describe_markdown, frames
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.explain import ranges_of, usage
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, DIALECTS, UNDEFINED, OsThread
-from fxtio.coreprofiler.lines import decode, encode
+from fxtio.coreprofiler.records import decode, encode
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
 from oracle import coreprofiler as oracle

@@ -20,7 +20,7 @@ from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono import records as r
 from fxtio.mono.buffers import decode_events, decode_events_exactly, encode_events, state_of, untimed_events
 from fxtio.mono.headers import BufferHeader
-from fxtio.mono.layout import HYBRID
+from fxtio.mono.layout import HYBRID, CounterValue
 from fxtio.mono.records import EVENTS, VERSIONS, dialect_of
 from fxtio.testing.strategies import buffers
 from support.mono_columns import all_kernels, columns_of, events_from_columns
@@ -157,8 +157,8 @@ REFUSED = [
     (r.Thread(time=0, action=2, id=1, name="x"), "Thread.name"),
     (r.JitHelper(time=0, buffer_type=3, address=0, size=0, name="x"), "JitHelper.name"),
     (r.GcMove(time=0, objects=[8, 16]), "GcMove.objects"),  # type: ignore[arg-type]
-    (r.CounterValues(time=0, values=(r.CounterValue(index=0, type=0, value=1),)), "CounterValue.index"),
-    (r.CounterValues(time=0, values=(r.CounterValue(index=1, type=9, value=1),)), "CounterValue.type"),
+    (r.CounterValues(time=0, values=(CounterValue(index=0, type=0, value=1),)), "CounterValue.index"),
+    (r.CounterValues(time=0, values=(CounterValue(index=1, type=9, value=1),)), "CounterValue.type"),
 ]
 
 

@@ -13,6 +13,7 @@ from fxtio.codec.stream.declare import Clock, Item, layout_of, parts_of
 from fxtio.errors import EncodeError
 from fxtio.mono import records as r
 from fxtio.mono.headers import BufferHeader, StreamHeader
+from fxtio.mono.layout import Reference
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.writer import MonoWriter
 from support.mono_every import every_event
@@ -27,7 +28,7 @@ def other_values(value: Any) -> Iterator[Any]:
         yield value + "x"
     elif isinstance(value, tuple):
         if not value:
-            yield from ((8,), (r.Reference(field_offset=8, object=8),))
+            yield from ((8,), (Reference(field_offset=8, object=8),))
         for number, item in enumerate(value):
             fields = [(item, None)] if not isinstance(item, Item) else [(item, name) for name in item.__struct_fields__]
             for _, name in fields:

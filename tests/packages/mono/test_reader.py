@@ -24,7 +24,7 @@ from fxtio.mono.headers import (
     encode_buffer_header,
     encode_header,
 )
-from fxtio.mono.layout import HYBRID
+from fxtio.mono.layout import HYBRID, CounterDescription, CounterValue, Root
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.report import stats
 from fxtio.mono.summary_tables import totals
@@ -186,14 +186,14 @@ def test_counters_add_up() -> None:
         (5, 3, 4),
     ]
     described = [
-        r.CounterDescription(section=0x8000 if index == 5 else 0x2000, category="c" if index == 5 else None,
+        CounterDescription(section=0x8000 if index == 5 else 0x2000, category="c" if index == 5 else None,
                              name=f"n{index}", type=0, unit=0, variance=0, index=index)
         for index in range(1, 6)
     ]  # fmt: skip
     events = [
         r.CounterDescriptions(time=0, counters=tuple(described)),
         *(
-            r.CounterValues(time=number, values=(r.CounterValue(index=index, type=kind, value=value),))
+            r.CounterValues(time=number, values=(CounterValue(index=index, type=kind, value=value),))
             for number, (index, kind, value) in enumerate(values)
         ),
     ]
@@ -233,7 +233,7 @@ def hybrid_recording() -> bytes:
         node = writer.class_("Node", time=0)
         writer.allocation(node, 8, 16, time=1)
         writer.counter("n", 1, time=2, unit=1 << 24, variance=1 << 28)
-        root = r.Root(object=8, root_type=16, extra_info=300)
+        root = Root(object=8, root_type=16, extra_info=300)
         writer.put(r.HeapRoots(time=3, collections=200, roots=(root, root)))
     return out.getvalue()
 

@@ -23,6 +23,7 @@ from fxtio.mono import columns, frames
 from fxtio.mono import records as r
 from fxtio.mono.enums import MethodAction
 from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
+from fxtio.mono.layout import Reference
 from fxtio.mono.rules import check, references, sequences
 from fxtio.mono.rules import view as views
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
@@ -158,7 +159,7 @@ def test_heap_shots_are_checked_as_if_event_by_event(block: int) -> None:
         with MonoWriter(out, header=header()) as writer:
             for time in range(1, 60):
                 objects = [8 * draw.randrange(1, 7) for _ in range(4)]
-                refers = tuple(r.Reference(field_offset=8, object=each) for each in objects[: draw.randrange(3)])
+                refers = tuple(Reference(field_offset=8, object=each) for each in objects[: draw.randrange(3)])
                 size = draw.choice([0, 24])
                 event = draw.choice(
                     [

@@ -34,6 +34,7 @@ from fxtio.mono.enums import (
     SampleType,
 )
 from fxtio.mono.headers import BufferHeader, OpaqueHeader, StreamHeader, decode_header, encode_header
+from fxtio.mono.layout import CounterDescription, CounterValue, Root
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import VERSIONS, dialect_of
 from fxtio.mono.writer import MonoWriter, header_for
@@ -57,41 +58,44 @@ def friendly(writer: MonoWriter) -> None:
     writer.enter(inner, time=11, thread=thread)
     writer.allocation(node, 64, 24, time=12, thread=thread, backtrace=[outer, inner])
     writer.allocation(node, 128, 24, time=13, thread=thread)
-    writer.throw(64, time=14, thread=thread, backtrace=[outer])
-    writer.clause(outer, time=15, object=64, thread=thread)
+    writer.event(r.Throw, object=64, time=14, thread=thread, backtrace=[outer])
+    exception = {"object": 64} if version >= 14 else {}
+    writer.event(r.Clause, kind=0, index=0, method=outer, time=15, thread=thread, **exception)
     writer.leave(inner, time=16, thread=thread, thrown=True)
     writer.leave(outer, time=17, thread=thread)
     for event in (GcEventType.PRE_STOP_WORLD, GcEventType.START, GcEventType.END, GcEventType.POST_START_WORLD):
         writer.gc_event(event, 1, time=20 + event, thread=thread)
-    writer.gc_resize(1 << 20, time=30, thread=thread)
-    writer.gc_moves([(64, 72), (128, 136)], time=31, thread=thread)
-    writer.handle_created(3, 64, type=HandleType.PINNED, time=32, thread=thread)
-    writer.handle_destroyed(3, type=HandleType.PINNED, time=33, thread=thread)
-    writer.monitor(MonitorEvent.CONTENTION, 64, time=34, thread=thread, backtrace=[outer])
-    writer.monitor(MonitorEvent.ACQUIRED, 64, time=44, thread=thread)
+    writer.event(r.GcResize, size=1 << 20, time=30, thread=thread)
+    writer.event(r.GcMove, objects=[64, 72, 128, 136], time=31, thread=thread)
+    handle = {"handle_type": HandleType.PINNED, "handle": 3, "thread": thread}
+    writer.event(r.HandleCreated, object=64, time=32, **handle)
+    writer.event(r.HandleDestroyed, time=33, **handle)
+    monitor = {"object": 64, "thread": thread}
+    writer.event(r.Monitor, event=MonitorEvent.CONTENTION, time=34, backtrace=[outer], **monitor)
+    writer.event(r.Monitor, event=MonitorEvent.ACQUIRED, time=44, **monitor)
     if version >= 15:
-        writer.root_register(4096, 8, source=RootSource.STATIC, time=45, name="static", thread=thread)
-    writer.heap_start(time=46, thread=thread)
+        root = {"address": 4096, "size": 8, "source": RootSource.STATIC, "key": 0, "name": "static"}
+        writer.event(r.RootRegister, time=45, thread=thread, **root)
+    writer.event(r.HeapStart, time=46, thread=thread)
     writer.heap_object(64, node, 24, [(16, 128)] * 300, time=46, thread=thread)
     writer.heap_object(128, node, 24, time=46, thread=thread)
     if version >= 15:
-        writer.heap_roots([(4096, 64)], time=46, thread=thread)
-    writer.heap_end(time=49, thread=thread)
+        writer.event(r.HeapRoots, roots=[Root(address=4096, object=64)], time=46, thread=thread)
+    writer.event(r.HeapEnd, time=49, thread=thread)
     if version >= 13:
         writer.sample(9000, [inner, outer], interrupted=7, time=49, thread=thread)
-        writer.sync_point(0, time=49, thread=thread)
+        writer.event(r.SyncPoint, sync_type=0, time=49, thread=thread)
     counter = writer.counter("User Time", 1, time=49, thread=thread)
     unsigned = writer.counter("Bytes", 2, time=49, type=CounterType.UINT, section=CounterSection.GC, thread=thread)
     double = writer.counter("Load", 3, time=49, type=CounterType.DOUBLE, thread=thread)
     for value in (5, 3, 8):
         writer.counters({counter: value, unsigned: value, double: value / 2}, time=49, thread=thread)
     if 10 <= version < 16:
-        writer.coverage_assembly("a", guid="g", filename="/a.exe", methods=2, covered=1, time=49, thread=thread)
-        writer.coverage_class("a", "P", methods=2, covered=1, time=49, thread=thread)
-        statements = [(0, 1, 10, 5), (7, 2, 11, 5)]
-        writer.coverage_method(
-            "a", "P", "Outer", statements, signature="()", filename="a.cs", token=1, id=1, time=49, thread=thread
-        )
+        at = {"time": 49, "thread": thread}
+        texts = {"assembly": "a", "class_name": "P", "name": "Outer", "signature": "()", "filename": "a.cs"}
+        writer.event(r.CoverageMethod, **texts, token=1, method_id=1, statements=2, **at)
+        writer.event(r.CoverageStatement, method_id=1, il_offset=0, counter=1, line=10, column=5, **at)
+        writer.event(r.CoverageStatement, method_id=1, il_offset=7, counter=2, line=11, column=5, **at)
     writer.thread_end(thread, time=60)
 
 
@@ -417,7 +421,7 @@ def test_a_copy_needs_a_fresh_writer_and_a_trace_of_mono() -> None:
         assert writer.header == header(14, 4)
         with pytest.raises(EncodeError, match="has written nothing"):
             writer.copy(trace)
-        writer.clause(8, time=2)
+        writer.event(r.Clause, kind=0, index=0, method=8, object=0, time=2)
     assert out.getvalue().startswith(source.getvalue())
     assert [type(event) for event in MonoTrace(out.getvalue(), strict=True)] == [r.Call, r.Clause]
     for head in (header(), None):
@@ -438,7 +442,7 @@ def test_what_is_written_behind_a_copy_belongs_to_its_last_recording() -> None:
     with MonoWriter(out) as writer:
         writer.copy(MonoTrace(source.getvalue()))
         assert writer.header.data_version == 17
-        writer.monitor(MonitorEvent.CONTENTION, 8, time=2)
+        writer.event(r.Monitor, event=MonitorEvent.CONTENTION, object=8, time=2)
     assert [type(event) for event in MonoTrace(out.getvalue(), strict=True)][-1] is r.Monitor
 
 
@@ -461,7 +465,7 @@ def test_a_closed_writer_refuses_everything() -> None:
         lambda: writer.counter("n", 1, time=0),
         lambda: writer.counters({1: 1}, time=0),
         lambda: writer.heap_object(8, 8, 8, time=0),
-        lambda: writer.coverage_method("a", "b", "c", [], signature="", filename="", token=0, id=0, time=0),
+        lambda: writer.event(r.GcResize, size=1, time=0),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="the writer is closed") as caught:
@@ -537,14 +541,14 @@ def test_everything_has_every_event_version_and_option() -> None:
     for (version, _), events in kinds.items():
         assert events == {cls for cls in r.EVENTS if layout_of(cls, version) is not None}, version
     enumerations = {(cls, name): enumeration_of(cls, name) for cls, name in values}
-    assert enumerations[r.Call, "action"] is MethodAction and enumerations[r.CounterValue, "type"] is CounterType
+    assert enumerations[r.Call, "action"] is MethodAction and enumerations[CounterValue, "type"] is CounterType
     for (cls, name), enumeration in enumerations.items():
         assert {int(member) for member in enumeration or ()} <= values[cls, name], (cls, name)
     assert values[r.Allocation, "backtrace"] == {None, True, False}
     assert {0, 1, 2, 3} <= values[r.HandleCreated, "handle_type"]
-    assert values[r.CounterDescription, "section"] == {*CounterSection}
-    assert values[r.CounterDescription, "unit"] == {*CounterUnit}
-    assert values[r.CounterDescription, "variance"] == {0, *CounterVariance}
+    assert values[CounterDescription, "section"] == {*CounterSection}
+    assert values[CounterDescription, "unit"] == {*CounterUnit}
+    assert values[CounterDescription, "variance"] == {0, *CounterVariance}
     assert values[r.SampleHit, "sample_type"] == {None, *SampleType}
     assert {*CodeBuffer} <= values[r.JitHelper, "buffer_type"]
 
@@ -598,7 +602,7 @@ def test_a_refused_event_changes_nothing_for_the_next() -> None:
                 writer.enter(wrong, time=1)
             with pytest.raises(EncodeError):
                 writer.allocation(wrong, 8, 8, time=1)
-        writer.gc_resize(7, time=5)
+        writer.event(r.GcResize, size=7, time=5)
     assert list(MonoTrace(out.getvalue(), strict=True)) == [r.GcResize(time=5, size=7)]
 
 

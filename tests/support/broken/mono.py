@@ -16,7 +16,7 @@ from fxtio.codec.stream.declare import Dialect, layout_of
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.headers import BufferHeader, StreamHeader
-from fxtio.mono.layout import HYBRID, OBJECT_SHIFT
+from fxtio.mono.layout import HYBRID, OBJECT_SHIFT, CounterDescription, CounterValue
 from fxtio.mono.writer import MonoWriter, header_for
 
 Values = tuple[type[r.Event], dict[str, Any]]
@@ -112,11 +112,11 @@ def _counter(**changes: Any) -> Values:
         "section": enums.CounterSection.RUNTIME, "name": "Counter", "type": enums.CounterType.LONG,
         "unit": enums.CounterUnit.RAW, "variance": enums.CounterVariance.VARIABLE, "index": 1,
     }  # fmt: skip
-    return r.CounterDescriptions, {"counters": (r.CounterDescription(**fields | changes),)}
+    return r.CounterDescriptions, {"counters": (CounterDescription(**fields | changes),)}
 
 
 def _counted(type: int, index: int = 1, value: int | str = 5) -> Values:
-    return r.CounterValues, {"values": (r.CounterValue(index=index, type=type, value=value),)}
+    return r.CounterValues, {"values": (CounterValue(index=index, type=type, value=value),)}
 
 
 def _image(action: int) -> Values:
