@@ -19,7 +19,7 @@ MAX_ROWS = 20
 """The most rows of a table that are shown."""
 
 FIRST_ROWS, LAST_ROWS = 10, 5
-"""The rows from the begin and from the end of a longer table that are shown on a terminal."""
+"""The rows from the start and from the end of a longer table that are shown on a terminal."""
 
 MAX_CELL = 400
 """The most characters of a cell that are shown; names in traces may have a million."""
@@ -91,7 +91,7 @@ def _bounded(table: ReportTable) -> ReportTable:
 
 
 def _cut(text: str, at: int = MAX_CELL) -> str:
-    """Return the begin of a text, escaped, in at most this number of characters."""
+    """Return the start of a text, escaped, in at most this number of characters."""
     shown = printable(text[: at + 1])
     return shown if len(shown) <= at else shown[: at - 1] + _CUT
 

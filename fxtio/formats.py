@@ -193,7 +193,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 class Entry(Protocol):
-    """A record with its place and time.  A format may add attributes behind these, such as the thread."""
+    """A record with its place and time.  A format may add attributes after these, such as the thread."""
 
     @property
     def offset(self) -> int:
@@ -209,7 +209,7 @@ class Entry(Protocol):
 
 
 class Trace(Protocol):
-    """A reader.  Every reading goes on behind a fault, and adds a finding for it, or raises `DecodeError` if strict.
+    """A reader.  Every reading goes on after a fault, and adds a finding for it, or raises `DecodeError` if strict.
 
     Attributes:
         name: where the trace is read from.

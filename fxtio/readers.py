@@ -42,7 +42,7 @@ class TraceReader(ABC, Generic[InfoT]):
     Args:
         name: where it is read from.
         strict: raise `DecodeError` at the first fault, instead of collecting findings.
-        max_bytes: read no more than so many (decompressed) bytes.
+        max_bytes: read no more than this number of (decompressed) bytes.
         progress: called now and then while reading.
 
     Attributes:
@@ -254,7 +254,7 @@ class FileReader(TraceReader[InfoT]):
     Args:
         target: what to read, see `fxtio.open`.
         strict: raise `DecodeError` at the first fault, instead of collecting findings.
-        max_bytes: read no more than so many (decompressed) bytes.
+        max_bytes: read no more than this number of (decompressed) bytes.
         progress: called now and then while reading.
         source: the already opened `target`.
 

@@ -30,7 +30,7 @@ class ReportTable:
         headers: the titles of the columns; a column whose title begins with `>` is aligned on the right.
         rows: the rows, each with as many cells as there are headers; integers are printed with separators.
         more: the number of rows that were left out.
-        last: the number of rows at the end that come behind those that were left out.
+        last: the number of rows at the end that come after those that were left out.
         types: the type or unit of each column, or nothing at all.
     """
 
@@ -237,7 +237,7 @@ def start_of(text: str, width: int) -> str:
 
 
 def shortened(text: str, width: int, cut: str = "…") -> str:
-    """Return a text that takes at most this number of columns: of a longer one, the begin and the end.
+    """Return a text that takes at most this number of columns: of a longer one, the start and the end.
 
     Args:
         text: the text.

@@ -35,7 +35,7 @@ class ColumnSpec(NamedTuple):
     """A column of a table.
 
     Attributes:
-        dtype: the numpy type of its numbers, with a question mark behind it if some are null; `TEXT`, `BYTES`, `LISTS`.
+        dtype: the numpy type of its numbers, with a question mark after it if some are null; `TEXT`, `BYTES`, `LISTS`.
         meaning: what its values are.
         written: `REQUIRED`, `OPTIONAL` or `ADDED` to write a table, or empty where the column follows from others.
         labels: the texts of a column of text whose codes are fixed.

@@ -34,7 +34,7 @@ NS_PER_UNIT: Final = {
     "min": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-"""The nanoseconds of each unit of time that may stand behind a number; a number without a unit is in seconds."""
+"""The nanoseconds of each unit of time that may follow a number; a number without a unit is in seconds."""
 
 EXCLUDED: Final = "!"
 """The first character of a pattern that excludes what it matches."""
@@ -83,7 +83,7 @@ class Moment:
 
     @classmethod
     def parse(cls, text: str) -> Moment:
-        """Parse a time: `1.2s`, `350ms`, `+50ms` (after the begin), `-1s` (before the end), `10%`, `14:03:05.2`.
+        """Parse a time: `1.2s`, `350ms`, `+50ms` (after the start), `-1s` (before the end), `10%`, `14:03:05.2`.
 
         Units are those of `NS_PER_UNIT`; a number without a unit is in seconds.  Dates and times are as in ISO 8601.
 
@@ -124,7 +124,7 @@ class Selection:
     A pattern is a glob as `fnmatch` has it, where case matters; what begins with `!` excludes what it matches.
 
     Attributes:
-        start: the begin of the range in nanoseconds, as the trace's tables have times.
+        start: the start of the range in nanoseconds, as the trace's tables have times.
         end: the end of the range, which is not part of it.
         threads: patterns of threads' names, or numbers: thread ids.
         processes: patterns of processes' names, or numbers: process ids.
@@ -224,10 +224,10 @@ def is_number(pattern: str) -> bool:
 
 
 def time_range(begin: Moment | None, end: Moment | None, info: TraceInfo) -> tuple[int | None, int | None]:
-    """Return the begin and the end of a range in the nanoseconds of a trace.
+    """Return the start and the end of a range in the nanoseconds of a trace.
 
     Args:
-        begin: the begin; None for that of the trace.
+        begin: the start; None for that of the trace.
         end: the end; None for that of the trace.
         info: the summary of the trace.
 

@@ -63,7 +63,7 @@ _HEADS = ByteColumn.of([b'{"ph":"%b","ts":' % _PHASES.get(number, "").encode() f
 
 _DURATION, _ID, _SCOPE = 1, 2, 3
 _EXTRAS = ByteColumn.of([b"", b',"dur":', b',"id":"0x', *(b',"s":"%b"' % scope for scope in (b"t", b"p", b"g"))])
-"""The begins of the fields of events behind their times, see `_phases`; the scopes are in the order of `SCOPES`."""
+"""The starts of the fields of events after their times, see `_phases`; the scopes are in the order of `SCOPES`."""
 _KINDS = "types of arguments that are pointers, koids, or not finite"
 
 
@@ -143,7 +143,7 @@ class Exporter(TrackEventExporter):
         )
 
     def _phases(self, events: Events) -> tuple[ByteColumn, ByteColumn]:
-        """Return the begins of events up to their times, and the begins of what is behind the times."""
+        """Return the starts of events up to their times, and the starts of what follows the times."""
         step, detail = events.step.astype(np.int64), events.detail
         is_thread = self._registry.track_kinds(events.track) == TrackKind.THREAD
         phase = step + _ASYNC * ~is_thread

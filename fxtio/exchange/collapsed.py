@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fxtio.exchange.collect import STACKED, UNKNOWN, FramePlaces, Gathered, StackTexts, count_lost_beside_stacks, label
+from fxtio.exchange.collect import STACKED, UNKNOWN, FramePlaces, StackTexts, count_lost_beside_stacks, label
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
-from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, Sums
+from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, WholeTables
+from fxtio.timeline.sums import Sums
 
 NOT_CARRIED = (
     "times; processes, threads and processors",
@@ -131,7 +132,7 @@ class Exporter:
         self.losses: Counter[str] = Counter()
         self._sink = sink
         self._registry = registry
-        self._gathered = Gathered({"stacks": None, "frames": None})
+        self._whole = WholeTables({"stacks": None, "frames": None})
         self._slices = SliceStacks(registry)
         self._places = FramePlaces(registry, self.losses)
         self._samples = Sums(("unit", "stack"), ("count",))
@@ -140,7 +141,7 @@ class Exporter:
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
         count_lost_beside_stacks(self.losses, tables, *_LOST)
-        self._gathered.enter(tables)
+        self._whole.enter(tables)
         self._slices.enter(tables)
         self._places.enter(tables)
         if "samples" in tables:
@@ -167,7 +168,7 @@ class Exporter:
             self._write(*self._tables(), allocations["stack"], allocations["size"])
 
     def _tables(self) -> tuple[Table, list[dict[str, Any]]]:
-        return self._gathered.table("stacks"), [*self._gathered.table("frames").rows()]
+        return self._whole.table("stacks"), [*self._whole.table("frames").rows()]
 
     def _write_samples(self, samples: Table) -> None:
         """Write the samples of the most usual unit."""

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.table import Column, GrowingTable, Table, numbers_of
+from fxtio.table import Table, numbers_of
 from fxtio.timeline.answers.places import Place, Places, place_of
 from fxtio.timeline.losses import count_lost, plain
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.schema import empty_columns
 from fxtio.timeline.stacks import MAX_STACK_DEPTH
 
 OTHER_TABLES = {
@@ -32,33 +31,6 @@ OTHER_TABLES = {
 
 STACKED = ("slices", "samples", "allocations", "stacks", "frames", *OTHER_TABLES)
 """The tables that an exporter of stacks needs; most of them only to count what is lost."""
-
-
-class Gathered:
-    """Whole tables, of which only some columns are kept; a consumer of `Timeline.fold`.
-
-    Args:
-        keep: the columns to keep of each table, None for all.
-    """
-
-    def __init__(self, keep: Mapping[str, tuple[str, ...] | None]) -> None:
-        self._keep = keep
-        self._growing: dict[str, GrowingTable] = {}
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-        for name, table in tables.items():
-            if name in self._keep:
-                columns = self._keep[name] or table.column_names
-                growing = self._growing.setdefault(name, GrowingTable())
-                growing.append({column: table[column] for column in columns})
-
-    def table(self, name: str) -> Table:
-        """Return all rows of a table."""
-        if name in self._growing:
-            return Table(self._growing[name].columns())
-        columns: dict[str, Column] = empty_columns(name)
-        return Table({column: columns[column] for column in self._keep[name] or columns})
 
 
 class FramePlaces:

@@ -185,12 +185,12 @@ def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) 
         UntimedError: nothing has a time, and the format has nothing but what happened at a time.
     """
     with attempt:
-        exporter, passed, registry = plan.fold(timeline, attempt.exporter.TABLES, attempt.begin)
+        passed, registry = plan.fold(timeline, attempt.exporter.TABLES, attempt.begin)
         if passed.times.start is not None and not passed.times.are_known and not _has_sums(attempt.exporter):
             raise UntimedError(timeline.name)
         passed.finish()
-        exporter.finish()
-        losses: Losses = +(registry.losses + exporter.losses)
+        passed.target.finish()
+        losses: Losses = +(registry.losses + passed.target.losses)
         if strict and losses:
             raise LossError(str(attempt.target), losses)
     return losses + passed.left_out, passed.is_empty

@@ -10,9 +10,10 @@ point is left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, Generic
 
 import numpy as np
 
@@ -20,11 +21,11 @@ from fxtio.arrays import Array
 from fxtio.report import short_duration
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Categories, Column, Table, joined
+from fxtio.timeline.answers.answer import Times
 from fxtio.timeline.answers.rows import Chosen, Inner, Rows, Texts, chosen, cut_to
-from fxtio.timeline.answers.span import Times
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry
 from fxtio.timeline.schema import FLOW_TYPES, empty_columns
-from fxtio.timeline.timeline import Consumer, ConsumerT, Timeline
+from fxtio.timeline.timeline import ConsumerT, Timeline
 
 _SLICES = ("slices", "opened")
 _INTERVALS = ("scheduling", "collections")
@@ -47,7 +48,7 @@ class Simplification:
 
     Attributes:
         min_duration: slices shorter than this are left out (ns).
-        max_depth: slices with so many slices around them, or more, are left out; None for no limit.
+        max_depth: slices with this number of slices around them, or more, are left out; None for no limit.
         without_args: all arguments are left out.
 
     Raises:
@@ -113,8 +114,8 @@ class Plan:
 
     def fold(
         self, timeline: Timeline, names: tuple[str, ...], make: Callable[[Registry], ConsumerT]
-    ) -> tuple[ConsumerT, Filter, Registry]:
-        """Pass the part on, see `Timeline.fold`.
+    ) -> tuple[Filter[ConsumerT], Registry]:
+        """Pass the part on to a target, see `Timeline.fold`.
 
         A timeline is read once, and again only if it turned out too late that something had to be left out, or where
         a flow is divided; and once before that for threads and processes, whose names may come after their events.
@@ -125,23 +126,16 @@ class Plan:
             make: makes the target; called again for each reading.
 
         Returns:
-            The target, the filter, which the caller finishes before the target, and the registry.
+            The filter, which has the target and is finished before it, and the registry.
         """
         needed = [name for name in names if name != "args" or not self.simplification.without_args]
         needed += ["stacks", "frames"] if self.selection.names and "samples" in names else []
         needed += [*_SLICES, "unended"] if self.has_slices else []
         of_threads, known = chosen(timeline, self.selection, *needed), _Known()
         while True:
-            made: list[ConsumerT] = []
-
-            def filtered(registry: Registry, made: list[ConsumerT] = made, known: _Known = known) -> Filter:
-                made.append(make(registry))
-                return Filter(self, made[-1], names, registry, of_threads, known)
-
-            passed, registry = timeline.fold(filtered, *needed)
-            learned = passed.learned()
-            if learned == known:
-                return made[-1], passed, registry
+            passed, registry = timeline.fold(partial(Filter, self, make, names, of_threads, known), *needed)
+            if (learned := passed.learned()) == known:
+                return passed, registry
             known = learned
 
     def cut(self, start: Array, duration: Array) -> tuple[Array, Array]:
@@ -219,26 +213,28 @@ class _Slices:
     """The slices of a batch and the open ones before it, with what becomes of them: arrays of one length.
 
     Args:
+        columns: the first five attributes.
+        limit: the number of slices around a slice that is too deep, None for no limit.
+
+    Attributes:
         id: the id (int64).
         parent: the id of the slice around it, -1 for none (int64).
         is_lost: whether the selection leaves it out, but not those within it (bool).
         is_short: whether it is too short, and left out with those within it (bool).
         is_passed: whether the target has it already (bool).
-        limit: the number of slices around a slice that is too deep, None for no limit.
-
-    Attributes:
         is_left: whether it is left (bool).
         outer: its own id if it is left, or else `above` (int64).
         above: the id of the innermost slice around it that is left, -1 for none (int64).
         depth: the number of slices around it that are left (int64).
     """
 
-    def __init__(
-        self, id: Array, parent: Array, is_lost: Array, is_short: Array, is_passed: Array, limit: int | None
-    ) -> None:
-        self.id, self.parent, self.is_lost, self.is_short, self.is_passed = id, parent, is_lost, is_short, is_passed
-        count = len(id)
-        around = np.append(_places(id, parent), count)  # the last row stands for none, and is left
+    def __init__(self, columns: Sequence[Array], limit: int | None) -> None:
+        self.columns = columns
+        self.id, self.parent, self.is_lost, self.is_short, self.is_passed = columns
+        _, _, is_lost, is_short, _ = columns
+        count = len(self.id)
+        # Each row looks up the rows around it; a last row, which is left, is around the outermost ones.
+        around = np.append(_places(self.id, self.parent), count)
         depth = _upward(np.append(~is_lost, False).astype(np.int64), around, np.add)[:count] - ~is_lost
         is_gone = (is_short if limit is None else is_short | (depth >= limit)) & ~is_lost
         is_gone = _upward(np.append(is_gone, False), around, np.logical_or)[:count]
@@ -246,13 +242,9 @@ class _Slices:
         nearest = np.where(is_left, np.arange(count + 1), around)
         while not is_left[nearest].all():
             nearest = nearest[nearest]
-        ids = np.append(id, -1)
+        ids = np.append(self.id, -1)
         self.is_left, self.depth = is_left[:count], depth
         self.outer, self.above = ids[nearest[:count]], ids[nearest[around[:count]]]
-
-    def rows(self) -> tuple[Array, ...]:
-        """Return the columns from which the others follow."""
-        return self.id, self.parent, self.is_lost, self.is_short, self.is_passed
 
     def places(self, ids: Array) -> Array:
         """Return the place of each id, or the number of slices if it is not there."""
@@ -263,7 +255,7 @@ class _Slices:
         return np.append(self.outer, -1)[self.places(ids)]
 
 
-class Filter:
+class Filter(Generic[ConsumerT]):
     """Passes the rows that are left to a target; a consumer of `Timeline.fold`.
 
     A slice of which it is not known yet whether it is outside of the range or too short is *held*: it is passed on with
@@ -271,13 +263,14 @@ class Filter:
 
     Args:
         plan: what is passed on.
-        target: takes the rows.
+        make: makes the target.
         names: the tables that the target takes.
-        registry: the registry of the reading; it tells of the open slices that were passed on, as they were.
         of_threads: the tracks and threads that are selected, None for all.
         known: what earlier readings showed.
+        registry: the registry of the reading; it tells of the open slices that were passed on, as they were.
 
     Attributes:
+        target: takes the rows.
         times: the times of all rows, also of those that are left out.
         is_empty: whether nothing was passed on that has a time, but values of counters from before the range.
         left_out: what was left out by the simplification, as phrases, and how often it occurred.
@@ -286,21 +279,22 @@ class Filter:
     def __init__(
         self,
         plan: Plan,
-        target: Consumer,
+        make: Callable[[Registry], ConsumerT],
         names: tuple[str, ...],
-        registry: Registry,
         of_threads: Chosen | None,
         known: _Known,
+        registry: Registry,
     ) -> None:
+        self.target = make(registry)
         self.times = Times(registry)
         self.is_empty = True
         self.left_out = Counter({_ARGS: 0})
-        self._plan, self._target, self._names, self._registry, self._known = plan, target, names, registry, known
+        self._plan, self._names, self._registry, self._known = plan, names, registry, known
         self._outside, self._short = (np.array([*ids], np.int64) for ids in (known.outside, known.short))
         self._mistaken = known.outside, known.short
         self._rows = Rows(registry, plan.selection, of_threads)
         nothing = np.empty(0, bool)
-        self._slices = _Slices(_NONE, _NONE, nothing, nothing, nothing, None)
+        self._slices = _Slices((_NONE, _NONE, nothing, nothing, nothing), None)
         self._held: dict[str, Table] = {}  # the slices that are held, as rows of `opened`, and their arguments
         self._flows = _Flows()
         self._open_slices = registry.open_slices
@@ -329,12 +323,12 @@ class Filter:
         result = {name: table for name, table in tables.items() if name in self._names and table.num_rows}
         if result:
             self.is_empty &= result.keys().isdisjoint((*_SLICES, *_INTERVALS, *_TIMED))
-            self._target.enter(result)
+            self.target.enter(result)
 
     def finish(self) -> None:
         """Pass on the values of counters that have none in the range."""
         if self._waiting and "counters" in self._names:
-            self._target.enter({"counters": self._earlier()})
+            self.target.enter({"counters": self._earlier()})
 
     def learned(self) -> _Known:
         """Return what was known before this reading, and what it has shown."""
@@ -350,15 +344,14 @@ class Filter:
         lost = np.concatenate([np.empty(0, bool), *(self._is_lost(table, unended) for table in present)])
         short = np.concatenate([np.empty(0, bool), *(self._is_short(table) for table in present)])
         before = self._slices
-        stays = np.isin(before.id, open_ids, invert=True)
-        stays = ~stays | np.isin(before.id, ids)
-        columns = [column[stays] for column in before.rows()]
+        stays = np.isin(before.id, open_ids) | np.isin(before.id, ids)
+        columns = [column[stays] for column in before.columns]
         place = _places(columns[0], ids)
         is_new = place == len(columns[0])
         columns[2][place[~is_new]], columns[3][place[~is_new]] = lost[~is_new], short[~is_new]
         new = (ids, parents, lost, short, np.zeros(len(ids), bool))
-        joined = (np.append(old, column[is_new]) for old, column in zip(columns, new, strict=True))
-        self._slices = slices = _Slices(*joined, self._plan.simplification.max_depth)
+        columns = [np.append(old, column[is_new]) for old, column in zip(columns, new, strict=True)]
+        self._slices = slices = _Slices(columns, self._plan.simplification.max_depth)
         mistaken = slices.is_passed & ~slices.is_left
         if mistaken.any():
             outside, too_short = mistaken & slices.is_lost, mistaken & slices.is_short & ~slices.is_lost
@@ -407,9 +400,9 @@ class Filter:
             opened: the open slices that are left, in the order of their ids.
             needed: the ids of slices around rows that are passed on.
         """
-        is_open, what = opened["duration"] < 0, self._plan
-        begins_before = opened["start"] < self._rows.start
-        passed = ~(is_open & (begins_before | (what.simplification.min_duration > 0))) | np.isin(opened["id"], needed)
+        may_be_short = self._plan.simplification.min_duration > 0
+        is_unknown = (opened["duration"] < 0) & ((opened["start"] < self._rows.start) | may_be_short)
+        passed: Array = ~is_unknown | np.isin(opened["id"], needed)
         if passed.any() and not passed.all():
             above = _places(opened["id"], self._slices.above[self._slices.places(opened["id"])]).tolist()
             passed = np.append(passed, False)
@@ -531,11 +524,11 @@ class Filter:
             waiting: the slices that are open; some may have their ends already.
         """
         args = self._with_held("args", tables)
-        left, held = self._passed_of_open(), self._held["opened"]
-        of_rows, of_left = _events(whole, waiting), _events(tables, left)
-        of_held = np.isin(args["event"], np.concatenate([held["event"], held["end_event"]]))
-        is_needed = np.isin(args["event"], of_left)
-        is_dropped = np.isin(args["event"], of_rows) & ~is_needed & ~of_held
+        is_held = np.append(self._slices.is_left & ~self._slices.is_passed, False)
+        held = waiting.take(is_held[self._slices.places(waiting["id"])])
+        of_held = np.isin(args["event"], _events({}, held))
+        is_needed = np.isin(args["event"], _events(tables, self._passed_of_open()))
+        is_dropped = np.isin(args["event"], _events(whole, waiting)) & ~is_needed & ~of_held
         if self._plan.selection.is_everything:
             self.left_out[_ARGS] += int(is_dropped.sum())
         self._held["args"] = args.take(of_held & ~is_needed)

@@ -15,10 +15,10 @@ Converter = Callable[[ArgumentRows], ByteColumn]
 """Returns the values of arguments of one type as text."""
 
 MAX_ROWS = 32_000
-"""So many rows are formatted at once, which bounds the memory and stays within the caches."""
+"""The most rows that are formatted at once, which bounds the memory and stays within the caches."""
 
 MAX_BYTES = 1 << 24
-"""So many bytes of long texts are formatted at once."""
+"""The most bytes of long texts that are formatted at once."""
 
 
 def portions(

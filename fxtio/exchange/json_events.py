@@ -49,7 +49,7 @@ _NEAR_END = 16  # an error so close to the end of a slice may be due to the end
 class JsonEvents:
     """The items of arrays, which are members of the object that is the file; or the file is the first of them.
 
-    An array may lack its end, and may have a comma behind its last item.
+    An array may lack its end, and may have a comma after its last item.
 
     Args:
         source: the file.
@@ -127,7 +127,7 @@ class JsonEvents:
                 return b""
 
     def _skip(self) -> None:
-        """Remove spaces and commas from the begin of what is in memory."""
+        """Remove spaces and commas from the start of what is in memory."""
         first = _KEPT.search(self._data)
         del self._data[: first.start() if first else len(self._data)]
 
@@ -279,14 +279,14 @@ class JsonEvents:
                 self._left_to_scan -= size
                 return False, None
             else:
-                if end < len(text) or whole:  # a number may go on behind the slice
+                if end < len(text) or whole:  # a number may go on after the slice
                     self._latest = text[:end]
                     del self._data[: len(self._latest.encode("utf-8", "surrogateescape"))]
                     return True, value
             size = min(size * 4, limit)
 
     def _resume(self) -> bool:
-        """Go behind an item that is not valid, to the next one; return whether there is one."""
+        """Go past an item that is not valid, to the next one; return whether there is one."""
         limit = max(min(len(self._data), _SCANNED, self._left_to_scan), 0)
         end, scanned = _balanced_end(self._data, limit)
         self._left_to_scan -= scanned
@@ -381,10 +381,10 @@ _START = re.compile(rb"[^\s,]")
 
 
 def next_bracket(data: bytearray | memoryview, position: int, depth: int) -> tuple[int, int, bytes]:
-    """Go on within a value, behind its first bracket.
+    """Go on within a value, after its first bracket.
 
     Returns:
-        The position behind the next bracket that matters, the number of brackets that are open there, and the bracket;
+        The position after the next bracket that matters, the number of brackets that are open there, and the bracket;
         a quote if the data ends within a string, nothing if it ends elsewhere.
     """
     match = _TO_BRACKET.match(data, position)
@@ -438,7 +438,7 @@ def items(array: msgspec.Raw, item: type[ItemT]) -> Iterator[ItemT]:
 def _decoded(
     decoder: msgspec.json.Decoder[list[ItemT]], piece: bytes, border: re.Pattern[bytes], last: re.Match[bytes] | None
 ) -> tuple[list[ItemT], int]:
-    """Return the items before the last border that is one between items, and where those behind it begin."""
+    """Return the items before the last border that is one between items, and where those after it begin."""
     error: Exception = msgspec.DecodeError("an item is too long")
     for _ in range(_PIECE_TRIES):
         if last is None:

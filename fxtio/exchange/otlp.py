@@ -284,11 +284,11 @@ class Exporter:
         ).data.data)  # fmt: skip
         self._sink.write(_LINE_END)
 
-    def _attributes(self, rows: ArgumentRows, count: int, is_behind: Array) -> ByteColumn:
+    def _attributes(self, rows: ArgumentRows, count: int, is_after: Array) -> ByteColumn:
         """Return arguments as attributes of so many rows, some of which have others before them (bool)."""
         is_first = np.ones(len(rows), bool)
         is_first[1:] = rows.row[1:] != rows.row[:-1]
-        is_first &= ~is_behind[rows.row]
+        is_first &= ~is_after[rows.row]
         items = joined(
             len(rows),
             _COMMAS.take(is_first.astype(np.int8)),
@@ -349,7 +349,7 @@ _NOT_FINITE = {"inf": b"Infinity", "-inf": b"-Infinity", "nan": b"NaN"}
 
 
 def _joined_attributes(first: ByteColumn, second: ByteColumn) -> ByteColumn:
-    """Return the attributes of two columns behind each other, with a comma between where both have some."""
+    """Return the attributes of two columns, one after the other, with a comma between where both have some."""
     count = len(first)
     both = np.flatnonzero((first.size > 0) & (second.size > 0))
     commas = ByteColumn.of([b","]).take(np.zeros(len(both), np.int8)).spread(both, count)
@@ -423,7 +423,7 @@ class _Owners:
 
     Attributes:
         attributes: the attributes of the spans of each track.
-        resources: the begin of the object of each process.
+        resources: the start of the object of each process.
     """
 
     def __init__(self, registry: Registry) -> None:

@@ -298,7 +298,7 @@ def _rows_of(identities: Array, wanted: Array) -> Array:
 
 
 def _steps(rows: Array, is_point: Array, spans: Array, points: Array, track: Array) -> Steps:
-    """Return the steps of some rows: those of spans, and behind them those of points; the tracks are those of spans."""
+    """Return the steps of some rows: those of spans, and after them those of points; the tracks are those of spans."""
     steps = Steps.blank(len(rows))
     own, at = spans[rows[~is_point]], points[rows[is_point] - len(spans)]
     steps.step[:] = np.where(is_point, np.int8(SpanStep.INSTANT), np.int8(SpanStep.COMPLETE))

@@ -144,7 +144,7 @@ class Exporter(TrackEventExporter):
         self._texts = Texts(registry.names, self._utf8)
         self._defined: dict[_Names, set[int]] = {kind: set() for kind in _Names}
         self._track_names = ByteTable(self._track_name)
-        self._tracks = 0  # so many are described
+        self._tracks = 0  # the number of those that are described
         self._processes: dict[int, int] = {}  # the name with which each was described
         self._threads: dict[int, tuple[int, int]] = {}  # the track and the described name of each
         self._scheduler = Scheduler(registry, self._number, self._texts.text, self.losses)

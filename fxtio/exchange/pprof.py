@@ -26,13 +26,14 @@ from fxtio.codec.protobuf import (
     signed,
     varint,
 )
-from fxtio.exchange.collect import STACKED, FramePlaces, Gathered, count_lost_beside_stacks, shallow
+from fxtio.exchange.collect import STACKED, FramePlaces, count_lost_beside_stacks, shallow
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
-from fxtio.timeline.stacks import MAX_STACK_DEPTH, SliceStacks, Stacks, Sums
+from fxtio.timeline.stacks import MAX_STACK_DEPTH, SliceStacks, Stacks, WholeTables
+from fxtio.timeline.sums import Sums
 
 NOT_CARRIED = (
     "times, and the order of samples and allocations; processors of samples",
@@ -78,7 +79,7 @@ MAX_INLINED = 64
 """The most functions of one location that are shown; each is inlined in the next, and the innermost are cut off."""
 
 _ROWS = 10_000
-"""So many samples are written, or make a part of a timeline."""
+"""The number of samples that are written at once, or make a part of a timeline."""
 
 _KNOWN = 1_000_000
 """The most locations on stacks that are remembered."""
@@ -390,7 +391,7 @@ class Exporter:
         self.losses: Counter[str] = Counter()
         self._registry = registry
         self._out = _Out(sink, self.losses)
-        self._gathered = Gathered({"stacks": None, "frames": None})
+        self._whole = WholeTables({"stacks": None, "frames": None})
         self._slices = SliceStacks(registry)
         self._places = FramePlaces(registry, self.losses)
         self._samples = Sums(("unit", "thread", "stack"), ("count",))
@@ -399,7 +400,7 @@ class Exporter:
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
         count_lost_beside_stacks(self.losses, tables, *_LOST)
-        self._gathered.enter(tables)
+        self._whole.enter(tables)
         self._slices.enter(tables)
         self._places.enter(tables)
         if "samples" in tables:
@@ -423,7 +424,7 @@ class Exporter:
             text = number_field(_TYPE["type"], out.string(kind)) + number_field(_TYPE["unit"], out.string(unit))
             out.message("sample_type", text)
         threads, tracks = self._thread_labels()
-        stacks = _Locations(out, self._gathered.table("stacks"), [*self._gathered.table("frames").rows()])
+        stacks = _Locations(out, self._whole.table("stacks"), [*self._whole.table("frames").rows()])
         place = {unit: column for column, unit in enumerate(units)}
         for row in samples.rows():
             values = {place[row["unit"]]: row["count"]}

@@ -13,7 +13,7 @@ from fxtio.exchange.opening import Imported
 from fxtio.report import Report, ReportTable, counted, human_size
 from fxtio.table import Table
 from fxtio.timeline.answers import summary
-from fxtio.timeline.answers.span import TIMED
+from fxtio.timeline.answers.answer import TIMED
 from fxtio.timeline.parts import Registry
 
 _TEXTS = {"category": "categories", "name": "names"}

@@ -23,7 +23,6 @@ from fxtio.errors import FormatError
 from fxtio.exchange.collect import (
     STACKED,
     FramePlaces,
-    Gathered,
     StackTexts,
     count_lost_beside_stacks,
     label,
@@ -35,11 +34,11 @@ from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.places import FILE, LINE, names_with_places
-from fxtio.timeline.begin_end import nested_events
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.replay import nested_events
 from fxtio.timeline.schema import ArgumentKind
-from fxtio.timeline.stacks import MAX_FRAMES, Stacks
+from fxtio.timeline.stacks import MAX_FRAMES, Stacks, WholeTables
 
 NOT_CARRIED = (
     "categories, arguments but the places of functions, states and ids of slices; addresses and modules of frames",
@@ -66,7 +65,7 @@ _TOO_LARGE = 2.0**64
 """Larger numbers are read as this one, which is too large in every unit."""
 
 _ROWS = 50_000
-"""So many events or samples are read or formatted at once."""
+"""The number of events or samples that are read or formatted at once."""
 
 MAX_PROFILES = 50_000
 """The most profiles that are read."""
@@ -329,28 +328,28 @@ class Exporter:
         self._registry = registry
         self._name = name
         self._unnamed = unnamed
-        self._gathered = Gathered(_KEPT)
+        self._whole = WholeTables(_KEPT)
         self._places = FramePlaces(registry, self.losses)
         self._is_first = True
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
         count_lost_beside_stacks(self.losses, tables, *_LOST)
-        self._gathered.enter(tables)
+        self._whole.enter(tables)
         self._places.enter(tables)
 
     def finish(self) -> None:
         """Write the file."""
         tables = self._registry.tables()
-        slices, frames = self._gathered.table("slices"), self._gathered.table("frames")
+        slices, frames = self._whole.table("slices"), self._whole.table("frames")
         names, frame_of_slice = np.unique(slices["name"].codes, return_inverse=True)
         texts = [self._registry.names.values[code] if code >= 0 else "" for code in names.tolist()]
         rows = [*frames.rows(), *(self._places.with_place({"name": text, "address": 0}) for text in texts)]
         self._write_head(_frame_json(row, self.losses) for row in rows)
         self._evented(slices, frame_of_slice + frames.num_rows, track_titles(tables, self.losses))
-        samples, allocations = self._gathered.table("samples"), self._gathered.table("allocations")
+        samples, allocations = self._whole.table("samples"), self._whole.table("allocations")
         if samples.num_rows or allocations.num_rows:
-            stacks = _StackLists(self._gathered.table("stacks"), frames.num_rows, self.losses)
+            stacks = _StackLists(self._whole.table("stacks"), frames.num_rows, self.losses)
             titles = [
                 *thread_titles(tables, self.losses),
                 self._unnamed,

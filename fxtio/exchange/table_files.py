@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,16 +38,6 @@ _MAX_WAITING = 4
 
 _MAX_VALUES = 1 << 16
 """A group has all values of a column so far while these are not more; then only those that it needs."""
-
-
-class TableFile(Protocol):
-    """A file of one table; the writers of pyarrow are."""
-
-    def write_table(self, table: Any) -> None:
-        """Append a group of rows, a `pyarrow.Table`."""
-
-    def close(self) -> None:
-        """Write what is left."""
 
 
 class Exporter(ABC):
@@ -91,10 +81,15 @@ class Exporter(ABC):
     _table: ClassVar[str | None] = None
 
     @abstractmethod
-    def new_file(self, target: Any, schema: Any) -> TableFile:
-        """Return a new file; `target` is a path or a binary stream, `schema` a `pyarrow.Schema`."""
+    def new_file(self, target: Any, schema: Any) -> Any:
+        """Return a writer of pyarrow, which has `write_table` and `close`, for a file of columns.
 
-    def _open(self, target: Any) -> dict[str, TableFile]:
+        Args:
+            target: a path or a binary stream.
+            schema: a `pyarrow.Schema`.
+        """
+
+    def _open(self, target: Any) -> dict[str, Any]:
         if self._table is not None:
             self._one = _Temporary(target)
             return {self._table: self.new_file(self._one, self._schema(self._table))}
@@ -299,14 +294,13 @@ class ParquetExporter(Exporter):
     SUFFIX: ClassVar[str] = ".parquet"
     HAS_DICTIONARIES: ClassVar[bool] = True
 
-    def new_file(self, target: Any, schema: Any) -> TableFile:
+    def new_file(self, target: Any, schema: Any) -> Any:
         """Return a new file of a table."""
         import pyarrow.parquet as pq
 
         # Numbers seldom repeat as texts do, and dictionaries of them take most of the time.
         texts = [field.name for field in schema if self._pa.types.is_dictionary(field.type)]
-        file: TableFile = pq.ParquetWriter(target, schema, compression="snappy", use_dictionary=texts)
-        return file
+        return pq.ParquetWriter(target, schema, compression="snappy", use_dictionary=texts)
 
 
 class ArrowExporter(Exporter):
@@ -314,11 +308,10 @@ class ArrowExporter(Exporter):
 
     SUFFIX: ClassVar[str] = ".arrow"
 
-    def new_file(self, target: Any, schema: Any) -> TableFile:
+    def new_file(self, target: Any, schema: Any) -> Any:
         """Return a new file of a table."""
         ipc = self._pa.ipc
-        file: TableFile = ipc.new_file(target, schema, options=ipc.IpcWriteOptions(compression="lz4"))
-        return file
+        return ipc.new_file(target, schema, options=ipc.IpcWriteOptions(compression="lz4"))
 
 
 class CsvExporter(Exporter):
@@ -326,9 +319,8 @@ class CsvExporter(Exporter):
 
     SUFFIX: ClassVar[str] = ".csv"
 
-    def new_file(self, target: Any, schema: Any) -> TableFile:
+    def new_file(self, target: Any, schema: Any) -> Any:
         """Return a new file of a table."""
         from pyarrow import csv
 
-        file: TableFile = csv.CSVWriter(target, schema)
-        return file
+        return csv.CSVWriter(target, schema)

@@ -32,11 +32,7 @@ _MAX_NAMED = 20
 
 
 class CounterPoints:
-    """Collects the values of counters.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Collects the values of counters."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -124,7 +120,7 @@ class CounterPoints:
 
 
 def _chart(title: str, time: Array, value: Array, origin: int, size: int) -> Chart:
-    """Return a chart whose points have at most so many bytes of JSON."""
+    """Return a chart whose points have at most this number of bytes of JSON."""
     most = MAX_POINTS
     while True:
         kept_time, kept = reduced(time, value, most)

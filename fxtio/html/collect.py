@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fxtio.html.charts import CounterPoints
 from fxtio.html.flames import LongestSlices, MergedCalls, MergedStacks
@@ -19,6 +19,7 @@ from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.top import Slices, Weighted
 from fxtio.timeline.comparison import Run
 from fxtio.timeline.parts import Registry
+from fxtio.timeline.timeline import Consumer
 
 if TYPE_CHECKING:
     from fxtio.timeline import Timeline
@@ -44,14 +45,7 @@ _INTERVALS = ("scheduling", "collections")
 _EVENTS = ("instants", "flow_points", "counters", "samples", "allocations", "logs", "wakeups")
 
 
-class Collector(Protocol):
-    """Takes the selected rows of a reading batch by batch."""
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-
-
-class Reading:
+class PageReading:
     """Collects all that a page shows; a consumer of `Timeline.fold`.
 
     Args:
@@ -63,7 +57,7 @@ class Reading:
     Attributes:
         registry: the registry of the reading.
         counts: the number of selected rows of each table.
-        start: the begin of the first selected row with a time, None without any.
+        start: the start of the first selected row with a time, None without any.
         end: the end of the last one.
         rankings: the rankings of samples and allocations, by what and the grouping.
         longest: the longest slices, for a flame graph in the order of time.
@@ -104,7 +98,7 @@ class Reading:
         self.processors = Processors(registry)
         self.messages = Messages(registry)
         self.instants = Instants(registry)
-        self._collectors: list[Collector] = [self.longest, *self.stacks.values(), self.counters]
+        self._collectors: list[Consumer] = [self.longest, *self.stacks.values(), self.counters]
         self._collectors += [self.moments, self.tracks, self.arrows, self.processors, self.messages, self.instants]
         self.run = Run(registry) if to_compare else None
 
@@ -158,17 +152,19 @@ class Reading:
         self.end = last if self.end is None else max(self.end, last)
 
 
-def read(timeline: Timeline, selection: Selection, *, to_compare: bool = False) -> Reading:
+def read(timeline: Timeline, selection: Selection, *, to_compare: bool = False) -> PageReading:
     """Read a timeline once, or twice if threads or processes are selected.
 
     Args:
         timeline: the timeline.
         selection: the part that is collected.
-        to_compare: see `Reading`.
+        to_compare: see `PageReading`.
 
     Raises:
         DecodeError: the trace was opened with `strict`, and has a fault.
     """
     subset = chosen(timeline, selection, *TABLES)
-    reading, _ = timeline.fold(lambda registry: Reading(registry, selection, subset, to_compare=to_compare), *TABLES)
+    reading, _ = timeline.fold(
+        lambda registry: PageReading(registry, selection, subset, to_compare=to_compare), *TABLES
+    )
     return reading

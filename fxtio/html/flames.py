@@ -32,7 +32,8 @@ from fxtio.timeline.answers.tree import Nodes, SliceTree
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
-from fxtio.timeline.stacks import Stacks, Sums
+from fxtio.timeline.stacks import Stacks
+from fxtio.timeline.sums import Sums
 
 MAX_SLICES = 100_000
 """The most slices of a flame graph; twice as many are kept while a trace is read."""
@@ -50,7 +51,7 @@ _MAX_WEIGHT = 1 << 50
 """The largest weight of a sample, so that sums do not overflow."""
 
 _EVENT_SIZE: Final = len('{"type":"O","frame":0,"at":0},')
-"""The fewest bytes of JSON of the begin or end of a slice."""
+"""The fewest bytes of JSON of the start or end of a slice."""
 
 _FRAME_SIZE: Final = len("0,")
 """The fewest bytes of JSON of a frame on a stack."""
@@ -112,11 +113,7 @@ def fitting(least: Array, size: int, write: Callable[[int], bytes]) -> tuple[byt
 
 
 class LongestSlices:
-    """Keeps the longest slices of a reading; of equally long ones those with the lowest ids.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Keeps the longest slices of a reading; of equally long ones those with the lowest ids."""
 
     def __init__(self, registry: Registry) -> None:
         self.count = 0
@@ -417,7 +414,7 @@ class MergedCalls:
         used = np.flatnonzero(nodes.used)
         if not len(used):
             return None
-        order = used[np.argsort(-total[used], kind="stable")]  # so that a parent stands before its children
+        order = used[np.argsort(-total[used], kind="stable")]  # so that a parent is before its children
 
         def written(most: int) -> bytes:
             kept = order[:most]

@@ -29,11 +29,7 @@ _SIZE = 150_000
 
 
 class Messages:
-    """Collects messages of logs: the first errors and warnings, and the first of all others.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Collects messages of logs: the first errors and warnings, and the first of all others."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -85,11 +81,7 @@ class Messages:
 
 
 class Instants:
-    """Counts instants by category and name.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Counts instants by category and name."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -157,11 +149,7 @@ _MAX_VALUES = 100
 
 
 class Notices:
-    """Collects what a trace says about itself; `enter` gets all rows of a batch, whatever is selected.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Collects what a trace says about itself; `enter` gets all rows of a batch, whatever is selected."""
 
     def __init__(self, registry: Registry) -> None:
         self._names = registry.names

@@ -8,9 +8,8 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.html import contents
-from fxtio.html.contents import Cell, Grid, Section
+from fxtio.html.contents import Cell, DurationGroups, Grid, Section
 from fxtio.html.flames import LongestSlices
-from fxtio.html.groups import DurationGroups
 from fxtio.report import short_duration
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import Labels, text_of
@@ -21,10 +20,10 @@ MAX_ROWS = 50
 """The most rows of each grid."""
 
 SLOW = 3.0
-"""A call that lasts so many times the median of its name is much slower than usual."""
+"""A call that lasts this number of times the median of its name is much slower than usual."""
 
 LEAST_CALLS = 10
-"""A name needs so many calls for its median to say what is usual."""
+"""A name needs this number of calls for its median to say what is usual."""
 
 LEAST_EXCESS = 100_000
 """The smallest difference from the median that is shown, in nanoseconds."""
@@ -39,11 +38,7 @@ PAUSES = {
 
 
 class Moments:
-    """Collects pauses, collections by generation, and times in which no slice runs.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Collects pauses, collections by generation, and times in which no slice runs."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -27,7 +27,7 @@ from fxtio.report import human_size
 MAX_BYTES = 10_000_000
 """The greatest number of bytes of a page."""
 
-_SHORT = 24  # a column of texts with at most so many characters has no line breaks
+_SHORT = 24  # a column of texts with at most this number of characters has no line breaks
 _DIGITS = 9  # of the times and values of charts
 _TIME_UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 _SIZE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -67,13 +67,13 @@ def _profile(flame: Flame) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text as it stands in HTML; one that may run from right to left does not mix with what is beside it."""
+    """Return a text as it is in HTML; one that may run from right to left does not mix with what is beside it."""
     escaped = _escaped(text)
     return escaped if escaped.isascii() else f"<bdi>{escaped}</bdi>"
 
 
 def _escaped(text: str) -> str:
-    """Return a text as it stands in HTML or in an attribute."""
+    """Return a text as it is in HTML or in an attribute."""
     return html.escape(short(text))
 
 

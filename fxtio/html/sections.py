@@ -1,23 +1,26 @@
-"""The content of a page about a trace, or about two: the order of its sections, and the summary, which comes first."""
+"""The content of a page about a trace, or about two: the order of its sections, the summary, and rankings as grids."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fxtio.exchange import exchanges
 from fxtio.formats import by_name
 from fxtio.html import contents
-from fxtio.html.collect import Reading, read
+from fxtio.html.collect import PageReading, read
 from fxtio.html.contents import Cell, Facts, Grid, Page, Section, short
 from fxtio.html.flames import Reduced
-from fxtio.html.rankings import changes_section, ranking_sections
-from fxtio.report import human_duration, seconds
+from fxtio.report import human_duration, seconds, short_duration
 from fxtio.rules import rule
 from fxtio.selection import Selection
+from fxtio.timeline.answers.answer import Answer
+from fxtio.timeline.answers.places import short_place
+from fxtio.timeline.comparison import Change, Difference, Times, compare
 
 if TYPE_CHECKING:
     from fxtio.finding import Finding, Findings
@@ -102,14 +105,14 @@ def compared_page(before: Timeline, after: Timeline, selection: Selection) -> Pa
     return Page(f"{title_of(before)} and {title_of(after)}", sections)
 
 
-def _read_side(timeline: Timeline, selection: Selection) -> tuple[Reading, Section]:
+def _read_side(timeline: Timeline, selection: Selection) -> tuple[PageReading, Section]:
     """Read a trace that is compared; return what was collected, and its summary."""
     facts = format_facts(timeline)
     reading = read(timeline, selection, to_compare=True)
     return reading, summary_section(timeline, facts, reading, selection, f"Summary of {title_of(timeline)}")
 
 
-def thread_sections(reading: Reading, origin: int) -> list[Section]:
+def thread_sections(reading: PageReading, origin: int) -> list[Section]:
     """Return the sections about tasks and arrows, and about threads, as far as there is something to show."""
     arrows = reading.arrows.grid()
     tasks = [*reading.tracks.tasks(reading.labels, origin), *([arrows] if arrows is not None else [])]
@@ -119,7 +122,7 @@ def thread_sections(reading: Reading, origin: int) -> list[Section]:
     return [*sections, *([Section("Tasks, and who waits for whom", tasks, reading.arrows.notes())] if tasks else [])]
 
 
-def flame_sections(reading: Reading, size: int) -> list[Section]:
+def flame_sections(reading: PageReading, size: int) -> list[Section]:
     """Return the sections with flame graphs, of which all together have so many bytes of JSON."""
     filled = [name for name in ("slices", "samples", "allocations") if reading.counts[name]]
     each = size // max(len(filled), 1)
@@ -133,7 +136,7 @@ def flame_sections(reading: Reading, size: int) -> list[Section]:
     return sections
 
 
-def _slice_flames(reading: Reading, size: int) -> list[Reduced]:
+def _slice_flames(reading: PageReading, size: int) -> list[Reduced]:
     """Return the flame graphs of slices: those in the order of time and, if these do not show it, all calls merged."""
     in_order = reading.longest.flame("In the order of time", reading.start or 0, size // 3 * 2)
     if not in_order.notes and in_order.profiles <= 1:
@@ -181,7 +184,7 @@ def format_facts(timeline: Timeline) -> FactRows:
 
 
 def summary_section(
-    timeline: Timeline, facts: FactRows, reading: Reading, selection: Selection, title: str = "Summary"
+    timeline: Timeline, facts: FactRows, reading: PageReading, selection: Selection, title: str = "Summary"
 ) -> Section:
     """Return the section with the summary of a trace.
 
@@ -202,7 +205,7 @@ def summary_section(
     return Section(title, parts, notes)
 
 
-def _extent(reading: Reading, selection: Selection) -> Iterator[tuple[str, str]]:
+def _extent(reading: PageReading, selection: Selection) -> Iterator[tuple[str, str]]:
     """Yield which part of the trace is shown, and what time it covers."""
     chosen = [*_selected(selection)]
     if chosen:
@@ -228,7 +231,7 @@ def _selected(selection: Selection) -> Iterator[str]:
             yield f"{noun} {', '.join(texts)}"
 
 
-def _counts(reading: Reading) -> Iterator[tuple[str, str]]:
+def _counts(reading: PageReading) -> Iterator[tuple[str, str]]:
     """Yield how many processes, threads and rows of each kind there are."""
     tables, labels = reading.tables, reading.labels
     count = tables["processes"].num_rows
@@ -256,3 +259,104 @@ def _findings_grid(findings: Findings) -> Grid:
         meaning = f"{known.summary}. {known.why}".strip()
         rows.append([meaning, str(known.severity), contents.count(number), f"{where}: {place.message}", rule_id])
     return contents.grid(["Finding", "Severity", "Count", "First one", "Rule"], rows, title="Findings")
+
+
+MAX_ROWS = 1_000
+"""The most rows of a ranking."""
+
+_SIZE = 300_000
+_TIMES = {"self": "Self", "total": "Total", "median": "Median", "p99": "p99", "max": "Longest"}
+
+
+def ranking_sections(reading: PageReading) -> list[Section]:
+    """Return the sections about slices, samples and allocations, as far as the trace has them."""
+    answer = replace(reading.ranking).first("self", MAX_ROWS)
+    notes = [*_sentences(answer)]
+    if answer.error:
+        notes.append(f"Median and p99 are rounded: they may be off by {answer.error:.1%}.")
+    sections = [Section("What took the time", [_grid(answer, "Name")], notes)]
+    answer = reading.rankings["samples", "name"].answer(reading.registry).first("self", MAX_ROWS)
+    unit = "" if answer.unit in ("samples", "ns") else f", in {contents.short(answer.unit)}"
+    sections.append(Section(f"Samples by function{unit}", [_grid(answer, "Function")], _sentences(answer)))
+    grids = []
+    for by, header in (("type", "Class"), ("name", "Function")):
+        answer = reading.rankings["allocations", by].answer(reading.registry).first("self", MAX_ROWS)
+        grids.append(_grid(answer, header, f"By {header.lower()}"))
+    sections.append(Section("Allocations", grids))
+    filled = [(each, [grid for grid in each.parts if isinstance(grid, Grid) and grid.rows]) for each in sections]
+    return [replace(each, parts=grids) for each, grids in filled if grids]
+
+
+def _sentences(answer: Answer) -> list[str]:
+    return [f"{contents.short(note[:1].upper() + note[1:])}." for note in answer.notes]
+
+
+def _grid(answer: Answer, header: str, title: str = "") -> Grid:
+    """Return a ranking as a grid."""
+    table = answer.table
+    times = [name for name in _TIMES if name in table]
+    if answer.what != "slices" and header == "Class":
+        times.remove("total")  # a class has no callers, so both are the same
+    calls = {"slices": "Calls", "samples": "Samples", "allocations": "Objects"}[answer.what]
+    headers = [header, calls, *(_TIMES[name] for name in times), "Share"]
+    has_places = "place" in table
+    if has_places:
+        headers.append("Defined in")
+
+    def row_of(row: dict[str, Any]) -> list[str | Cell]:
+        row_cells: list[str | Cell] = [row["name"], contents.count(row["calls"])]
+        row_cells += [contents.value(row[name], answer.unit) for name in times]
+        row_cells.append(contents.share(row["share"]))
+        return [*row_cells, short_place(row["place"])] if has_places else row_cells
+
+    return contents.grid(headers, map(row_of, table.rows()), more=answer.more, title=title, size=_SIZE)
+
+
+MAX_CHANGES = 500
+"""The most rows of each grid."""
+
+_HEADERS = (
+    "Name", "Change", "Calls before", "Calls after", "Time before", "Time after", "Ratio", "of", "Per run",
+)  # fmt: skip
+_CHANGES_SIZE = 200_000
+
+
+def changes_section(before: Mapping[str, Times], after: Mapping[str, Times]) -> Section | None:
+    """Return the section about what changed between two runs, None if none of them has slices that ended."""
+    comparison = compare([before], [after])
+    differences = comparison.differences
+    if not differences:
+        return None
+    changed = [each for each in differences if each.change.is_sure]
+    groups = {
+        "What takes more time": [each for each in changed if each.cost >= 0],
+        "What takes less time": [each for each in changed if each.cost < 0],
+        "What may be by chance": [each for each in differences if each.change is Change.UNCLEAR],
+        "Without a change that matters": [each for each in differences if each.change is Change.SAME],
+    }
+    counts = Counter(str(each.change) for each in differences)
+    notes = [f"Names: {', '.join(f'{number:,} {change}' for change, number in counts.items())}."]
+    notes.append("A name counts as changed if the difference is at least 5 % and 1 ms in all, and none by chance.")
+    if comparison.advice:
+        notes.append(f"{comparison.advice} (fxtio diff before*.fxt -- after*.fxt).")
+    return Section("What changed", [_changes_grid(title, each) for title, each in groups.items() if each], notes)
+
+
+def _changes_grid(title: str, differences: Sequence[Difference]) -> Grid:
+    rows = map(_row, differences[:MAX_CHANGES])
+    return contents.grid(_HEADERS, rows, more=max(len(differences) - MAX_CHANGES, 0), title=title, size=_CHANGES_SIZE)
+
+
+def _row(each: Difference) -> list[str | Cell]:
+    cost = round(each.cost)
+    sign = "-" if cost < 0 else "+"
+    ratio: str | Cell = Cell(f"{each.ratio:+.1%}", each.ratio) if min(each.calls) else ""
+    return [
+        each.name,
+        str(each.change),
+        *(contents.count(round(calls)) for calls in each.calls),
+        *(contents.duration(round(time)) if calls else "" for time, calls in zip(each.time, each.calls, strict=True)),
+        ratio,
+        each.by,
+        Cell(f"{sign}{short_duration(abs(cost))}", cost),
+    ]

@@ -9,10 +9,10 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.html import contents
-from fxtio.html.contents import Cell, Grid
-from fxtio.html.groups import DurationGroups
+from fxtio.html.contents import Cell, DurationGroups, Grid
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.answer import UNNAMED, Labels, text_of
+from fxtio.timeline.answers.rows import SlicesById
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
@@ -21,7 +21,7 @@ MAX_ROWS = 300
 """The most threads that are shown, those that are busy longest, and the most tasks, those that last longest."""
 
 COROUTINE = "coroutine"
-"""The argument of the event at the begin of the track of an asyncio task, an operation or an instant: the function that
+"""The argument of the event at the start of the track of an asyncio task, an operation or an instant: the function that
 the task runs."""
 
 _CATEGORY = "asyncio"
@@ -32,11 +32,7 @@ _SUMS: dict[str, int | float] = {"calls": 0, "busy": 0.0, "start": MAX_TIME, "en
 
 
 class Tracks:
-    """Adds up the slices of each track.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Adds up the slices of each track."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -45,7 +41,7 @@ class Tracks:
         self._coroutines: dict[int, int] = {}  # the code of the name, by track
 
     def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the slices of a batch, and the arguments of what stands at the begins of tracks."""
+        """Take the slices of a batch, and the arguments of what is at the starts of tracks."""
         self._arguments.enter(tables)
         for name in ("instants", "slices"):
             if name in tables:
@@ -165,11 +161,7 @@ _MAX_PAIRS = 100_000
 
 
 class Arrows:
-    """Adds up arrows, from each point of a flow to the next one, by the names of the flow and of the slices.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Adds up arrows, from each point of a flow to the next one, by the names of the flow and of the slices."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -187,7 +179,7 @@ class Arrows:
             "time": points["time"],
             "type": points["type"].codes.astype(np.int64),
             "name": points["name"].codes.astype(np.int64),
-            "within": self._names_of(points["slice"], tables),
+            "within": SlicesById(self._registry, tables).name_codes(points["slice"]),
         }
         rows = {name: np.concatenate([self._waiting[name], new[name]]) for name in _POINT}
         order = np.lexsort((rows["time"], rows["id"]))
@@ -201,17 +193,6 @@ class Arrows:
             self._lost += len(last) - MAX_WAITING
             last = last[np.argsort(-rows["time"][last], kind="stable")[:MAX_WAITING]]
         self._waiting = {name: column[last] for name, column in rows.items()}
-
-    def _names_of(self, ids: Array, tables: Mapping[str, Table]) -> Array:
-        """Return the codes of the names of slices, -1 for none: they end in this batch, or are still open."""
-        sources = [tables["slices"]] if "slices" in tables else []
-        sources.append(self._registry.open_slices())
-        known = np.concatenate([table["id"] for table in sources])
-        names = np.concatenate([table["name"].codes for table in sources])
-        order = np.argsort(known)
-        known, names = np.append(known[order], -1), np.append(names[order], -1)
-        place = np.searchsorted(known[:-1], ids)
-        return np.where((known[place] == ids) & (ids >= 0), names[place], -1).astype(np.int64)
 
     def grid(self) -> Grid | None:
         """Return the arrows by their names, None if there are none."""
@@ -238,11 +219,7 @@ def _no_points() -> dict[str, Array]:
 
 
 class Processors:
-    """Adds up the times for which threads ran, and for which they waited until they ran again; and who woke them.
-
-    Args:
-        registry: the registry of the reading.
-    """
+    """Adds up the times for which threads ran, and for which they waited until they ran again; and who woke them."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -269,7 +246,7 @@ class Processors:
         order = np.lexsort((start, thread))
         end, state = (start + table["duration"])[order], table["state"].codes[order].astype(np.int64)
         thread, start = thread[order], start[order]
-        # The last run of each thread in earlier batches stands before its first one here.
+        # The last run of each thread in earlier batches is before its first one here.
         at = np.searchsorted(thread, self._last["thread"], "left")
         thread = np.insert(thread, at, self._last["thread"])
         start, end = np.insert(start, at, self._last["end"]), np.insert(end, at, self._last["end"])

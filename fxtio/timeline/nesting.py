@@ -139,7 +139,7 @@ class Nesting:
         return steps
 
     def _match(self, rows: Steps) -> _Matched:
-        """Pair the spans of a batch, behind those that are carried over."""
+        """Pair the spans of a batch, after those that are carried over."""
         count, carried = len(rows), len(self._carried)
         end = np.where(rows.step == SpanStep.COMPLETE, rows.end, MAX_TIME)
         ids, closing, inner = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)

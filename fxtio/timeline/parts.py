@@ -187,6 +187,7 @@ class Registry:
         self._tids: list[tuple[int, int]] = []  # process and tid of each thread
         self._tracks: dict[TrackKind, dict[Any, int]] = {kind: {} for kind in TrackKind}
         self._track_rows: list[tuple[int, int, int, int, int]] = []
+        self._track_columns = np.full((1, 4), -1, np.int32)
 
     def note_wall_clock(self, wall_clock: int | None) -> None:
         """Set `wall_clock` if it is not set, and if the number is one of int64."""
@@ -306,8 +307,7 @@ class Registry:
 
     def tracks_from(self, first: int) -> dict[str, Array]:
         """Return the kinds, codes of names, processes and threads of the tracks from this row on (int32)."""
-        rows = np.array([row[:4] for row in self._track_rows[first:]], np.int32).reshape(-1, 4)
-        return dict(zip(("kind", "name", "process", "thread"), rows.T, strict=True))
+        return dict(zip(("kind", "name", "process", "thread"), self._columns()[first:-1].T, strict=True))
 
     def track_kinds(self, tracks: Array) -> Array:
         """Return the kind of each track, see `TrackKind` (int32), -1 for none."""
@@ -321,10 +321,17 @@ class Registry:
         """Return the row of the thread of each track (int32), -1 for none."""
         return self._of_tracks(tracks, 3)
 
-    def _of_tracks(self, tracks: Array, place: int) -> Array:
-        distinct, rows = np.unique(tracks, return_inverse=True)
-        values = [self._track_rows[track][place] if track >= 0 else -1 for track in distinct.tolist()]
-        return np.array(values, np.int32)[rows]
+    def _of_tracks(self, tracks: Array, column: int) -> Array:
+        result: Array = self._columns()[tracks, column]
+        return result
+
+    def _columns(self) -> Array:
+        """Return a row for each track : kind, name, process and thread (int32); a last one of -1 is none."""
+        known = self._track_columns
+        if len(known) <= len(self._track_rows):
+            new = [row[:4] for row in self._track_rows[len(known) - 1 :]]
+            self._track_columns = np.concatenate([known[:-1], np.array([*new, (-1, -1, -1, -1)], np.int32)])
+        return self._track_columns
 
     def tables(self) -> dict[str, Table]:
         """Return the tables `processes`, `threads` and `tracks`."""

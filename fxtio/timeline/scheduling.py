@@ -13,11 +13,7 @@ IDLE = -1
 
 
 class Processors:
-    """The thread that each processor runs.
-
-    Args:
-        registry: the threads and names.
-    """
+    """The thread that each processor runs."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -158,7 +158,7 @@ def _offset(run: _Run, column: str) -> int:
 
 
 def _ends(times: list[Array], places: list[int]) -> list[int]:
-    """Return where the next window ends in each run: behind all rows up to the latest time at which it is small enough.
+    """Return where the next window ends in each run: after all rows up to the latest time at which it is small enough.
 
     Args:
         times: the times of each run.

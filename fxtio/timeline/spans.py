@@ -46,11 +46,7 @@ class _Stack:
 
 
 class Chains:
-    """The names of the functions of each stack.
-
-    Args:
-        registry: has the names.
-    """
+    """The names of the functions of each stack."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -1,6 +1,7 @@
 """SQL over a timeline, by DuckDB: the tables of the timeline, and views that are named and shaped like Perfetto's.
 
-DuckDB comes with the extra `sql`.  Columns are passed as Arrow arrays: numbers are not copied.
+DuckDB comes with the extra `sql`.  Columns are passed as Arrow arrays: numbers are not copied.  The arrows between
+slices are made here, from points of flows.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import numpy as np
 
 from fxtio.errors import FxtioError, require_type
 from fxtio.table import Optional, Table
-from fxtio.timeline.flows import arrows
-from fxtio.timeline.schema import TABLES, ArgumentKind
+from fxtio.timeline.schema import FLOW_TYPES, TABLES, ArgumentKind
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -271,3 +271,40 @@ class Database:
 _WHOLE = (
     ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID, ArgumentKind.BOOLEAN,
 )  # fmt: skip
+
+
+_BEGIN = FLOW_TYPES.index("begin")
+
+
+def arrows(points: Table) -> Table:
+    """Return an arrow from each point of a flow to the next one with its id.
+
+    A flow begins with a point of the type `begin`, or at its first point if that is missing.
+
+    Args:
+        points: the table `flow_points`.
+
+    Returns:
+        A table with the columns `start` and `end` (int64 ns), `from_slice` and `to_slice` (ids, -1 for none),
+        `from_point` and `to_point` (rows in `points`), `id`, `category` and `name`; in the order of `start`.
+    """
+    ids, time = points["id"], points["time"]
+    order = np.lexsort((time, ids))
+    begins = points["type"].codes[order] == _BEGIN
+    follows = (ids[order][1:] == ids[order][:-1]) & ~begins[1:]
+    first, second = order[:-1][follows], order[1:][follows]
+    in_time = np.argsort(time[first], kind="stable")
+    first, second = first[in_time], second[in_time]
+    return Table(
+        {
+            "start": time[first],
+            "end": time[second],
+            "from_slice": points["slice"][first],
+            "to_slice": points["slice"][second],
+            "from_point": first,
+            "to_point": second,
+            "id": ids[first],
+            "category": points["category"].take(first),
+            "name": points["name"].take(first),
+        }
+    )

@@ -6,15 +6,15 @@ flame graphs and profiles of samples are made from the tables here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.table import Column, Table, numbers_of
+from fxtio.table import Column, GrowingTable, Table
 from fxtio.timeline.parts import OTHER, PAIR, Registry
-from fxtio.timeline.sums import add_by_group
+from fxtio.timeline.schema import empty_columns
+from fxtio.timeline.sums import Sums
 
 MAX_STACK_DEPTH = 100_000
 """The most frames of a stack; of deeper ones, the innermost frames are cut off."""
@@ -26,72 +26,8 @@ MAX_FRAMES = 2_000_000
 """The most distinct frames of a timeline; further ones are replaced by `OTHER`."""
 
 
-class Numbering:
-    """Numbers whole numbers in the order in which they are first seen."""
-
-    def __init__(self) -> None:
-        self._number_of: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._number_of)
-
-    def numbers(self, keys: Array) -> Array:
-        """Return the number of each key (int64 to int64)."""
-        distinct, place = np.unique(keys, return_inverse=True)
-        number_of = self._number_of
-        return np.array([number_of.setdefault(key, len(number_of)) for key in distinct.tolist()], np.int64)[place]
-
-    def keys(self) -> Array:
-        """Return all keys in the order of their numbers (int64)."""
-        return np.fromiter(self._number_of, np.int64, len(self._number_of))
-
-
-class Sums:
-    """Sums of values by groups of rows that have the same keys; a group is made when its keys are first seen.
-
-    Args:
-        keys: the names of the columns of keys: numbers from -1 to 2^32 - 2.
-        values: the names of the columns of values.
-    """
-
-    def __init__(self, keys: Sequence[str], values: Sequence[str]) -> None:
-        self._keys = keys
-        self._values = values
-        self._numberings = [Numbering() for _ in keys]
-        self._sums = np.zeros((len(values), 0), np.int64)
-
-    def add(self, columns: Mapping[str, Any], count: int) -> None:
-        """Add rows.
-
-        Args:
-            columns: the keys and values; one number stands for all rows.
-            count: the number of rows.
-        """
-        group = np.zeros(count, np.int64)
-        for name, numbering in zip(self._keys, self._numberings, strict=True):
-            group = numbering.numbers(group * PAIR + np.asarray(columns[name], np.int64) + 1)
-        missing = len(self._numberings[-1]) - self._sums.shape[1]
-        self._sums = np.concatenate([self._sums, np.zeros((len(self._sums), missing), np.int64)], axis=1)
-        for sums, name in zip(self._sums, self._values, strict=True):
-            add_by_group(sums, group, np.broadcast_to(np.asarray(columns[name], np.int64), group.shape))
-
-    def table(self) -> Table:
-        """Return the keys and sums of all groups, all as int64."""
-        columns: dict[str, Column] = {}
-        group = np.arange(len(self._numberings[-1]))
-        for name, numbering in zip(reversed(self._keys), reversed(self._numberings), strict=True):
-            group, key = np.divmod(numbering.keys()[group], PAIR)
-            columns[name] = key - 1
-        columns = {name: columns[name] for name in self._keys}
-        return Table(columns | dict(zip(self._values, self._sums, strict=True)))
-
-
 class Stacks:
-    """The frames and stacks of a timeline, each with a number: its row in the tables `frames` and `stacks`.
-
-    Args:
-        registry: numbers the names.
-    """
+    """The frames and stacks of a timeline, each with a number: its row in the tables `frames` and `stacks`."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -186,6 +122,45 @@ _FRAME = ("name", "module", "file", "line", "address")
 _STACK = ("parent", "frame", "depth")
 
 
+Below = Callable[[Array, Array, int], Array]
+"""Returns the nodes of slices of one depth, from their keys, the nodes around them, and the depth."""
+
+
+class SliceNodes:
+    """Gives each slice of a reading a node of a tree, below that of the slice around it, which may be of another batch.
+
+    Args:
+        below: returns the nodes of new slices; the node around the outermost ones is -1.
+    """
+
+    def __init__(self, below: Below) -> None:
+        self._below = below
+        self._open = np.empty(0, np.int64), np.empty(0, np.int64)  # ids, in order, and nodes of slices without an end
+
+    def of(self, ended: Table, opened: Table, keys: Array) -> Array:
+        """Return the node of each slice that ended in a batch, and then of each open one (int64).
+
+        Args:
+            ended: the slices that ended.
+            opened: the open ones, in the order of their ids.
+            keys: what tells the nodes within one node from each other, for all of these slices.
+        """
+        ids, parents, depth = (np.concatenate([ended[name], opened[name]]) for name in ("id", "parent", "depth"))
+        nodes = _found(ids, *self._open, _NEW)
+        order = np.argsort(ids)
+        place = _found(parents, ids[order], order, -1)  # the row of the slice around each slice
+        outer = _found(parents, *self._open, -1)  # or the node of that slice, if it is not in this batch
+        new = np.flatnonzero(nodes == _NEW)
+        new = new[np.argsort(depth[new], kind="stable")]
+        for level in np.split(new, np.flatnonzero(np.diff(depth[new])) + 1):
+            if len(level):
+                within = place[level]
+                around = np.where(within >= 0, nodes[within], outer[level])
+                nodes[level] = self._below(keys[level], around, int(depth[level[0]]))
+        self._open = ids[ended.num_rows :], nodes[ended.num_rows :]
+        return nodes
+
+
 class SliceStacks:
     """The stacks of slices and the time in them; a consumer of `Timeline.fold`.
 
@@ -202,37 +177,18 @@ class SliceStacks:
     def __init__(self, registry: Registry, stacks: Stacks | None = None) -> None:
         self._registry = registry
         self.stacks = stacks or Stacks(registry)
-        self._open = np.empty(0, np.int64), np.empty(0, np.int64)  # ids, in order, and stacks of slices without an end
+        self._nodes = SliceNodes(lambda frames, around, _: self.stacks.each_on(around, frames))
         self._sums = Sums(("track", "stack"), ("self_time", "duration", "count"))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch that have ended."""
         if "slices" not in tables:
             return
-        ended, count = tables["slices"], tables["slices"].num_rows
-        both = (ended, self._registry.open_slices())  # the slices around those that have ended are among both
-        rows = {name: np.concatenate([numbers_of(table[name]) for table in both]) for name in _NEEDED}
-        stacks = self._stacks_of(rows)
-        self._open = rows["id"][count:], stacks[count:]
+        ended, opened, count = tables["slices"], self._registry.open_slices(), tables["slices"].num_rows
+        texts = (np.concatenate([ended[name].codes, opened[name].codes]) for name in ("name", "category"))
+        stacks = self._nodes.of(ended, opened, self.stacks.frames_of_slices(*texts))[:count]
         values = {name: ended[name] for name in ("track", "self_time", "duration")}
-        self._sums.add({**values, "stack": stacks[:count], "count": 1}, count)
-
-    def _stacks_of(self, rows: Mapping[str, Array]) -> Array:
-        """Return the stack of each row (int64)."""
-        ids, parents, depth = rows["id"], rows["parent"], rows["depth"]
-        stacks = _found(ids, self._open[0], self._open[1], -1)
-        order = np.argsort(ids)
-        place = _found(parents, ids[order], order, -1)  # the row of the parent
-        outer = _found(parents, self._open[0], self._open[1], -1)  # or its stack, if it has ended in this batch
-        frames = self.stacks.frames_of_slices(rows["name"], rows["category"])
-        new = np.flatnonzero(stacks < 0)
-        new = new[np.argsort(depth[new], kind="stable")]
-        for level in np.split(new, np.flatnonzero(np.diff(depth[new])) + 1):
-            if len(level):
-                within = place[level]
-                around = np.where(within >= 0, stacks[within], outer[level])
-                stacks[level] = self.stacks.each_on(around, frames[level])
-        return stacks
+        self._sums.add({**values, "stack": stacks, "count": 1}, count)
 
     def table(self) -> Table:
         """Return a row for each stack on each track.
@@ -244,7 +200,8 @@ class SliceStacks:
         return self._sums.table()
 
 
-_NEEDED = ("id", "parent", "depth", "name", "category", "track")
+_NEW = -3
+"""In place of the node of a slice that has none yet."""
 
 
 def _found(keys: Array, known: Array, values: Array, default: int) -> Array:
@@ -253,3 +210,30 @@ def _found(keys: Array, known: Array, values: Array, default: int) -> Array:
         return np.full(len(keys), default, np.int64)
     place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     return np.where(known[place] == keys, values[place], default)
+
+
+class WholeTables:
+    """Whole tables, of which only some columns are kept; a consumer of `Timeline.fold`.
+
+    Args:
+        keep: the columns to keep of each table, None for all.
+    """
+
+    def __init__(self, keep: Mapping[str, tuple[str, ...] | None]) -> None:
+        self._keep = keep
+        self._growing: dict[str, GrowingTable] = {}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        for name, table in tables.items():
+            if name in self._keep:
+                columns = self._keep[name] or table.column_names
+                growing = self._growing.setdefault(name, GrowingTable())
+                growing.append({column: table[column] for column in columns})
+
+    def table(self, name: str) -> Table:
+        """Return all rows of a table."""
+        if name in self._growing:
+            return Table(self._growing[name].columns())
+        columns: dict[str, Column] = empty_columns(name)
+        return Table({column: columns[column] for column in self._keep[name] or columns})

@@ -19,7 +19,7 @@ class _Accepted(NamedTuple):
     """The types that an argument may have.
 
     Attributes:
-        sentence: the begin of an error message, which says what is accepted.
+        sentence: the start of an error message, which says what is accepted.
         types: the types.
     """
 

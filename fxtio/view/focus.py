@@ -78,7 +78,7 @@ def find(timeline: Timeline, pattern: str, at: int | None, selection: Selection)
         timeline: the trace.
         pattern: its name, or a pattern of it.
         at: a time in nanoseconds within it; of several, the one that begins last is taken.  None for the longest one.
-        selection: the part of the trace that is shown; what begins before it, or ends behind it, is cut to it.
+        selection: the part of the trace that is shown; what begins before it, or ends after it, is cut to it.
 
     Raises:
         NothingToSelectError: there is none.

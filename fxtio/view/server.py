@@ -174,7 +174,7 @@ class Viewer:
 
 
 def _resources(content: Content, parameters: Mapping[str, str]) -> dict[str, Resource]:
-    """Return all that is served, by the path behind the token."""
+    """Return all that is served, by the path after the token."""
     files = ui.files()
     index = files.pop(ui.INDEX).read_text("utf-8")
     trace = f"trace/{content.name}"
@@ -269,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(self.server.resources[path], with_body=with_body)
 
     def _path(self) -> str | None:
-        """Return the path behind the token, None if the request names another host or has another token."""
+        """Return the path after the token, None if the request names another host or has another token."""
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or hosts[0].partition(":")[0] != HOST:
             return None

@@ -75,7 +75,7 @@ def test_columns_that_are_not_asked_for_change_no_others(match: Any, rows: list[
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_native, "match", match)
         few = pair(step, end=end.copy(), level=level)
-        given = {"inner": np.zeros(len(rows), np.int64), "state": np.zeros(len(rows), np.int8)}
+        given: Any = {"inner": np.zeros(len(rows), np.int64), "state": np.zeros(len(rows), np.int8)}
         many = pair(step, end=end.copy(), level=level, key=np.zeros(len(rows), np.uint64), with_depth=True, **given)
     assert [*map(len, (few.depth, few.inner, few.state, many.depth))] == [0, 0, 0, len(rows)]
     for name in ("end", "parent", "closer", "level", "on_stack", "unmatched", "child_first"):

@@ -3,11 +3,10 @@
 Each function reads a timeline once, or twice if threads or processes are selected, in bounded memory.
 """
 
-from fxtio.timeline.answers.answer import Answer, QuestionError
+from fxtio.timeline.answers.answer import Answer, QuestionError, summary
 from fxtio.timeline.answers.find import Condition, Hit, Hits, find
 from fxtio.timeline.answers.lanes import Lane, Lanes, lanes
 from fxtio.timeline.answers.overview import Overview, overview
-from fxtio.timeline.answers.span import summary
 from fxtio.timeline.answers.top import top
 from fxtio.timeline.answers.tree import tree
 

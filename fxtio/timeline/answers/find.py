@@ -16,7 +16,7 @@ from fxtio.selection import Selection, is_selected
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import ArgumentValue, Labels, QuestionError, argument_value
 from fxtio.timeline.answers.places import Places, place_of
-from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen
+from fxtio.timeline.answers.rows import Chosen, Rows, SlicesById, Texts, chosen
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
@@ -229,7 +229,7 @@ class _Search:
             arguments.enter(tables)
         if "slices" in tables:
             self._places.note(tables["slices"])
-        around = _Around(self._registry, tables)
+        around = SlicesById(self._registry, tables)
         for name in KINDS:
             if name in tables:
                 self._search(name, tables[name], around)
@@ -239,7 +239,7 @@ class _Search:
         for arguments in waiting:
             arguments.leave(tables)
 
-    def _search(self, kind: str, table: Table, around: _Around) -> None:
+    def _search(self, kind: str, table: Table, around: SlicesById) -> None:
         is_slice = kind == "slices"
         time = table["start" if is_slice else "time"]
         duration = table["duration"] if is_slice else np.full(len(time), -1, np.int64)
@@ -271,7 +271,7 @@ class _Search:
             key = int(first[row]), int(second[row])
             self._hits.append((key, self._hit(kind, table, row, around)))
 
-    def _hit(self, kind: str, table: Table, row: int, around: _Around) -> Hit:
+    def _hit(self, kind: str, table: Table, row: int, around: SlicesById) -> Hit:
         if kind == "logs":
             thread = int(table["thread"][row])
             return Hit("log", int(table["time"][row]), None, table["message"][row], table["level"][row], -1, thread)
@@ -281,7 +281,8 @@ class _Search:
         parent = int(table["parent" if is_slice else "slice"][row])
         return Hit(
             KINDS[kind], int(table["start" if is_slice else "time"][row]), duration, table["name"][row],
-            table["category"][row], int(table["track"][row]), -1, self._arguments_of(*events), around.names(parent),
+            table["category"][row], int(table["track"][row]), -1, self._arguments_of(*events),
+            around.names_around(parent, MAX_ANCESTORS),
         )  # fmt: skip
 
     def _arguments_of(self, *events: int) -> dict[str, ArgumentValue]:
@@ -331,27 +332,3 @@ class _Fulfilled:
 
 def _value(args: Table, row: int) -> ArgumentValue:
     return argument_value(int(args["type"].codes[row]), int(args["bits"][row]), args["text"][row])
-
-
-class _Around:
-    """The slices of a batch and those that have not ended, by their ids."""
-
-    def __init__(self, registry: Registry, tables: Mapping[str, Table]) -> None:
-        parts = [registry.open_slices(), *([tables["slices"]] if "slices" in tables else [])]
-        self._names = registry.names.values
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in ("id", "parent")}
-        code = np.concatenate([part["name"].codes for part in parts])
-        order = np.argsort(columns["id"], kind="stable")
-        self._ids, self._parents, self._codes = columns["id"][order], columns["parent"][order], code[order]
-
-    def names(self, slice_id: int) -> list[str]:
-        """Return the names of a slice and of those around it, the outermost first; at most `MAX_ANCESTORS`."""
-        result: list[str] = []
-        while slice_id >= 0 and len(result) < MAX_ANCESTORS:
-            at = int(np.searchsorted(self._ids, slice_id))
-            if at >= len(self._ids) or self._ids[at] != slice_id:
-                break
-            code = int(self._codes[at])
-            result.append(self._names[code] if code >= 0 else "")
-            slice_id = int(self._parents[at])
-        return result[::-1]

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
 from fxtio.selection import Selection
-from fxtio.table import MAX_TIME, Table
+from fxtio.table import MAX_TIME, Table, numbers_of
 from fxtio.timeline.answers.answer import Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen, cut_to
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.parts import PAIR, Registry
-from fxtio.timeline.sums import add_by_group, sums_of_runs
+from fxtio.timeline.sums import Sums, add_by_group
 from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from fxtio.timeline.timeline import Timeline
 
-_MAX_WAITING = 1_000_000
 _TABLES = ("slices", "samples", "stacks", "frames")
 _TIME_UNIT = "ns"
 
@@ -59,7 +57,7 @@ class Lanes:
     """A range of times divided into cells, and the slices and samples that fill them.
 
     Attributes:
-        bounds: the begin of each cell, and the end of the last one, in nanoseconds.
+        bounds: the start of each cell, and the end of the last one, in nanoseconds.
         rows: the lanes of slices of each track, the outermost depth first.
         samples: the lanes of samples of each thread.
         unit: the unit of the samples, empty without samples; of several units, that of most samples is shown.
@@ -100,10 +98,10 @@ def lanes(
 
     Args:
         timeline: the timeline.
-        start: the begin of the range, in nanoseconds.
+        start: the start of the range, in nanoseconds.
         end: the end of the range, later than the begin.
         cells: into how many equal cells the range is divided.
-        depth: so many levels of slices are shown, from the outermost one on.
+        depth: the number of levels of slices that are shown, from the outermost one on.
         limit: the most tracks of slices, and the most threads with samples; None for all.
         selection: the threads, processes, categories and names; its range of times is not used.  A sample has the name
             of its innermost function, and its module as category.
@@ -144,85 +142,23 @@ class _Content:
         self.samples.enter(tables)
 
 
-class _Cells:
-    """Sums of what fills each cell, by lane and name.
+def _in_cells(bounds: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+    """Divide intervals, which are within the range, at the bounds of cells.
 
-    Args:
-        bounds: the begin of each cell, and the end of the last one (int64).
+    Returns:
+        The interval, the cell, and the length of each part (int64).
     """
-
-    def __init__(self, bounds: Array) -> None:
-        self.bounds = bounds
-        self._waiting: list[Array] = []
-        self._count = 0
-
-    def add_intervals(self, lane: Array, name: Array, start: Array, end: Array) -> None:
-        """Add the part of intervals, which are within the range, that each cell has."""
-        last = len(self.bounds) - 2
-        first = np.minimum(np.searchsorted(self.bounds, start, side="right") - 1, last)
-        final = np.clip(np.searchsorted(self.bounds, end, side="left") - 1, first, last)
-        counts = final - first + 1
-        row = np.repeat(np.arange(len(lane)), counts)
-        cell = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        part = np.minimum(end[row], self.bounds[cell + 1]) - np.maximum(start[row], self.bounds[cell])
-        self._add(lane[row], cell, name[row], part)
-
-    def add_points(self, lane: Array, name: Array, time: Array, weight: Array) -> None:
-        """Add the weights of points, which are within the range, to their cells."""
-        self._add(lane, np.searchsorted(self.bounds, time, side="right") - 1, name, weight)
-
-    def _add(self, lane: Array, cell: Array, name: Array, part: Array) -> None:
-        self._waiting.append(np.stack([lane, cell, name, part]))
-        self._count += len(lane)
-        if self._count > _MAX_WAITING:
-            self.sums()
-
-    def sums(self) -> Array:
-        """Return the sums: the lane, cell, name and sum of each combination, in their order, as rows of an array."""
-        rows = np.concatenate(self._waiting, axis=1) if self._waiting else np.empty((4, 0), np.int64)
-        rows = _summed(rows)
-        self._waiting, self._count = [rows], 0  # what is left is bounded by lanes, cells and names
-        return rows
+    last = len(bounds) - 2
+    first = np.minimum(np.searchsorted(bounds, start, side="right") - 1, last)
+    final = np.clip(np.searchsorted(bounds, end, side="left") - 1, first, last)
+    counts = final - first + 1
+    row = np.repeat(np.arange(len(start)), counts)
+    # The parts of an interval follow each other, so the place of a part among them is its cell after the first one.
+    cell = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return row, cell, np.minimum(end[row], bounds[cell + 1]) - np.maximum(start[row], bounds[cell])
 
 
-class _Counts:
-    """Numbers of rows by lane."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[Array, Array]] = []
-        self._count = 0
-
-    def add(self, lane: Array) -> None:
-        """Count a row for each of some lanes (int64)."""
-        codes, first = number_distinct(lane)
-        self._waiting.append((lane[first], np.bincount(codes)))
-        self._count += len(first)
-        if self._count > _MAX_WAITING:
-            self.sums()
-
-    def sums(self) -> tuple[Array, Array]:
-        """Return the lanes in their order, and the number of rows of each (int64)."""
-        waiting = [np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*self._waiting, strict=True)]
-        lanes, numbers = waiting or (np.empty(0, np.int64), np.empty(0, np.int64))
-        lanes, place = np.unique(lanes, return_inverse=True)
-        counts = np.zeros(len(lanes), np.int64)
-        np.add.at(counts, place, numbers)
-        self._waiting, self._count = [(lanes, counts)], 0  # what is left is bounded by lanes
-        return lanes, counts
-
-
-def _summed(rows: Array) -> Array:
-    """Sum up the last row of an array for equal columns of the others."""
-    rows = rows[:, np.lexsort((rows[2], rows[1], rows[0]))]
-    is_new = np.ones(rows.shape[1], bool)
-    is_new[1:] = (np.diff(rows[:3], axis=1) != 0).any(axis=0)
-    first = np.flatnonzero(is_new)
-    if not len(first):
-        return rows
-    return np.concatenate([rows[:3, first], sums_of_runs(rows[3], first)[None]])
-
-
-def _lane(registry: Registry, label: str, depth: int, calls: int, columns: Array, full: Array) -> Lane:
+def _lane(registry: Registry, label: str, depth: int, calls: int, cells: Table, full: Array) -> Lane:
     """Return a lane.
 
     Args:
@@ -230,15 +166,15 @@ def _lane(registry: Registry, label: str, depth: int, calls: int, columns: Array
         label: the text for the track or thread.
         depth: the depth of the slices.
         calls: the number of slices or samples.
-        columns: cell, name and sum, see `_Cells.sums`.
+        cells: the columns `cell`, `name` and `part`, what each name fills of each cell.
         full: for each cell the sum of a cell that is full.
     """
-    cell, name, part = columns
+    cell, name, part = (cells[column] for column in ("cell", "name", "part"))
     filled = np.zeros(len(full), np.int64)
     add_by_group(filled, cell, part)
     names: list[str | None] = [None] * len(full)
     values = registry.names.values
-    order = np.lexsort((part, cell))  # the largest part of a cell comes last, and stays
+    order = np.lexsort((name, part, cell))  # the largest part of a cell comes last, and stays
     for at, code in zip(cell[order].tolist(), name[order].tolist(), strict=True):
         names[at] = values[code] if code >= 0 else ""
     fill = np.minimum(filled / np.maximum(full, 1), 1.0).tolist()
@@ -252,38 +188,41 @@ class _Slices:
         self._registry = registry
         self._depth = depth
         self._rows = rows
-        self._cells = _Cells(bounds)
-        self._calls = _Counts()  # a lane is the numbers of the track and of the depth
+        self._bounds = bounds
+        self._filled = Sums(("track", "depth", "cell", "name"), ("part",))
+        self._calls = Sums(("track", "depth"), ("calls",))
 
     def enter(self, slices: Table) -> None:
         """Take the slices of a batch."""
-        bounds = self._cells.bounds
         shallow = slices.take(slices["depth"] < self._depth)
-        slices = cut_to(self._rows.slices(shallow), int(bounds[0]), int(bounds[-1]))
-        if not slices.num_rows:
-            return
-        lane = slices["track"].astype(np.int64) * PAIR + slices["depth"]
-        self._calls.add(lane)
-        name, start = slices["name"].codes.astype(np.int64), slices["start"]
-        self._cells.add_intervals(lane, name, start, start + slices["duration"])
+        slices = cut_to(self._rows.slices(shallow), int(self._bounds[0]), int(self._bounds[-1]))
+        self._calls.add({"track": slices["track"], "depth": slices["depth"], "calls": 1}, slices.num_rows)
+        row, cell, part = _in_cells(self._bounds, slices["start"], slices["start"] + slices["duration"])
+        lane = {name: numbers_of(slices[name])[row] for name in ("track", "depth", "name")}
+        self._filled.add({**lane, "cell": cell, "part": part}, len(row))
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
-        sums, width = self._cells.sums(), np.diff(self._cells.bounds)
-        numbers, calls = self._calls.sums()
-        tracks, place = np.unique(numbers // PAIR, return_inverse=True)
+        filled, calls = self._filled.table(), self._calls.table()
+        filled = filled.take(np.argsort(_number_of_lane(filled), kind="stable"))
+        calls = calls.take(np.argsort(_number_of_lane(calls), kind="stable"))
+        tracks = np.unique(calls["track"])
         busy = np.zeros(len(tracks), np.int64)
-        outermost = sums[:, sums[0] % PAIR == 0]
-        add_by_group(busy, np.searchsorted(tracks, outermost[0] // PAIR), outermost[3])
-        is_shown = np.zeros(len(tracks), bool)
-        is_shown[np.argsort(-busy, kind="stable")[:limit]] = True
-        rows = []
-        shown = np.flatnonzero(is_shown[place])
-        for number, count in zip(numbers[shown].tolist(), calls[shown].tolist(), strict=True):
-            own = slice(*np.searchsorted(sums[0], [number, number + 1]))
-            track, depth = divmod(number, PAIR)
-            rows.append(_lane(self._registry, labels.track(track), depth, count, sums[1:, own], width))
-        return rows, len(tracks) - int(is_shown.sum())
+        outermost = filled.take(filled["depth"] == 0)
+        add_by_group(busy, np.searchsorted(tracks, outermost["track"]), outermost["part"])
+        shown = tracks[np.argsort(-busy, kind="stable")[:limit]]
+        calls = calls.take(np.isin(calls["track"], shown))
+        numbers, width, rows = _number_of_lane(filled), np.diff(self._bounds), []
+        for number, lane in zip(_number_of_lane(calls).tolist(), calls.rows(), strict=True):
+            own = filled.take(np.arange(*np.searchsorted(numbers, [number, number + 1])))
+            rows.append(_lane(self._registry, labels.track(lane["track"]), lane["depth"], lane["calls"], own, width))
+        return rows, len(tracks) - len(shown)
+
+
+def _number_of_lane(rows: Table) -> Array:
+    """Return a number for each row that stands for its track and depth, in their order (int64)."""
+    number: Array = rows["track"] * PAIR + rows["depth"]
+    return number
 
 
 class _Samples:
@@ -299,10 +238,11 @@ class _Samples:
         self.most = 0
         self._registry = registry
         self._selection = selection
+        self._bounds = bounds
         self._rows = Rows(registry, Selection(int(bounds[0]), int(bounds[-1])), subset)
-        self._cells = _Cells(bounds)
         self._stacks = StackCollector()
-        self._calls = _Counts()  # a lane is the numbers of the unit and of the thread
+        self._filled = Sums(("unit", "thread", "cell", "stack"), ("part",))
+        self._calls = Sums(("unit", "thread"), ("calls",))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the samples and stacks of a batch."""
@@ -313,60 +253,53 @@ class _Samples:
         units = samples["unit"]
         for code in np.unique(units.codes).tolist():
             own = samples.take(units.codes == code)
-            if code >= 0 and units.values[code] == _TIME_UNIT:
-                self._add_times(code, own)
+            if code >= 0 and units.values[code] == _TIME_UNIT:  # a sample stands for this time
+                columns = {**dict(own.items()), "start": own["time"], "duration": own["count"]}
+                own = cut_to(self._rows.intervals(Table(columns)), int(self._bounds[0]), int(self._bounds[-1]))
+                row, cell, part = _in_cells(self._bounds, own["start"], own["start"] + own["duration"])
             else:
                 own = self._rows.events(own)
-                stack = own["stack"].astype(np.int64)
-                self._cells.add_points(self._lanes_of(code, own), stack, own["time"], own["count"])
-
-    def _add_times(self, unit: int, samples: Table) -> None:
-        """Add samples whose weight is the time for which they stand."""
-        bounds = self._cells.bounds
-        columns = {**dict(samples.items()), "start": samples["time"], "duration": samples["count"]}
-        own = cut_to(self._rows.intervals(Table(columns)), int(bounds[0]), int(bounds[-1]))
-        lane, stack = self._lanes_of(unit, own), own["stack"].astype(np.int64)
-        self._cells.add_intervals(lane, stack, own["start"], own["start"] + own["duration"])
-
-    def _lanes_of(self, unit: int, samples: Table) -> Array:
-        """Count samples by lane, and return their lanes: the numbers of the unit and of the thread."""
-        lane: Array = (unit + 1) * PAIR + samples["thread"].astype(np.int64) + 1
-        self._calls.add(lane)
-        return lane
+                row, part = np.arange(own.num_rows), own["count"]
+                cell = np.searchsorted(self._bounds, own["time"], side="right") - 1
+            thread, stack = own["thread"], own["stack"]
+            self._calls.add({"unit": code, "thread": thread, "calls": 1}, own.num_rows)
+            columns = {"unit": code, "thread": thread[row], "cell": cell, "stack": stack[row], "part": part}
+            self._filled.add(columns, len(row))
 
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the threads with the most samples, and how many threads are left out."""
-        numbers, calls = self._calls.sums()
-        if not len(numbers):
+        calls = self._calls.table()
+        if not calls.num_rows:
             return [], 0
-        units, place = np.unique(numbers // PAIR, return_inverse=True)
+        units, place = np.unique(calls["unit"], return_inverse=True)
         counts = np.zeros(len(units), np.int64)
-        np.add.at(counts, place, calls)
+        np.add.at(counts, place, calls["calls"])
         if self._registry.shown_unit is not None:
-            counts[units == self._registry.names.code(self._registry.shown_unit) + 1] += counts.sum()
+            counts[units == self._registry.names.code(self._registry.shown_unit)] += counts.sum()
         unit = int(units[np.argmax(counts)])
-        count_of = dict(zip(numbers.tolist(), calls.tolist(), strict=True))
-        self.unit = self._registry.names.values[unit - 1] if unit else "samples"
-        sums = self._named(self._cells.sums())
-        sums = sums[:, sums[0] // PAIR == unit]
-        cells = _summed(np.stack([sums[0], sums[1], np.zeros(sums.shape[1], np.int64), sums[3]]))
-        self.most = int(cells[3].max(initial=0))
-        width = np.diff(self._cells.bounds)
+        calls = calls.take(calls["unit"] == unit)
+        count_of = dict(zip(calls["thread"].tolist(), calls["calls"].tolist(), strict=True))
+        self.unit = self._registry.names.values[unit] if unit >= 0 else "samples"
+        filled = self._filled.table()
+        filled = self._named(filled.take(filled["unit"] == unit))
+        cells = Sums(("thread", "cell"), ("part",))
+        cells.add(dict(filled.items()), filled.num_rows)
+        self.most = int(cells.table()["part"].max(initial=0))
+        width = np.diff(self._bounds)
         full = width if self.unit == _TIME_UNIT else np.full(len(width), self.most)
-        numbers, place = np.unique(sums[0], return_inverse=True)
-        weight = np.zeros(len(numbers), np.int64)
-        add_by_group(weight, place, sums[3])
+        threads, place = np.unique(filled["thread"], return_inverse=True)
+        weight = np.zeros(len(threads), np.int64)
+        add_by_group(weight, place, filled["part"])
         shown = np.sort(np.argsort(-weight, kind="stable")[:limit])
         rows = []
-        for number in numbers[shown].tolist():
-            label = labels.thread(number % PAIR - 1)
-            rows.append(_lane(self._registry, label, 0, count_of[number], sums[1:, sums[0] == number], full))
-        return rows, len(numbers) - len(shown)
+        for thread in threads[shown].tolist():
+            own = filled.take(filled["thread"] == thread)
+            rows.append(_lane(self._registry, labels.thread(thread), 0, count_of[thread], own, full))
+        return rows, len(threads) - len(shown)
 
-    def _named(self, sums: Array) -> Array:
+    def _named(self, filled: Table) -> Table:
         """Return sums by the names of innermost functions in place of stacks; only those that are selected."""
-        tree, names = self._stacks.finish(), self._registry.names
-        lane, cell, stack, weight = sums
+        tree, names, stack = self._stacks.finish(), self._registry.names, filled["stack"]
         has_stack = (stack >= 0) & (stack < len(tree.frame))
         by = {}
         for column in ("name", "function", "module"):
@@ -379,4 +312,7 @@ class _Samples:
         ):
             if patterns:
                 keep &= Texts(names.values, accepts, null=accepts("")).has(by[column])
-        return _summed(np.stack([lane, cell, by["function"], weight])[:, keep])
+        named = Sums(("thread", "cell", "name"), ("part",))
+        columns = {**{name: filled[name][keep] for name in ("thread", "cell", "part")}, "name": by["function"][keep]}
+        named.add(columns, int(keep.sum()))
+        return named.table()

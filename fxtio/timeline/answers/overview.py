@@ -167,7 +167,7 @@ class Gaps:
         self._start, self._end = start, end
 
     def longest(self, limit: int) -> list[tuple[int, int]]:
-        """Return the begin and the duration of the longest gaps, the longest first."""
+        """Return the start and the duration of the longest gaps, the longest first."""
         begin, length = self._end[:-1], self._start[1:] - self._end[:-1]
         order = np.lexsort((begin, -length))[:limit]
         return list(zip(begin[order].tolist(), length[order].tolist(), strict=True))

@@ -58,7 +58,7 @@ PlaceT = TypeVar("PlaceT", Place, str)
 class Places:
     """The places of the functions of a reading, by the names of slices.
 
-    A consumer of a timeline calls `enter` at the begin of each batch, `note` for its slices, and `leave` at the end.
+    A consumer of a timeline calls `enter` at the start of each batch, `note` for its slices, and `leave` at the end.
 
     Args:
         registry: the registry of the reading.

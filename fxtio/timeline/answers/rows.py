@@ -23,31 +23,6 @@ if TYPE_CHECKING:
 _EARLIEST = -MAX_TIME - 1
 
 
-class Tracks:
-    """The process and the thread of each track of a registry, which grows during a reading."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._process = np.empty(0, np.int32)
-        self._thread = np.empty(0, np.int32)
-
-    def processes(self, tracks: Array) -> Array:
-        """Return the row of the process of each track (int32), -1 for none."""
-        return self._grown()[0][tracks]
-
-    def threads(self, tracks: Array) -> Array:
-        """Return the row of the thread of each track (int32), -1 for none."""
-        return self._grown()[1][tracks]
-
-    def _grown(self) -> tuple[Array, Array]:
-        before, count = len(self._process), self._registry.track_count
-        if before < count:
-            new = np.arange(before, count)
-            self._process = np.concatenate([self._process, np.array(self._registry.track_processes(new), np.int32)])
-            self._thread = np.concatenate([self._thread, self._registry.track_threads(new)])
-        return self._process, self._thread
-
-
 class Chosen:
     """The rows of a registry's processes, threads and tracks that a selection has.
 
@@ -74,7 +49,7 @@ class Chosen:
 def chosen(timeline: Timeline, selection: Selection, *names: str) -> Chosen | None:
     """Return what a selection has of a timeline, or None if it restricts neither threads nor processes.
 
-    Names of threads may come behind their events, so that this takes a reading.
+    Names of threads may come after their events, so that this takes a reading.
 
     Args:
         timeline: the timeline.
@@ -137,11 +112,18 @@ class Rows:
         if selection.categories:
             self._texts["category"] = Texts(names, selection.has_category, null=selection.has_category(""))
         self._chosen = chosen
-        self._cut = Cut(registry, self.start, self.end) if selection.has_range else None
+        self._inner = Inner(registry) if selection.has_range else None
 
     def cut(self, slices: Table) -> Table:
-        """Return the slices of a batch that overlap the range, cut to it; must see every batch, and only once."""
-        return slices if self._cut is None else self._cut.enter(slices)
+        """Return the slices of a batch that overlap the range, cut to it; must see every batch, and only once.
+
+        The self time of a slice that is cut is its rest without the rests of the slices within it.
+        """
+        if self._inner is None:
+            return slices
+        rows = cut_to(slices, self.start, self.end)
+        rest = np.maximum(rows["duration"] - self._inner.sums(rows, rows["duration"]), 0)
+        return Table({**dict(rows.items()), "self_time": np.minimum(rows["self_time"], rest)})
 
     def slices(self, slices: Table) -> Table:
         """Return the slices of a batch that are selected, cut to the range; must see every batch, and only once."""
@@ -149,13 +131,13 @@ class Rows:
 
     def events(self, table: Table) -> Table:
         """Return the selected rows of a table with `time`: instants, logs, samples, allocations."""
-        if self._cut is not None:
+        if self._inner is not None:
             table = table.take((table["time"] >= self.start) & (table["time"] < self.end))
         return self.matching(table)
 
     def intervals(self, table: Table) -> Table:
         """Return the selected rows of a table with `start` and `duration` that do not nest, cut to the range."""
-        if self._cut is not None:
+        if self._inner is not None:
             table = cut_to(table, self.start, self.end)
         return self.matching(table)
 
@@ -187,24 +169,6 @@ def cut_to(table: Table, start: int, end: int) -> Table:
     begins = np.maximum(begins[within], start)
     columns = dict(table.take(within).items())
     return Table({**columns, "start": begins, "duration": np.minimum(ends[within], end) - begins})
-
-
-class Cut:
-    """Cuts slices to a range of times.
-
-    The self time of a slice that is cut is its rest without the rests of the slices within it.
-    """
-
-    def __init__(self, registry: Registry, start: int, end: int) -> None:
-        self._start, self._end = start, end
-        self._inner = Inner(registry)
-
-    def enter(self, slices: Table) -> Table:
-        """Return the slices that overlap the range, with `start`, `duration` and `self_time` cut to it."""
-        rows = cut_to(slices, self._start, self._end)
-        rest = np.maximum(rows["duration"] - self._inner.sums(rows, rows["duration"]), 0)
-        columns = dict(rows.items())
-        return Table({**columns, "self_time": np.minimum(rows["self_time"], rest)})
 
 
 class Inner:
@@ -240,6 +204,36 @@ class Inner:
         return within
 
 
+class SlicesById:
+    """The slices of a batch and those that have not ended, by their ids, for rows that refer to slices."""
+
+    def __init__(self, registry: Registry, tables: Mapping[str, Table]) -> None:
+        parts = [registry.open_slices(), *([tables["slices"]] if "slices" in tables else [])]
+        self._names = registry.names.values
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in ("id", "parent")}
+        code = np.concatenate([part["name"].codes for part in parts])
+        order = np.argsort(columns["id"], kind="stable")
+        self._ids, self._parents, self._codes = columns["id"][order], columns["parent"][order], code[order]
+
+    def name_codes(self, ids: Array) -> Array:
+        """Return the codes of the names of slices (int64), -1 for an id that is none of these."""
+        place = np.searchsorted(self._ids, ids)
+        known, codes = np.append(self._ids, -1), np.append(self._codes, -1)
+        return np.where((known[place] == ids) & (ids >= 0), codes[place], -1).astype(np.int64)
+
+    def names_around(self, slice_id: int, most: int) -> list[str]:
+        """Return the names of a slice and of those around it, the outermost first; so many of the innermost ones."""
+        result: list[str] = []
+        while slice_id >= 0 and len(result) < most:
+            at = int(np.searchsorted(self._ids, slice_id))
+            if at >= len(self._ids) or self._ids[at] != slice_id:
+                break
+            code = int(self._codes[at])
+            result.append(self._names[code] if code >= 0 else "")
+            slice_id = int(self._parents[at])
+        return result[::-1]
+
+
 ARGUMENT = "arg:"
 """The prefix of the name of an argument by which rows are grouped."""
 
@@ -264,7 +258,6 @@ class Groups:
     def __init__(self, registry: Registry, by: str) -> None:
         self.by = by
         self._registry = registry
-        self._tracks = Tracks(registry)
         self.arguments: Arguments | None = None
         self._number_of: dict[tuple[int, int, int], int] = {}
         self._values: list[tuple[int, int, int]] = []  # type, bits and code of the text
@@ -287,7 +280,7 @@ class Groups:
         if self.by in ("name", "category"):
             rows = slices[self.by].codes
         else:
-            rows = self._tracks.threads(track) if self.by == "thread" else self._tracks.processes(track)
+            rows = self._registry.track_threads(track) if self.by == "thread" else self._registry.track_processes(track)
         return rows.astype(np.int64) + 1
 
     def label(self, group: int, labels: Labels) -> str:

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.table import GrowingTable, Table
+from fxtio.table import Table
 from fxtio.timeline.answers.places import names_with_places
 from fxtio.timeline.parts import Names
-from fxtio.timeline.schema import empty_columns
+from fxtio.timeline.stacks import WholeTables
 from fxtio.timeline.sums import add_to_parents
 
 
-class StackCollector:
+class StackCollector(WholeTables):
     """Collects the stacks and frames of a timeline from its batches."""
 
     def __init__(self) -> None:
-        self._growing = {name: GrowingTable() for name in ("stacks", "frames")}
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the stacks and frames of a batch."""
-        for name, growing in self._growing.items():
-            if name in tables:
-                growing.append(dict(tables[name].items()))
+        super().__init__({"stacks": None, "frames": None})
 
     def finish(self) -> StackTree:
         """Return the stacks as a tree."""
-        columns = {name: growing.columns() or empty_columns(name) for name, growing in self._growing.items()}
-        return StackTree(Table(columns["stacks"]), Table(columns["frames"]))
+        return StackTree(self.table("stacks"), self.table("frames"))
 
 
 class StackTree:
@@ -42,7 +33,7 @@ class StackTree:
         depth: the number of stacks around each stack (int64); a last item is -1, for no stack.
 
     Args:
-        stacks: the table of stacks; a stack stands behind the one around it.
+        stacks: the table of stacks; a stack is after the one around it.
         frames: the table of frames.
     """
 

@@ -162,7 +162,7 @@ class _Ranking:
             self.runs.enter(tables)
         for content in self._contents.values():
             content.enter(tables)
-            if not content.is_empty:  # those behind it are not asked for
+            if not content.is_empty:  # those after it are not asked for
                 break
 
     def pauses(self) -> Pauses | None:

@@ -11,11 +11,12 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.report import counted
 from fxtio.selection import Selection
-from fxtio.table import Categories, Table, numbers_of
+from fxtio.table import Categories, Table
 from fxtio.timeline.answers.answer import Answer, QuestionError, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector
 from fxtio.timeline.parts import Registry
+from fxtio.timeline.stacks import SliceNodes
 from fxtio.timeline.sums import add_by_group, add_to_parents
 from fxtio.timeline.typecheck import check_types
 
@@ -59,7 +60,7 @@ def tree(
 
     Returns:
         A table with the columns `depth`, `parent` (row of the table, -1 for a root), `name`, `calls`, `total`, `self`
-        and `share` of the total of all roots; for slices `open` is the number of calls without an end.  A node stands
+        and `share` of the total of all roots; for slices `open` is the number of calls without an end.  A node is
         before its children, the largest child first.
 
     Raises:
@@ -87,7 +88,7 @@ def tree(
 
 
 class Nodes:
-    """Nodes of a tree; a parent stands before its children.
+    """Nodes of a tree; a parent is before its children.
 
     Attributes:
         parent: the parent of each node, -1 for a root.
@@ -249,30 +250,17 @@ class SliceTree:
         self._registry = registry
         self._rows = Rows(registry, selection, subset)
         self._node_of: dict[tuple[int, int], int] = {}
-        self._ids = np.empty(0, np.int64)  # of slices that have not ended
-        self._nodes = np.empty(0, np.int64)
+        self._nodes = SliceNodes(self._below)
         self._sums = np.zeros((4, 1024), np.int64)
 
     def enter(self, slices: Table) -> None:
         """Take the slices of a batch."""
-        waiting = self._registry.open_slices()
-        slices = self._rows.cut(slices)
+        slices, opened = self._rows.cut(slices), self._registry.open_slices()
         count = slices.num_rows
-        columns = {
-            name: np.concatenate([numbers_of(table[name]).astype(np.int64) for table in (slices, waiting)])
-            for name in ("id", "parent", "depth", "name")
-        }
-        mask = [self._rows.matches(table) for table in (slices, waiting)]
-        selected = np.concatenate(
-            [np.ones(table.num_rows, bool) if own is None else own
-             for own, table in zip(mask, (slices, waiting), strict=True)]
-        )  # fmt: skip
-        order = np.argsort(columns["id"], kind="stable")
-        columns = {name: column[order] for name, column in columns.items()}
-        node = self._assign(columns, selected[order])
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        own = node[place[:count]]
+        masks = ((self._rows.matches(table), table.num_rows) for table in (slices, opened))
+        selected = np.concatenate([np.ones(rows, bool) if mask is None else mask for mask, rows in masks])
+        names = np.concatenate([slices["name"].codes, opened["name"].codes]).astype(np.int64)
+        own = self._nodes.of(slices, opened, np.where(selected, names, _UNSELECTED))[:count]
         is_counted = (own >= 0) & selected[:count]
         self.lost += int((own == _LOST).sum())
         at = own[is_counted]
@@ -280,29 +268,15 @@ class SliceTree:
         np.add.at(self._sums[3], own[is_counted & slices["state"].is_in("open")], 1)
         for sums, name in zip(self._sums[1:3], ("duration", "self_time"), strict=True):
             add_by_group(sums, at, slices[name][is_counted])
-        self._ids, self._nodes = waiting["id"], node[place[count:]]
 
-    def _assign(self, columns: dict[str, Array], selected: Array) -> Array:
-        """Return the node of each row, which is that of the slice around it for rows that are not selected."""
-        ids, parent, depth, name = (columns[each] for each in ("id", "parent", "depth", "name"))
-        node = np.full(len(ids) + 1, _ROOT, np.int64)
-        at = np.minimum(np.searchsorted(ids, parent), max(len(ids) - 1, 0))
-        around = np.where(ids[at] == parent, at, -1) if len(ids) else at
-        known = np.full(len(ids), _UNKNOWN, np.int64)
-        if len(self._ids) and len(ids):
-            place = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-            known = np.where(self._ids[place] == ids, self._nodes[place], _UNKNOWN)
-        levels = np.argsort(depth, kind="stable")
-        bounds = np.flatnonzero(np.diff(depth[levels], prepend=-1))
-        for rows in np.split(levels, bounds[1:]) if len(levels) else []:
-            if depth[rows[0]] >= MAX_DEPTH:
-                node[rows] = _LOST
-                continue
-            result = np.where(known[rows] != _UNKNOWN, known[rows], node[around[rows]])
-            new = np.flatnonzero((known[rows] == _UNKNOWN) & selected[rows] & (result != _LOST))
-            result[new] = self._children(result[new], name[rows[new]])
-            node[rows] = result
-        return node[:-1]
+    def _below(self, names: Array, around: Array, depth: int) -> Array:
+        """Return the nodes of slices, which are those around them for slices that are not selected."""
+        if depth >= MAX_DEPTH:
+            return np.full(len(names), _LOST, np.int64)
+        new = np.flatnonzero((names != _UNSELECTED) & (around != _LOST))
+        result = around.copy()
+        result[new] = self._children(around[new], names[new])
+        return result
 
     def _children(self, parent: Array, name: Array) -> Array:
         """Return the child of each node with this name."""
@@ -333,5 +307,8 @@ class SliceTree:
         return Nodes(keys[:, 0], keys[:, 1], calls, total, own, unended=unended)
 
 
-_ROOT, _LOST, _UNKNOWN = -1, -2, -3
-"""Nodes: none, that of slices that are not in the tree, and one that is to be found."""
+_LOST = -2
+"""The node of slices that are not in the tree."""
+
+_UNSELECTED = -2
+"""In place of the code of the name of a slice that is not selected."""

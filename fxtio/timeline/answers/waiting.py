@@ -14,7 +14,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.places import AWAITED
-from fxtio.timeline.answers.rows import Inner, Texts, Tracks
+from fxtio.timeline.answers.rows import Inner, Texts
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
 
@@ -72,7 +72,6 @@ class Waiting:
         values = registry.names.values
         self._functions = Texts(values, FUNCTIONS.__contains__, null=False)
         self._calls = Texts(values, lambda name: name.startswith(AWAITED), null=False)
-        self._tracks = Tracks(registry)
         self._pauses = pauses
         self._inner = Inner(registry)
 
@@ -81,7 +80,7 @@ class Waiting:
         own: Array = slices["self_time"]
         waiting = np.where(self.is_function(slices), own, 0)
         if self._pauses is not None:
-            start, thread = slices["start"], self._tracks.threads(slices["track"])
+            start, thread = slices["start"], self._registry.track_threads(slices["track"])
             end = start + slices["duration"]
             blocked = self._pauses.until(thread, end) - self._pauses.until(thread, start)
             blocked[self._registry.track_kinds(slices["track"]) != TrackKind.THREAD] = 0
@@ -153,7 +152,7 @@ class Pauses:
         self._before = np.append(0, np.cumsum(end - start))  # may overflow; differences within a thread do not
 
     def until(self, thread: Array, time: Array) -> Array:
-        """Return for how long threads were blocked, from the begin of the trace up to times (int64 ns).
+        """Return for how long threads were blocked, from the start of the trace up to times (int64 ns).
 
         Args:
             thread: the threads.

@@ -76,8 +76,8 @@ def timeline_of(spans: list[Span], instants: list[int], cuts: list[int]) -> Time
 def simplified(
     timeline: Timeline, what: Simplification, selection: Selection = EVERYTHING
 ) -> tuple[dict[str, list[dict[str, Any]]], Counter[str]]:
-    target, passed, _ = Plan(selection, what).fold(timeline, Rows.TABLES, lambda _: Rows())
-    return target.rows, passed.left_out
+    passed, _ = Plan(selection, what).fold(timeline, Rows.TABLES, lambda _: Rows())
+    return passed.target.rows, passed.left_out
 
 
 SPANS = st.lists(

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.fxt import Koid
-from fxtio.html import charts, flames, groups
+from fxtio.html import charts, contents, flames
 from fxtio.html.charts import CounterPoints, reduced
-from fxtio.html.contents import Chart, Grid, Section
+from fxtio.html.contents import Chart, DurationGroups, Grid, Section
 from fxtio.html.flames import LongestSlices, MergedCalls, MergedStacks
-from fxtio.html.groups import DurationGroups
 from fxtio.html.messages import Instants, Messages, Notices
 from fxtio.html.moments import Moments
 from fxtio.html.tracks import Arrows, Processors, Tracks
@@ -27,9 +26,9 @@ from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
 from fxtio.timeline.answers.answer import Labels
-from fxtio.timeline.flows import arrows
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
+from fxtio.timeline.sql import arrows
 from support.exchange import Content, imported, weights
 from support.timelines import Step, step_lists, timeline_of
 
@@ -355,7 +354,7 @@ def test_numbers_that_are_not_finite_are_not_drawn() -> None:
 )
 def test_groups_of_durations(rows: list[tuple[int, int, int]], batch: int, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "MAX_GROUPS", most)
+        patch.setattr(contents, "MAX_GROUPS", most)
         sums = DurationGroups()
         for first in range(0, len(rows), batch):
             keys = [np.array(column, np.int64) for column in zip(*rows[first : first + batch], strict=True)]

@@ -13,7 +13,7 @@ import fxtio
 from fxtio.exchange.convert import convert
 from fxtio.table import MAX_TIME
 from fxtio.timeline.answers import lanes, top, tree
-from fxtio.timeline.sums import add_by_group, add_to_parents, sums_of_runs
+from fxtio.timeline.sums import add_by_group, add_to_parents
 from support.exchange import Content
 
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
@@ -32,13 +32,6 @@ def test_sums_by_group_stop_at_the_limits(rows: list[tuple[int, int]], before: l
     for each, value in rows:
         expected[each] = bounded(expected[each] + value)
     assert sums.tolist() == expected
-
-
-@given(st.lists(st.lists(INT64.map(abs).map(bounded), min_size=1, max_size=4), max_size=4))
-def test_sums_of_runs(runs: list[list[int]]) -> None:
-    values = np.array([value for run in runs for value in run], np.int64)
-    first = np.cumsum([0, *map(len, runs)])[:-1]
-    assert sums_of_runs(values, first).tolist() == [bounded(sum(run)) for run in runs]
 
 
 @given(st.lists(st.tuples(INT64, st.integers(-1, 8)), max_size=9))

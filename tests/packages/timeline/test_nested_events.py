@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fxtio._native.constants import SpanStep
 from fxtio.table import Table
-from fxtio.timeline.begin_end import nested_events
 from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.replay import nested_events
 from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.timeline import Timeline
 
