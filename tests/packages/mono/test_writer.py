@@ -74,7 +74,7 @@ def friendly(writer: MonoWriter) -> None:
     writer.event(r.Monitor, event=MonitorEvent.CONTENTION, time=34, backtrace=[outer], **monitor)
     writer.event(r.Monitor, event=MonitorEvent.ACQUIRED, time=44, **monitor)
     if version >= 15:
-        root = {"address": 4096, "size": 8, "source": RootSource.STATIC, "key": 0, "name": "static"}
+        root: dict[str, Any] = {"address": 4096, "size": 8, "source": RootSource.STATIC, "key": 0, "name": "static"}
         writer.event(r.RootRegister, time=45, thread=thread, **root)
     writer.event(r.HeapStart, time=46, thread=thread)
     writer.heap_object(64, node, 24, [(16, 128)] * 300, time=46, thread=thread)
@@ -92,7 +92,13 @@ def friendly(writer: MonoWriter) -> None:
         writer.counters({counter: value, unsigned: value, double: value / 2}, time=49, thread=thread)
     if 10 <= version < 16:
         at = {"time": 49, "thread": thread}
-        texts = {"assembly": "a", "class_name": "P", "name": "Outer", "signature": "()", "filename": "a.cs"}
+        texts: dict[str, Any] = {
+            "assembly": "a",
+            "class_name": "P",
+            "name": "Outer",
+            "signature": "()",
+            "filename": "a.cs",
+        }
         writer.event(r.CoverageMethod, **texts, token=1, method_id=1, statements=2, **at)
         writer.event(r.CoverageStatement, method_id=1, il_offset=0, counter=1, line=10, column=5, **at)
         writer.event(r.CoverageStatement, method_id=1, il_offset=7, counter=2, line=11, column=5, **at)
