@@ -19,7 +19,8 @@ from fxtio.fxt.enums import (
     Scope,
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.state import KERNEL, Batch, times_of
+from fxtio.fxt.slots import times_of
+from fxtio.fxt.state import KERNEL, Batch
 from fxtio.schema import (
     BYTES,
     TEXT,

@@ -31,7 +31,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.reader import Entry, FxtTrace
 from fxtio.fxt.records import StringReference, Thread, ThreadReference
-from fxtio.fxt.state import NS_PER_SECOND
+from fxtio.fxt.slots import NS_PER_SECOND
 from fxtio.fxt.writer import FxtWriter
 
 _CLASSES: dict[str, type[Record]] = {type_of(cls): cls for cls in r.RECORDS.classes if cls is not r.TraceInfo}

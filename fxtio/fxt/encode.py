@@ -23,10 +23,11 @@ from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import Scope
-from fxtio.fxt.events import ENDS_EARLY, MAX_COLUMN_TEXT, EventColumns, Indexed, check_count, texts
+from fxtio.fxt.event_columns import MAX_COLUMN_TEXT, EventColumns, Indexed, texts
+from fxtio.fxt.events import ENDS_EARLY, check_count
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.records import Thread
-from fxtio.fxt.state import NS_PER_SECOND, Clock
+from fxtio.fxt.slots import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import TABLES, WRITABLE_TABLES, FxtTable, Member, Same, Source
 from fxtio.schema import BYTES, TEXT, ColumnSpec, Labels, numbers_of_labels
 from fxtio.table import MAX_TIME, Categories, Optional

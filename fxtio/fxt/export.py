@@ -18,9 +18,8 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.columns import OptionalColumn
 from fxtio.fxt import records as r
-from fxtio.fxt.argument_lists import ListedArguments
 from fxtio.fxt.enums import ObjectType, ThreadState
-from fxtio.fxt.events import EventColumns, Indexed
+from fxtio.fxt.event_columns import EventColumns, Indexed, ListedArguments
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.records import Koid, Thread
 from fxtio.fxt.writer import FxtWriter

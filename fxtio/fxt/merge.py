@@ -22,7 +22,8 @@ from fxtio.fxt.layout import MAGIC, MAX_PROVIDER_ID
 from fxtio.fxt.reader import FxtTrace
 from fxtio.fxt.records import KINDS, Magic, ProviderEvent, ProviderInfo, ProviderSection, String
 from fxtio.fxt.rewrite import broken, output, set_ticks
-from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock
+from fxtio.fxt.slots import NS_PER_SECOND, Clock
+from fxtio.fxt.state import Batch
 from fxtio.io.sink import Sink, whole_file
 from fxtio.report import counted, human_size
 

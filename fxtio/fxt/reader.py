@@ -30,9 +30,10 @@ from fxtio.fxt.batch_tables import BatchTables
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
 from fxtio.fxt.live_source import arranged
-from fxtio.fxt.records import ARGUMENTS, RECORDS, KernelObject, Thread, ThreadReference
+from fxtio.fxt.records import ARGUMENTS, RECORDS, TIMED, KernelObject, Thread, ThreadReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.state import Batch, Clock, Reading, first_wall_clock
+from fxtio.fxt.slots import Clock, first_wall_clock
+from fxtio.fxt.state import Batch, Reading
 from fxtio.fxt.tables import TABLES, WITH_ARGUMENTS, BatchCollector
 from fxtio.io.reading import TraceInfo, pairs_of
 from fxtio.io.source import Source
@@ -42,8 +43,6 @@ from fxtio.table import Table
 
 MAX_GAP_BYTES = 1 << 20
 """The most bytes of a gap; a longer one is divided."""
-
-_TIMED = [cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__]
 
 
 @dataclass(slots=True)
@@ -313,7 +312,7 @@ class FxtTrace(FileReader[Info]):
 def _note_times(info: Info, batch: Batch) -> None:
     """Extend `start` and `end` of a summary by the times of a batch."""
     for cls in batch.classes():
-        if cls not in _TIMED:
+        if cls not in TIMED:
             continue
         rows, columns = batch.columns(cls)
         if not len(rows):
@@ -381,7 +380,7 @@ def _entries(batch: Batch, records: Iterable[Any], *, with_times: bool) -> Itera
     """Return the records of a batch with their places and, on request, times."""
     time, end = np.full((2, len(batch)), None, object)
     for cls in batch.classes():
-        if with_times and cls in _TIMED:
+        if with_times and cls in TIMED:
             rows, columns = batch.columns(cls)
             time[rows] = batch.times(columns["timestamp"], rows)
             if "end" in columns:

@@ -666,6 +666,9 @@ RECORDS = TaggedUnion(
 KINDS: dict[type[Record], int] = {cls: kind for kind, cls in enumerate(RECORDS.classes)}
 """The kind of every record class."""
 
+TIMED: frozenset[type[Record]] = frozenset(cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__)
+"""The classes of records that have a time."""
+
 EVENT_CLASSES: dict[str, type[Event]] = {
     EventType(cls.words[0].fields["event_type"].value).name.lower(): cls
     for cls in RECORDS.classes

@@ -8,8 +8,7 @@ spec: Provider section metadata, String record, Thread record, Initialization re
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +27,8 @@ from fxtio.codec.columns import (
     members_of,
     tick_places,
 )
-from fxtio.codec.distinct import DistinctStrings, number_distinct, rows_of_each
+from fxtio.codec.distinct import DistinctStrings
 from fxtio.codec.generate import decode
-from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Record
 from fxtio.errors import DecodeError
 from fxtio.finding import Findings
@@ -48,21 +46,12 @@ from fxtio.fxt.records import (
     ProviderInfo,
     ProviderSection,
     String,
-    Thread,
     ThreadRecord,
     TraceInfo,
     UserspaceObject,
 )
-from fxtio.fxt.reference_columns import (
-    NO_DEFINITIONS,
-    UNDEFINED,
-    Definitions,
-    SlotLookup,
-    SlotTables,
-    StringColumn,
-    ThreadColumn,
-)
-from fxtio.table import MAX_TIME
+from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
+from fxtio.fxt.slots import NO_DEFINITIONS, UNDEFINED, Clock, Definitions, SlotLookup, SlotTables, Threads, times_of
 
 MAX_PROVIDERS = 1024
 """The greatest number of providers of a reading; the records of all further ones are read as those of one provider."""
@@ -81,137 +70,8 @@ If more than half of it is still in use then, the next drop waits until there is
 
 _MEAN_LENGTH = 64  # more characters than this times `MAX_UNUSED` in all strings are too many, too
 
-NS_PER_SECOND = 1_000_000_000
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
 KERNEL = -1
 """The process of kernel objects in the keys of objects: their koids are the same in all processes."""
-
-
-# ---- clocks
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A provider's clock.  spec: Initialization record
-
-    Attributes:
-        ticks_per_second: the tick rate; 1 tick is 1 ns unless an initialization record has another rate.
-        base_ticks: the tick at which `wall_clock` was read, or None.
-        wall_clock: nanoseconds since the Unix epoch at `base_ticks`, or None.
-    """
-
-    ticks_per_second: int = NS_PER_SECOND
-    base_ticks: int | None = None
-    wall_clock: int | None = None
-
-    def ns(self, ticks: int) -> int:
-        """Return a tick in nanoseconds, rounded down; without a limit."""
-        return ticks * NS_PER_SECOND // self.ticks_per_second
-
-    @property
-    def wall_clock_at_zero(self) -> int | None:
-        """Nanoseconds since the Unix epoch at tick 0, or None."""
-        if self.base_ticks is None or self.wall_clock is None:
-            return None
-        return self.wall_clock - self.ns(self.base_ticks)
-
-    @property
-    def latest(self) -> int:
-        """The last tick whose time fits in int64 nanoseconds."""
-        return min((MAX_TIME * self.ticks_per_second + self.ticks_per_second - 1) // NS_PER_SECOND, MAX_UINT64)
-
-    def to_ns(self, ticks: Array) -> Array:
-        """Convert ticks (uint64) to nanoseconds (int64), rounded down, at most `MAX_TIME`."""
-        common = math.gcd(NS_PER_SECOND, self.ticks_per_second)
-        numerator, denominator = NS_PER_SECOND // common, self.ticks_per_second // common
-        over = int(ticks.max(initial=0)) > self.latest
-        if numerator == denominator == 1 and not over:
-            return ticks.view(np.int64)
-        if (denominator - 1) * numerator > MAX_UINT64:  # the remainders below would not fit in 64 bits
-            return np.array([min(self.ns(tick), MAX_TIME) for tick in ticks.tolist()], np.int64)
-        bounded = np.minimum(ticks, np.uint64(self.latest))
-        whole, rest = np.divmod(bounded, np.uint64(denominator)) if denominator > 1 else (bounded, np.uint64(0))
-        times = (whole * np.uint64(numerator) + rest * np.uint64(numerator) // np.uint64(denominator)).view(np.int64)
-        if over:
-            times[ticks > np.uint64(self.latest)] = MAX_TIME
-        return times
-
-
-def first_wall_clock(clocks: Iterable[Clock]) -> int | None:
-    """Return the nanoseconds since the Unix epoch at tick 0 of the first clock that has them, or None."""
-    return next((clock.wall_clock_at_zero for clock in clocks if clock.wall_clock_at_zero is not None), None)
-
-
-def times_of(clocks: Sequence[Clock], codes: Array, ticks: Array) -> Array:
-    """Convert ticks (uint64) to nanoseconds (int64), each by the clock with the given code (index into `clocks`)."""
-    if len(codes) and int(codes.min()) == int(codes.max()):
-        return clocks[int(codes[0])].to_ns(ticks)
-    times = np.empty(len(ticks), np.int64)
-    for code, rows in rows_of_each(codes):
-        times[rows] = clocks[code].to_ns(ticks[rows])
-    return times
-
-
-# ---- threads
-
-
-class Threads:
-    """The distinct threads of a reading, pairs of process and thread koids.
-
-    Attributes:
-        values: the threads by code.
-    """
-
-    def __init__(self) -> None:
-        self.values: list[Thread] = []
-        self._codes: dict[Thread, int] = {}
-        self._objects: Array = np.empty(0, object)
-        self._koids: Array = np.zeros((1, 2), np.uint64)
-
-    def code(self, thread: Thread) -> int:
-        """Return the code of a thread, a new one if the thread is new."""
-        code = self._codes.setdefault(thread, len(self.values))
-        if code == len(self.values):
-            self.values.append(thread)
-        return code
-
-    def only(self, codes: Array) -> Threads:
-        """Return a new object with only these threads, in the order of their codes."""
-        subset = Threads()
-        for code in codes.tolist():
-            subset.code(self.values[code])
-        return subset
-
-    def codes(self, process: Array, thread: Array, has_thread: Array) -> Array:
-        """Return the codes of many pairs of koids (int32)."""
-        if not len(process):
-            return np.empty(0, np.int32)
-        digest = (process * _MULTIPLIER ^ thread) * _MULTIPLIER ^ has_thread
-        number, first = number_distinct(digest)
-        like = first[number]
-        other = (process != process[like]) | (thread != thread[like]) | (has_thread != has_thread[like])
-        distinct = zip(process[first].tolist(), thread[first].tolist(), has_thread[first].tolist(), strict=True)
-        codes = np.array([self.code(Thread(p, t if has else None)) for p, t, has in distinct], np.int32)[number]
-        for row in np.flatnonzero(other).tolist():  # another thread with the same digest
-            codes[row] = self.code(Thread(int(process[row]), int(thread[row]) if has_thread[row] else None))
-        return codes
-
-    def objects(self) -> Array:
-        """Return the threads as an array of objects; one more at the end stands for the code -1."""
-        if len(self._objects) != len(self.values) + 1:
-            self._objects = np.empty(len(self.values) + 1, object)
-            self._objects[:-1] = self.values
-        return self._objects
-
-    def koids(self) -> Array:
-        """Return process and thread koids by code (uint64, shape (threads + 1, 2)); the last row, zeros, is for -1."""
-        have = len(self._koids) - 1
-        if have < len(self.values):
-            new = [(thread.process, thread.thread or 0) for thread in self.values[have:]]
-            self._koids = np.concatenate([self._koids[:have], np.array([*new, (0, 0)], np.uint64)])
-        return self._koids
 
 
 # ---- batches

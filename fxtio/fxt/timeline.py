@@ -19,7 +19,8 @@ from fxtio.fxt import records as r
 from fxtio.fxt.batch_tables import BatchTables
 from fxtio.fxt.enums import ArgumentType, ObjectType
 from fxtio.fxt.plain import STEPS, ArgumentColumns, EventColumns, PlainReader
-from fxtio.fxt.state import Batch, first_wall_clock
+from fxtio.fxt.slots import first_wall_clock
+from fxtio.fxt.state import Batch
 from fxtio.fxt.tables import BatchCollector
 from fxtio.table import Categories, Column, numbers_of
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys

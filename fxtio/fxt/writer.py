@@ -24,7 +24,8 @@ from fxtio.fxt.encode import (
     table_records,
 )
 from fxtio.fxt.enums import BlobType, ObjectType, ProviderEventId, Scope, ThreadState
-from fxtio.fxt.events import BUFFER_BYTES, Args, EventColumns, ProviderEncoder, event_columns, words_of_events
+from fxtio.fxt.event_columns import EventColumns, event_columns, words_of_events
+from fxtio.fxt.events import BUFFER_BYTES, Args, ProviderEncoder
 from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_PROVIDER_ID
 from fxtio.fxt.records import (
@@ -53,7 +54,7 @@ from fxtio.fxt.records import (
     ThreadWakeup,
     UserspaceObject,
 )
-from fxtio.fxt.state import NS_PER_SECOND, Clock
+from fxtio.fxt.slots import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import DEFAULT_MMAP_FLAGS, WRITABLE_TABLES
 from fxtio.io.writing import FileWriter
 from fxtio.table import Table, checked_columns

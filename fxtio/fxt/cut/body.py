@@ -37,7 +37,8 @@ from fxtio.fxt.records import (
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.rewrite import little_endian, output
 from fxtio.fxt.rules.view import MAX_KEPT
-from fxtio.fxt.state import Batch, Clock, Reading
+from fxtio.fxt.slots import Clock
+from fxtio.fxt.state import Batch, Reading
 from fxtio.io.sink import Sink
 
 MAX_BYTES = 1 << 28

@@ -13,15 +13,13 @@ from fxtio.codec.columns import tick_places
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record, layout_of
 from fxtio.fxt import records as r
-from fxtio.fxt.records import RECORDS, Thread, ThreadReference
+from fxtio.fxt.records import RECORDS, TIMED, Thread, ThreadReference
 from fxtio.fxt.rewrite import set_ticks
-from fxtio.fxt.state import NS_PER_SECOND, Batch, Clock, times_of
+from fxtio.fxt.slots import NS_PER_SECOND, Clock, times_of
+from fxtio.fxt.state import Batch
 from fxtio.selection import Selection, is_selected
 
 Classes = frozenset[type[Record]]
-
-TIMED: Classes = frozenset(cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__)
-"""The classes of records that have a time."""
 
 FLOWS: Classes = frozenset({r.FlowBegin, r.FlowStep, r.FlowEnd})
 """The classes of the points of flows."""

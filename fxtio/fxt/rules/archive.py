@@ -15,10 +15,7 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ProviderEventId
 from fxtio.fxt.rules.view import View
-from fxtio.fxt.state import NS_PER_SECOND, Clock
-
-TIMED = tuple(cls for cls in r.RECORDS.classes if "timestamp" in cls.__struct_fields__)
-"""The classes of records with a time."""
+from fxtio.fxt.slots import NS_PER_SECOND, Clock
 
 MAX_ERROR = 100
 """The greatest error in nanoseconds of a time in Perfetto that is not reported."""
@@ -66,7 +63,7 @@ class Archive:
         if r.Initialization in view.present:
             self._check_rates(view)
         self._check_clocks(view)
-        timed = [cls for cls in TIMED if cls in view.present]
+        timed = [cls for cls in view.batch.classes() if cls in r.TIMED]
         if not self._is_plain(view, timed):
             for cls in timed:
                 self._check_times(view, cls)
@@ -151,7 +148,7 @@ class Archive:
         indices = [provider] if isinstance(provider, int) else np.flatnonzero(np.bincount(provider)).tolist()
         pending = [index for index in indices if index not in self._rates and index not in self._clockless]
         if pending:
-            timed = np.isin(batch.frame.kind, np.array([r.KINDS[cls] for cls in TIMED], np.int8))
+            timed = np.isin(batch.frame.kind, np.array([r.KINDS[cls] for cls in r.TIMED], np.int8))
             starts = batch.rows(r.Initialization)
             for index in pending:
                 mine: Any = timed if isinstance(provider, int) else timed & (provider == index)

@@ -15,7 +15,7 @@ from fxtio.fxt.layout import ArgumentWord, StringRefWord
 from fxtio.fxt.records import INTEGER_LIMITS, Int32Argument, Uint32Argument
 from fxtio.fxt.reference_columns import LEAST_INLINE
 from fxtio.fxt.rules.slots import Koids
-from fxtio.fxt.rules.view import View, empty_references, report_at
+from fxtio.fxt.rules.view import View, empty_references
 
 MAX_EXACT = 2**53
 """The greatest integer up to which a double holds all integers."""
@@ -51,11 +51,7 @@ class Arguments:
             findings: takes the faults.
             named: the koids of all kernel objects.
         """
-        missing = [(offset, koid) for koid, offset in self._koids.offsets.items() if koid not in named.offsets]
-        if missing and not named.is_full:
-            missing.sort()
-            texts = [f"koid {koid:,} has no kernel object record" for _, koid in missing]
-            report_at(findings, "arg.koid-unnamed", np.array([offset for offset, _ in missing]), texts.__getitem__)
+        self._koids.report_missing(findings, "arg.koid-unnamed", named, "koid {:,} has no kernel object record")
 
     def _check(self, view: View, cls: type[Record], rows: Array, members: Members) -> None:
         counts = members.many.count

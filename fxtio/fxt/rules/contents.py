@@ -14,7 +14,7 @@ from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, ThreadState
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_RECORD_WORDS, ProfilerMmapWord
 from fxtio.fxt.rules.slots import Koids, Names
-from fxtio.fxt.rules.view import MAX_KEPT, View, empty_references, report_at, thread_fields
+from fxtio.fxt.rules.view import MAX_KEPT, View, empty_references, thread_fields
 
 MAX_CPUS = 4_096
 """The CPUs that Perfetto can import are below this."""
@@ -72,14 +72,8 @@ class Contents:
         if self.names.named.is_full:
             message = f"more than {MAX_KEPT:,} objects; what refers to the others is not checked"
             findings.add("object.too-many", max(self.names.named.offsets.values()), message)
-        if not self.names.named.is_full:
-            missing = [
-                (at, koid) for koid, at in self._scheduled.offsets.items() if koid not in self.names.named.offsets
-            ]
-            if missing:
-                missing.sort()
-                texts = [f"thread {koid:,} is scheduled, and has no kernel object record" for _, koid in missing]
-                report_at(findings, "sched.no-object", np.array([at for at, _ in missing]), texts.__getitem__)
+        text = "thread {:,} is scheduled, and has no kernel object record"
+        self._scheduled.report_missing(findings, "sched.no-object", self.names.named, text)
         if self._logs:
             message = "Perfetto does not show log records"
             findings.add("log.not-shown", self._first_log, message, times=self._logs)

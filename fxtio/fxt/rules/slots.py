@@ -16,8 +16,9 @@ from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.faults import has_misplaced_boolean
 from fxtio.fxt.records import Thread
-from fxtio.fxt.reference_columns import Definitions, SlotLookup, StringColumn
+from fxtio.fxt.reference_columns import StringColumn
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
+from fxtio.fxt.slots import Definitions, SlotLookup
 
 MIN_UNUSED = 8
 """From so many strings on, it is reported if most of them are not used."""
@@ -282,6 +283,20 @@ class Koids:
         self.offsets[number] = offset
         return True
 
+    def report_missing(self, findings: Findings, rule: str, named: Koids, text: str) -> None:
+        """Report the numbers that have no name, in the order of their offsets; none if names were left out.
+
+        Args:
+            findings: takes the faults.
+            rule: the rule.
+            named: the numbers that have a name.
+            text: the message, with a place for the number.
+        """
+        missing = sorted((offset, number) for number, offset in self.offsets.items() if number not in named.offsets)
+        if missing and not named.is_full:
+            offsets = np.array([offset for offset, _ in missing])
+            report_at(findings, rule, offsets, lambda index: text.format(missing[index][1]))
+
 
 class Names:
     """The rules of threads and processes: names, and numbers that Perfetto cannot tell apart.
@@ -335,14 +350,7 @@ class Names:
 
     def finish(self, findings: Findings) -> None:
         """Check what only the end of the trace decides."""
-        for what, seen, named in (
-            ("thread", self._threads, self.named_threads),
-            ("process", self._processes, self.named_processes),
-        ):
-            if named.is_full:
-                continue
-            offsets = [(offset, koid) for koid, offset in seen.offsets.items() if koid not in named.offsets]
-            if offsets:
-                offsets.sort()
-                message = [f"{what} {koid:,} has no kernel object record with a name" for _, koid in offsets]
-                report_at(findings, "thread.nameless", np.array([offset for offset, _ in offsets]), message.__getitem__)
+        text = "thread {:,} has no kernel object record with a name"
+        self._threads.report_missing(findings, "thread.nameless", self.named_threads, text)
+        text = "process {:,} has no kernel object record with a name"
+        self._processes.report_missing(findings, "thread.nameless", self.named_processes, text)

@@ -23,7 +23,7 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rules.view import MAX_KEPT, View, report_at
-from fxtio.fxt.state import Threads
+from fxtio.fxt.slots import Threads
 from fxtio.pairing import Matched, pair, signed
 
 DEEPEST = 512

@@ -21,7 +21,7 @@ from fxtio.codec.record import Record
 from fxtio.fxt import FxtTrace, frames, state
 from fxtio.fxt import records as rec
 from fxtio.fxt.records import BlobArgument, NullArgument, Thread
-from fxtio.fxt.state import Threads
+from fxtio.fxt.slots import Threads
 from fxtio.testing.strategies import encoded
 from support.fxt_bad import CONTAINERS, HEAD, MIB, delivered, instants, memory, packed, words
 from support.fxt_readings import Trickle, in_batches, kept_findings, rules

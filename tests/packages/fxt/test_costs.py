@@ -13,8 +13,7 @@ from fxtio.codec.generate import encode
 from fxtio.fxt import FxtTrace, explain, faults, frames, report
 from fxtio.fxt import records as rec
 from fxtio.fxt.records import Thread
-from fxtio.fxt.reference_columns import NO_DEFINITIONS, SlotTables
-from fxtio.fxt.state import Clock, times_of
+from fxtio.fxt.slots import NO_DEFINITIONS, Clock, SlotTables, times_of
 from fxtio.testing.strategies import encoded
 from support.costs import operations
 from support.fxt_bad import HEAD, MIB, instants, words

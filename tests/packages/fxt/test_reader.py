@@ -34,7 +34,7 @@ from fxtio.fxt import FxtTrace, FxtWriter, reader
 from fxtio.fxt import records as rec
 from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.records import Thread
-from fxtio.fxt.state import Clock
+from fxtio.fxt.slots import Clock
 from fxtio.testing import strategies
 from fxtio.testing.strategies import encoded
 from support import fxt_model

@@ -23,7 +23,7 @@ from fxtio.fxt import records as rec
 from fxtio.fxt.frames import OpaqueGap
 from fxtio.fxt.layout import StringRefWord
 from fxtio.fxt.records import Thread, ThreadReference
-from fxtio.fxt.state import Clock
+from fxtio.fxt.slots import Clock
 from support import fxt_model
 from support.checkout import CORPUS
 from support.fxt_oracle import ARGUMENT_TYPES, KINDS

@@ -18,7 +18,8 @@ from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.records import Thread
 from fxtio.fxt.rules.spans import DEEPEST
 from fxtio.fxt.rules.view import MAX_KEPT
-from fxtio.fxt.state import MAX_CLOCKS, MAX_OBJECTS, NS_PER_SECOND
+from fxtio.fxt.slots import NS_PER_SECOND
+from fxtio.fxt.state import MAX_CLOCKS, MAX_OBJECTS
 
 Part = Record | bytes
 Break = Callable[[Path], None]
