@@ -91,7 +91,7 @@ def friendly(writer: MonoWriter) -> None:
     for value in (5, 3, 8):
         writer.counters({counter: value, unsigned: value, double: value / 2}, time=49, thread=thread)
     if 10 <= version < 16:
-        at = {"time": 49, "thread": thread}
+        at: dict[str, Any] = {"time": 49, "thread": thread}
         texts: dict[str, Any] = {
             "assembly": "a",
             "class_name": "P",
