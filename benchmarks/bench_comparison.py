@@ -51,7 +51,7 @@ while True:
 
 @contextlib.contextmanager
 def load(programs: int) -> Iterator[None]:
-    """Keep processors busy with so many programs."""
+    """Keep processors busy with this many programs."""
     children = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(programs)]
     try:
         yield

@@ -1,7 +1,7 @@
 """Measure how fast fxtio and its peers read and write FXT, all in one run.
 
     python benchmarks/bench_fxt.py                 # about two minutes
-    python benchmarks/bench_fxt.py --markdown      # as the table that stands in docs/explanation/speed.md
+    python benchmarks/bench_fxt.py --markdown      # as the table that is in docs/explanation/speed.md
 
 The workload is 2,000,000 duration-complete events with two arguments (a 32-bit integer, a string) on 8 threads.  Every
 figure is the best of several rounds on one core; peers read the same file (PyPI fxt, which is far slower, a shorter

@@ -217,7 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Slowdown of pyperformance's benchmarks under tracers.")
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     parser.add_argument("--rounds", type=int, default=1, help="rounds of each benchmark (1)")
-    parser.add_argument("--minutes", type=float, default=14, help="no benchmark begins after so many minutes (14)")
+    parser.add_argument("--minutes", type=float, default=14, help="no benchmark begins after this many minutes (14)")
     parser.add_argument("--only", default="", help="benchmarks to measure, with commas between them (all)")
     parser.add_argument("--core", type=int, help="keep to this core (any)")
     options = parser.parse_args()

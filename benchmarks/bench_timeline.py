@@ -1,7 +1,7 @@
 """Measure how fast fxtio makes timelines and answers of FXT traces, beside Perfetto, all in one run.
 
     python benchmarks/bench_timeline.py                 # about three minutes
-    python benchmarks/bench_timeline.py --markdown      # as the table that stands in docs/explanation/speed.md
+    python benchmarks/bench_timeline.py --markdown      # as the table that is in docs/explanation/speed.md
 
 The workload is begins and ends of calls that nest three deep, on 8 threads, with 64 names.  One file has 2,000,000
 events, and two arguments (a 32-bit integer, a string) with every begin; the other one 10,000,000 events without.

@@ -1,6 +1,6 @@
 """The programs that are traced: `fib`, which does nothing but call, and `real`, a mix of standard library work.
 
-python benchmarks/tracer_workload.py 20        # `real` so many times
+python benchmarks/tracer_workload.py 20        # `real` this many times
 python benchmarks/tracer_workload.py fib 20    # `fib` of this number
 """
 

@@ -21,7 +21,7 @@ An annotated hex file has one statement on each line. `#` and what follows it is
     hex 01 02 0a0b [pad N]          bytes
     text "name\n" [pad N]           UTF-8 text, a JSON string
     fill COUNT BYTE [pad N]         COUNT times the same byte
-    | SOME TEXT                     the rest of the line as it stands, comments included, and a newline
+    | SOME TEXT                     the rest of the line as it is, comments included, and a newline
     times COUNT STATEMENT           the bytes of one of the above several times
     at FILE                         the following goes to this file of the directory
 
@@ -208,7 +208,7 @@ def assemble(source: Path, suffix: str) -> dict[Path, bytes]:
             raise HexError(f"{source.name}: `at` is for formats whose traces are directories")
         return {source.with_name(source.stem + suffix): bytes(assembler.files.get("", b""))}
     if "" in assembler.files:
-        raise HexError(f"{source.name}: a statement stands before the first `at`")
+        raise HexError(f"{source.name}: a statement is before the first `at`")
     return {source.with_name(source.stem) / name: bytes(content) for name, content in assembler.files.items()}
 
 

@@ -5,7 +5,7 @@
     : Words for this option, where they say more than the help of the command does.
     :::
 
-Names, values and order come from the parser.  The content is a list of definitions: each stands in place of the help of
+Names, values and order come from the parser.  The content is a list of definitions: each is in place of the help of
 the options that its term names.  One that names no option of the command fails the build.
 """
 

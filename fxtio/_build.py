@@ -34,7 +34,7 @@ LINE = (
 
 
 KIT = "conformance"
-"""The folder of the conformance kit, which stands beside the package, and is installed within it."""
+"""The folder of the conformance kit, which is beside the package, and is installed within it."""
 
 _GENERATED = {"__pycache__", "_build", "_generated", ".pyc", ".so"}
 """Folders and suffixes of files that do not belong into an sdist."""

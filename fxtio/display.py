@@ -1,7 +1,7 @@
 """Reports as text for terminals and as HTML for notebooks.
 
 Tables, findings, summaries and answers describe themselves as a `fxtio.report.Report`: `str` of them is `as_text` of
-it, and notebooks show `as_html`.  Their `repr` stays one short line, since it also stands within other texts: in
+it, and notebooks show `as_html`.  Their `repr` stays one short line, since it also is within other texts: in
 messages of failed assertions, in debuggers, in lists.
 
 All text may come from a trace, so it is untrusted: it is escaped, and cut to `MAX_CELL` characters before that.

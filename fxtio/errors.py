@@ -57,7 +57,7 @@ def require_type(value: object, types: tuple[type, ...], sentence: str) -> None:
     Args:
         value: the value.
         types: the types.
-        sentence: the begin of a sentence that says what is accepted, such as `a query is a string`.
+        sentence: the start of a sentence that says what is accepted, such as `a query is a string`.
 
     Raises:
         TypeError: it is of another type.

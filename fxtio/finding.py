@@ -1,6 +1,6 @@
 """Findings: the faults of a trace, each with a rule, a place and a message.
 
-A reader adds a finding and goes on behind the fault.  `Findings` keeps the first findings of each rule and counts the
+A reader adds a finding and goes on after the fault.  `Findings` keeps the first findings of each rule and counts the
 rest, so that a hostile file cannot fill the memory.
 """
 

@@ -110,7 +110,7 @@ def ended(pairs: Matched, step: Array) -> tuple[Array, Array]:
         step: what the rows do.
 
     Returns:
-        The begin of each span, -1 for an END without one, and the row that ended it (int64 each); of spans that end
+        The start of each span, -1 for an END without one, and the row that ended it (int64 each); of spans that end
         together, the inner one first.
     """
     by = np.flatnonzero(step == SpanStep.END)

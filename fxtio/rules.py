@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 LEVELS: Final = ("required", "recommended", "interop", "robustness")
-"""The levels of rules, without the name of the program behind `interop`.
+"""The levels of rules, without the name of the program after `interop`.
 
 - `required`: the specification demands it.
 - `recommended`: the specification advises it, or traces without it are of less use.

@@ -1,6 +1,6 @@
 """Selections of a part of a trace: a range of times, threads, processes, categories and names, as people write them.
 
-`Moment` is a time as it stands on a command line: relative to the start or the end of a trace, a share of it, or of the
+`Moment` is a time as it is on a command line: relative to the start or the end of a trace, a share of it, or of the
 wall clock.  `time_range` turns two of them into times of a trace.  `Selection` is what functions take: a range in
 nanoseconds, and patterns.
 """
@@ -60,7 +60,7 @@ class Anchor(Enum):
     SHARE = auto()
     """The first event; the distance is a share of the whole duration."""
     FROM = auto()
-    """The begin of the range; only the end of a range can be relative to it."""
+    """The start of the range; only the end of a range can be relative to it."""
     CLOCK = auto()
     """Nothing: it is a wall-clock time."""
 
@@ -232,7 +232,7 @@ def time_range(begin: Moment | None, end: Moment | None, info: TraceInfo) -> tup
         info: the summary of the trace.
 
     Returns:
-        The begin, and the end, which is not part of the range; None where the trace is not restricted.
+        The start, and the end, which is not part of the range; None where the trace is not restricted.
 
     Raises:
         SelectionError: the trace has no times, or no wall-clock time; the range is empty, or not within the trace.
@@ -242,16 +242,16 @@ def time_range(begin: Moment | None, end: Moment | None, info: TraceInfo) -> tup
     if info.start is None or info.end is None:
         raise SelectionError(f"{info.name} has no times, so no range of it can be selected")
     if begin is not None and begin.anchor is Anchor.FROM:
-        raise SelectionError(f"{begin.text} is relative to the begin of the range, so only the end can be given so")
+        raise SelectionError(f"{begin.text} is relative to the start of the range, so only the end can be given so")
     first = None if begin is None else _resolve(begin, info, info.start)
     last = None if end is None else _resolve(end, info, info.start if first is None else first)
     if begin is not None and end is not None and first is not None and last is not None and last <= first:
         raise SelectionError(f"the range is empty: {end.text} is not later than {begin.text}")
     lasts = f"; it lasts {short_seconds(info.end - info.start)} s"
     if begin is not None and first is not None and first > info.end:
-        raise SelectionError(f"{begin.text} is behind the end of {info.name}{lasts}")
+        raise SelectionError(f"{begin.text} is after the end of {info.name}{lasts}")
     if end is not None and last is not None and last <= info.start:
-        raise SelectionError(f"{end.text} is not behind the start of {info.name}{lasts}")
+        raise SelectionError(f"{end.text} is not after the start of {info.name}{lasts}")
     return first, last
 
 

@@ -431,7 +431,7 @@ class Table:
         return as_html(self._report(MAX_ROWS, 0))
 
     def _report(self, first: int, last: int) -> Report:
-        """Describe so many rows from the start and from the end, or all of a short table, and compute no others."""
+        """Describe this many rows from the start and from the end, or all of a short table, and compute no others."""
         count = self.num_rows
         is_whole = count <= MAX_ROWS
         rows = np.arange(count) if is_whole else np.r_[0:first, count - last : count]

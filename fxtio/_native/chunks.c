@@ -11,7 +11,7 @@ KERNEL_TAKING(walk_chunks, READS("numbers", 4), INDEX("start"), INDEX("size"), I
     int64_t index = a[START].number, size = a[SIZE].number;
     int64_t count_place = a[COUNT_PLACE].number, value_place = a[VALUE_PLACE].number;
     if (index < 0 || count_place < 0 || value_place < 0 || size <= count_place || size <= value_place)
-        return refuse("negative places, or a place lies outside of the head");
+        return refuse("negative places, or a place is outside of the head");
     const uint32_t *numbers = a[NUMBERS].view.buf;
     int64_t *at = a[AT].view.buf, *count = a[COUNT].view.buf, *value = a[VALUE].view.buf;
     int64_t stop = a[NUMBERS].count - size;
@@ -29,7 +29,7 @@ KERNEL_TAKING(walk_chunks, READS("numbers", 4), INDEX("start"), INDEX("size"), I
     return Py_BuildValue("nL", chunks, (long long)index);
 }
 
-/* Check that rows lie behind each other within the numbers.  Returns -1 with an exception set if they do not. */
+/* Check that rows follow each other within the numbers.  Returns -1 with an exception set if they do not. */
 static int check_rows(const Value *numbers, const Value *at, const Value *count) {
     const int64_t *first = at->view.buf, *length = count->view.buf;
     int64_t total = numbers->count, end = 0;

@@ -57,7 +57,7 @@ static int reader_open(Reader *reader, const Value *a, Py_ssize_t owners) {
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     for (Py_ssize_t i = 0; i < blocks; i++)
         if (begin[i] < 0 || end[i] < begin[i] || end[i] > a[DATA].count)
-            return refuse_with("a block lies outside of the data");
+            return refuse_with("a block is outside of the data");
     Py_ssize_t registers = blocks ? a[REGISTERED].count / blocks : 0;
     if (program_open(&reader->program, &a[STEPPED], registers, owners, (uint64_t)a[MASK].number) < 0 ||
         places_sound(&a[ENTRIES], reader->program.count) < 0 || places_sound(&a[JUMPED], reader->program.count) < 0)

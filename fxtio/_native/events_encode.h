@@ -60,7 +60,7 @@ static void write_text(Writer *w, const Step *step, int64_t row) {
             return;
     }
     if (place < 0 || length < 0 || place > w->text_count || length > w->text_count - place) {
-        w->error = "a text lies outside of all texts";
+        w->error = "a text is outside of all texts";
         return;
     }
     if (length > w->room - w->used) {

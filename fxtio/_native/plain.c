@@ -17,7 +17,7 @@ typedef struct {
     uint64_t reserved;
 } EventHeader;
 
-/* The argument of a type: its size in words (0 if events with it are not plain), and where its value lies. */
+/* The argument of a type: its size in words (0 if events with it are not plain), and where its value is. */
 typedef struct {
     uint64_t words, kind, source;
     Bits size, name, value;
@@ -59,7 +59,7 @@ static inline int32_t value_of(const Slots *slots, uint64_t slot, int64_t row) {
     return slot < slots->count && slots->since[slot] <= row ? slots->values[slot] : -1;
 }
 
-/* Read an argument, and move `here` behind it.  Returns 0 if it is not plain. */
+/* Read an argument, and move `here` after it.  Returns 0 if it is not plain. */
 static inline int read_argument(const Source *source, int64_t *here, int64_t end, int64_t row, int64_t owner, Filled *to) {
     if (*here >= end)
         return 0;
@@ -92,7 +92,7 @@ static inline int read_argument(const Source *source, int64_t *here, int64_t end
     return 1;
 }
 
-/* Read an event with so many words behind its arguments.  Returns 0 if it is not plain. */
+/* Read an event with this many words after its arguments.  Returns 0 if it is not plain. */
 static inline int read_event(const Source *source, int64_t here, int64_t size, int64_t row, int64_t owner, int tail,
                              Filled *to) {
     if (here < 0 || size < 2 + tail || here >= source->total || size > source->total - here)
@@ -113,7 +113,7 @@ static inline int read_event(const Source *source, int64_t here, int64_t size, i
     return here == end;
 }
 
-/* Return whether fields can be read by shifting, values lie within arguments, and the types are a power of two. */
+/* Return whether fields can be read by shifting, values are within arguments, and the types are a power of two. */
 static int rules_fit(const EventHeader *header, const ArgumentRule *rules, Py_ssize_t types) {
     int fit = types > 0 && (types & (types - 1)) == 0 && header->argument_count.shift < 64 &&
               header->thread.shift < 64 && header->category.shift < 64 && header->name.shift < 64;

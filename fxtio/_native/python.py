@@ -99,11 +99,11 @@ def walk_chunks(
         count_place: the place of the count in the head.
         value_place: the place of another number in the head, which is copied.
         at: filled with the index after every complete head that has a number after it (int64).
-        count: filled with the count of each (int64); the numbers of the last chunk may lie beyond the end.
+        count: filled with the count of each (int64); the numbers of the last chunk may be beyond the end.
         value: filled with the other number of each (int64).
 
     Returns:
-        The number of chunks, and the index after the last one, which may lie beyond the end.
+        The number of chunks, and the index after the last one, which may be beyond the end.
     """
     source = np.ascontiguousarray(numbers).data
     stop, room, index = len(source) - size, min(len(at), len(count), len(value)), start
@@ -181,7 +181,7 @@ def _row_values(numbers: Array, at: Array, count: Array, *others: Array) -> Arra
     before = np.concatenate([[0], (at + count)[:-1]])[: len(at)]
     if ((at < before) | (at > len(numbers)) | (count < 0) | (count > len(numbers) - at)).any():
         raise ValueError("a row begins in the one before it, or goes beyond the numbers")
-    lengths = np.zeros(2 * len(at) + 1, np.int64)  # of what lies before each row, and of the row, and so on
+    lengths = np.zeros(2 * len(at) + 1, np.int64)  # of what is before each row, and of the row, and so on
     lengths[:-1:2], lengths[1::2], lengths[-1] = at - before, count, len(numbers) - int((at + count)[-1:].sum())
     values: Array = numbers[np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)]
     return values
@@ -391,7 +391,7 @@ def interleave(out: Array, ends: Array, /, *columns: Array) -> int:
 
 
 _ROWS = 1024
-"""So many rows are put together at once, since indices of all their bytes are needed."""
+"""This many rows are put together at once, since indices of all their bytes are needed."""
 
 
 # ---- kernels without a stand-in: where the C extension is missing, their callers work in another way
@@ -491,7 +491,7 @@ def read_plain(
         size: the size of each record in words (int64).
         kind: the kind of each record (int8).
         header: where the fields of an event's header lie, see `fxtio.fxt.plain.header_fields` (uint64).
-        rules: where the fields of arguments lie, see `fxtio.fxt.plain.argument_rules` (uint64).
+        rules: where the fields of arguments are, see `fxtio.fxt.plain.argument_rules` (uint64).
         steps: by kind, what events do, see `SpanStep` (int8).
         tails: by kind, the number of words after the arguments, or -1 for what is no event (int8).
         strings: the value of each slot of strings, or -1 (int32).

@@ -70,7 +70,7 @@ def match(
         state: the state of each span if it is closed, or the one that an END gives to its span, 0 for none (int8);
             changed for other spans, see `SliceState`.
         on_stack: 0 for each row (int8); set to 1 for the spans that are on a stack in the end.
-        carried: so many rows at the beginning are spans on the stacks of an earlier part, the outermost first.
+        carried: this many rows at the beginning are spans on the stacks of an earlier part, the outermost first.
 
     Returns:
         The number of ENDs without a span, and the number of complete spans that begin together with a shorter one that
@@ -118,7 +118,7 @@ def list_slices(
         ids: the ids of the first `carried` rows (int64); filled with those of the other spans, -1 for other rows.
         closing: the number of the event that ends each of the first `carried` rows, or -1 (int64); filled for all rows.
         slices: the columns of the table `slices`, with as many rows as spans are listed (codes: int32); filled.
-        carried: so many rows at the beginning are spans that have ids.
+        carried: this many rows at the beginning are spans that have ids.
         next_id: the id of the first other span.
         latest: the latest time of earlier parts; spans without an end last until the latest time.
 
@@ -166,7 +166,7 @@ def tally(
     Args:
         track: the track of each row (int32).
         group: the group of each row (int64); rows of groups that `calls` does not have are left out.
-        start: the begin of each row (int64).
+        start: the start of each row (int64).
         duration: the length of each row (int64); a row whose length is negative lasts until the largest number, and is
             not summed up.  A row that would last longer ends there, too.
         own: the time of each row without that of the spans within it (int64).

@@ -81,7 +81,7 @@ KERNEL_TAKING(walk, READS("words", 8), INDEX("start"), READS("rules", 8), READS(
     return Py_BuildValue("nLi", count, (long long)here, why);
 }
 
-/* Return the index, or the nearest one that lies within `count` items. */
+/* Return the index, or the nearest one that is within `count` items. */
 static inline int64_t clip(int64_t index, int64_t count) {
     return index < 0 ? 0 : index < count ? index : count - 1;
 }
@@ -137,7 +137,7 @@ KERNEL_TAKING(group_rows, READS("kind", 1), WRITES("order", 8), WRITES("begins",
     return valid ? Py_NewRef(Py_None) : refuse("lengths differ, or a kind has no begin");
 }
 
-/* Copy runs of words one behind the other. */
+/* Copy runs of words one after the other. */
 KERNEL_TAKING(copy_rows, READS("words", 8), READS("at", 8), READS("size", 8), READS("chosen", 1), WRITES("out", 8)) {
     enum { WORDS, AT, SIZE, CHOSEN, OUT };
     const uint64_t *words = a[WORDS].view.buf;

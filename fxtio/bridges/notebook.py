@@ -140,7 +140,7 @@ def record(shell: Any, line: str, code: str) -> Any:
     except ValueError as error:
         raise NotebookError(str(error)) from None
     if not code:
-        raise NotebookError("there is nothing to record: write a statement behind %fxtio, or use %%fxtio")
+        raise NotebookError("there is nothing to record: write a statement after %fxtio, or use %%fxtio")
     run = _compiled(shell, code)
     with TemporaryDirectory(prefix="fxtio-") as folder:
         path = Path(options.output or folder, "" if options.output else "cell.fxt").absolute()

@@ -128,7 +128,7 @@ def bars(names: Sequence[str | None], fill: Sequence[float], style: Style) -> st
 
 
 def _is_edge(names: Sequence[str | None], fill: Sequence[float], place: int) -> bool:
-    """Return whether a cell lies between a bar of its name on one side, and something else on the other."""
+    """Return whether a cell is between a bar of its name on one side, and something else on the other."""
     is_bar = [
         names[place] is not None and 0 <= each < len(names) and names[each] == names[place] and fill[each] >= 0.5
         for each in (place - 1, place + 1)

@@ -1,6 +1,6 @@
 """The command `fxtio completion`: the script with which a shell completes the command line.
 
-The scripts ask the program itself: with `_FXTIO_COMPLETE=SHELL`, it prints what can stand in the place of its last
+The scripts ask the program itself: with `_FXTIO_COMPLETE=SHELL`, it prints what can be in the place of its last
 argument, as its parsers declare it.  The first line says what completes the word: `words`, which follow, `files` or
 `folders`.
 """

@@ -83,7 +83,7 @@ def _add_run(parser: ArgumentParser) -> None:
         "harness",
         metavar="HARNESS",
         nargs="*",
-        help=f"the harness and its arguments, behind -- (default: those in the variable {HARNESS_VARIABLE})",
+        help=f"the harness and its arguments, after -- (default: those in the variable {HARNESS_VARIABLE})",
     )
     mode_help = "a process for each case (exec, the default) or one for all (serve)"
     parser.add_argument("--mode", choices=("exec", "serve"), default="exec", help=mode_help)
@@ -193,7 +193,7 @@ def _command(options: Namespace) -> list[str]:
     except ValueError as error:
         raise inputs.UsageError(f"the variable {HARNESS_VARIABLE} cannot be parsed: {error}") from error
     if not command:
-        options.refuse(f"HARNESS is missing: give it behind --, or in the variable {HARNESS_VARIABLE}")
+        options.refuse(f"HARNESS is missing: give it after --, or in the variable {HARNESS_VARIABLE}")
     return command
 
 

@@ -282,7 +282,7 @@ def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: 
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print sentences behind a table: what is to be known about it."""
+    """Print sentences after a table: what is to be known about it."""
     lines = [*notes]
     if lines:
         print()

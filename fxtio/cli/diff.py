@@ -95,7 +95,7 @@ def _sides(files: list[str]) -> tuple[list[str], list[str]]:
 
 
 DEFAULT_FLOOR = "+5%,1ms"
-"""The smallest difference that matters, as it stands on a command line."""
+"""The smallest difference that matters, as it is on a command line."""
 
 
 def add_column(parser: ArgumentParser) -> None:

@@ -34,7 +34,7 @@ ALL = "all"
 _UNIT = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNIT = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _MAX_DIGITS = 100
-"""So many digits of a number are looked at; it is too large if it has that many."""
+"""This many digits of a number are looked at; it is too large if it has that many."""
 _LAST_OF_NUMBER = "0123456789."
 _HINT = "write 1.2s, 350ms, 12us or 800ns"
 

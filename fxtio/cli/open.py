@@ -92,7 +92,7 @@ def run(options: Namespace) -> int:
                 _invite(viewer, Path(folder), starts_browser=not options.no_browser)
                 viewer.wait()
         except KeyboardInterrupt:
-            print(file=sys.stderr)  # behind the ^C of the terminal
+            print(file=sys.stderr)  # after the ^C of the terminal
     return code
 
 
@@ -205,7 +205,7 @@ def run_and_open(arguments: Sequence[str], options: Any) -> int:
 
 
 def _interpreter(arguments: Sequence[str]) -> list[str]:
-    """Return the words of a command line that stand before the arguments: the interpreter, its options, and fxtio."""
+    """Return the words of a command line that are before the arguments: the interpreter, its options, and fxtio."""
     words = len(sys.orig_argv) - len(arguments)
     if words > 0 and sys.orig_argv[words:] == list(arguments):
         return [sys.executable, *sys.orig_argv[1:words]]

@@ -71,7 +71,7 @@ def parse_command(arguments: list[str]) -> argparse.Namespace:
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Parse arguments; an unknown one is an error with the usage of its command.
 
-    Options may stand between the other arguments, as in `fxtio query app.fxt --csv 'select 1'`.  Without any arguments,
+    Options may be between the other arguments, as in `fxtio query app.fxt --csv 'select 1'`.  Without any arguments,
     the help is printed: who types only the name of a program asks what it does, which is no error.
     """
     name = arguments[0] if arguments else "--help"

@@ -232,7 +232,7 @@ class _View:
         """Yield the parts of the recording, and note the earliest time of what is new.
 
         Where the clock of this process is ahead of that of the recording, open slices were shown with time that belongs
-        to what came behind them.
+        to what came after them.
         """
         for part in parts(*args):
             if part.steps is not None and len(part.steps.time):

@@ -143,7 +143,7 @@ _POWERS = 10 ** np.arange(1, 20, dtype=np.uint64)
 _DIGITS = np.array([f"{number:04d}" for number in range(10_000)], "S4").view(np.uint32)
 _THOUSANDTHS = np.array([f".{number:03d}" for number in range(1000)], "S4").view(np.uint32)
 _HEX = np.array([f"{number:04x}" for number in range(1 << 16)], "S4").view(np.uint32)
-_GROUP = 4  # so many characters are looked up at once
+_GROUP = 4  # this many characters are looked up at once
 
 
 def decimals(values: Array) -> ByteColumn:
@@ -184,7 +184,7 @@ def _decimals(values: Array, behind: Array | None) -> ByteColumn:
 
 
 def hexadecimals(values: Array, *, width: int = 0) -> ByteColumn:
-    """Return integers (uint64) in hexadecimal, with so many digits (up to 16) or as many as needed."""
+    """Return integers (uint64) in hexadecimal, with this many digits (up to 16) or as many as needed."""
     shifts = np.array([48, 32, 16, 0], np.uint64)
     data = _HEX[values[:, None] >> shifts & np.uint64(0xFFFF)].reshape(-1).view(np.uint8)
     steps = np.uint64(1) << np.arange(4, 64, 4, dtype=np.uint64)

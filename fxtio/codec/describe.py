@@ -35,7 +35,7 @@ Resolve = Callable[[Part, int], "str | None"]
 def annotate(
     union: TaggedUnion, words: Sequence[int], data: Any, at: int, stop: int, resolve: Resolve | None = None
 ) -> list[ByteRange]:
-    """Describe one record.  Never fails: a fault for which the decoder would raise an error stands in a range.
+    """Describe one record.  Never fails: a fault for which the decoder would raise an error is in a range.
 
     Args:
         union: the records that may be here.
@@ -85,7 +85,7 @@ class Walk:
         except DecodeError as error:
             self.emit(self.stop - self.c, "unexplained" if self.c < self.stop else "missing", fault=error.message)
         if self.c < self.stop:
-            self.emit(self.stop - self.c, "unexplained", fault=f"behind the end of {layout.name}")
+            self.emit(self.stop - self.c, "unexplained", fault=f"after the end of {layout.name}")
 
     def _headers(self, layout: Layout) -> None:
         parts = {owned: part for _, part in layout.parts for owned in part.owns}

@@ -326,7 +326,7 @@ def put_many(values: Any, union: TaggedUnion, order: Order, where: str) -> tuple
         elif type(value) in union.classes:
             bodies.append(codec_of(value.__class__).encode(value, order))
         else:
-            raise EncodeError(f"{type(value).__name__} cannot stand here", here)
+            raise EncodeError(f"{type(value).__name__} cannot be here", here)
     return len(bodies), b"".join(bodies)
 
 

@@ -165,7 +165,7 @@ def stream_markdown(cls: type[StreamRecord]) -> str:
         values = " or ".join(f"`{value:#04x}`" for value in layout.bytes())
         lines.append(f"First byte {values}{_range(head.since, head.before)}.")
     if cls.subtype is not None:
-        lines.append(f"Behind the time a byte {int(cls.subtype)}.")
+        lines.append(f"After the time a byte {int(cls.subtype)}.")
     lines += ["", "| Field | In the file | Data versions |", "|---|---|---|"]
     lines += list(field_rows(cls))
     return "\n".join([*lines, ""])

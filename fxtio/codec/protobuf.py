@@ -29,7 +29,7 @@ class Wire(IntEnum):
     FIXED64 = 1
     "8 bytes."
     BYTES = 2
-    "A length and so many bytes: text, a message, or packed numbers."
+    "A length and this many bytes: text, a message, or packed numbers."
     FIXED32 = 5
     "4 bytes."
 
@@ -134,7 +134,7 @@ def signed(value: int) -> int:
 
 
 def _varint(data: bytes | bytearray, begin: int, end: int, first: int) -> tuple[int, int]:
-    """Return a number and the position behind it; `first` is where its field begins."""
+    """Return a number and the position after it; `first` is where its field begins."""
     if begin >= end:
         raise WireError(first)
     byte = data[begin]
@@ -170,7 +170,7 @@ def varints(field: int, values: Array, *, with_zero: bool = False) -> ByteColumn
 
 
 def lengths(field: int, sizes: Array) -> ByteColumn:
-    """Return the begin of a field with text or a message for each row: all but its bytes, whose number is given."""
+    """Return the start of a field with text or a message for each row: all but its bytes, whose number is given."""
     return _varints(varint(field << 3 | Wire.BYTES), sizes)
 
 

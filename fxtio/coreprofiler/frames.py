@@ -264,7 +264,7 @@ class Framer:
 
 
 _WIDTHS = (8, 16)
-"""Numbers of so many digits are taken as padded with zeros; numbers of other lengths as not padded."""
+"""Numbers of this many digits are taken as padded with zeros; numbers of other lengths as not padded."""
 
 _TRAITS = {
     "destroyed": re.compile(rb"^(thr dst(?= )|thr crt(?= [^ \r\n]+\r?$))", re.MULTILINE),

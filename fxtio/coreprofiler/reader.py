@@ -23,7 +23,7 @@ from fxtio.report import ReportTable
 from fxtio.table import Table
 
 _STYLE_BYTES = 1 << 22
-"""A summary has the style of so many bytes; looking for letters in numbers that have none takes long."""
+"""A summary has the style of this many bytes; looking for letters in numbers that have none takes long."""
 
 
 class Entry(NamedTuple):
@@ -226,7 +226,7 @@ class CoreProfilerTrace(FileReader[Info]):
 
         Args:
             detect: take the style of the file from its lines.
-            within: only from lines in so many bytes at the beginning; None for all.
+            within: only from lines in this many bytes at the beginning; None for all.
         """
         if detect and self._detector is None:
             self._style = self._style or dialect("D2")

@@ -50,7 +50,7 @@ SampleIid = Annotated[int | None, Hexadecimal("iid", kind="sample", high=MAX_32,
 Thread = Annotated[int | OsThread | None, ThreadNumber("iid")]
 Name = Annotated[str, Quoted("qtn")]
 
-# Within compound items: parts behind a colon.
+# Within compound items: parts after a colon.
 Part = Annotated[int, Decimal("num", separator=":")]
 HexPart = Annotated[int, Hexadecimal("hex", separator=":")]
 IpPart = Annotated[int | None, Pointer("ip", separator=":", optional=True)]
@@ -136,7 +136,7 @@ class IlMap(Compound, frozen=True, gc=False):
     Attributes:
         il_offset: offset in the IL code.
         native_start: offset of the first native instruction.
-        native_end: offset behind the last one.
+        native_end: offset after the last one.
     """
 
     item: ClassVar[str] = "il_map"
@@ -607,7 +607,7 @@ RECORDS: tuple[type[Record], ...] = (
 
 
 def tag_of(cls: type[Record]) -> str:
-    """Return the type and the subtype of a class of records, as they stand in the file."""
+    """Return the type and the subtype of a class of records, as they are in the file."""
     return type_of(cls).replace("-", " ")
 
 

@@ -116,7 +116,7 @@ class _Report:
 
 
 class _Parameters:
-    """The parameters of the profiler, and the byte offsets behind which they hold."""
+    """The parameters of the profiler, and the byte offsets after which they hold."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, int]] = {}
@@ -128,7 +128,7 @@ class _Parameters:
         return record.name not in self._values or self._values[record.name][0] == record.value
 
     def rows_with(self, block: Block, rows: Array, name: str, *values: str) -> Array:
-        """Return those of some rows of a block that come behind the parameter, if it has one of these values."""
+        """Return those of some rows of a block that come after the parameter, if it has one of these values."""
         value, since = self._values.get(name, ("", 0))
         if name not in self._values or value not in values:
             return rows[:0]

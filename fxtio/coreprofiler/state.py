@@ -200,7 +200,7 @@ class Stacks:
         return self._threads.get(iid)
 
     def skip(self, iid: int | None, depth: int, timestamp: int) -> None:
-        """Take in that samples without a fault led to a stack of so many frames; the frames become unknown ones.
+        """Take in that samples without a fault led to a stack of this many frames; the frames become unknown ones.
 
         Args:
             iid: the thread; it is one of `MAX_THREADS`.

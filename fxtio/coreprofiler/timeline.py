@@ -128,7 +128,7 @@ class WholeNames:
         return np.array(codes, np.int32)[place]
 
     def function_of_id(self, identifier: int, offset: int) -> str:
-        """Return the name of the function that has an identifier at a place; it is usually defined behind it."""
+        """Return the name of the function that has an identifier at a place; it is usually defined after it."""
         iid = self._by_id.following(identifier, offset)
         return f"<{identifier:x}>" if iid is None else self.function(iid)
 
@@ -161,7 +161,7 @@ class _ByPlace:
         return places[max(bisect_right(places, offset, key=_first) - 1, 0)][1] if places else None
 
     def following(self, number: int, offset: int) -> int | None:
-        """Return the first meaning that is defined behind an offset; the last one if there is none."""
+        """Return the first meaning that is defined after an offset; the last one if there is none."""
         places = self._places.get(number)
         return places[min(bisect_left(places, offset, key=_first), len(places) - 1)][1] if places else None
 
@@ -251,7 +251,7 @@ class _Mapping:
         return part
 
     def finish(self) -> Part:
-        """Return what ends the activations of each thread behind its last sample."""
+        """Return what ends the activations of each thread after its last sample."""
         threads = [thread for thread in self._threads.values() if thread.depth]
         steps = Steps.blank(len(threads))
         steps.step[:], steps.level[:], steps.event[:] = SpanStep.RESET, 0, -1

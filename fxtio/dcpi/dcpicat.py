@@ -153,7 +153,7 @@ def check(source: Source, findings: Findings) -> None:
 
 
 def _check_lines(listing: Listing) -> tuple[int, int | None]:
-    """Check the lines before the rows; return the begin and the end of the text, or 0 and None."""
+    """Check the lines before the rows; return the start and the end of the text, or 0 and None."""
     words = [line.word for line in listing.lines]
     placed = [word for word in words if word in WORDS]
     if [*dict.fromkeys(placed)] != [word for word in WORDS if word in placed or word not in _OPTIONAL]:
@@ -199,7 +199,7 @@ def _rows(source: Source, listing: Listing) -> Iterator[tuple[int, int, list[int
 def _lines(source: Source, findings: Findings) -> Iterator[tuple[int, bytes]]:
     """Yield lines without their ends, with their byte offsets; those that are too long are findings."""
     rest, at = b"", 0
-    skipped = 0  # so many bytes of the line at `at` came before `rest`
+    skipped = 0  # this many bytes of the line at `at` came before `rest`
     count = _READ
     while count == _READ:
         buffer = bytearray(_READ)

@@ -27,7 +27,7 @@ MAX_HEADER = 1 << 20
 BLOCK = 1 << 20
 """Bytes of the body that are read together."""
 
-_PLAUSIBLE = 3  # so many valid lines of known words make a header
+_PLAUSIBLE = 3  # this many valid lines of known words make a header
 _WORD = WORD_TYPE.itemsize
 _LINES_AT_ONCE = 4096  # bytes
 
@@ -154,7 +154,7 @@ class Framer:
         self._ended = False
 
     def _fill(self, size: int) -> None:
-        """Read on until there are at least so many bytes, or the file ends."""
+        """Read on until there are at least this many bytes, or the file ends."""
         while len(self._data) < size and not self._ended:
             buffer = bytearray(max(size - len(self._data), 1))
             count = self._source.readinto(memoryview(buffer))
@@ -303,7 +303,7 @@ class _Block:
         return Segments(words, base, begin, count, offsets, bool(rest), beyond), min(end, len(words)) * _WORD
 
     def drop(self, used: int) -> None:
-        """Drop so many bytes; what is left is less than a chunk's head and a count."""
+        """Drop this many bytes; what is left is less than a chunk's head and a count."""
         rest = self._raw[used : self.size].copy()
         self.size = len(rest)
         self._raw[: self.size] = rest

@@ -75,7 +75,7 @@ class _Chunks:
             is_part[0] |= block.continues and rows[0] == 0
             is_part[-1] |= bool(block.remaining) and rows[-1] == len(block.count) - 1
         if len(whole := np.flatnonzero(has_zero & ~is_part)):
-            samples = np.cumsum(block.words != 0)  # so many addresses with samples up to each word
+            samples = np.cumsum(block.words != 0)  # this many addresses with samples up to each word
             is_empty = samples[last[whole]] - samples[begin[whole]] + (block.words[begin[whole]] != 0) == 0
             offsets = block.base + (begin[whole] - HEAD_WORDS) * WORD_TYPE.itemsize
             self._report_zeros(offsets[is_empty], offsets[~is_empty])

@@ -1,6 +1,6 @@
 """The room `timeline`: a profile as samples without times, see `fxtio.timeline.parts`.
 
-Each address of an image is a stack of one frame.  Its samples weigh as many events as lie between two of them, if the
+Each address of an image is a stack of one frame.  Its samples weigh as many events as are between two of them, if the
 profile says how many; otherwise the unit is `samples`.
 """
 

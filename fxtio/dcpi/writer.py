@@ -312,7 +312,7 @@ class DcpiWriter(FileWriter):
                 _BODY: "after the end of the header",
                 _END: "after the end",
             }
-            raise EncodeError(f"{name} cannot stand {where[self._stage]}", "record")
+            raise EncodeError(f"{name} cannot be {where[self._stage]}", "record")
         if isinstance(record, MoreCounts):
             if len(record.counts) > self._missing:
                 raise EncodeError(

@@ -164,7 +164,7 @@ class Exporter(TrackEventExporter):
         return fields if info.kind == TrackKind.THREAD else fields + b',"id":"track %d"' % track
 
     def _arguments_of(self, rows: ArgumentRows, count: int) -> ByteColumn:
-        """Return the field `args` of so many events."""
+        """Return the field `args` of this many events."""
         is_first, is_last = np.ones((2, len(rows)), bool)
         is_first[1:] = is_last[:-1] = rows.row[1:] != rows.row[:-1]
         items = joined(

@@ -338,7 +338,7 @@ class _Reading:
         return ArgumentKind.TEXT, 0, self._code(str(value)[:1024] if value else "{}" if value == {} else "[]")
 
     def take_samples(self, items: list[Sample]) -> None:
-        """Take samples that stand beside the events; what their stacks are is known at the end of the file."""
+        """Take samples that are beside the events; what their stacks are is known at the end of the file."""
         if self._tables.isdisjoint(_SAMPLE_TABLES):
             return
         rows = []

@@ -285,7 +285,7 @@ class Exporter:
         self._sink.write(_LINE_END)
 
     def _attributes(self, rows: ArgumentRows, count: int, is_after: Array) -> ByteColumn:
-        """Return arguments as attributes of so many rows, some of which have others before them (bool)."""
+        """Return arguments as attributes of this many rows, some of which have others before them (bool)."""
         is_first = np.ones(len(rows), bool)
         is_first[1:] = rows.row[1:] != rows.row[:-1]
         is_first &= ~is_after[rows.row]
@@ -323,7 +323,7 @@ class Exporter:
 
 
 _BEFORE = "times before 1970, which are 1970 now"
-_LATE_CLOCK = "the wall clock, which the source has behind its first events"
+_LATE_CLOCK = "the wall clock, which the source has after its first events"
 _ALONE = "instants that are in no slice"
 _KINDS = "types of arguments that are unsigned, pointers, or koids"
 _COMMAS = ByteColumn.of([b",", b""])

@@ -36,7 +36,7 @@ MAX_SPANS = 4_000_000
 """The most spans, and the most events of them, that are read."""
 
 MAX_VALUES = 4_000_000
-"""The most values of a line, counted as commas and opening brackets; some 130,000 spans have so many."""
+"""The most values of a line, counted as commas and opening brackets; some 130,000 spans have this many."""
 
 MAX_NESTING = 16
 """The most levels of an attribute that are read."""

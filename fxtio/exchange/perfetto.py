@@ -235,7 +235,7 @@ class Exporter(TrackEventExporter):
     def _number_field(self, field: _Owner, number: int) -> bytes:
         """Return the field with the number of a process or thread.
 
-        The number 0 stands in the file as well: Perfetto refuses a process or a thread without a number.
+        The number 0 is in the file as well: Perfetto refuses a process or a thread without a number.
         """
         return number_field(field, self._number(number)) or number_field(field, 1)[:-1] + b"\0"
 

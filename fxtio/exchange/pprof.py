@@ -60,7 +60,7 @@ _SINGLE = {7, 8, 9, 10, 12, 13, 14, 15}
 """The fields of a profile that are numbers."""
 
 _NO_STRING = b"\x32\x00\x32"
-"""The begin of a profile that begins with its strings, of which the first is empty."""
+"""The start of a profile that begins with its strings, of which the first is empty."""
 
 _SAMPLES, _TIME, _CALLS, _OWN = (
     ("samples", "count"),

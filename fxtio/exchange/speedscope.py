@@ -179,7 +179,7 @@ class _Importer:
             yield Part(steps, self._places(steps) if self._says_places else {})
 
     def _steps(self, events: list[_Event], factor: int, latest: int) -> Steps:
-        """Convert events, whose times are in a unit of so many ns, and are not before the latest time so far."""
+        """Convert events, whose times are in a unit of this many ns, and are not before the latest time so far."""
         steps = Steps.blank(len(events), self._events)
         self._events += len(events)
         types = [event.type for event in events]
@@ -258,7 +258,7 @@ class _Importer:
         return self._stacks.frame(name, file=file, line=frame[2])
 
     def _times(self, values: Sequence[float], factor: int) -> Array:
-        """Return numbers in a unit of so many ns as ns, or as they are (int64)."""
+        """Return numbers in a unit of this many ns as ns, or as they are (int64)."""
         array = np.array(values)
         result = np.empty(len(array), np.int64)
         if array.dtype.kind == "i":
@@ -378,7 +378,7 @@ class Exporter:
         if not slices.num_rows:
             return
         events = nested_events(slices)
-        self._lose("slices that end behind the slice around them, which are cut", events.cut)
+        self._lose("slices that end after the slice around them, which are cut", events.cut)
         origin = 0
         if int(events.time.max()) >= _MAX_EXACT:
             origin = int(events.time.min())

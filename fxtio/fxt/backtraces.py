@@ -1,6 +1,6 @@
 """The records of profilers as samples of a timeline: backtraces, whose frames are places in modules.
 
-A frame lies in the module that its process has mapped at the address; its address is then that in the module, which
+A frame is in the module that its process has mapped at the address; its address is then that in the module, which
 does not depend on where the module was loaded.
 """
 

@@ -1,6 +1,6 @@
 """Records as JSON: for people, and in the canonical form, from which traces are written as well.
 
-In the canonical form a record shows its references as they stand, and what they mean; so a trace is read twice.
+In the canonical form a record shows its references as they are, and what they mean; so a trace is read twice.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def records(trace: FxtTrace) -> list[Json]:
 
 
 def _pairs(trace: FxtTrace, order: Order) -> Iterator[tuple[Any, Entry]]:
-    """Yield all records, as they stand and resolved, in the order of the trace."""
+    """Yield all records, as they are and resolved, in the order of the trace."""
     resolved = list(trace.entries())  # a trace is read by one reading at a time
     exact = trace.entries(resolve=False)
     plain = next(exact, None)
@@ -105,7 +105,7 @@ def _leniently(raw: Any, order: Order) -> Any:
 
 
 def _shown(raw: Any, record: Any, order: Order) -> Json:
-    """Return the canonical form of a record or an argument, given as it stands and resolved."""
+    """Return the canonical form of a record or an argument, given as it is and resolved."""
     parts = _PARTS[type(record)]
 
     def show(attribute: str, value: Any) -> Any:

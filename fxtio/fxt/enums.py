@@ -60,7 +60,7 @@ class EventType(IntEnum):
 
 
 class Scope(IntEnum):
-    """The extra word behind an instant event, as older producers write it.  Not in the specification."""
+    """The extra word after an instant event, as older producers write it.  Not in the specification."""
 
     THREAD = 0
     PROCESS = 1

@@ -29,7 +29,7 @@ from fxtio.fxt.records import EVENT_CLASSES, String, StringReference, Thread, Th
 Args = Mapping[str, Any] | None
 
 MAX_TABLE_TEXT = 256
-"""Argument text of at most so many bytes goes into the string table; longer text is written inline."""
+"""Argument text of at most this many bytes goes into the string table; longer text is written inline."""
 
 BUFFER_BYTES = 1 << 16
 """A writer with more bytes than this in its buffer passes them on."""
@@ -38,7 +38,7 @@ ENDS_EARLY = "ends before it starts"
 """The message about an operation that a call refuses; recorded traces have such operations, and `put` writes them."""
 
 MAX_TEMPLATES = 10_000
-"""When a provider has so many templates, they are dropped and made again as needed."""
+"""When a provider has this many templates, they are dropped and made again as needed."""
 
 _STRINGS_PER_RECORD = 2 + 2 * MAX_ARGUMENTS
 _WITH_END = {kind for kind, cls in EVENT_CLASSES.items() if "end" in cls.__struct_fields__}
@@ -110,7 +110,7 @@ class Template:
 
 
 def _integer_test(limits: list[tuple[int, int]]) -> str:
-    """Return the source of the test for an integer class that comes behind classes with these (overlapping) limits.
+    """Return the source of the test for an integer class that comes after classes with these (overlapping) limits.
 
     The `struct` call refuses integers that are too large for their class.
     """

@@ -83,7 +83,7 @@ def _gap(block: Block, begin: int, end: int) -> Piece:
     Args:
         block: the words from the byte `begin` on, as far as they are available.
         begin: the byte offset of the bytes.
-        end: the byte offset behind them.
+        end: the byte offset after them.
     """
     ranges: list[ByteRange] = []
     claim, spec = "no record", ""

@@ -155,7 +155,7 @@ def _fault_of_size(cls: type[Record], rule: str, words: Array, is_right: IsRight
     count = int(field.get(int(words[0])))
     if rule == "arg.size":
         if cls is r.Counter and _has_id_first(cls, words, field, is_right):
-            return "arg.counter-id-first", "the counter's id stands before its arguments, as ftr writes it"
+            return "arg.counter-id-first", "the counter's id is before its arguments, as ftr writes it"
         fewer = next((few for few in range(count - 1, -1, -1) if is_right(_with(words, field, few))), None)
         if fewer is not None:
             return "arg.count-high", f"the header says {counted(count, 'argument')}, the record has {fewer}"
@@ -207,7 +207,7 @@ def can_refine(cls: type[Record], rule: str) -> bool:
     return rule in ("arg.size", "framing.record-long", "event.scope") or (cls, rule) in _ALONE
 
 
-_MISPLACED = "the value of a boolean stands in bit 16, within the reference of the name, as ocaml-trace writes it"
+_MISPLACED = "the value of a boolean is in bit 16, within the reference of the name, as ocaml-trace writes it"
 
 _NAME, _ARGUMENT_SIZE = w.BoolArgumentWord.fields["name"], w.BoolArgumentWord.fields["size"]
 _ARGUMENT_TYPE = w.BoolArgumentWord.fields["type"]
@@ -216,7 +216,7 @@ _WORD = 8
 
 
 def of_arguments(words: Array, members: Members) -> Iterator[tuple[str, Array, str]]:
-    """Yield what is wrong with arguments that are too short, and with booleans whose value stands in the wrong bit.
+    """Yield what is wrong with arguments that are too short, and with booleans whose value is in the wrong bit.
 
     Args:
         words: the words of the batch.
@@ -239,7 +239,7 @@ def of_arguments(words: Array, members: Members) -> Iterator[tuple[str, Array, s
 
 
 def has_misplaced_boolean(columns: Columns) -> Array:
-    """Return the boolean arguments (indices) whose value stands in the lowest bit of an inline name's length.
+    """Return the boolean arguments (indices) whose value is in the lowest bit of an inline name's length.
 
     Args:
         columns: the columns of boolean arguments.
@@ -271,7 +271,7 @@ def _is_too_long_by_boolean(headers: Array) -> Array:
 
 
 def _has_id_first(cls: type[Record], words: Array, field: Field, is_right: IsRight) -> bool:
-    """Return whether a counter is right once its id is moved behind the arguments, or their words are reversed."""
+    """Return whether a counter is right once its id is moved after the arguments, or their words are reversed."""
     place = _first_argument(cls, words, field, is_right)
     behind = words[place + 1 :]
     orders = (np.append(behind, words[place : place + 1]), words[place:][::-1])

@@ -40,7 +40,7 @@ MAX_DECOMPRESSED_RECORD_BYTES = 1 << 30
 """The largest record in bytes that is read from a compressed trace, where few bytes may claim any amount of memory."""
 
 MAX_HEAD_WORDS = (MAX_ARGUMENTS + 3) * (MAX_RECORD_WORDS + 1)
-"""The payload of a large record begins, if it has one, before so many of its words."""
+"""The payload of a large record begins, if it has one, before this many of its words."""
 
 UNKNOWN = -1
 """The kind of records of unknown types."""
@@ -56,7 +56,7 @@ _WORDS_AT_ONCE = 1 << 12  # words that are converted to Python integers at once
 
 
 class OpaqueGap(Opaque, frozen=True, tag="opaque-gap"):
-    """Bytes between records or behind the last one, which are not a record: not even a size tells how long they are.
+    """Bytes between records or after the last one, which are not a record: not even a size tells how long they are.
 
     Attributes:
         raw: the bytes, any number of them.
@@ -105,7 +105,7 @@ class Frame:
 
 @dataclass(slots=True)
 class _BadHeader:
-    """A header that cannot be right, as long as no good record has been found behind it.
+    """A header that cannot be right, as long as no good record has been found after it.
 
     Attributes:
         offset: its byte offset in the trace.
@@ -228,7 +228,7 @@ class FrameReader:
         """Walk the buffer from the word `start` on, beyond headers that cannot be right if good records follow them.
 
         Returns:
-            The frame, the index of the word behind it, and the reason why the walk ended.
+            The frame, the index of the word after it, and the reason why the walk ended.
         """
         rules, table = tables_of(RECORDS)
         at, size, kind = self._at, self._size, self._kind
@@ -272,7 +272,7 @@ class FrameReader:
         self._zeros = 0
 
     def _skip_bad_size(self, block: Block, used: int) -> int | None:
-        """Return the index of the next good record behind a header that claims too much; None if it needs more words.
+        """Return the index of the next good record after a header that claims too much; None if it needs more words.
 
         The words in the buffer decide only if they are as many as `_recover` would search.
         """
@@ -324,7 +324,7 @@ class FrameReader:
         return max(BATCH_WORDS, min(size, 2 * have))
 
     def _recover(self, block: Block) -> tuple[int | None, int]:
-        """Return the index of the next good record behind a bad header, or None and how many words can be dropped.
+        """Return the index of the next good record after a bad header, or None and how many words can be dropped.
 
         A record that claims more than what is left is the last record, cut off, unless several good records follow:
         the arguments of a record can look like records.

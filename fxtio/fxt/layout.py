@@ -27,18 +27,18 @@ class StringRefWord(Word, width=16):
     """A reference to a string.  spec: String references"""
 
     index: int = bits(0, 14, doc="slot of the string table, 0 = empty; length in bytes if inline")
-    inline: int = bits(15, 15, doc="1 = the text lies in the record")
+    inline: int = bits(15, 15, doc="1 = the text is in the record")
 
 
 class RecordWord(Word, partial=True):
-    """The begin of the header of every record.  spec: Record header"""
+    """The start of the header of every record.  spec: Record header"""
 
     type: RecordType = tag(0, 3, doc="record type")
     size: int = bits(4, 15, least=1, doc="record size in words")
 
 
 class LargeWord(Word, partial=True):
-    """The begin of the header of every large record.  spec: Large record header"""
+    """The start of the header of every large record.  spec: Large record header"""
 
     type: RecordType = tag(0, 3, RecordType.LARGE)
     size: int = bits(4, 35, least=1, doc="record size in words")
@@ -275,7 +275,7 @@ class LargeBlobNoMetadataWord(Word):
 
 
 class ArgumentWord(Word, partial=True):
-    """The begin of every argument.  spec: Argument header"""
+    """The start of every argument.  spec: Argument header"""
 
     type: ArgumentType = tag(0, 3, doc="argument type")
     size: int = bits(4, 15, least=1, doc="argument size in words")
@@ -283,7 +283,7 @@ class ArgumentWord(Word, partial=True):
 
 
 class PlainArgumentWord(ArgumentWord):
-    """An argument whose value, if it has one, is the word behind the name.  spec: Argument header"""
+    """An argument whose value, if it has one, is the word after the name.  spec: Argument header"""
 
     type: ArgumentType = tag(0, 3)
     unused: int = reserved(32, 63)

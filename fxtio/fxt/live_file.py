@@ -1,7 +1,7 @@
 """The file of a recording that has not ended, or was killed: how it is recognized, and the order of its events.
 
-Each thread records to a *live chunk* of the file, and full chunks follow behind it, so the latest events of a thread
-stand before its earlier ones.  A mark at the front of the file says so, and where the chunks lie; it is the text in a
+Each thread records to a *live chunk* of the file, and full chunks follow after it, so the latest events of a thread
+are before its earlier ones.  A mark at the front of the file says so, and where the chunks are; it is the text in a
 filler, a record that every reader skips.  A chunk consists of pages.  Its first word is a filler of one word; the first
 word of each of its other pages, and of every page that is not in use, is a filler of a page.  So the chunks can be
 found, and they are read in the order of their first events.  `fxtio/_native/recorder/file.h` has the details.
@@ -60,7 +60,7 @@ class Chunks(NamedTuple):
         return range(page + 8, page + self.page - 8)
 
     def chunk_of(self, records: bytes) -> bytes:
-        """Return a chunk of one page that holds some records, to be written behind the others."""
+        """Return a chunk of one page that holds some records, to be written after the others."""
         rest = self.page // 8 - 1 - len(records) // 8
         return (filler(1) + records + filler(rest)).ljust(self.page, b"\0")
 
@@ -105,7 +105,7 @@ class Chunk(NamedTuple):
 
 
 def filler_header(words: int) -> int:
-    """Return the header of a record of so many words that every reader skips: a string in slot 0.
+    """Return the header of a record of this many words that every reader skips: a string in slot 0.
 
     spec: String record
     """
@@ -132,7 +132,7 @@ def in_order(chunks: Chunks, read: Read) -> Iterator[Chunk]:
     A program that is killed while it copies a full chunk may leave both copies; only one of them is returned.
 
     Args:
-        chunks: where they lie.
+        chunks: where they are.
         read: reads the file.
 
     Yields:
@@ -200,7 +200,7 @@ def _first_tick(words: memoryview[int], begin: int, stop: int, step: int) -> int
 def _is_shown(offset: int, size: int, page: int, read: Read) -> bool:
     """Return whether readers see the last page of a chunk, and not only the filler with which it begins.
 
-    They see each page from the first one on, up to one whose last word does not step over the first word behind it.
+    They see each page from the first one on, up to one whose last word does not step over the first word after it.
     """
     last = bytearray(8)
     for end in range(offset + page, offset + size, page):

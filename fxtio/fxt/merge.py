@@ -1,4 +1,4 @@
-"""Merge traces into one: the records of each behind those of the one before, with providers of its own, on one clock.
+"""Merge traces into one: the records of each after those of the one before, with providers of its own, on one clock.
 
 All records stay as they are, word for word, with three exceptions.  Ticks are moved by the same number in all records
 of a clock, such that tick 0 is the same moment in all traces: nothing is scaled, each provider keeps its tick rate, so
@@ -206,7 +206,7 @@ class _Copy:
             return encode(ProviderInfo(number, name))
         if provider.name != name:
             self._written[index] = number, provider.name
-            message = "a provider info record is far behind records of its provider, which stays without a name"
+            message = "a provider info record is far after records of its provider, which stays without a name"
             batch.report("merge.late-provider", np.array([row]), message)
         return encode(ProviderSection(number))
 
@@ -232,7 +232,7 @@ class _Copy:
                 set_ticks(batch, at, moved)
 
     def _shift_of(self, clock: Clock, batch: Batch) -> int:
-        """Return how far to move the ticks of a clock; one without a wall clock is moved by the begin of the trace."""
+        """Return how far to move the ticks of a clock; one without a wall clock is moved by the start of the trace."""
         own = _begin(clock)
         begin = self._source.begin if own is None else own
         if begin is None:
@@ -241,6 +241,6 @@ class _Copy:
         if 0 <= shift <= clock.latest:
             return shift
         if own is not None:
-            message = "a wall clock is too far from those at the begin of the traces; the ticks stay as they are"
+            message = "a wall clock is too far from those at the start of the traces; the ticks stay as they are"
             batch.report("merge.clock-apart", np.zeros(1, np.int64), message)
         return 0

@@ -42,7 +42,7 @@ def unit(field: str, *words: type[Word]) -> int:
     """
     places = {word.fields[field].lo for word in words}
     if len(places) != 1:
-        raise LayoutError(f"the field {field} lies in different places: {', '.join(word.__name__ for word in words)}")
+        raise LayoutError(f"the field {field} is in different places: {', '.join(word.__name__ for word in words)}")
     return 1 << places.pop()
 
 

@@ -50,7 +50,7 @@ class EventColumns(NamedTuple):
         ticks: its time, 0 if the step is NONE (uint64).
         category: the value of its category (int32).
         name: the value of its name (int32).
-        tail: the word behind its arguments, such as an id; 0 without one (uint64).
+        tail: the word after its arguments, such as an id; 0 without one (uint64).
     """
 
     step: Array
@@ -85,7 +85,7 @@ class ArgumentColumns(NamedTuple):
 
     @classmethod
     def blank(cls, count: int = 0) -> ArgumentColumns:
-        """Return so many rows, to be filled."""
+        """Return this many rows, to be filled."""
         return cls(*(np.empty(count, dtype) for dtype in _ARGUMENT_COLUMNS))
 
 
@@ -158,7 +158,7 @@ def _place(field: Field) -> tuple[int, int]:
 
 
 def tail_words(cls: type[Record]) -> int:
-    """Return the number of words behind the arguments of a class of events, without optional ones."""
+    """Return the number of words after the arguments of a class of events, without optional ones."""
     parts = layout_of(cls).parts
     common = len(Event.__struct_fields__)
     assert tuple(name for name, _ in parts[:common]) == Event.__struct_fields__ and len(cls.words) == 1
@@ -166,7 +166,7 @@ def tail_words(cls: type[Record]) -> int:
 
 
 def header_fields() -> Array:
-    """Return where the fields of the header of an event lie, as the kernel takes them."""
+    """Return where the fields of the header of an event are, as the kernel takes them."""
     fields = EventWord.fields
     places = [number for name in ("arg_count", "thread", "category", "name") for number in _place(fields[name])]
     return np.array([*places, EventWord.pattern("reserved")[0]], np.uint64)
@@ -176,7 +176,7 @@ _RULE_FIELDS = 11
 
 
 def argument_rules(kinds: Mapping[ArgumentType, ArgumentKind]) -> Array:
-    """Return for each type of argument where its fields lie, as the kernels take it (uint64, a row for each type).
+    """Return for each type of argument where its fields are, as the kernels take it (uint64, a row for each type).
 
     Args:
         kinds: see `PlainReader`.
@@ -190,7 +190,7 @@ def argument_rules(kinds: Mapping[ArgumentType, ArgumentKind]) -> Array:
 
 
 def _rule(cls: type[Argument], kind: int) -> list[int]:
-    """Return where the fields of an argument lie, as the kernel takes them; zeros if no argument of it is plain.
+    """Return where the fields of an argument are, as the kernel takes them; zeros if no argument of it is plain.
 
     Args:
         cls: the class of the argument.

@@ -1,6 +1,6 @@
 """The records of the Fuchsia trace format and their arguments, each declared once, and the references in them.
 
-The fields stand in the order of the record's body.  A reference is an `int` (a slot of the provider's table, as in the
+The fields are in the order of the record's body.  A reference is an `int` (a slot of the provider's table, as in the
 file) or its value (`str`, `Thread`): the same class serves the raw and the resolved form.  Tags and names of fields are
 those of `fxtio.codec.canonical`.  `reference_columns` has the numpy code for references; this module must not import
 numpy, since the tracer uses it.
@@ -434,7 +434,7 @@ class DurationEnd(Event, frozen=True, tag="duration-end"):
 
 
 class DurationComplete(Event, frozen=True, tag="duration-complete"):
-    """The begin and the end of an operation in one record.  spec: Duration complete event
+    """The start and the end of an operation in one record.  spec: Duration complete event
 
     Attributes:
         end: the tick at which the operation ended.

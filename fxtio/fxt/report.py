@@ -295,7 +295,7 @@ def stats(trace: FxtTrace, top: int) -> Report:
 
     Args:
         trace: the trace; all of it is read.
-        top: list only so many providers, categories and names: the largest.
+        top: list only this many providers, categories and names: the largest.
     """
     counts = Statistics()
     for batch in trace.record_batches(forget=True):

@@ -155,8 +155,8 @@ UNDEFINED = -1
 
 _MAX_ROWS = 1 << 40  # more records than a batch can have
 
-_SMALL = 256  # a table with so many slots has an array entry for each of them
-_MOST_EMPTY = 8  # a larger one has, if the slots with a value are at least one in so many
+_SMALL = 256  # a table with this many slots has an array entry for each of them
+_MOST_EMPTY = 8  # a larger one has, if the slots with a value are at least one in this many
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class SlotValues:
 
     Attributes:
         slots: the slots that have a value (ascending), or None if `values` has an entry for every slot.
-        values: the values of `slots`, or of the slots from 0 on; behind the last is one -1, for all further slots.
+        values: the values of `slots`, or of the slots from 0 on; after the last is one -1, for all further slots.
     """
 
     slots: Array | None
@@ -300,7 +300,7 @@ class SlotLookup:
     Attributes:
         initial: the codes of the slots of a provider that has defined none.
         before: the tables of the providers before the batch.
-        after: the tables of the providers behind the batch.
+        after: the tables of the providers after the batch.
         last_row: for every provider and slot, the row of the last definition in the batch, -1 for none.
         definitions: all definitions of the batch.
     """
@@ -362,7 +362,7 @@ class SlotLookup:
         return codes
 
     def _codes_at(self, provider: int, slot: Array, row: Array) -> Array:
-        """Return the codes of slots that are defined again behind the reference: by the last definition before it."""
+        """Return the codes of slots that are defined again after the reference: by the last definition before it."""
         own = self.definitions.provider == provider
         order = np.lexsort((self.definitions.row[own], self.definitions.slot[own]))
         slots = self.definitions.slot[own][order]

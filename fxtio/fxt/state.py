@@ -94,7 +94,7 @@ class ProviderName:
     name: str
 
 
-_FEW = 32  # the rows of a class are not worth sorting all rows if it has less than one in so many
+_FEW = 32  # the rows of a class are not worth sorting all rows if it has less than one in this many
 
 
 class Batch:
@@ -522,7 +522,7 @@ class Reading:
         """Return the index for a provider info record.
 
         Its tables are empty even if the id was used before, as in Perfetto.  But some producers write the first
-        provider info record behind the first records; these belong to that provider too.
+        provider info record after the first records; these belong to that provider too.
         """
         if self.is_anonymous and self.current == 0:
             self.is_anonymous = False
@@ -594,7 +594,7 @@ class Reading:
         return self._definitions(batch, at, np.zeros(len(at), np.int64), np.array(codes, np.int32))
 
     def _forget_clocks(self, batch: Batch, definitions: Definitions) -> None:
-        """Forget the last clock of each provider that is introduced once more, without a definition behind that."""
+        """Forget the last clock of each provider that is introduced once more, without a definition after that."""
         for provider, reset in {index: row for row, index in batch.resets.items()}.items():  # the last of each
             if not (definitions.row[definitions.provider == provider] > reset).any():
                 self.clock_of.pop(provider, None)

@@ -1,6 +1,6 @@
 """A recording that grows, read from another process: at each poll what is new, each event once.
 
-See `fxtio.fxt.live_file` for the file.  A chunk is known by its first event, wherever it lies: the copy of a full
+See `fxtio.fxt.live_file` for the file.  A chunk is known by its first event, wherever it is: the copy of a full
 chunk continues where the reading of the live chunk stopped.  A chunk counts only if its first words are the same before
 and after its records are read, since it may be moved meanwhile.
 
@@ -35,7 +35,7 @@ from fxtio.io.source import Source
 _SCAN_BYTES = 1 << 20
 _DEFINITION_BYTES = 1 << 16
 _KEY_WORDS = 5
-"""The first words of a chunk, at most: one that shows it, and the begin of its first event, with time and thread."""
+"""The first words of a chunk, at most: one that shows it, and the start of its first event, with time and thread."""
 
 _FIRST_BYTES = 1 << 13
 _SETTLED_POLLS = 3
@@ -198,7 +198,7 @@ class Follower:
         return bound
 
     def _discover(self, *, every: bool) -> None:
-        """Find chunks behind those that are known.
+        """Find chunks after those that are known.
 
         Args:
             every: also one at the end of the file that is not whole.  While the file grows, such a chunk has been read
@@ -216,7 +216,7 @@ class Follower:
                     break
                 goes_on = page + count >= len(first) and last[-1] == filler_header(2)
                 if goes_on and (page if len(data) == _SCAN_BYTES else not every):
-                    break  # behind what was read
+                    break  # after what was read
                 if first[page] == filler_header(1):
                     tick = int(pages[page, 2])
                     self._chunks.append(_Chunk(self._scanned + page * self._page, count * self._page, tick))
@@ -252,7 +252,7 @@ class Follower:
         self._hidden = hidden
 
     def _end_of_chunk(self, offset: int) -> int:
-        """Return the offset behind a chunk that is shown; its pages but the last one say that it goes on."""
+        """Return the offset after a chunk that is shown; its pages but the last one say that it goes on."""
         end = offset + self._page
         while end - offset < _SCAN_BYTES and self._word(end - 8) == filler_header(2):
             end += self._page
@@ -304,7 +304,7 @@ class Follower:
 
         Returns:
             The words up to the end of the last record that is no filler, where its records begin, their times, and
-            whether no record that goes on behind the bytes follows.
+            whether no record that goes on after the bytes follows.
         """
         words = np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
         count, stop, _ = _native.walk(words, 0, self._rules, self._table, self._at, self._size, self._kind)

@@ -145,9 +145,9 @@ class FxtWriter(FileWriter):
                 self.flush()
 
     def _check_end(self) -> None:
-        """Refuse a record behind a trace that ends within another one, as whose rest it would be read."""
+        """Refuse a record after a trace that ends within another one, as whose rest it would be read."""
         if self._is_cut:
-            raise EncodeError("the copied trace ends within a record, so nothing can be written behind it", "record")
+            raise EncodeError("the copied trace ends within a record, so nothing can be written after it", "record")
 
     # Records.
 
@@ -216,7 +216,7 @@ class FxtWriter(FileWriter):
         return provider
 
     def _free_id(self) -> int:
-        """Return the id behind the largest one that is in use or, if there is none, the smallest that is not."""
+        """Return the id after the largest one that is in use or, if there is none, the smallest that is not."""
         largest = max(self._providers)
         return largest + 1 if largest < MAX_PROVIDER_ID else next(n for n in count(1) if n not in self._providers)
 
@@ -642,7 +642,7 @@ class Track:
         self._event("duration_complete", self._number, category, name, start, args, end)
 
     def begin(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
-        """Write the begin of an operation; the operations of a thread nest."""
+        """Write the start of an operation; the operations of a thread nest."""
         self._event("duration_begin", self._number, category, name, timestamp, args, None)
 
     def end(self, name: str, timestamp: int, *, category: str = "", args: Args = None) -> None:
@@ -656,7 +656,7 @@ class Track:
         self._event("counter", self._number, category, name, timestamp, values, id)
 
     def async_begin(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:
-        """Write the begin of an operation that may move between threads; `id` should be unique in the trace."""
+        """Write the start of an operation that may move between threads; `id` should be unique in the trace."""
         self._event("async_begin", self._number, category, name, timestamp, args, id)
 
     def async_instant(self, name: str, timestamp: int, id: int, *, category: str = "", args: Args = None) -> None:

@@ -1,6 +1,6 @@
 """The scripts and styles that all pages contain, those of other projects included, and the policy that allows them.
 
-The files stand in the folder `files`; those of other projects in folders of their own, and in the repository:
+The files are in the folder `files`; those of other projects in folders of their own, and in the repository:
 `projects.toml` says where they come from, and `python -m fxtio.html.assets` gets them from npm again.
 """
 

@@ -99,12 +99,12 @@ def exported(title: str, registry: Registry, tables: Mapping[str, Table], *, unn
 
 
 def fitting(least: Array, size: int, write: Callable[[int], bytes]) -> tuple[bytes, int]:
-    """Return the JSON of the first rows, as many as have at most so many bytes, and their number.
+    """Return the JSON of the first rows, as many as have at most this many bytes, and their number.
 
     Args:
         least: the fewest bytes of each row, which bound what is tried.
         size: the most bytes.
-        write: returns the JSON of the first rows, so many as are given.
+        write: returns the JSON of the first rows, this many as are given.
     """
     kept = int(np.searchsorted(np.cumsum(least), size, "right"))
     while len(data := write(kept)) > size and kept:
@@ -148,7 +148,7 @@ class LongestSlices:
         return {name: np.concatenate([part[name] for part in self._waiting]) for name in _KEPT}
 
     def _reduce(self, most: int) -> dict[str, Array]:
-        """Keep only so many slices; return them, the longest first."""
+        """Keep only this many slices; return them, the longest first."""
         columns = self._joined()
         order = np.lexsort((columns["id"], -columns["duration"]))
         self._miss(columns["duration"][order[most:]])

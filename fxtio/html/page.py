@@ -1,6 +1,6 @@
 """Makes the file that shows a page: HTML that contains everything it needs, and loads nothing.
 
-Texts and numbers stand in the HTML, so that they can be read where no scripts run, as in the preview of a mail.  A
+Texts and numbers are in the HTML, so that they can be read where no scripts run, as in the preview of a mail.  A
 script makes tables sortable, and draws charts and flame graphs from JSON.
 
 Texts may come from a trace, so they are untrusted: control characters, also those that change the direction of

@@ -123,7 +123,7 @@ def thread_sections(reading: PageReading, origin: int) -> list[Section]:
 
 
 def flame_sections(reading: PageReading, size: int) -> list[Section]:
-    """Return the sections with flame graphs, of which all together have so many bytes of JSON."""
+    """Return the sections with flame graphs, of which all together have this many bytes of JSON."""
     filled = [name for name in ("slices", "samples", "allocations") if reading.counts[name]]
     each = size // max(len(filled), 1)
     sections = []

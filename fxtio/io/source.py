@@ -226,7 +226,7 @@ class _Frames:
         stream: the compressed bytes.
         make: returns the decompressor of a frame.
         error: the exception that it raises for damaged data.
-        padding: the byte that may stand between frames, any number of times.
+        padding: the byte that may be between frames, any number of times.
     """
 
     def __init__(self, stream: Any, make: Callable[[], Any], error: type[Exception], *, padding: bytes = b"") -> None:

@@ -163,4 +163,4 @@ class FileWriter(TraceWriter):
             self._sink.close()
 
     def _finish(self) -> None:
-        """Append what stands at the end of a trace; most formats have nothing there."""
+        """Append what is at the end of a trace; most formats have nothing there."""

@@ -1,6 +1,6 @@
 """The events of one buffer, from bytes to typed records and back.
 
-A fault ends its buffer, since the values behind it are relative to those before it; the next buffer goes on.  The bases
+A fault ends its buffer, since the values after it are relative to those before it; the next buffer goes on.  The bases
 of a buffer that the writer makes are the first values of its first event that are not null: a null base would make all
 differences as long as addresses.
 """
@@ -105,7 +105,7 @@ class OpenBuffer:
         """Append an event; return whether there was room for it.  A buffer without room takes no further events.
 
         An event that has no time of its own in the data version needs a buffer whose last time is its own, so there is
-        no room for it behind another time.
+        no room for it after another time.
 
         Raises:
             EncodeError: the data version does not have the event, or a value does not fit; the buffer is unchanged.

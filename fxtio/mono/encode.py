@@ -39,7 +39,7 @@ FLAGS = frozenset({"backtrace_flags", "flags"})
 """Fields of versions before 13 without a meaning; their columns may be missing, and Mono always wrote 0."""
 
 _FIRST_ROWS = 1 << 10
-"""The bases of buffers are searched among so many values of a column."""
+"""The bases of buffers are searched among this many values of a column."""
 
 
 def encode_tables(dialect: Dialect, tables: Mapping[str, Columns]) -> tuple[list[bytes], int]:

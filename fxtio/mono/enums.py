@@ -233,7 +233,7 @@ class CounterSection(IntEnum):
 
 
 class CounterUnit(IntEnum):
-    """The unit of a counter, as it stands in the file."""
+    """The unit of a counter, as it is in the file."""
 
     RAW = 0
     BYTES = 0x1000000
@@ -243,7 +243,7 @@ class CounterUnit(IntEnum):
 
 
 class CounterVariance(IntEnum):
-    """The way in which a counter changes, as it stands in the file."""
+    """The way in which a counter changes, as it is in the file."""
 
     MONOTONIC = 0x10000000
     CONSTANT = 0x20000000

@@ -39,7 +39,7 @@ def explain(
 
 
 def _pieces(trace: MonoTrace) -> Iterator[Piece]:
-    """Yield the whole trace; a gap comes when its findings are complete, which is when reading goes on behind it."""
+    """Yield the whole trace; a gap comes when its findings are complete, which is when reading goes on after it."""
     number = 0
     gap = bytearray()
     begin = 0
@@ -118,7 +118,7 @@ def _buffer_header(row: Any) -> list[ByteRange]:
 
 
 def _rest(dialect: Dialect, data: bytes, cursor: int, state: StreamState) -> list[ByteRange]:
-    """Annotate the bytes behind a fault; of an event of a known kind, as much as can be decoded."""
+    """Annotate the bytes after a fault; of an event of a known kind, as much as can be decoded."""
     kind, fault = dialect.kinds[data[cursor]], ""
     layout = None if kind in (UNKNOWN, SUBTYPE) else layout_of(dialect.classes[kind], dialect.version)
     if layout is not None:

@@ -1,9 +1,9 @@
 """The recordings and buffers of a file: bytes in, frames of whole buffers out, whatever the bytes are.
 
 The header of a buffer gives its size, so the buffers are a chain.  Where the chain breaks, reading goes on at the next
-header from which it holds.  A size is accepted unless the bytes behind the buffer contradict it, so the result does not
+header from which it holds.  A size is accepted unless the bytes after the buffer contradict it, so the result does not
 depend on how the bytes arrive.  Memory grows with the bytes that really come, up to two of the largest allowed buffers.
-Buffers are delivered before a fault behind them is reported: findings are in the order of the file.  A file may hold
+Buffers are delivered before a fault after them is reported: findings are in the order of the file.  A file may hold
 several recordings in a row, as they come from serial lines.
 """
 
@@ -231,7 +231,7 @@ class Framer:
         yield self._gap(self._filled - self._cursor)
 
     def _gap(self, size: int) -> Gap:
-        """Return so many bytes at the cursor as a gap, and move the cursor behind them."""
+        """Return this many bytes at the cursor as a gap, and move the cursor after them."""
         begin = self._cursor
         self._cursor += size
         return Gap(self._base + begin, self._view[begin : self._cursor])
@@ -244,11 +244,11 @@ class Framer:
         return buffer_size(self._view[self._cursor + distance :])
 
     def _fits(self, count: int) -> bool:
-        """Return whether so many bytes from the cursor on fit in memory beside the buffers of the next frame."""
+        """Return whether this many bytes from the cursor on fit in memory beside the buffers of the next frame."""
         return not self._buffers or self._at_end or self._cursor + count <= len(self._data)
 
     def _load(self, count: int) -> bool:
-        """Read until so many bytes from the cursor on are in memory; return whether they are."""
+        """Read until this many bytes from the cursor on are in memory; return whether they are."""
         while self._cursor + count > self._filled and not self._at_end:
             if self._cursor + count > len(self._data):
                 assert not self._buffers, "the buffers of the next frame need the memory"
@@ -382,7 +382,7 @@ class Framer:
         return self._text_mode
 
     def _take(self, size: int) -> None:
-        """Add the buffer at the cursor, with so many bytes of events, to the next frame."""
+        """Add the buffer at the cursor, with this many bytes of events, to the next frame."""
         begin = self._cursor + BUFFER_HEADER_SIZE
         self._cursor = begin + size
         self._buffers.append((begin, self._cursor))

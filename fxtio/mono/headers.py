@@ -223,7 +223,7 @@ def decode_buffer_header(raw: bytes) -> BufferHeader:
 
 
 def buffer_record(header: BufferHeader, raw: bytes, size: int) -> BufferHeader | OpaqueBufferHeader:
-    """Return the header of a buffer with so many bytes of events if it encodes to these bytes, or else the bytes."""
+    """Return the header of a buffer with this many bytes of events if it encodes to these bytes, or else the bytes."""
     return header if encode_buffer_header(header, size) == raw else OpaqueBufferHeader(raw)
 
 
@@ -284,7 +284,7 @@ def _faults(data: Array, begin: Array, end: Array, version: float, pointer_size:
 
 
 WINDOW = 1 << 20
-"""The number of bytes behind a fault that are examined."""
+"""The number of bytes after a fault that are examined."""
 
 _FEWEST_SHORT_BUFFERS = 2
 """Fewer buffers that lack some bytes do not show that a transfer removed them."""
@@ -294,7 +294,7 @@ def text_mode_fault(data: bytes) -> str:
     """Return how a transfer in text mode has changed a recording, or an empty text if it has not.
 
     Args:
-        data: up to `WINDOW` bytes from a header on behind which the next one is not where it should be.
+        data: up to `WINDOW` bytes from a header on after which the next one is not where it should be.
     """
     if data.count(b"\n") == data.count(b"\r\n") > 0 and _holds(data.replace(b"\r\n", b"\n")):
         return (

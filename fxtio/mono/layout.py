@@ -108,7 +108,7 @@ class NameByte(Word, width=8):
 
 
 class MethodByte(Word, width=8):
-    """The begin or end of a method.  spec: type method format"""
+    """The start or end of a method.  spec: type method format"""
 
     type: EventType = tag(0, 3, EventType.METHOD)
     action: MethodAction = bits(4, 7)
@@ -288,7 +288,7 @@ _COUNTER_ENCODINGS: tuple[tuple[tuple[int, ...], Part], ...] = (
 
 
 class CounterValue(Item, frozen=True, kw_only=True):
-    """A value of a counter, as it stands in the file.
+    """A value of a counter, as it is in the file.
 
     Attributes:
         index: the counter's number, never 0.

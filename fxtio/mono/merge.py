@@ -1,4 +1,4 @@
-"""Join recordings: a file may have several, one behind the other, and readers take each with its own header."""
+"""Join recordings: a file may have several, one after the other, and readers take each with its own header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of a recording: a cheap summary, typed records in two orders or exactly as they stand, tables."""
+"""The reader of a recording: a cheap summary, typed records in two orders or exactly as they are, tables."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ class MonoTrace(FileReader[Info]):
         target: what to read, see `fxtio.open`.
         data_version: read the events as those of this data version, whatever the header says; for files of Mono 5.10.0,
             whose headers say 15, it is `fxtio.mono.layout.HYBRID`.  Without it, such a file is recognized by events
-            that version 15 does not have, except where it is read as it stands (`resolve=False`).
+            that version 15 does not have, except where it is read as it is (`resolve=False`).
         options: `strict`, `max_bytes`, `progress`, `source`.
     """
 
     format: ClassVar[str] = "mono"
-    reads_again = True  # names may come behind their use
+    reads_again = True  # names may come after their use
 
     def __init__(self, target: Any, *, data_version: float | None = None, **options: Any) -> None:
         super().__init__(target, **options)
@@ -142,8 +142,8 @@ class MonoTrace(FileReader[Info]):
 
         Args:
             resolve: yield the events that can be read, and a `StreamHeader` where another recording begins.  Their
-                addresses are absolute but stay addresses, since names may come behind their use; `names` resolves them
-                as of a time.  Without it, yield the file as it stands: a `StreamHeader` for each recording, a
+                addresses are absolute but stay addresses, since names may come after their use; `names` resolves them
+                as of a time.  Without it, yield the file as it is: a `StreamHeader` for each recording, a
                 `BufferHeader` for each buffer, its events, and kinds of `Opaque` for what would not be encoded to the
                 same bytes: `OpaqueHeader`, `OpaqueBufferHeader`, `OpaqueGap` for bytes that belong to none, and else
                 `Opaque`.  `MonoWriter.put` of all of them writes the same file.
@@ -159,7 +159,7 @@ class MonoTrace(FileReader[Info]):
             raise ValueError(f"the order {order!r} is neither file nor time")
         if not resolve:
             if order == "time":
-                raise ValueError("a file as it stands has no order by time")
+                raise ValueError("a file as it is has no order by time")
             return self._exact_entries(thread)
         entries = self._event_entries(thread)
         return entries if order == "file" else _by_time(entries)
@@ -192,7 +192,7 @@ class MonoTrace(FileReader[Info]):
                     yield from _exact_buffer(part, item)
 
     def raw_blocks(self) -> Iterator[bytes]:
-        """Yield all bytes in the order of the file: headers of recordings, whole buffers, and what stands between them.
+        """Yield all bytes in the order of the file: headers of recordings, whole buffers, and what is between them.
 
         Raises:
             DecodeError: in strict mode, at the first fault.

@@ -484,7 +484,7 @@ class JitHelper(Event, frozen=True, kw_only=True, tag="jit-helper"):
 
 
 class SyncPoint(Event, frozen=True, kw_only=True, tag="sync-point"):
-    """A point in time: all events behind it are later than those before it.  spec: type meta format, TYPE_SYNC_POINT
+    """A point in time: all events after it are later than those before it.  spec: type meta format, TYPE_SYNC_POINT
 
     Attributes:
         sync_type: its reason, see `SyncPointType`.

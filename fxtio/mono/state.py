@@ -1,6 +1,6 @@
 """The names of addresses: classes, vtables, methods, images, threads and domains by name, as of a time.
 
-Metadata may come behind its use in the file, and addresses are used again.  So an address means what the last
+Metadata may come after its use in the file, and addresses are used again.  So an address means what the last
 definition up to a time says, or what the first definition says if all of them are later.
 """
 

@@ -1,7 +1,7 @@
 """The room `timeline`: a recording as steps on tracks and rows of tables, see `fxtio.timeline.parts`.
 
 The events of a thread are in order in the file, so steps are sorted by their offset, which is also the number of each
-event.  Names and counters come from a reading before, as names may stand behind their use.
+event.  Names and counters come from a reading before, as names may comes after their use.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class CodePlaces:
 
 
 class _Ranges:
-    """Codes of names by ranges of addresses, each of which only reaches up to the begin of the next one."""
+    """Codes of names by ranges of addresses, each of which only reaches up to the start of the next one."""
 
     def __init__(self, begin: Array, size: Array, code: Array) -> None:
         order = np.argsort(begin, kind="stable")
@@ -304,7 +304,7 @@ class _Mapping:
         return part
 
     def finish(self) -> Part:
-        """Return what ends the calls of each thread that are open behind its last event."""
+        """Return what ends the calls of each thread that are open after its last event."""
         tracks = np.flatnonzero(self._latest >= 0)
         steps = Steps.blank(len(tracks))
         steps.step[:], steps.track[:], steps.time[:] = SpanStep.RESET, tracks, self._latest[tracks]

@@ -123,7 +123,7 @@ class MonoWriter(FileWriter):
     def put(self, record: Any, *, thread: int | None = None) -> None:
         """Append a record.
 
-        An event goes to the open buffer of its thread.  A `BufferHeader` begins a buffer with its own bases behind all
+        An event goes to the open buffer of its thread.  A `BufferHeader` begins a buffer with its own bases after all
         that came before; events without `thread`, and `Opaque` bytes, go to this buffer until another one begins.  A
         `StreamHeader` begins another recording, or the first one of a writer without a header.  `OpaqueHeader` and
         `OpaqueBufferHeader` do the same with bytes that are written as they are.  An `OpaqueGap` ends all buffers and
@@ -217,7 +217,7 @@ class MonoWriter(FileWriter):
         self._append(b"")
 
     def _append(self, data: bytes) -> None:
-        """Append bytes to the file, behind the header."""
+        """Append bytes to the file, after the header."""
         self._out += self._default_header
         self._default_header = b""
         self._out += data
@@ -265,7 +265,7 @@ class MonoWriter(FileWriter):
         Args:
             events: the events.
             thread: the thread that writes them.
-            defines: whether they define names, and so stand before all other events.
+            defines: whether they define names, and so are before all other events.
 
         Raises:
             EncodeError: the data version does not have one of them, or a value does not fit; nothing was written.
@@ -298,7 +298,7 @@ class MonoWriter(FileWriter):
         """Append an event to the buffer of its thread."""
         if type(thread) is not int:  # True and 1.0 would find the buffer of 1
             thread = checked_integer(thread, "thread")
-        is_sync_point = type(event) is r.SyncPoint  # stands behind all earlier events, also of other threads
+        is_sync_point = type(event) is r.SyncPoint  # comes after all earlier events, also of other threads
         buffer = self._buffers.get(thread)
         if buffer is not None and not is_sync_point and buffer.append(event):
             return
@@ -623,7 +623,7 @@ def _listed(values: Any, where: str) -> tuple[Any, ...]:
 
 
 def _rows(values: Any, size: int, where: str) -> list[tuple[Any, ...]]:
-    """Return a list of tuples of so many values each.
+    """Return a list of tuples of this many values each.
 
     Raises:
         EncodeError: it is something else.

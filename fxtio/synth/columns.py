@@ -168,7 +168,7 @@ class Amount:
         return next((number for number in (self.events, self.size) if number is not None), DEFAULT_EVENTS)
 
     def left(self, events: int, position: int) -> int:
-        """Report so many events or bytes, and return how many are still to be written; 0 or less for none."""
+        """Report this many events or bytes, and return how many are still to be written; 0 or less for none."""
         done = events if self.size is None else position
         self.progress(min(done, self.goal), self.goal)
         return self.goal - done

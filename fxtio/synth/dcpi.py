@@ -132,7 +132,7 @@ def _header(seed: int, text_size: int) -> list[Line]:
 
 
 def _chunks(goal: int, seed: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield chunks until so many addresses have samples: the offset in the text, and the counts.
+    """Yield chunks until this many addresses have samples: the offset in the text, and the counts.
 
     The last chunk is longer than a record.
     """

@@ -87,11 +87,11 @@ _CLASSES: list[type[Record]] = [
     *(cls for cls in r.RECORDS.classes if cls not in (*_BEGINNING, *_NOT_DEFINED, *_FIRST, *_LAST)),
     *_LAST,
 ]
-"""The classes of the records of a round, in their order: others refer to the first ones, or lie within them."""
+"""The classes of the records of a round, in their order: others refer to the first ones, or are within them."""
 
 _MOST = 2**64 - 1
 _LONG_SLOT = 9  # the slot of a text as long as possible
-_LIMITS_EVERY = 4  # so many rounds apart are those with values at the limits of their fields
+_LIMITS_EVERY = 4  # this many rounds apart are those with values at the limits of their fields
 
 
 def everything(target: Any, amount: Amount, options: dict[str, Any]) -> tuple[int, int]:

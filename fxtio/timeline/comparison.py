@@ -235,7 +235,7 @@ def compare(before: Runs, after: Runs, floor: Floor | None = None) -> Comparison
 
 
 def _can_tell(tests: int, before: int, after: int) -> bool:
-    """Return whether so many runs of each side can show a difference that is unlikely by chance among all tests."""
+    """Return whether this many runs of each side can show a difference that is unlikely by chance among all tests."""
     return 2 * tests <= CHANCE * math.comb(before + after, before)
 
 

@@ -457,7 +457,7 @@ _DEFAULTS: dict[str, Array] = {}
 
 
 def _defaults(name: str, count: int) -> Array:
-    """Return the value of a column of steps in rows without an effect, so many times: an array that all users share."""
+    """Return the value of a column of steps in rows without an effect, repeated: an array that all users share."""
     if len(_DEFAULTS.get(name, ())) < count:
         dtype, value = STEP_COLUMNS[name]
         _DEFAULTS[name] = np.full(count, value, dtype)

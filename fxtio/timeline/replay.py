@@ -26,7 +26,7 @@ from fxtio.timeline.schema import TrackKind
 TABLES = ("slices", "opened", "unended", "instants", "flow_points")
 """The tables that a replay needs."""
 
-_CUT = "slices that end behind the slice around them, which end together with it now"
+_CUT = "slices that end after the slice around them, which end together with it now"
 
 _MAX_ID = (1 << 63) // MAX_TRACKS - 1
 """The ids of slices are below this, as a trace with more of them would be larger than any disk."""
@@ -416,7 +416,7 @@ def nested_events(slices: Table) -> NestedEvents:
     last = np.arange(count)  # the last slice within each, or the slice itself
     for level in levels[:0:-1]:
         np.maximum.at(last, parent[level], last[level])
-    # Before a begin there are the begins of all earlier slices, and the ends of those that are not around it.
+    # Before a begin there are the starts of all earlier slices, and the ends of those that are not around it.
     begins, ends = 2 * np.arange(count) - depth, 2 * last + 1 - depth
     row, time = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
     is_end = np.zeros(2 * count, bool)

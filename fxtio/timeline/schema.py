@@ -162,7 +162,7 @@ WAKEUPS = {
     "waker": ColumnSpec("int32", "the row of the thread that woke it, or -1"),
 }
 COLLECTIONS = {
-    "start": ColumnSpec("int64", "the begin of the garbage collection"),
+    "start": ColumnSpec("int64", "the start of the garbage collection"),
     "duration": ColumnSpec("int64", "its length"),
     "thread": ColumnSpec("int32", "the row of the thread, or -1"),
     "generation": ColumnSpec("int32", "the oldest generation that was collected, or -1"),

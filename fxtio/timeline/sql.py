@@ -157,7 +157,7 @@ VIEWS: dict[str, View] = {
         " when 'pointer' then '0x' || lower(to_hex(a.bits)) else a.bits::varchar end as display_value"
         " from arguments a left join (select event, end_event from slices where end_event >= 0) s"
         " on s.end_event = a.event",
-        "arguments; those of the begin and the end of a slice have the same `arg_set_id`",
+        "arguments; those of the start and the end of a slice have the same `arg_set_id`",
     ),
 }
 """The views, named as in Perfetto."""

@@ -40,7 +40,7 @@ _ACCEPTED = {
     "most": _Accepted("the number of items is a whole number", (Integral,)),
     "depth": _Accepted("a depth is a whole number or None", _WHOLE),
     "levels": _Accepted("the number of levels is a whole number", (Integral,)),
-    "start": _Accepted("the begin is a whole number of nanoseconds", (Integral,)),
+    "start": _Accepted("the start is a whole number of nanoseconds", (Integral,)),
     "end": _Accepted("the end is a whole number of nanoseconds", (Integral,)),
     "cells": _Accepted("the number of cells is a whole number", (Integral,)),
     "longer": _Accepted("a duration is a whole number of nanoseconds or None", _WHOLE),

@@ -262,7 +262,7 @@ def _merged(loaded: list[_Loaded], limit: int, output: bytearray, tally: Tally) 
 
 
 def _is_damage(rest: bytes | bytearray) -> bool:
-    """Return whether what is left of a file is not even the begin of a record."""
+    """Return whether what is left of a file is not even the start of a record."""
     return len(rest) >= 8 and not size_of(int.from_bytes(rest[:8], sys.byteorder))
 
 

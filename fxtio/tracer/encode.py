@@ -89,6 +89,6 @@ def _argument(header: int, name: int, value: int) -> bytes:
 
 
 def _record(header: int, *words: int, extra: bytes = b"") -> bytes:
-    """Return the bytes of a record, or of an argument: the header with the size, words, and bytes behind them."""
+    """Return the bytes of a record, or of an argument: the header with the size, words, and bytes after them."""
     size = 1 + len(words) + len(extra) // 8
     return struct.pack(f"<{1 + len(words)}Q", header + size * c.SIZE_UNIT, *words) + extra

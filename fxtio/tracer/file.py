@@ -38,7 +38,7 @@ class RecordingFile:
     """The file while it is recorded.
 
     It appears under its name when it is valid, and is valid from then on.  If the name asks for compression, the events
-    are recorded to a file with `.part` behind that name, which is compressed at the end.
+    are recorded to a file with `.part` after that name, which is compressed at the end.
 
     Args:
         path: the name.
@@ -53,7 +53,7 @@ class RecordingFile:
         fd: its descriptor.
         definitions: the offset in bytes where the definitions begin.
         end: the offset in bytes where they end and the events begin.
-        chunks: where the events lie.
+        chunks: where the events are.
         owner: the user to whom it belongs.
 
     Raises:
@@ -161,7 +161,7 @@ class RecordingFile:
             self.live.unlink(missing_ok=True)
 
     def _append(self, part_blocks: Iterable[memoryview], tally: Tally) -> None:
-        """Keep the file, in which the events are in order, and write the records of child processes behind it."""
+        """Keep the file, in which the events are in order, and write the records of child processes after it."""
         tally.add_sample(self.fd, self.chunks)
         size = len(self.chunks.mark())
         unmarked = filler(size // 8).ljust(size, b"\0")

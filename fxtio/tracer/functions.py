@@ -45,10 +45,10 @@ _OWNERS = (("self",), ("cls",))
 _PLACE = 2  # arguments that say where the function is defined
 
 _CELL = "<ipython-input-"
-"""The begin of the file names of cells in IPython."""
+"""The start of the file names of cells in IPython."""
 
 _FOLDER_OF_CELLS = "ipykernel_"
-"""The begin of the name of the folder in which ipykernel pretends that cells are."""
+"""The start of the name of the folder in which ipykernel pretends that cells are."""
 
 _MAIN = "__main__"
 

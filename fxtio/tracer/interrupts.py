@@ -38,7 +38,7 @@ _CHECKPOINTS = {code for name, code in opmap.items() if name == "RESUME" or name
 """Instructions that raise nothing themselves: what is raised there was set by somebody else."""
 
 _CALLS = {code for name, code in opmap.items() if name.startswith("CALL") and "INTRINSIC" not in name}
-"""Instructions behind which Python looks for what other threads have set, too, when a function in C has returned.
+"""Instructions after which Python looks for what other threads have set, too, when a function in C has returned.
 
 Nothing tells that from a failure of the function.  So it is believed only where a program sets exceptions.
 """

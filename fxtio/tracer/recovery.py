@@ -75,7 +75,7 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
         try:
             replace(target, blocks, opener(target))
         except archive.DamagedError as error:
-            advice = "`fxtio merge` reads on behind the damage"
+            advice = "`fxtio merge` reads on after the damage"
             raise RecoveryError(f"{error.filename} is {error.strerror}; {advice}") from None
     if target == trace:
         archive.remove([*parts, *([live] if live != target else []), *archive.abandoned(trace, owner)])

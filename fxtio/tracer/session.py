@@ -51,7 +51,7 @@ class _Process:
         self.ignored: set[str] = set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until the recordings that other threads end are finished, for so many seconds, or `NO_LIMIT`."""
+        """Wait until the recordings that other threads end are finished, for this many seconds, or `NO_LIMIT`."""
         for recording, thread in list(self.ending.items()):
             wait_for(recording.unfinished, seconds, thread)
 
@@ -297,7 +297,7 @@ def report_summary(summary: Summary, *, quiet: bool = False) -> None:
 
 
 def _as_seen_here(path: Path) -> Path:
-    """Return a path relative to the current folder if it lies within it."""
+    """Return a path relative to the current folder if it is within it."""
     try:
         return path.relative_to(Path.cwd())
     except (ValueError, OSError):

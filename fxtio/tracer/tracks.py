@@ -97,7 +97,7 @@ def give_name(name: str) -> None:
 
 
 def program_name() -> str:
-    """Return the name of the program: the given one, that of the module behind `-m`, of the script, or `python -c`."""
+    """Return the name of the program: the given one, that of the module after `-m`, of the script, or `python -c`."""
     name = (_given and _given[0]) or _module_run() or _script() or "python"
     return name[:_MAX_NAME]
 

@@ -409,7 +409,7 @@ class ArgumentSpecs:
         return rules if all(self._takes_steps(*cost) for cost in costs) else []
 
     def _takes_steps(self, count: int, place: int) -> bool:
-        """Return whether so many steps more may be taken; report the first ones that may not, at a byte offset."""
+        """Return whether this many steps more may be taken; report the first ones that may not, at a byte offset."""
         before = self._steps_left
         self._steps_left -= count
         if self._steps_left < 0 <= before:

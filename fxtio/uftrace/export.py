@@ -140,7 +140,7 @@ class Exporter:
             self._functions[code] = self._writer.function(name)
 
     def _line(self, text: str, limit: int) -> str:
-        """Return a text that can stand in a line of a file."""
+        """Return a text that can be in a line of a file."""
         line = "".join(" " if character in "\r\n\t\0" else character for character in text).strip() or _NO_NAME
         data = line.encode("utf-8", "surrogateescape")[:limit]
         line = data.decode("utf-8", "surrogateescape")

@@ -226,7 +226,7 @@ def pair_calls(step: Array, depth: Array, address: Array, carried: int = 0) -> t
         step: 1 for entries, -1 for exits, 0 for other records (int8).
         depth: the depths (int64).
         address: addresses inside the functions (uint64).
-        carried: so many calls at the beginning are open from before, the outer ones first.
+        carried: this many calls at the beginning are open from before, the outer ones first.
 
     Returns:
         The rows of the entries, -1 for none, and of the records that end the calls, in the order of the ends; their
@@ -313,7 +313,7 @@ class _OuterRecords:
         """Take entries and exits, given by their numbers, depths and times."""
         if not len(depth):
             return
-        least = np.minimum.accumulate(depth[::-1])[::-1]  # of each record and all behind it
+        least = np.minimum.accumulate(depth[::-1])[::-1]  # of each record and all after it
         outer = np.flatnonzero(np.append(depth[:-1] < least[1:], True))
         self._drop(int(least[0]))
         self._records += zip(record[outer].tolist(), depth[outer].tolist(), time[outer].tolist(), strict=True)

@@ -2,7 +2,7 @@
 
 The patterns of argument specifications come from a trace and may be hostile, and `re` tries all ways in which a name
 could match.  So the ways are counted: what can match in several ways is not repeated without end, and a pattern tells
-how many steps it may take.  What has a fixed width is searched only once behind `.*`, because its first occurrence
+how many steps it may take.  What has a fixed width is searched only once after `.*`, because its first occurrence
 leaves the most for the rest; thus usual patterns take linear time.
 """
 

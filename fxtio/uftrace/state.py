@@ -53,7 +53,7 @@ ARRANGED_PER_BYTE = 64
 
 _CACHED_SPACES = 8
 _CACHED_SYMBOLS = 2 * MAX_SYMBOLS
-_COST_OF_SPACE, _COST_OF_MODULE = 1024, 256  # each takes as long as arranging so many symbols
+_COST_OF_SPACE, _COST_OF_MODULE = 1024, 256  # each takes as long as arranging this many symbols
 _MAX_FORKS = 100
 _EVENT_PROGRAM = (payloads.STRING, 0)  # at index 0: the data of an event is laid out like a string
 _NO_PROGRAM = -1

@@ -166,7 +166,7 @@ SPECS: dict[str, TableSpec] = {
             "sid": ColumnSpec(TEXT, "the session"),
             "path": _PATH,
             "address": ColumnSpec("uint64", "the first address"),
-            "end_address": ColumnSpec("uint64", "the address behind the last one"),
+            "end_address": ColumnSpec("uint64", "the address after the last one"),
             "perms": ColumnSpec(TEXT, "what may be done there, such as `r-xp`"),
             "file_offset": ColumnSpec("uint64", "the place in the file, in bytes"),
             "device": ColumnSpec(TEXT, "the device of the file"),

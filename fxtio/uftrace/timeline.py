@@ -307,7 +307,7 @@ _COUNTERS = ("time", "track", "value", "event")
 
 
 def _missing_begins(task: _Task, openings: list[MissingEntry]) -> Placed:
-    """Return the begins of calls without an entry."""
+    """Return the starts of calls without an entry."""
     steps = Steps.blank(len(openings))
     steps.step[:], steps.track[:], steps.event[:] = SpanStep.BEGIN, task.track, -1
     for place, call in enumerate(openings):

@@ -74,7 +74,7 @@ class SystemFiles:
 
         Args:
             tid: the task.
-            times: the times of these records (int64 ns), or None behind the last one.
+            times: the times of these records (int64 ns), or None after the last one.
 
         Returns:
             For each step the row of the record before which it belongs (int64), and the steps.

@@ -183,7 +183,7 @@ def check_accepted(run: Run, call: str, way: Way, value: Any, valid: Any, faults
         found = run.findings()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is the fault that is looked for
         if call in run.case.UNCHECKED and isinstance(error, EncodeError):
-            return  # what `end` writes may not fit behind it
+            return  # what `end` writes may not fit after it
         faults.add(call, way, value, f"accepted, raises later {error!r}")
         return
     if found and call not in run.case.UNCHECKED:

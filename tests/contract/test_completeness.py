@@ -1,7 +1,7 @@
 """No field of a record is without a column: another value of any field changes some table.
 
 The records of a synthetic trace are written again with another value in one field of one of them.  What tables leave
-out on purpose stands in `docs/reference/tables.md`, with the reason; the list there has neither more nor less.
+out on purpose is in `docs/reference/tables.md`, with the reason; the list there has neither more nor less.
 """
 
 from __future__ import annotations

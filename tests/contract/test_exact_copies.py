@@ -25,7 +25,7 @@ from support.limits import processor_seconds
 pytestmark = pytest.mark.kernels
 
 LONGEST = 1 << 15
-"""The number of bytes of a sample that are damaged and copied; the records behind them are of the same kinds."""
+"""The number of bytes of a sample that are damaged and copied; the records after them are of the same kinds."""
 
 FILES = [name for name, item in formats().items() if not item.directory]
 DIRECTORIES = [name for name, item in formats().items() if item.directory]
@@ -87,7 +87,7 @@ def put_again(name: str, data: bytes) -> bytes:
 
 
 def damaged(data: bytes, first: int, number: int) -> Iterator[tuple[str, bytes]]:
-    """Yield so many damaged versions of some bytes, one for each seed from `first` on, each with a description."""
+    """Yield this many damaged versions of some bytes, one for each seed from `first` on, each with a description."""
     for seed in range(first, first + number):
         kind, damage = list(DAMAGE.items())[seed % len(DAMAGE)]
         yield f"{kind}, seed {seed}", damage(data, random.Random(seed))

@@ -32,7 +32,7 @@ from support.limits import EXTREME_NUMBERS, processor_seconds
 TARGETS = ("coreprofiler", "dcpi", "fxt", "mono", "uftrace", "validate")
 
 PROCESS_SECONDS = 120  # a process of the engine runs for so long before it is replaced
-MAX_CRASHES = 10  # a campaign ends after so many
+MAX_CRASHES = 10  # a campaign ends after this many
 LONGEST = 4096  # bytes of an input; longer ones only slow it down
 INPUT_SECONDS = 3  # processor time that an input of any size may take
 SECONDS_PER_MIB = 1000  # and that each MiB of it may take in addition; seeds take up to 100
@@ -56,7 +56,7 @@ class Target:
         check: reads an input in every way and returns whether there were findings.  An exception is a crash.
         seeds: yields the inputs to start from.
         drawn: returns the hypothesis strategy for inputs.
-        mutate: mutates an input, to at most so many bytes, in a way that random changes seldom do; None leaves it to
+        mutate: mutates an input, to at most this many bytes, in a way that random changes seldom do; None leaves it to
             the engine.
     """
 
@@ -135,7 +135,7 @@ def with_extreme_number(data: bytes, draw: random.Random) -> bytes:
 
 
 def mutated(target: Target, data: bytes, most: int, draw: random.Random, change: Change) -> bytes:
-    """Return a mutated input of at most so many bytes: one of the target's mutations, or an extreme number.
+    """Return a mutated input of at most this many bytes: one of the target's mutations, or an extreme number.
 
     Args:
         target: the target.

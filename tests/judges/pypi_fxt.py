@@ -11,7 +11,7 @@ Repaired, by rewriting the framing before the package sees the trace (`repair`);
 never touched, and `read(..., repaired=False)` and `timed_read` give it the file as it is:
 
 - It refuses records before the first provider info. A nameless provider 0 is put before them.
-- It refuses timestamps without an initialization record. One with 1 tick = 1 ns is put behind each provider info,
+- It refuses timestamps without an initialization record. One with 1 tick = 1 ns is put after each provider info,
   where a real one overrides it.
 - It refuses record types 10 to 14, unknown subtypes, legacy context switches, provider events other than 0, and
   kernel objects that are neither process nor thread. Such records are left out and counted in `left_out`.

@@ -17,7 +17,7 @@ Strategy = st.SearchStrategy[Any]
 
 
 def unsigned(bits: int, *, first: int = 0) -> Strategy:
-    """Return any value of so many bits, and often the ends of the range."""
+    """Return any value of this many bits, and often the ends of the range."""
     last = 2**bits - 1
     return st.sampled_from([first, last]) | st.integers(first, last)
 
@@ -52,7 +52,7 @@ ARGUMENT_VALUES: dict[str, dict[str, Strategy]] = {
 
 @st.composite
 def unknown(draw: st.DrawFn, byteorder: ByteOrder, first_words: Strategy) -> bytes:
-    """Generate raw words behind a header word whose size field is put in here, at bits 4 to 15."""
+    """Generate raw words after a header word whose size field is put in here, at bits 4 to 15."""
     rest = draw(st.binary(max_size=3).map(lambda seed: seed * 8))
     header = draw(first_words) & ~0xFFF0 | (1 + len(rest) // 8) << 4
     return int(header).to_bytes(8, byteorder) + rest

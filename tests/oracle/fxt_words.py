@@ -263,7 +263,7 @@ def plain(value: Any) -> Any:
 
 
 class Framed(Construct):
-    """A construct for the layouts behind a size field: records, and arguments within records.
+    """A construct for the layouts after a size field: records, and arguments within records.
 
     What fits no layout is kept as it is, since both can be skipped by their size.
     """

@@ -1,7 +1,7 @@
 """The Mono log profiler's events, restated with construct from the specification text: bytes to dicts.
 
 Strategy: the specification is data version 14 in an early state (`mono-log-profiler-format.txt`). It is restated here
-as it stands, with the corrections that real files demand: objects are differences in units of 8 bytes, times and
+as it is, with the corrections that real files demand: objects are differences in units of 8 bytes, times and
 addresses wrap. Data version 17 is the same with the changes that came since. Values are absolute, so a
 context carries what they are relative to. Names are the specification's.
 """

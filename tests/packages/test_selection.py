@@ -91,8 +91,8 @@ def test_any_text_is_a_time_or_an_error(text: str) -> None:
         ("25:00", None, "hour must be in 0..23"),
         ("+5s", None, "only the end can be given so"),
         ("2s", "1s", "the range is empty: 1s is not later than 2s"),
-        ("11s", None, "11s is behind the end of a.fxt; it lasts 10 s"),
-        (None, "0s", "0s is not behind the start of a.fxt"),
+        ("11s", None, "11s is after the end of a.fxt; it lasts 10 s"),
+        (None, "0s", "0s is not after the start of a.fxt"),
         ("14:00", None, "a.fxt does not tell its wall-clock time"),
     ],
 )

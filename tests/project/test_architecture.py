@@ -23,7 +23,7 @@ DESCRIBING = "*.report"
 def floors() -> tuple[tuple[str, ...], ...]:
     """Return the rooms of each layer, from the ground up, as the table in `architecture.md` has them.
 
-    A room may import what stands on a line above its own, and itself; rooms on one line do not know each other.  "" is
+    A room may import what is on a line above its own, and itself; rooms on one line do not know each other.  "" is
     the front door, fxtio/__init__.py.
     """
     text = (CHECKOUT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
@@ -116,7 +116,7 @@ def wrong_import(importer: str, target: str) -> str | None:
     room, other = room_of(importer), room_of(target)
     if room not in floor_of or other not in floor_of:
         unknown = room if room not in floor_of else other
-        return f"the room {unknown!r} stands on no floor; give it one in FLOORS"
+        return f"the room {unknown!r} is on no floor; give it one in FLOORS"
     if room == other:
         return None
     if room in ONLY and not any(f"{target}.".startswith(f"{name}.") for name in ONLY[room]):
@@ -328,7 +328,7 @@ def grow(root: Path, files: dict[str, str]) -> Path:
         ("exchange/build.py", "import fxtio", "imports go down only"),
         ("fxt/reader.py", "from fxtio.fxt import report", "imports go down only"),
         ("fxt/report.py", "from fxtio.mono import layout", "no format knows another"),
-        ("cellar.py", "import fxtio.errors", "stands on no floor"),
+        ("cellar.py", "import fxtio.errors", "is on no floor"),
     ],
 )
 def test_wrong_imports_are_detected(tmp_path: Path, importer: str, statement: str, why: str) -> None:

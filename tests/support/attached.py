@@ -86,7 +86,7 @@ class Service:
         self._output = self._line()
 
     def _line(self) -> str:
-        """Read a line; nothing behind it, which `communicate` would miss."""
+        """Read a line; nothing after it, which `communicate` would miss."""
         assert self.process.stdout is not None
         line = b""
         while not line.endswith(b"\n") and (byte := os.read(self.process.stdout.fileno(), 1)):

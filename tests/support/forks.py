@@ -99,7 +99,7 @@ class Forker:
         """Run a program, in the working directory or another folder; return its exit code, output and standard error.
 
         Raises:
-            TimeoutError: it has not ended after so many seconds.  It is killed, and so are its children.
+            TimeoutError: it has not ended after this many seconds.  It is killed, and so are its children.
         """
         end = time.monotonic() + timeout
         pipes = [os.pipe(), os.pipe()]

@@ -36,7 +36,7 @@ def delivered(trace: FxtTrace) -> list[Any]:
 
 @contextmanager
 def memory(most: int) -> Iterator[None]:
-    """Allow at most so many bytes of memory at once, beyond those in use already."""
+    """Allow at most this many bytes of memory at once, beyond those in use already."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

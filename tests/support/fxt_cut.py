@@ -21,7 +21,7 @@ from fxtio.selection import Selection
 
 
 def cut(data: bytes, selection: Selection, words: int = frames.BATCH_WORDS) -> tuple[bytes, Cut]:
-    """Return a part of a trace, which is read in batches of so many words."""
+    """Return a part of a trace, which is read in batches of this many words."""
     out = io.BytesIO()
     with (
         patch.object(frames, "BATCH_WORDS", words),

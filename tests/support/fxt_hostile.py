@@ -81,7 +81,7 @@ def damaged_traces(draw: st.DrawFn, order: Order = "little", *, framed: bool = F
 
 
 def arbitrary(order: Order = "little") -> st.SearchStrategy[bytes]:
-    """Return the magic number and any bytes behind it, often such as look like headers."""
+    """Return the magic number and any bytes after it, often such as look like headers."""
     head = encode_magic(order)
     header = st.builds(lambda kind, size, rest: kind + size * 16 + rest * 65536, SMALL, st.integers(0, 6), SMALL48)
     words = st.lists(header | WORDS, max_size=20)

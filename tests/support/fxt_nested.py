@@ -32,7 +32,7 @@ def settle(track: Any, stack: list[int], time: int) -> None:
 
 
 def write(steps: list[tuple[str, int, int, int, str]]) -> bytes:
-    """Write a trace in which spans nest, and async ends have the name of the begin that they end."""
+    """Write a trace in which spans nest, and async ends have the name of the start that they end."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         time, operations = 10, dict[int, list[str]]()

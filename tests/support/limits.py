@@ -64,7 +64,7 @@ def _interrupted(limit: float) -> Iterator[None]:
 
 @contextmanager
 def _killed(limit: float) -> Iterator[None]:
-    """Let the system end the process when it has taken so many seconds of processor time in the block."""
+    """Let the system end the process when it has taken this many seconds of processor time in the block."""
     import resource  # it does not exist on every system
 
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)

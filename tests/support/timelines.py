@@ -54,7 +54,7 @@ def step_lists(draw: st.DrawFn) -> list[Step]:
 
 
 def timeline_of(steps: Sequence[Step], batch: int = 1_000_000, *, named: bool = True) -> Timeline:
-    """Return a timeline of steps, read in batches of so many; threads get their names at the end, or never."""
+    """Return a timeline of steps, read in batches of this many; threads get their names at the end, or never."""
 
     def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
         for first in range(0, max(len(steps), 1), batch):

@@ -299,7 +299,7 @@ def _event(
 
 
 def _argument(value: Any) -> tuple[str, tuple[Any, ...], int]:
-    """Return the class of an argument, its value, and the number of words behind its header and name."""
+    """Return the class of an argument, its value, and the number of words after its header and name."""
     if value is None:
         return "NullArgument", (), 0
     if value is True or value is False:
@@ -343,7 +343,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Return a text of at most so many bytes of UTF-8, cut where a character begins."""
+    """Return a text of at most this many bytes of UTF-8, cut where a character begins."""
     return _bytes(text)[:limit].decode(errors="ignore")
 
 
@@ -356,7 +356,7 @@ def _words(text: str) -> int:
 
 
 def _is_inline(text: str) -> bool:
-    """Return whether a name is too long for the table: it stands in its events, and is cut."""
+    """Return whether a name is too long for the table: it is in its events, and is cut."""
     return _is_cut(text, MAX_DEFINED)
 
 

@@ -34,7 +34,7 @@ static inline const void *c_call_key(const void *frame) {
     return (const char *)frame + 1;
 }
 
-/* Record the begin or end of a call if both the calling code and the callable are cached: then no limit applies.  Calls
+/* Record the start or end of a call if both the calling code and the callable are cached: then no limit applies.  Calls
  * of Python functions and of classes are reported too, and have no record.  Returns whether no more is to be done. */
 static inline __attribute__((always_inline)) int c_call_record_fast(State *state, int has_counter, PyObject *code,
                                                                     PyObject *callable, enum EventKind kind,

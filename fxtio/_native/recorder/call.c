@@ -1,4 +1,4 @@
-/* The begin and the end of a call.
+/* The start and the end of a call.
  *
  * Begins and ends balance: each end is compared with what is open.  One whose begin was not seen is left out: that of
  * a function that already ran at the start of the recording, that was interrupted at its first instruction, or into
@@ -11,7 +11,7 @@
 
 CallLimits call_limits;
 
-/* Note the begin of a call that was just recorded, if short calls are to be taken back. */
+/* Note the start of a call that was just recorded, if short calls are to be taken back. */
 void call_note_begin(State *state) {
     if (!call_limits.min_ticks)
         return;
@@ -21,7 +21,7 @@ void call_note_begin(State *state) {
         state->open.calls[state->open.depth] = (OpenCall){state->cursor - 2, state->cursor[-1]};
 }
 
-/* Take back the begin of a call if the call was short and nothing was recorded since.  Returns whether that was
+/* Take back the start of a call if the call was short and nothing was recorded since.  Returns whether that was
  * done. */
 int call_take_back(State *state, const Site *site) {
     if (!call_limits.min_ticks || !state->open.calls || state->open.depth >= MAX_OPEN_CALLS || site->own.inline_words)
@@ -70,7 +70,7 @@ int call_end_missing(State *state, const void *key) {
     return open->depth == depth;
 }
 
-/* Record the begin of a call that has no arguments. */
+/* Record the start of a call that has no arguments. */
 void call_begin(Site *site, const void *key) {
     int is_recorded = call_is_within_depth(current) && record_bare(site, EVENT_BEGIN);
     if (is_recorded)

@@ -1,4 +1,4 @@
-/* The begin and the end of a call. */
+/* The start and the end of a call. */
 #ifndef FXTIO_CALL_H
 #define FXTIO_CALL_H
 
@@ -6,7 +6,7 @@
 
 /* Limits of the calls that the interpreter reports; 0 for none. */
 typedef struct {
-    unsigned max_depth; /* calls within so many others are not recorded */
+    unsigned max_depth; /* calls within this many others are not recorded */
     uint64_t min_ticks; /* calls that take less are taken back if nothing was recorded within them */
 } CallLimits;
 
@@ -78,7 +78,7 @@ static inline int call_is_shallow(const State *state) {
     return !call_limits.max_depth || state->open.depth <= call_limits.max_depth;
 }
 
-/* Write the begin or end of a call, two words, by the names in its header, if no limit and no open span matters, an end
+/* Write the start or end of a call, two words, by the names in its header, if no limit and no open span matters, an end
  * is that of the innermost open call, and the record is not the last one of its page.  Returns whether it was
  * recorded.
  *

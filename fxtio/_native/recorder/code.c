@@ -4,7 +4,7 @@
 
 Py_ssize_t code_extra_index;
 
-/* Returns the site of a code object, None, or a tuple: the site, the names of local variables to record at the begin or
+/* Returns the site of a code object, None, or a tuple: the site, the names of local variables to record at the start or
  * None, and whether to record the result.  NULL if only decorated code is recorded. */
 static PyObject *code_hook;
 

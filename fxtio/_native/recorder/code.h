@@ -15,7 +15,7 @@ typedef struct CodeInfo {
     PyObject_HEAD
     PyObject *code;      /* borrowed: the code object, which owns this */
     Site *site;          /* NULL for code that is not recorded */
-    PyObject *names;     /* tuple of str: local variables to record at the begin, or NULL */
+    PyObject *names;     /* tuple of str: local variables to record at the start, or NULL */
     int with_result;     /* whether the result is recorded */
     int is_coroutine;    /* whether a call is also an operation on the track of the running task */
     int is_decorated;    /* a decorator has set this, and the code hook is not asked */

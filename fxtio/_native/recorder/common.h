@@ -3,7 +3,7 @@
  *
  * The recorder writes FXT records in their final form into a file that is valid at every instant.  These are its
  * modules from the ground up.  Most have a header of the same name with what other modules may use, and each includes only
- * headers of modules that stand above it in this list (tests/project/test_architecture.py compares the list with the
+ * headers of modules that are above it in this list (tests/project/test_architecture.py compares the list with the
  * #include lines):
  *
  *   layout       the constants of the format, generated from fxtio/fxt/layout.py

@@ -101,7 +101,7 @@ static int write_word(Draft *draft, uint64_t word) {
     return 0;
 }
 
-/* Write a text behind the header.  Returns its reference: 0 if it is empty, or does not fit, in which case `next`
+/* Write a text after the header.  Returns its reference: 0 if it is empty, or does not fit, in which case `next`
  * becomes NULL. */
 static uint64_t write_inline(Draft *draft, PyObject *text, size_t limit) {
     PyObject *owner;
@@ -164,7 +164,7 @@ static int write_value(Draft *draft, PyObject *value) {
 }
 
 /* Write an argument in front of `end`, and count it; without a slot (`key_ref` 0) its name goes inline.  Returns the
- * word behind it, or NULL if it does not fit. */
+ * word after it, or NULL if it does not fit. */
 static uint64_t *write_argument(uint64_t *header, const uint64_t *end, uint64_t key_ref, PyObject *key,
                                 PyObject *value, Tally *tally) {
     Draft draft = {ARGUMENT_NULL, 0, header + 1, end, 0};
@@ -204,10 +204,10 @@ static unsigned write_arguments(uint64_t **next, const uint64_t *end, const Cont
     for (unsigned index = 0; index < content->count; index++) {
         if (!content->values[index])
             continue;
-        uint64_t *behind =
+        uint64_t *after =
             write_argument(*next, end, content->key_refs[index], content->keys[index], content->values[index], tally);
-        if (behind)
-            *next = behind;
+        if (after)
+            *next = after;
         else
             left_out++;
     }
@@ -273,7 +273,7 @@ int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, 
     return 1;
 }
 
-/* Write the inline ids of the thread.  Returns the word behind them. */
+/* Write the inline ids of the thread.  Returns the word after them. */
 static uint64_t *write_identity(uint64_t *next, const State *state) {
     if (state->identity.inline_words) {
         *next++ = state->identity.process;
@@ -282,12 +282,12 @@ static uint64_t *write_identity(uint64_t *next, const State *state) {
     return next;
 }
 
-/* Write the bytes of an inline name, if there are any.  Returns the word behind them. */
+/* Write the bytes of an inline name, if there are any.  Returns the word after them. */
 static uint64_t *write_name(uint64_t *next, PyObject *bytes) {
     return bytes ? text_write(next, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)) : next;
 }
 
-/* Write what lies between the time and the arguments.  Returns the word behind it. */
+/* Write what is between the time and the arguments.  Returns the word after it. */
 static uint64_t *write_names(uint64_t *next, const State *state, const Site *site, Text name) {
     next = write_identity(next, state);
     next = write_name(next, site->own.inline_category);

@@ -1,4 +1,4 @@
-/* The file of the recording: where its chunks lie, and how they get there. */
+/* The file of the recording: where its chunks are, and how they get there. */
 #define _GNU_SOURCE
 #include "file.h"
 
@@ -38,7 +38,7 @@ static int is_ours(void) {
     return !fstat(file.fd, &status) && status.st_dev == file.device && status.st_ino == file.inode;
 }
 
-/* Take over an open file that ends at `end`.  With a `ring`, full chunks of so many bytes are kept and then
+/* Take over an open file that ends at `end`.  With a `ring`, full chunks of this many bytes are kept and then
  * overwritten.  Returns -1 with errno set on failure. */
 int file_start(int fd, uint64_t end, uint64_t limit, uint64_t ring) {
     struct stat status;
@@ -122,7 +122,7 @@ uint64_t *file_word(uint64_t offset) {
     return (uint64_t *)(file.window + (offset - file.window_offset));
 }
 
-/* Ask the file system for room behind the end, for many chunks at once: that is cheaper than to allocate blocks for
+/* Ask the file system for room after the end, for many chunks at once: that is cheaper than to allocate blocks for
  * each chunk when it is written.  The size of the file does not change.  A file system in memory has no blocks to
  * find, and one that does not support this is not asked again. */
 static void reserve(void) {
@@ -146,7 +146,7 @@ static unsigned mappable_pages(unsigned pages) {
     return unit > 1 ? (pages + unit - 1) / unit * unit : pages;
 }
 
-/* Write pages, hidden.  The last word of the last page does not step over the word behind it.  Returns -1 if there is
+/* Write pages, hidden.  The last word of the last page does not step over the word after it.  Returns -1 if there is
  * no room. */
 static int write_hidden(const uint64_t *chunk, size_t size, uint64_t offset) {
     uint64_t hidden = filler(PAGE_WORDS), last = filler(1);
@@ -182,7 +182,7 @@ uint64_t file_ring_chunks(void) {
     return file.ring_capacity;
 }
 
-/* Write the first pages of a chunk, hidden, behind the end of the file or over the oldest one of the ring.  Returns
+/* Write the first pages of a chunk, hidden, after the end of the file or over the oldest one of the ring.  Returns
  * their offset, or 0 if there is no room.
  *
  * As long as there is no ring, room is kept for the last copies of all live chunks. */
@@ -223,7 +223,7 @@ void chunk_clear(uint64_t *chunk) {
     }
 }
 
-/* Return how many pages of a chunk, from the first one on, have records or stand before one that has. */
+/* Return how many pages of a chunk, from the first one on, have records or are before one that has. */
 unsigned chunk_used_pages(const uint64_t *chunk) {
     unsigned pages = CHUNK_PAGES;
     while (pages && chunk[(pages - 1) * PAGE_WORDS + 1] == filler(PAGE_WORDS - 2))

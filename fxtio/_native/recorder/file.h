@@ -1,4 +1,4 @@
-/* The file of the recording: where its chunks lie, and how they get there. */
+/* The file of the recording: where its chunks are, and how they get there. */
 #ifndef FXTIO_FILE_H
 #define FXTIO_FILE_H
 
@@ -23,7 +23,7 @@ enum {
 };
 _Static_assert(PAGE_WORDS <= MAX_RECORD_WORDS, "one filler can cover a page");
 
-/* Return the header of a filler of so many words. */
+/* Return the header of a filler of this many words. */
 static inline uint64_t filler(uint64_t words) {
     return FILLER_HEADER + words * SIZE_UNIT;
 }

@@ -68,7 +68,7 @@ static int record_with_locals(Site *site, enum EventKind kind, PyObject *names, 
     return is_recorded;
 }
 
-/* Record the begin of a call or slice, within the limits, and the flows that end there. */
+/* Record the start of a call or slice, within the limits, and the flows that end there. */
 static void record_begin(const CodeInfo *info, Site *site, int is_first, const void *frame) {
     int is_recorded = 0;
     if (info->is_coroutine) {
@@ -109,13 +109,13 @@ static __attribute__((noinline)) int begin_slow(PyObject *code, int is_first, co
     return is_recorded || !is_now;
 }
 
-/* Record the begin or end of a call of cached code.  Returns whether it was recorded. */
+/* Record the start or end of a call of cached code.  Returns whether it was recorded. */
 static inline int record_cached(PyObject *code, enum EventKind kind, const void *frame) {
     const CachedCode *entry = code_cache_entry(current, code);
     return LIKELY(entry->code == code) && call_record_fast(current, session.has_counter, entry->refs, kind, frame);
 }
 
-/* Record the begin of a call, or of a further slice of it.  Returns 0 if the code is not recorded, or nothing is any
+/* Record the start of a call, or of a further slice of it.  Returns 0 if the code is not recorded, or nothing is any
  * more. */
 static inline int begin(PyObject *code, int is_first, const void *frame) {
     return LIKELY(record_cached(code, EVENT_BEGIN, frame)) || begin_slow(code, is_first, frame);
@@ -237,7 +237,7 @@ static inline __attribute__((always_inline)) int record_usual(PyObject *code, en
            call_record_fast(state, 1, entry->refs, kind, call_frame_of(thread));
 }
 
-/* Record the begin or end of a C function as record_usual() does. */
+/* Record the start or end of a C function as record_usual() does. */
 static inline __attribute__((always_inline)) int record_usual_c(PyObject *const *args, enum EventKind kind) {
     State *state = current;
     const PyThreadState *thread = state->python_thread;

@@ -158,7 +158,7 @@ static PyObject *item_or_none(PyObject *dict, const char *key) {
     return value ? value : Py_None;
 }
 
-/* collection(begin, end, phase, info): record the begin or end of a garbage collection.  With the two sites bound it
+/* collection(begin, end, phase, info): record the start or end of a garbage collection.  With the two sites bound it
  * is a callback for gc.callbacks.  It is in C because an exception that Python code raises in such a callback is
  * lost: an interrupt that comes meanwhile, or a full stack. */
 static PyObject *collection(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {

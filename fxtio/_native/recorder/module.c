@@ -177,7 +177,7 @@ static PyObject *seal(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) 
     Py_RETURN_NONE;
 }
 
-/* settle(): after seal(), put the records of each thread in order: the latest behind the earlier ones.  Returns False if
+/* settle(): after seal(), put the records of each thread in order: the latest after the earlier ones.  Returns False if
  * there is no room for that, or the file is a ring. */
 static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     world_stop();

@@ -1,7 +1,7 @@
 /* Spans that outlive the function in which they were opened.
  *
  * On one track a span cannot outlive the slice that encloses it.  So it ends just before the function does, and goes on
- * just behind it, as a span of the same name without arguments. */
+ * just after it, as a span of the same name without arguments. */
 #include "open_span.h"
 
 enum { MAX_OPEN_SPANS = 64 };

@@ -19,7 +19,7 @@ typedef struct {
 
 static Table table = {.entry_size = sizeof(OpenTrack)};
 
-/* Return the key of a track: ids follow each other, and their entries would all lie behind each other. */
+/* Return the key of a track: ids follow each other, and their entries would all follow each other. */
 static uint64_t key_of(uint64_t track) {
     return track * GOLDEN_RATIO; /* odd, so that no two tracks have one key */
 }
@@ -76,7 +76,7 @@ void open_track_begin(uint64_t track, const void *key, Site *site, const Text *n
         PyMem_RawFree(copy);
 }
 
-/* Return the place behind the last operation with a key, 0 if there is none. */
+/* Return the place after the last operation with a key, 0 if there is none. */
 static size_t place_of(OpenTrack *entry, const void *key) {
     size_t place = entry ? entry->count : 0;
     while (place && operations_of(entry)[place - 1].key != key)
@@ -96,7 +96,7 @@ Site *open_track_site(uint64_t track, size_t index) {
     return (Site *)site;
 }
 
-/* Forget an operation that ends: that behind which a place is.  Returns what is known of it, for open_operation_free(). */
+/* Forget an operation that ends: that after which a place is.  Returns what is known of it, for open_operation_free(). */
 static OpenOperation take(OpenTrack *entry, size_t place) {
     OpenOperation *taken = &operations_of(entry)[place - 1];
     const OpenOperation operation = *taken;

@@ -135,7 +135,7 @@ static void release(Py_buffer *views, Py_ssize_t count) {
         PyBuffer_Release(&views[count]);
 }
 
-/* Merge the records of a tuple of buffers, see merge().  The output and the positions come behind their views. */
+/* Merge the records of a tuple of buffers, see merge().  The output and the positions come after their views. */
 static PyObject *merge_buffers(PyObject *buffers, uint64_t *positions, uint64_t limit, Output *output) {
     Py_ssize_t count = PyTuple_GET_SIZE(buffers), index = 0;
     PyObject *result = NULL;

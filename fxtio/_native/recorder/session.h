@@ -90,7 +90,7 @@ static inline int session_is_full(void) {
     return UNLIKELY(READ(session.full_since) != 0);
 }
 
-/* Return the ticks since the begin of the recording. */
+/* Return the ticks since the start of the recording. */
 static inline uint64_t session_ticks(void) {
     return raw_clock(session.has_counter) - session.base;
 }

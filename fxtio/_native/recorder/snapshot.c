@@ -87,9 +87,9 @@ static void record_instant(PyObject *instant) {
         record_event(site, EVENT_INSTANT, site->count ? &PyTuple_GET_ITEM(values, 0) : NULL, NULL);
 }
 
-/* Call the slow hook for a span that took so many ticks, and record the instant that it returns, if it does.
+/* Call the slow hook for a span that took this many ticks, and record the instant that it returns, if it does.
  *
- * A negative time, which is huge as an unsigned number, means that the thread has recorded nothing since the begin. */
+ * A negative time, which is huge as an unsigned number, means that the thread has recorded nothing since the start. */
 void report_slow_span(Site *site, uint64_t ticks) {
     State *state = current;
     if (!session.active || ticks > INT64_MAX || state->paused || state->escaped || !session.objects.slow_hook)

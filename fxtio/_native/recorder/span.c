@@ -160,7 +160,7 @@ static PyObject *make_span(PyObject *Py_UNUSED(module), PyObject *const *args, P
 
 /* ---- Begin and end. ---- */
 
-/* Record the begin, on the track of the running task or of the thread. */
+/* Record the start, on the track of the running task or of the thread. */
 static inline __attribute__((always_inline)) void enter(Span *span) {
     uint64_t track = task_track();
     int is_recorded;

@@ -32,7 +32,7 @@ typedef struct {
     int is_recorded;
 } Slice;
 
-/* Record the begin of a slice, and of the operation if it is the first slice. */
+/* Record the start of a slice, and of the operation if it is the first slice. */
 static Slice begin(Stepper *stepper) {
     uint64_t track;
     Site *operation;

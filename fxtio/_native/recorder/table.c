@@ -37,7 +37,7 @@ void *table_find(const Table *table, uint64_t key) {
     return entry && *entry ? entry : NULL;
 }
 
-/* Return the first entry that is used, or the next one behind an entry; NULL if there is none. */
+/* Return the first entry that is used, or the next one after an entry; NULL if there is none. */
 void *table_next(const Table *table, const void *entry) {
     size_t place = entry ? ((size_t)((const char *)entry - table->entries)) / table->entry_size + 1 : 0;
     for (; place < room_of(table); place++)
@@ -78,7 +78,7 @@ void *table_add(Table *table, uint64_t key) {
     return entry;
 }
 
-/* Remove an entry, and move those behind it to the hole that may lie there. */
+/* Remove an entry, and move those after it to the hole that may be there. */
 void table_remove(Table *table, void *entry) {
     size_t hole = (size_t)((char *)entry - table->entries) / table->entry_size, place = hole;
     table->count--;

@@ -4,7 +4,7 @@
 
 #include "guard.h"
 
-/* Entries lie at the place that the key gives or behind it, without a free one between.  A free one is all zeros. */
+/* Entries are at the place that the key gives or after it, without a free one between.  A free one is all zeros. */
 typedef struct {
     const size_t entry_size;
     char *entries;

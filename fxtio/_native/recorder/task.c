@@ -157,7 +157,7 @@ static int record_bare_on_track(Site *site, enum EventKind kind, Text name, uint
     return name.size ? record_event_named(site, kind, name, NULL, &track) : record_bare_with_id(site, kind, &track);
 }
 
-/* Record the ends of the innermost operations on a track, so many. */
+/* Record the ends of the innermost operations on a track, this many. */
 static void end_innermost(uint64_t track, size_t count) {
     for (size_t index = 0; index < count; index++) {
         Site *site = open_track_site(track, index);
@@ -318,7 +318,7 @@ static PyObject *coroutine_of(PyObject *task) {
     return coroutine;
 }
 
-/* Return the frame of a coroutine, NULL if it is not known.  From CPython 3.12 on it lies within the coroutine, always
+/* Return the frame of a coroutine, NULL if it is not known.  From CPython 3.12 on it is within the coroutine, always
  * at the same place, which shows when the coroutine of a task begins in a frame. */
 static const void *frame_of(PyObject *coroutine, const void *beginning) {
     static size_t learned;
@@ -411,7 +411,7 @@ uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginn
 
 /* ---- Flows that end. ---- */
 
-/* End the flows that lead to the running task.  To be called behind the begin of a slice, in which they end. */
+/* End the flows that lead to the running task.  To be called after the start of a slice, in which they end. */
 void task_end_flows(State *state) {
     Flows *flows = state->flows;
     state->flows = NULL;

@@ -67,7 +67,7 @@ size_t text_cut(const char *text, size_t size, size_t limit) {
     return limit;
 }
 
-/* Copy a text to words, padded with zeros.  Returns the word behind it. */
+/* Copy a text to words, padded with zeros.  Returns the word after it. */
 uint64_t *text_write(uint64_t *words, const char *text, size_t size) {
     size_t count = words_of(size);
     if (count)
@@ -106,7 +106,7 @@ typedef struct {
     uint64_t slot;
 } Entry;
 
-/* Entries lie at the place that the hash of the text gives or behind it, without a free one between. */
+/* Entries are at the place that the hash of the text gives or after it, without a free one between. */
 static struct {
     Entry *entries; /* NULL while nothing is recorded */
     size_t mask, used; /* a power of two less 1; entries that are not free */

@@ -1,6 +1,6 @@
 /* The state of each thread, and room for its records: a chunk of mapped pages for each, full chunks appended.
  *
- * When a chunk is full its pages are copied behind the end of the file, hidden.  Every page begins with a filler of
+ * When a chunk is full its pages are copied after the end of the file, hidden.  Every page begins with a filler of
  * a whole page, so the file is valid even if the copy is cut between pages.  Then the copy is shown, and the mapped
  * chunk is hidden, cleared and shown again.  The mapped pages stay warm, which is what makes a record cheap: to
  * touch a fresh page costs more than to write the records that fill it.  (A kill between the two stores of which one
@@ -262,7 +262,7 @@ static int is_time_to_move(void) {
 }
 
 /* Move the records of threads that seldom record, if the file has grown much since they began to fill their chunks: so
- * the events of all threads stand in the file in the order of time, but for a bounded part of it. */
+ * the events of all threads are in the file in the order of time, but for a bounded part of it. */
 static void move_late_records(void) {
     for (State *state = threads.states; state; state = state->next) {
         unsigned pages = state->chunk && state->cursor ? chunk_used_pages(state->chunk) : 0;
@@ -326,7 +326,7 @@ static int flush_chunk(State *state) {
     return failed;
 }
 
-/* When nothing is recorded any more, move the records of all threads behind those that they recorded before.  Returns
+/* When nothing is recorded any more, move the records of all threads after those that they recorded before.  Returns
  * -1 if there is no room for all of them, or the file is a ring. */
 int threads_settle(void) {
     if (file_is_ring())
@@ -536,7 +536,7 @@ static State *join_session(void) {
     return state;
 }
 
-/* Return where a record of so many words can be written, or NULL; the thread joins the session if it has not yet.
+/* Return where a record of this many words can be written, or NULL; the thread joins the session if it has not yet.
  * `*pointer` becomes the state of the thread. */
 uint64_t *thread_room(State **pointer, unsigned words) {
     State *state = current;

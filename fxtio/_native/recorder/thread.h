@@ -15,7 +15,7 @@ typedef struct {
 
 enum { MAX_OPEN_CALLS = 512 };
 
-/* The begin of a call that has not ended: short calls are taken back. */
+/* The start of a call that has not ended: short calls are taken back. */
 typedef struct {
     uint64_t *record, tick;
 } OpenCall;
@@ -154,7 +154,7 @@ static inline uint64_t next_tick(State *state) {
     return next_tick_by(state, session.has_counter);
 }
 
-/* Make a record of so many words, of which all but the header is written, part of the trace.  The header is stored
+/* Make a record of this many words, of which all but the header is written, part of the trace.  The header is stored
  * last: before, the filler that begins there covers the record. */
 static inline void commit(State *state, uint64_t *record, size_t words, uint64_t header) {
     uint64_t *rest = record + words;

@@ -304,7 +304,7 @@ class _Builder:
         if begin < 0:
             return None
         if not 0 <= size <= len(self.texts) - begin:
-            raise ValueError("a text lies outside of the bytes of all texts")
+            raise ValueError("a text is outside of the bytes of all texts")
         return self.texts[begin : begin + size].decode("utf-8", "surrogateescape")
 
     def _items(self, kind: int, name: str, count: int) -> tuple[Any, ...]:

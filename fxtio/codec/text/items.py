@@ -1,4 +1,4 @@
-"""Kinds of items: how each value stands in a line, one by one and for many lines at once.
+"""Kinds of items: how each value is in a line, one by one and for many lines at once.
 
 A record is a list of items.  Each kind of item has a pattern, parses characters to a value, formats a value as
 characters in the style of a file, and reads the items of many lines as a column.  A format may define kinds of its own.
@@ -515,7 +515,7 @@ class Flags(RestItem):
 
     def parse(self, raw: bytes) -> tuple[bool, ...]:
         if not re.fullmatch(rb"(?: [tf]++)*+", raw):
-            raise ValueError("only t and f may stand here")
+            raise ValueError("only t and f may be here")
         return tuple(flag == ord("t") for flag in raw.replace(b" ", b""))
 
     def format(self, value: Any, style: Any, where: str) -> str:

@@ -1,4 +1,4 @@
-"""Marks on a batch: where its records lie relative to the range, which are selected, and which are written."""
+"""Marks on a batch: where its records are relative to the range, which are selected, and which are written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Limits:
     """The range in the ticks of every clock.
 
     Args:
-        start: the begin in nanoseconds, or None.
+        start: the start in nanoseconds, or None.
         end: the end, which is not part of the range, or None.
 
     Attributes:
@@ -158,7 +158,7 @@ class Marked:
 
     @cached_property
     def tails(self) -> Array:
-        """What events have behind their arguments, an end or an id (uint64)."""
+        """What events have after their arguments, an end or an id (uint64)."""
         return self._field(_NAMED, "end", "id")
 
     @cached_property

@@ -1,6 +1,6 @@
 """Begins and ends that belong together: spans of threads, and async operations.
 
-Each end gets the begin that it closes.  A begin before the range whose end is not before the range waits, to be
+Each end gets the start that it closes.  A begin before the range whose end is not before the range waits, to be
 written at the start of the range; an end after the range is moved to its end.  What is open at the end of a batch
 goes before the rows of the next one.
 """

@@ -22,7 +22,7 @@ MAX_ERROR = 100
 
 _BEFORE_PROVIDERS = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent, r.TraceInfo, r.Initialization)
 _NEGATIVE = 2**63
-_FAR = 10  # time 0 is reported if it is so many times as far from the other times as they are from each other
+_FAR = 10  # time 0 is reported if it is this many times as far from the other times as they are from each other
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Archive:
             apart = times.least
             rate = self._rates.get(index, NS_PER_SECOND)
             if times.zeros and times.most and apart > max(_FAR * (times.most - times.least), rate):
-                message = f"the time is 0; other events come {apart:,} ticks later and behind that"
+                message = f"the time is 0; other events come {apart:,} ticks later and after that"
                 findings.add("time.zero", times.first_zero, message, times=times.zeros)
 
     def _check_magic(self, view: View) -> None:
@@ -110,7 +110,7 @@ class Archive:
             view.report("provider.lost", lost)
 
     def _check_before_providers(self, view: View) -> None:
-        """Report the first record of a provider that stands before all provider info records."""
+        """Report the first record of a provider that is before all provider info records."""
         kinds = np.array([r.KINDS[cls] for cls in _BEFORE_PROVIDERS], np.int8)
         rows = np.flatnonzero(~np.isin(view.batch.frame.kind, kinds))
         infos = view.batch.rows(r.ProviderInfo)
@@ -156,7 +156,7 @@ class Archive:
                 own = starts if isinstance(provider, int) else starts[provider[starts] == index]
                 if len(row) and not (len(own) and own[0] < row[0]):
                     self._clockless.add(index)
-                    message = "a record with a time stands before the initialization record of its provider"
+                    message = "a record with a time is before the initialization record of its provider"
                     view.report("clock.none", row, message)
         if r.Initialization in view.present:
             rows, columns = batch.columns(r.Initialization)

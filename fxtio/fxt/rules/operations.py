@@ -138,7 +138,7 @@ def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bo
         findings: takes the faults.
         events: the events.
         is_flow: whether they are flow events.
-        is_last: nothing comes behind them.
+        is_last: nothing comes after them.
     """
     order = np.lexsort((np.arange(len(events.id)), events.time, events.id))
     starts = np.flatnonzero(np.diff(events.id[order], prepend=events.id[order[:1]] - np.uint64(1)))
@@ -181,7 +181,7 @@ def _async_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
         elif event.step == _END:
             ended = nested.end(event.key)
             if ended.key != event.key:
-                message = f"the begin at byte {ended.offset:,} has another name or category"
+                message = f"the start at byte {ended.offset:,} has another name or category"
                 faults.append(("async.name", event.offset, message))
             elif ended is not innermost:
                 message = (
@@ -207,7 +207,7 @@ class _Nested:
         self._by_key.setdefault(event.key, []).append(event)
 
     def innermost(self) -> _Event | None:
-        """Return the begin of the operation that began last, None if none is open."""
+        """Return the start of the operation that began last, None if none is open."""
         while self._stack and self._stack[-1].offset in self._ended:
             self._ended.remove(self._stack.pop().offset)
         return self._stack[-1] if self._stack else None
@@ -223,7 +223,7 @@ class _Nested:
         return ended
 
     def rest(self) -> list[_Event]:
-        """Return the begins of the operations that are open, the outermost first."""
+        """Return the starts of the operations that are open, the outermost first."""
         return [event for event in self._stack if event.offset not in self._ended]
 
 

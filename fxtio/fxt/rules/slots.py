@@ -21,7 +21,7 @@ from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
 from fxtio.fxt.slots import Definitions, SlotLookup
 
 MIN_UNUSED = 8
-"""From so many strings on, it is reported if most of them are not used."""
+"""From this many strings on, it is reported if most of them are not used."""
 
 MAX_SLOTS = 2**20
 """The most slots of all providers together that are checked for use; a provider that needs more is left out."""
@@ -29,7 +29,7 @@ MAX_SLOTS = 2**20
 _MIN_SLOTS = 256
 
 MIN_REDEFINED = 32
-"""From so many definitions on, an index is reported that is redefined nearly as often as it is used."""
+"""From this many definitions on, an index is reported that is redefined nearly as often as it is used."""
 
 _NO_OFFSET = -1
 _NO_ROWS: Array = np.empty(0, np.int64)
@@ -163,7 +163,7 @@ class Strings:
             table.first[slot[mine][initial][::-1]] = offsets[mine][initial][::-1]
 
     def _check_later(self, view: View, definitions: Definitions) -> None:
-        """Report strings that are defined behind their use."""
+        """Report strings that are defined after their use."""
         offsets = view.offsets(definitions.row)
         for number, mine in _by_provider(definitions.provider):
             table, slots = self._slots.get(number, _Slots()), definitions.slot[mine]

@@ -41,7 +41,7 @@ class SpanFault(IntEnum):
     NAME = 1
     "An end with another key than its begin."
     OVERLAP = 2
-    "A span that ends behind the one in which it began."
+    "A span that ends after the one in which it began."
     CHILD_FIRST = 3
     "A complete span that begins together with a shorter one before it."
     DEEP = 4
@@ -49,7 +49,7 @@ class SpanFault(IntEnum):
     NO_SPAN = 5
     "An arrow outside of every span."
     ON_INSTANT = 6
-    "An arrow behind an instant."
+    "An arrow after an instant."
 
 
 _STEPS: dict[type[Record], SpanStep] = {
@@ -66,7 +66,7 @@ _LEFT_OUT = (SpanFault.OVERLAP, SpanFault.CHILD_FIRST)
 _OF_PAIRS = (*_LEFT_OUT, SpanFault.DEEP)
 _MESSAGES = {
     SpanFault.UNMATCHED: ("event.unmatched-end", "no span is open on this thread"),
-    SpanFault.NAME: ("event.end-name", "the end has another name or category than the begin at byte {other:,}"),
+    SpanFault.NAME: ("event.end-name", "the end has another name or category than the start at byte {other:,}"),
     SpanFault.OVERLAP: ("event.overlap", "overlaps the complete event at byte {other:,} without nesting"),
     SpanFault.CHILD_FIRST: (
         "event.child-first",
@@ -107,7 +107,7 @@ class _Rows:
         return _Rows(self.step[rows], provider, *(column[rows] for column in columns))
 
     def before(self, other: _Rows) -> _Rows:
-        """Return these rows and others behind them."""
+        """Return these rows and others after them."""
         if not len(self.step) or not len(other.step):
             return other if len(other.step) else self
         provider = _joined(self.provider, len(self.step), other.provider, len(other.step))
@@ -124,7 +124,7 @@ def _no_rows() -> _Rows:
 
 
 class _Ended:
-    """The last complete events that have ended, without those that lie within another one of these.
+    """The last complete events that have ended, without those that are within another one of these.
 
     Attributes:
         rows: the events, in the order of the file.
@@ -223,7 +223,7 @@ class Spans:
         return rows
 
     def _rows(self, view: View, present: list[type[Record]], kept: _Rows) -> _Rows:
-        """Return the rows of a batch behind others."""
+        """Return the rows of a batch after others."""
         batch = view.batch
         before = len(kept.step)
         count = before + len(batch)
@@ -324,7 +324,7 @@ class Spans:
         orphans = others[rows.step[others] == SpanStep.FLOW]
         is_before = _before_spans(rows, orphans)
         if is_before.any():
-            message = "the flow event has the start tick of its span, and stands before it"
+            message = "the flow event has the start tick of its span, and is before it"
             report_at(view.findings, "flow.before-slice", rows.offset[orphans[is_before]], message)
             others = np.setdiff1d(others, orphans[is_before])
         kept = np.sort(np.append(still, others))
@@ -429,7 +429,7 @@ def _tracks(rows: _Rows) -> tuple[Array, int]:
 
 
 def _joined(first: int | Array, count: int, second: int | Array, rest: int) -> int | Array:
-    """Return the providers of some rows and of others behind them; an int if all are the same."""
+    """Return the providers of some rows and of others after them; an int if all are the same."""
     if isinstance(first, int) and isinstance(second, int) and first == second:
         return first
     provider = np.concatenate([np.broadcast_to(first, count), np.broadcast_to(second, rest)])
@@ -437,7 +437,7 @@ def _joined(first: int | Array, count: int, second: int | Array, rest: int) -> i
 
 
 def _before_spans(rows: _Rows, flows: Array) -> Array:
-    """Return for each of some arrows whether a span of its thread begins at its tick behind it."""
+    """Return for each of some arrows whether a span of its thread begins at its tick after it."""
     if not len(flows):
         return np.zeros(0, bool)
     spans = np.flatnonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))

@@ -217,7 +217,7 @@ _RANK = np.argsort(np.array(_STEPS))
 
 
 class GcSteps(Check):
-    """Finds steps of collections on a thread that come behind a later step of the same stop of the world."""
+    """Finds steps of collections on a thread that come after a later step of the same stop of the world."""
 
     classes = (r.GcEvent,)
 
@@ -239,7 +239,7 @@ class GcSteps(Check):
         is_next = (steps == _GC.START) & (before == _GC.END)
         self.report(
             "gc.step-order", is_late & ~is_new & ~is_next, offsets,
-            lambda row: f"step {_GC(steps[row]).name} comes behind {_GC(before[row]).name}",
+            lambda row: f"step {_GC(steps[row]).name} comes after {_GC(before[row]).name}",
         )  # fmt: skip
         for thread, step in zip(threads.tolist(), steps.tolist(), strict=True):
             if thread in self._last or len(self._last) < _MOST_THREADS:
@@ -276,7 +276,7 @@ class Calls(Check):
                 self._open[owner] = open_[-MOST_OPEN_CALLS:]
 
     def _report(self, view: View, step: Array, methods: Array, pairs: Matched, before: int) -> None:
-        """Report the faults of a batch, whose rows stand behind some that were open before."""
+        """Report the faults of a batch, whose rows comes after some that were open before."""
         offsets, threads = view.offsets(r.Call), view.threads(r.Call)
         self.report(
             "call.leave-without-enter", np.flatnonzero((step == SpanStep.END) & (pairs.parent < 0)) - before, offsets,

@@ -33,9 +33,9 @@ class View:
 
     Args:
         batch: the batch, with all columns filled.
-        bounds: for each buffer, and behind the last one, the rows before it by owner (int64).
+        bounds: for each buffer, and after the last one, the rows before it by owner (int64).
         first: the first buffer.
-        last: the buffer behind the last one.
+        last: the buffer after the last one.
 
     Attributes:
         present: the classes of which there are events.

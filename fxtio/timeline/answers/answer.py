@@ -66,7 +66,7 @@ class Answer:
         count = self.table.num_rows
         shown = replace(self, table=self.table.take(np.arange(min(count, MAX_ROWS))))
         columns = {name: shown.cells(name) for name in self.telling if name not in _STRUCTURE}
-        names = sorted(columns, key=lambda name: name in _TEXTS)  # numbers stand before texts, which may be long
+        names = sorted(columns, key=lambda name: name in _TEXTS)  # numbers are before texts, which may be long
         headers = [name if name in _TEXTS else f">{name}" for name in names]
         rows = [*zip(*(columns[name] for name in names), strict=True)]
         title = self.what if self.unit in ("ns", self.what) else f"{self.what}, in {self.unit}"

@@ -75,7 +75,7 @@ class Lanes:
 
     @property
     def start(self) -> int:
-        """The begin of the first cell, in nanoseconds."""
+        """The start of the first cell, in nanoseconds."""
         return self.bounds[0]
 
     @property
@@ -99,7 +99,7 @@ def lanes(
     Args:
         timeline: the timeline.
         start: the start of the range, in nanoseconds.
-        end: the end of the range, later than the begin.
+        end: the end of the range, later than the start.
         cells: into how many equal cells the range is divided.
         depth: the number of levels of slices that are shown, from the outermost one on.
         limit: the most tracks of slices, and the most threads with samples; None for all.

@@ -222,7 +222,7 @@ class SlicesById:
         return np.where((known[place] == ids) & (ids >= 0), codes[place], -1).astype(np.int64)
 
     def names_around(self, slice_id: int, most: int) -> list[str]:
-        """Return the names of a slice and of those around it, the outermost first; so many of the innermost ones."""
+        """Return the names of a slice and of those around it, the outermost first; this many of the innermost ones."""
         result: list[str] = []
         while slice_id >= 0 and len(result) < most:
             at = int(np.searchsorted(self._ids, slice_id))

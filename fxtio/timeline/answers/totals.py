@@ -58,7 +58,7 @@ class Durations:
         return 0.5 / self._steps if self._steps else 0.0
 
     def percentiles(self, groups: int, percents: tuple[int, ...]) -> list[Array]:
-        """Return for each percentage the smallest duration (int64) that at least so many percent do not exceed.
+        """Return for each percentage the smallest duration (int64) that at least this many percent do not exceed.
 
         Args:
             groups: the number of groups; one without rows has 0.

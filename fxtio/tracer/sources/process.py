@@ -24,7 +24,7 @@ _DEFAULT_INTERVAL = "100ms"
 _STAT = "/proc/self/stat"
 _TASKS = "/proc/self/task"
 _FILES = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
-_THREADS_AT, _PAGES_AT = 17, 21  # in the text of stat, behind the name: proc(5) counts from 1, with two fields before
+_THREADS_AT, _PAGES_AT = 17, 21  # in the text of stat, after the name: proc(5) counts from 1, with two fields before
 _WARNS_OF_FORKS = sys.version_info >= (3, 12)
 _MAX_WAITS = 200
 _WAIT_S = 0.0005

@@ -24,7 +24,7 @@ def begin(writer: DcpiWriter) -> Opened:
 
 
 def end(opened: Opened) -> None:
-    """Write a chunk far behind the others."""
+    """Write a chunk far after the others."""
     opened.writer.chunk(2**32 - 64, [7])
 
 

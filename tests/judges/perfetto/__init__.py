@@ -194,7 +194,7 @@ def timed_import(path: str | os.PathLike[str], timeout: float = IMPORT_TIMEOUT) 
 
 
 def timed_query(path: str | os.PathLike[str], sql: str | None, timeout: float = IMPORT_TIMEOUT) -> tuple[float, float]:
-    """Return the seconds that the import of a file takes, as `timed_import`, and those of a query behind it."""
+    """Return the seconds that the import of a file takes, as `timed_import`, and those of a query after it."""
     engine = Engine(optimized=True)
     try:
         with tempfile.TemporaryDirectory() as directory:

@@ -483,7 +483,7 @@ def test_hostile_names(command: str, capsys: Capture, tmp_path: Path) -> None:
         (["top", "--what", "samples", "--sort", "p99"], "samples have no p99; sort by self, total or calls"),
         (["top", "--what", "sched", "--by", "category"], "sched can be grouped by"),
         (["top", "--what", "samples", "--unit", "cycles"], "there are no samples in the unit 'cycles'"),
-        (["top", "--from", "3h"], "3h is behind the end of"),
+        (["top", "--from", "3h"], "3h is after the end of"),
         (["find", "--from", "10:00"], "does not tell its wall-clock time"),
     ],
 )

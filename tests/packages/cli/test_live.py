@@ -205,7 +205,7 @@ def test_a_chunk_of_which_only_a_part_was_read(tmp_path: Path, monkeypatch: pyte
 
 
 def test_records_that_come_while_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The begin of what is read may be older than its end: it has filler where records are by then."""
+    """The start of what is read may be older than its end: it has filler where records are by then."""
     output = tmp_path / "app.fxt"
     run("for n in range(2000): fxtio.instant('moment', n=n)\nos.kill(os.getpid(), 9)", output, start=True)
     read = os.pread
@@ -225,7 +225,7 @@ def test_records_that_come_while_a_chunk_is_read(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr("fxtio.fxt.tail.os.pread", read_slowly)
     timeline, fd = live_timeline(output, lambda: True)
-    assert timeline.table("instants").num_rows == 2001  # with that of the begin
+    assert timeline.table("instants").num_rows == 2001  # with that of the start
     assert doctored
     os.close(fd)
 
@@ -258,7 +258,7 @@ def test_little_is_read_again(tmp_path: Path) -> None:
 
 
 def work_of_shown_pages(folder: Path, head: bytes, count: int) -> int:
-    """Return what the poll after so many hidden pages were shown costs."""
+    """Return what the poll after this many hidden pages were shown costs."""
     with open(folder / f"{count}.fxt", "w+b", buffering=0) as file:
         hidden = filler_header(512).to_bytes(8, sys.byteorder).ljust(4096, b"\0")
         file.write(head + hidden * count)

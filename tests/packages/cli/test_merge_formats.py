@@ -262,7 +262,7 @@ def test_what_cannot_be_cut_or_merged(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["cut", str(log), "-o", str(tmp_path / "b.log"), "--name", "x"]) == 2
     assert "`fxtio convert` takes the same options" in capsys.readouterr().err
     assert main(["merge", str(log), str(log), "-o", str(tmp_path / "b.log")]) == 2
-    assert "several traces cannot be one" in capsys.readouterr().err
+    assert "such traces cannot be merged" in capsys.readouterr().err
 
 
 def test_merge_of_directories_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -242,7 +242,7 @@ def test_a_record_that_is_cut_off(out: Path) -> None:
 
 
 def fxtio_record(words: int) -> bytes:
-    """Return a string record of so many words."""
+    """Return a string record of this many words."""
     from fxtio.codec.generate import encode
     from fxtio.fxt.records import String
 

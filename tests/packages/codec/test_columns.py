@@ -152,7 +152,7 @@ def test_a_length_beyond_any_memory_does_not_wrap_around() -> None:
 
 
 def test_the_last_record_does_not_read_behind_the_block() -> None:
-    """A record whose content is missing lies at the very end: the words that it would have are not there."""
+    """A record whose content is missing is at the very end: the words that it would have are not there."""
     for cls in rec.RECORDS.classes:
         header = encode(minimal(cls))[:8]
         words = np.frombuffer(header, np.uint64)

@@ -108,7 +108,7 @@ def test_the_fields_of_a_header_make_up_its_word(case: tuple[bytes, Order]) -> N
 def test_ranges_have_the_messages_of_the_decoder(case: tuple[bytes, Order]) -> None:
     data, order = case
     ranges, (record, faults) = ranges_of(data, order), decoded(data, order)
-    if "arg.size" in dict(faults):  # then arguments may lie in words that are read as what follows them
+    if "arg.size" in dict(faults):  # then arguments may be in words that are read as what follows them
         faults = [fault for fault in faults if fault[0] != "arg.short"]
     assert {message for _, message in faults} <= set(faults_of(ranges))
     if record is None:
@@ -213,7 +213,7 @@ MESSAGE = r.Log(timestamp=1, thread=1, message="hello")
         (edited(SECTION, flip=1 << 63), "must be zero"),
         (edited(SECTION, flip=3 << 4), "1 at hand"),
         (edited(SECTION, flip=1 << 4), "must be at least 1"),
-        (edited(SECTION, more=1), "behind the end of ProviderSection"),
+        (edited(SECTION, more=1), "after the end of ProviderSection"),
         (edited(r.Magic(), flip=1 << 24), "must be 0x16547846"),
         (edited(r.Magic(), flip=1 << 24, more=1), "Magic: a constant field has another value"),
         (edited(MESSAGE, word=2, flip=1 << 63), "the padding is not zero"),

@@ -33,7 +33,7 @@ def expected(path: Path) -> list[dict[str, Any]]:
 
 
 def slices_of(path: Path) -> int:
-    """Return how many slices Perfetto shall make; it loses what stands behind a record of 4,096 words or more."""
+    """Return how many slices Perfetto shall make; it loses what comes after a record of 4,096 words or more."""
     if "fxt.large.interop" in json.loads(path.read_text("utf-8")).get("remarks", []):
         return 0
     return sum(record["type"] in EVENT_SLICES for record in expected(path))

@@ -454,7 +454,7 @@ WRONG_INTERNING = {
         {"same meaning"},
     ),
     "a definition is missing": ("shared-texts", "remove(strings[:1])", {"valid", "same meaning"}),
-    "a definition is behind its first use": (
+    "a definition is after its first use": (
         "threads-koids",
         "records.append(records.pop(threads[-1]))",
         {"valid", "same meaning"},

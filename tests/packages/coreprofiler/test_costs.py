@@ -17,7 +17,7 @@ THREAD = b"thr crt 0x1 0x00000000\n"
 
 
 def numbered(*lines: bytes) -> Callable[[int], bytes]:
-    """Return a function that makes so many times these lines, each round with its number."""
+    """Return a function that makes this many times these lines, each round with its number."""
     return lambda count: b"".join(line % ((at,) * line.count(b"%")) for line in lines for at in range(count))
 
 

@@ -27,7 +27,7 @@ NOTHING = b"sam str 0x00000000 6 0 1:1"
 
 
 def checked(*lines: bytes, sound: bytes = SOUND, strict: bool = False) -> Findings:
-    """Return the findings of sound lines and these behind them."""
+    """Return the findings of sound lines and these after them."""
     trace = fxtio.open(sound + b"".join(line + b"\n" for line in lines), format="coreprofiler", strict=strict)
     assert isinstance(trace, CoreProfilerTrace)
     rules.check(trace)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio.coreprofiler import CoreProfilerTrace
-from fxtio.dcpi import DcpiTrace, DcpiWriter, encode
+from fxtio.dcpi import DcpiTrace, DcpiWriter
 from fxtio.dcpi import records as r
+from fxtio.dcpi import writer as room
 from fxtio.errors import EncodeError
 from oracle import dcpi as oracle
 from support.dcpi import HEADER
@@ -40,8 +41,8 @@ def test_columns_come_back(gaps: list[int], cut: int, counts: st.DataObject, lon
     offset = np.cumsum(np.array(gaps, np.int64)) * 4
     count = np.array(counts.draw(st.lists(st.integers(0, 99), min_size=len(gaps), max_size=len(gaps))), np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encode, "MAX_LENGTH", longest)
-        patch.setattr(encode, "BATCH", at_once)
+        patch.setattr(room, "MAX_LENGTH", longest)
+        patch.setattr(room, "BATCH", at_once)
         data = written((offset[:cut], count[:cut]), (offset[cut:], count[cut:]))
     chunks = oracle.parse(data)["chunks"]
     samples = [(at + 4 * i, value) for at, numbers in chunks for i, value in enumerate(numbers) if value]
@@ -206,9 +207,9 @@ def test_a_sum_beyond_32_bits_is_in_the_footer_modulo() -> None:
 
 def test_records_have_their_order() -> None:
     with DcpiWriter(io.BytesIO()) as writer:
-        with pytest.raises(EncodeError, match="Chunk cannot stand before the end of the header"):
+        with pytest.raises(EncodeError, match="Chunk cannot be before the end of the header"):
             writer.put(r.Chunk(0, (1,)))
-        with pytest.raises(EncodeError, match="MoreCounts cannot stand before"):
+        with pytest.raises(EncodeError, match="MoreCounts cannot be before"):
             writer.put(r.MoreCounts((1,)))
         writer.put(r.Line("image", "12"))
         for write in (lambda: writer.chunk(0, [1]), lambda: write_sample(writer, 0)):
@@ -218,7 +219,7 @@ def test_records_have_their_order() -> None:
             writer.write_table("header", {"word": ["image"], "value": ["12"]})
         writer.put(r.Terminator())
         for line in (r.Line("image", "12"), r.Terminator()):
-            with pytest.raises(EncodeError, match="cannot stand after the end of the header"):
+            with pytest.raises(EncodeError, match="cannot be after the end of the header"):
                 writer.put(line)
         writer.put(r.Chunk(0, (1,), 2))
         with pytest.raises(EncodeError, match="3 counts follow a chunk that lacks 2"):
@@ -229,7 +230,7 @@ def test_records_have_their_order() -> None:
                 write()
         writer.put(r.MoreCounts((1, 2)))
         writer.put(r.Footer(0, 0))
-        with pytest.raises(EncodeError, match="cannot stand after the end"):
+        with pytest.raises(EncodeError, match="cannot be after the end"):
             writer.put(r.Chunk(0, (1,)))
         with pytest.raises(EncodeError, match="nothing can follow the footer"):
             write_sample(writer, 100)
@@ -244,7 +245,7 @@ def test_records_and_columns_are_mixed() -> None:
     out = io.BytesIO()
     with DcpiWriter(out, header=HEADER) as writer:
         for line in (r.Line("note", "late"), r.Terminator()):
-            with pytest.raises(EncodeError, match="cannot stand after the end of the header"):
+            with pytest.raises(EncodeError, match="cannot be after the end of the header"):
                 writer.put(line)
         write_sample(writer, 0)
         writer.put(r.Chunk(8, (5, 0), 1))
@@ -340,7 +341,7 @@ def test_copies_that_are_refused() -> None:
         with pytest.raises(EncodeError, match="coreprofiler trace cannot be copied"):
             writer.copy(CoreProfilerTrace(b"prf tps 1\n"))
         writer.copy(profile)
-        with pytest.raises(EncodeError, match="cannot stand after the end"):
+        with pytest.raises(EncodeError, match="cannot be after the end"):
             writer.put(r.Chunk(0, (1,)))
 
 

@@ -106,7 +106,7 @@ def test_a_wall_clock_behind_the_events_is_a_loss() -> None:
 
     timeline = Timeline("test", "test", parts)
     assert {span["startTimeUnixNano"] for span in spans_of(timeline)} == {str(100 * number) for number in range(1, 9)}
-    assert exported(timeline, "otlp")[1] == {"the wall clock, which the source has behind its first events": 1}
+    assert exported(timeline, "otlp")[1] == {"the wall clock, which the source has after its first events": 1}
 
 
 def test_recordings_keep_their_wall_clock(tmp_path: Path) -> None:

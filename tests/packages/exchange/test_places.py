@@ -32,7 +32,7 @@ def place(path: Path, line: int) -> dict[str, Any]:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Return a trace in which the slices that say it end behind others of the same name, and one that says half."""
+    """Return a trace in which the slices that say it end after others of the same name, and one that says half."""
     source = tmp_path / "app.py"
     source.write_text(SOURCE)
     path = tmp_path / "app.fxt"

@@ -1,6 +1,6 @@
 """Bad input of many kinds: the rule that it breaks, the offset of the finding, and what is still delivered.
 
-Whatever is well-formed before a fault and behind it comes out.  `test_bounds` has what is bad by its amount.
+Whatever is well-formed before a fault and after it comes out.  `test_bounds` has what is bad by its amount.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def test_random_bytes_at_the_end(junk: bytes) -> None:
 
 
 def test_the_reader_finds_its_way_across_batches() -> None:
-    """Test every distance between the bad header, the good records behind it, and the end of a batch."""
+    """Test every distance between the bad header, the good records after it, and the end of a batch."""
     bad = words(0x0001_0004, *[4] * 3)
     for count in range(20):
         data = encoded([*HEAD, *instants(0, count)]) + bad + encoded(instants(100, 9))
@@ -154,7 +154,7 @@ def test_the_reader_finds_its_way_across_batches() -> None:
 
 
 def end_of(size: int) -> str:
-    """Return the rule that a trace breaks that ends with so many bytes of a record."""
+    """Return the rule that a trace breaks that ends with this many bytes of a record."""
     return "fxt.framing.truncated" if size >= 8 else "fxt.framing.odd-length"
 
 
@@ -206,7 +206,7 @@ def test_the_end_is_missing_anywhere(order: Order, data: st.DataObject) -> None:
 
 
 def looks_like_records(cut: bytes, order: Order) -> bool:
-    """Return whether so many arguments of the last record look like records that a reader resynchronizes in it."""
+    """Return whether this many arguments of the last record look like records that a reader resynchronizes in it."""
     for at in range(8, len(cut), 8):
         trace = FxtTrace(encode(rec.Magic(), order) + cut[at:])
         if sum(isinstance(record, Record) for record in trace.records(resolve=False)) > 4:

@@ -70,7 +70,7 @@ def test_the_limit_is_for_records_that_are_no_large_blob(blob: Any, order: Order
 
 @pytest.mark.parametrize(("word", "change"), [(0, 3 << 36), (0, 5 << 40), (2, 8), (2, -8)])
 def test_a_header_that_only_looks_like_a_large_blob(word: int, change: int) -> None:
-    """The record is of another kind, or the payload would end behind or before the end of the record."""
+    """The record is of another kind, or the payload would end after or before the end of the record."""
     start, size = encoded(HEAD), 3 * MIB
     blob = bytearray(encode(rec.LargeBlobNoMetadata(1, 1, bytes(size))))
     value = int.from_bytes(blob[word * 8 : word * 8 + 8], "little") + change

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once
 FEW = 16
 
 CHAIN = encoded(instants(0, 4))
-"""Enough good records to continue with behind a bad header."""
+"""Enough good records to continue with after a bad header."""
 
 EVENT = rec.Instant(5, Thread(1, 2), "", "", ())
 
@@ -42,7 +42,7 @@ def repeated(*parts: bytes) -> Callable[[int], bytes]:
 
 
 def numbered(make: Callable[[int], list[Any]]) -> Callable[[int], bytes]:
-    """Return a function that encodes the records of so many numbers."""
+    """Return a function that encodes the records of this many numbers."""
     return lambda count: b"".join(encoded(make(number)) for number in range(count))
 
 

@@ -355,7 +355,7 @@ def test_an_error_leaves_the_target(tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_bytes(trace_of(r.Instant(5, T, "c", "a", ())))
     target.write_text("as before")
     assert main(["cut", str(path), "-o", str(target), "--from", "5s"]) == 2
-    assert "5s is behind the end" in capsys.readouterr().err
+    assert "5s is after the end" in capsys.readouterr().err
     assert main(["cut", str(path), "-o", str(target)]) == 2
     assert "nothing is selected" in capsys.readouterr().err
     assert main(["cut", str(path), "-o", str(tmp_path / "b.mlpd"), "--from", "0s"]) == 2

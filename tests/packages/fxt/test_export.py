@@ -217,7 +217,7 @@ def test_other_formats_in_perfetto(format: str, shape: str, tmp_path: Path) -> N
     with open_timeline(source) as timeline:
         losses = export(timeline, "fxt", tmp_path / "out.fxt")
         assert all(
-            any(word in loss for word in ("allocations", "weights", "end behind", "not begun")) for loss in losses
+            any(word in loss for word in ("allocations", "weights", "end after", "not begun")) for loss in losses
         )
         tables = timeline.tables("slices", "instants", "tracks", "threads", "counters", "collections", "samples")
         names = set(tables["threads"]["name"].tolist())

@@ -1,7 +1,7 @@
 """Every bit of a header that the specification does not leave to the producer is watched: a change of it is found.
 
 The bits come from the declarations: those of sizes, lengths, counts, references, constants, reserved bits, and values
-without a name.  A record with all its parts stands in a sound trace; one bit after the other is flipped.
+without a name.  A record with all its parts is in a sound trace; one bit after the other is flipped.
 """
 
 from __future__ import annotations

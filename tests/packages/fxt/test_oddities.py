@@ -220,7 +220,7 @@ TEXTS: dict[str, tuple[Any, int]] = {
 def test_texts_that_are_not_utf8(kind: str, order: Order) -> None:
     record, expected = TEXTS[kind]
     assert every_way(encoded([*HEAD, record], order)) == ({"fxt.text.not-utf8": expected} if expected else {})
-    more = [*HEAD, rec.Log(1, 1, "before"), record, rec.Log(1, 1, "behind"), record, rec.Log(1, 1, "ü")]
+    more = [*HEAD, rec.Log(1, 1, "before"), record, rec.Log(1, 1, "after"), record, rec.Log(1, 1, "ü")]
     assert every_way(encoded(more, order)) == ({"fxt.text.not-utf8": 2 * expected} if expected else {})
 
 

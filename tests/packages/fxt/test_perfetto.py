@@ -108,7 +108,7 @@ def test_instants_lie_in_spans() -> None:
 
 
 def test_file_order_is_free_but_for_equal_starts() -> None:
-    """Perfetto sorts by start. Deviation: a parent behind its child of the same start tick is dropped."""
+    """Perfetto sorts by start. Deviation: a parent after its child of the same start tick is dropped."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         track = writer.thread(1, 2)
@@ -185,7 +185,7 @@ def test_booleans_null_and_blobs() -> None:
     ids=["empty", "plain", "multi-byte", "special", "longest in the table", "shortest inline", "longest", "no UTF-8"],
 )
 def test_text(text: str) -> None:
-    assert args_seen({"text": text, "behind it": 1}) == {"text": text, "behind it": 1}
+    assert args_seen({"text": text, "after it": 1}) == {"text": text, "after it": 1}
 
 
 def test_text_ends_at_nul() -> None:

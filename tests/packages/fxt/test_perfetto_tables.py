@@ -174,7 +174,7 @@ def bulk(kind: str, **columns: Any) -> Perfetto:
             **columns,
         )
         assert written == ROWS
-        tracks[2].instant("name 1", 10**9 + 10, args={"number": "behind"})
+        tracks[2].instant("name 1", 10**9 + 10, args={"number": "after"})
     return perfetto.load(out.getvalue())
 
 
@@ -208,7 +208,7 @@ def test_bulk_spans(kind: str, columns: dict[str, Any], dur: int) -> None:
     assert [item.args for item in slices] == [expected_args(row) for row in range(ROWS)]
     assert [(item.name, item.tid, item.args) for item in (before, behind)] == [
         ("name 1", 10, {"number": "before"}),
-        ("name 1", 12, {"number": "behind"}),
+        ("name 1", 12, {"number": "after"}),
     ]
 
 
@@ -356,9 +356,9 @@ def test_records_that_perfetto_ignores() -> None:
     with fxtio.create(out, format="fxt") as writer:
         writer.thread(1, 2).instant("before", 1)
         write_ignored(writer)
-        writer.thread(1, 2).instant("behind", 2)
+        writer.thread(1, 2).instant("after", 2)
     with perfetto.load(out.getvalue()) as p:
-        assert names_by_thread(p) == {2: ["before", "behind"]}
+        assert names_by_thread(p) == {2: ["before", "after"]}
         assert p.counters() == []
 
 
@@ -367,7 +367,7 @@ def test_large_records_of_4096_words_are_misread() -> None:
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         writer.main.blob("large", bytes(5000 * 8))
-        writer.thread(1, 2).instant("behind", 2)
+        writer.thread(1, 2).instant("after", 2)
     with pytest.raises(perfetto.PerfettoImportError, match="size 0"):
         perfetto.load(out.getvalue())
 

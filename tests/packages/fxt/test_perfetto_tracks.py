@@ -163,7 +163,7 @@ def test_flows_across_threads_and_processes() -> None:
 
 
 def test_flows_at_the_start_of_a_span() -> None:
-    """Deviation: at the span's own start tick the flow must stand behind it in the file."""
+    """Deviation: at the span's own start tick the flow must be after it in the file."""
     out = io.BytesIO()
     with fxtio.create(out, format="fxt") as writer:
         first, two = writer.thread(1, 11), writer.thread(1, 12)

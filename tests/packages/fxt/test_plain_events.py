@@ -145,7 +145,7 @@ def test_other_events_are_declined(record: Any) -> None:
 
 
 def test_a_slot_is_read_as_of_its_record() -> None:
-    """The slot gets another text behind the event, so that the last text is not that of the event."""
+    """The slot gets another text after the event, so that the last text is not that of the event."""
     begin, again = r.DurationBegin(1, 1, 1, 2, ()), r.String(2, "later")
     assert compare(strategies.encoded([r.Magic(), *FIRST, again, begin])) == [True]
     data = strategies.encoded([r.Magic(), *FIRST, begin, again])

@@ -43,7 +43,7 @@ def inline(text: bytes) -> int:
 
 
 def ocaml_trace() -> list[Part]:
-    """Inline strings, a provider behind the first events, its name counted in words, booleans in bit 16."""
+    """Inline strings, a provider after the first events, its name counted in words, booleans in bit 16."""
 
     def instant(name: bytes, value: bool) -> bytes:
         size = 1 + len(padded(name)) // 8

@@ -139,7 +139,7 @@ def write_unreadable(writer: FxtWriter) -> None:
     writer.main.module(7, 1, 1, "module", b"build id")
     writer.main.mmap(8, 1, 1, 0x1000, 0x2000, 0)
     writer.main.backtrace(9, 1, 2, [1, 2, 3])
-    track.instant("behind", 3)
+    track.instant("after", 3)
 
 
 def test_records_that_the_package_cannot_read() -> None:
@@ -150,7 +150,7 @@ def test_records_that_the_package_cannot_read() -> None:
     with pytest.raises(pypi_fxt.PypiFxtError):
         pypi_fxt.read(out.getvalue(), repaired=False)
     trace = pypi_fxt.read(out.getvalue())
-    assert [record["name"] for record in trace.records] == ["before", "behind"]
+    assert [record["name"] for record in trace.records] == ["before", "after"]
     assert trace.left_out == {"scheduling type 0": 1, "kernel object type 17": 1, "record type 10": 3}
 
 

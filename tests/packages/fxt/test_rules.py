@@ -119,7 +119,7 @@ def complete(begin: int, end: int, slot: int = SLOT) -> Record:
 @pytest.mark.parametrize(
     ("late", "rule"),
     [
-        (complete(105, 125), "event.overlap"),  # the begin of one lies in the other
+        (complete(105, 125), "event.overlap"),  # the start of one is in the other
         (complete(95, 105), "event.overlap"),
         (complete(100, 125), "event.child-first"),
         (complete(95, 125), None),

@@ -1,6 +1,6 @@
 """The writer's contract: what a file holds, where it goes, what is refused and what then becomes of the file.
 
-No judge is needed here: everything is read back in strict mode, where any fault is an error. The tables behind the
+No judge is needed here: everything is read back in strict mode, where any fault is an error. The tables after the
 friendly methods are in `test_writer_tables.py`, columns in `test_writer_bulk.py`.
 """
 
@@ -108,7 +108,7 @@ def test_providers_that_cannot_be() -> None:
             writer.provider("stopped", ticks_per_second=0)
         assert writer.provider("next").id == 2
         assert writer.provider("last", 0xFFFF_FFFF).id == 0xFFFF_FFFF
-        assert writer.provider("behind the last").id == 3  # the smallest id that is free
+        assert writer.provider("after the last").id == 3  # the smallest id that is free
 
     assert read(written(write)) == PREAMBLE  # one that writes nothing leaves nothing
 
@@ -235,11 +235,11 @@ def test_standard_output() -> None:
 import fxtio
 with fxtio.create("-", format="fxt") as writer:
     writer.thread(1, 2).instant("name", 5)
-print("behind")
+print("after")
 """
     run = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, timeout=PATIENCE)
-    trace, behind, rest = run.stdout.partition(b"behind")
-    assert (behind, rest.strip()) == (b"behind", b"")
+    trace, behind, rest = run.stdout.partition(b"after")
+    assert (behind, rest.strip()) == (b"after", b"")
     assert read(trace) == [*PREAMBLE, instant("name", 5)]
 
 
@@ -373,10 +373,10 @@ def test_blobs(size: int, blob_type: BlobType) -> None:
 
     def write(writer: FxtWriter) -> None:
         writer.main.blob("name", data, blob_type)
-        writer.thread(1, 2).instant("behind", 1)
+        writer.thread(1, 2).instant("after", 1)
 
     *blobs, last = read(written(write))[4:]
-    assert last == instant("behind", 1)
+    assert last == instant("after", 1)
     if blob_type == BlobType.DATA and size > 32_000:  # a large blob has no type
         assert blobs == [rec.LargeBlobNoMetadata("", "name", data)]
     else:

@@ -34,7 +34,7 @@ METHODS: dict[str, tuple[Callable[..., None], str | None]] = {
     "flow_step": (Track.flow_step, "id"),
     "flow_end": (Track.flow_end, "id"),
 }
-"""For each kind of event, the method that writes one event, and the name of the word behind the arguments."""
+"""For each kind of event, the method that writes one event, and the name of the word after the arguments."""
 
 INTEGERS = (rec.Int32Argument, rec.Uint32Argument, rec.Int64Argument, rec.Uint64Argument)
 

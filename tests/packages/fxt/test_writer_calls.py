@@ -113,7 +113,7 @@ Attempt = Callable[[FxtWriter], object]
 
 
 def accepted(attempts: dict[str, Attempt], good: str = "good") -> set[str]:
-    """Try calls one behind the other, and return the names of those that are accepted.
+    """Try calls one after the other, and return the names of those that are accepted.
 
     Each is accepted or refused as a whole: also as the first call of a trace, where a preamble would come before it.
     """
@@ -181,8 +181,8 @@ def test_a_table_is_accepted_or_refused_as_a_whole(table: str, column: str) -> N
     good = ROWS[table]
     attempts: dict[str, Attempt] = {"good": lambda writer: writer.write_table(table, good)}
     values = absurd() | {
-        "a null behind a value": [1, None],
-        "a null behind text": ["a", None],
+        "a null after a value": [1, None],
+        "a null after text": ["a", None],
         "numbers over 63 bits": np.array([1, (1 << 64) - 1], np.uint64),
         "a second that is refused": [1, -1],
         "text, then a lone surrogate": ["a", LONE],

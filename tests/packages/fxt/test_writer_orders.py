@@ -154,10 +154,10 @@ def test_a_copy_has_the_order_of_the_trace(order: Order, data: st.DataObject) ->
         out = io.BytesIO()
         with fxtio.create(out, format="fxt", order=other) as writer:
             writer.copy(fxtio.open(trace))
-            writer.thread(1, 2).instant("behind", 1)
+            writer.thread(1, 2).instant("after", 1)
         assert out.getvalue().startswith(trace)
         *_, last = fxtio.open(out.getvalue())
-        assert (last.name, last.timestamp) == ("behind", 1)
+        assert (last.name, last.timestamp) == ("after", 1)
 
 
 # ---- large blobs
@@ -177,9 +177,9 @@ def test_a_large_blob_is_not_copied(write: Callable[[FxtWriter, bytes], object],
     with fxtio.create(tmp_path / "made.fxt") as writer:
         with memory(8 * MIB):
             write(writer, payload)
-        writer.thread(1, 2).instant("behind", 1)
+        writer.thread(1, 2).instant("after", 1)
     records = list(fxtio.open(tmp_path / "made.fxt", strict=True))
-    assert records[-1].name == "behind"
+    assert records[-1].name == "after"
     assert [record.payload for record in records if hasattr(record, "payload")] == [payload]
 
 
@@ -188,8 +188,8 @@ def test_a_blob_over_256_mib_is_read_again(tmp_path: Path) -> None:
     size = 257 * MIB
     with fxtio.create(tmp_path / "made.fxt") as writer:
         writer.main.blob("name", bytes(size))
-        writer.thread(1, 2).instant("behind", 1)
+        writer.thread(1, 2).instant("after", 1)
     trace = fxtio.open(tmp_path / "made.fxt", strict=True)
     records: list[Any] = [item for item in trace if isinstance(item, rec.LargeBlobNoMetadata | rec.Instant)]
-    assert [getattr(record, "name", None) for record in records] == ["name", "behind"]
+    assert [getattr(record, "name", None) for record in records] == ["name", "after"]
     assert len(records[0].payload) == size

@@ -89,11 +89,11 @@ def refuses(refused: Callable[[Track], object], message: str, *, before: int = 1
         for _ in range(2):
             with pytest.raises(EncodeError, match=message):
                 refused(track)
-        track.instant("event", 10, category="cat", args={"key": "behind"})
+        track.instant("event", 10, category="cat", args={"key": "after"})
         track.instant("new", 11)
     assert events(out.getvalue()) == [
         *[("event", number, {"key": number}) for number in range(before)],
-        ("event", 10, {"key": "behind"}),
+        ("event", 10, {"key": "after"}),
         ("new", 11, {}),
     ]
 

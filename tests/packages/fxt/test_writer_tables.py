@@ -1,4 +1,4 @@
-"""Behind the friendly methods: packed events equal typed records, and every slot means what it meant when it was used.
+"""After the friendly methods: packed events equal typed records, and every slot means what it meant when it was used.
 
 Small tables (`small_tables`) overflow at once, so that a property test meets every kind of reuse.
 """
@@ -127,7 +127,7 @@ def small_tables(strings: int, threads: int) -> Iterator[None]:
 
 
 def fill(writer: FxtWriter, count: int) -> None:
-    """Take so many slots of the string table."""
+    """Take this many slots of the string table."""
     names = [f"filler {number}" for number in range(count)]
     track = writer.thread(1, 2)
     writer.main.write_events("instant", timestamp=np.arange(count), thread=track, name=(names, np.arange(count)))

@@ -48,7 +48,7 @@ def collected(timeline: Timeline, make: Callable[[Registry], Any], *tables: str)
 
 
 def nests(rows: list[dict[str, Any]]) -> bool:
-    """Return whether every slice lies within the one around it."""
+    """Return whether every slice is within the one around it."""
     ends = {row["id"]: row["start"] + row["duration"] for row in rows}
     return all(row["parent"] < 0 or ends[row["id"]] <= ends[row["parent"]] for row in rows)
 
@@ -471,7 +471,7 @@ def test_processors(switches: list[tuple[int, int, int]], batch: int) -> None:
 
 
 def _batched(make: Callable[[Registry], Any], size: int) -> Callable[[Registry], Any]:
-    """Return what makes a consumer that passes on so many rows at once to another one, its `inner`."""
+    """Return what makes a consumer that passes on this many rows at once to another one, its `inner`."""
 
     class Batched:
         def __init__(self, registry: Registry) -> None:

@@ -84,7 +84,7 @@ BROKEN = {
     "an unknown form of a counter": (b"\x47\x00\x01\x09\x00\x00", "mono.event.unknown-form", 0),
     "counters without an end": (b"\x47\x00\x01\x00\x05", "mono.event.cut", 0),
     "a text that is neither there nor absent": (b"\x47\x00\x01\x06\x02a\x00\x00", "mono.event.unknown-form", 0),
-    "behind a good event": (GOOD_BYTES + b"\x0c", "mono.event.unknown", 3),
+    "after a good event": (GOOD_BYTES + b"\x0c", "mono.event.unknown", 3),
 }
 
 
@@ -109,7 +109,7 @@ def test_cut_at_every_byte() -> None:
     for length in range(len(SMALL)):
         events, findings = read(SMALL[:length])
         assert events == whole[: len(events)]
-        assert len(findings) == (length != len(first.raw))  # behind the header a recording may end
+        assert len(findings) == (length != len(first.raw))  # after the header a recording may end
         assert copied_whole(MonoTrace(SMALL[:length])) == SMALL[:length]
         assert length == 0 or copied(MonoTrace(SMALL[:length])) == SMALL[:length]
 

@@ -43,7 +43,7 @@ def buffer(events: bytes = GOOD_BYTES, *, more: int = 0, thread: int = 1) -> byt
 
 @contextmanager
 def small(block: int = frames.BLOCK) -> Any:
-    """Read so many bytes at once, and believe no more than small inputs have."""
+    """Read this many bytes at once, and believe no more than small inputs have."""
     longest = max(len(HEAD), len(OLD))
     with (
         patch.object(frames, "BLOCK", block),
@@ -266,7 +266,7 @@ def test_a_finding_about_an_event_is_shown_with_it() -> None:
 
 
 def test_recordings_of_the_same_version_share_frames() -> None:
-    """A frame costs more than a recording of a few events, so recordings behind each other must not be frames each."""
+    """A frame costs more than a recording of a few events, so recordings after each other must not be frames each."""
     data = (HEAD + buffer()) * 500 + (OLD + buffer()) * 500
     trace = MonoTrace(data)
     assert sum(1 for _ in trace._frames()) == 2

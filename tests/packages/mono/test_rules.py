@@ -109,7 +109,7 @@ def test_damaged_recordings_are_checked(kind: str, tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("rule", VALUE_RULES, ids=lambda rule: f"{rule.rule}-{rule.cls.__name__}-{rule.since}")
 def test_exactly_the_forbidden_values_are_found(rule: ValueRule) -> None:
-    """Whatever number stands in the field, in each version that has it."""
+    """Whatever number is in the field, in each version that has it."""
     tried = set()
     for version in (4, 12, 13, 14, 17):
         event = next((event for event in every_event(version) if type(event) is rule.cls), None)
@@ -235,7 +235,7 @@ def test_calls_are_checked_as_if_event_by_event(block: int) -> None:
 
 
 def buffers(events: str) -> Callable[[int], bytes]:
-    """Return a function that makes a recording with so many times some events in one buffer, and a header."""
+    """Return a function that makes a recording with this many times some events in one buffer, and a header."""
 
     def make(count: int) -> bytes:
         data = bytes.fromhex(events) * count
@@ -245,7 +245,7 @@ def buffers(events: str) -> Callable[[int], bytes]:
 
 
 def many(events: str, *, recordings: bool = False) -> Callable[[int], bytes]:
-    """Return a function that makes a recording with so many buffers of different threads, or so many recordings."""
+    """Return a function that makes a recording with this many buffers of different threads, or this many recordings."""
     head, data = encode_header(header()), bytes.fromhex(events)
 
     def make(count: int) -> bytes:
@@ -312,7 +312,7 @@ def test_a_set_that_is_full_gives_no_findings(tmp_path: Path) -> None:
 
 
 def peak_of(calls: int, folder: Path) -> int:
-    """Return the most memory that checking a recording of so many open calls takes, in bytes."""
+    """Return the most memory that checking a recording of this many open calls takes, in bytes."""
     path = folder / f"{calls}.mlpd"
     with MonoWriter(path, header=header()) as writer:
         writer.thread(0x1000, time=1)

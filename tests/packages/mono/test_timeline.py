@@ -272,7 +272,7 @@ def _named_by_symbols(path: Path) -> dict[str, int]:
 
 
 def test_a_native_symbol_does_not_reach_far(tmp_path: Path) -> None:
-    """An address beyond the next symbol, or 4,096 bytes behind one without a size, has no name."""
+    """An address beyond the next symbol, or 4,096 bytes after one without a size, has no name."""
     assert _named_by_symbols(tmp_path / "t.mlpd") == {"low": 2, "mid": 1, "next": 2, "sized": 1}
 
 

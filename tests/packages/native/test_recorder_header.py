@@ -74,7 +74,7 @@ def test_limits_are_those_of_the_fields() -> None:
 
 def test_a_field_in_two_places_is_refused() -> None:
     assert unit("thread", w.EventWord) == 1 << w.EventWord.fields["thread"].lo
-    with pytest.raises(LayoutError, match="thread lies in different places: EventWord, LogWord"):
+    with pytest.raises(LayoutError, match="thread is in different places: EventWord, LogWord"):
         unit("thread", w.EventWord, w.LogWord)
 
 

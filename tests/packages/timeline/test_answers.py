@@ -75,7 +75,7 @@ def rank(rows: list[Row], by: str) -> dict[str, tuple[int, ...]]:
 
 
 def nests(rows: list[Row]) -> bool:
-    """Return whether every slice lies within the one around it, so that it is clear which one is within another."""
+    """Return whether every slice is within the one around it, so that it is clear which one is within another."""
     ends = {row["id"]: row["start"] + row["duration"] for row in rows}
     return all(row["parent"] < 0 or ends[row["id"]] <= ends[row["parent"]] for row in rows)
 

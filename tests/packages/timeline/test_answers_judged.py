@@ -53,7 +53,7 @@ _UNIT = {"us": 10**3, "ms": 10**6, "s": 10**9}
 def graph_of(text: str) -> dict[CallPath, tuple[Node, int]]:
     r"""Return the nodes that `uftrace graph -f total` prints, and the nanoseconds by which their times are rounded.
 
-    A child is in the column of its only parent, or `+-` is one column behind it; the program is the root::
+    A child is in the column of its only parent, or `+-` is one column after it; the program is the root::
 
         : (1) program
         :  +-(2) main
@@ -180,7 +180,7 @@ def counted(hits: Iterable[tuple[str, int]]) -> Counter[str]:
 def check_samples(path: Path) -> int:
     """Check that functions have the samples that mprof-report counts; return how many samples there are.
 
-    Deviation: names that come behind a sample are not known there.  A method of the runtime and its wrapper have one
+    Deviation: names that come after a sample are not known there.  A method of the runtime and its wrapper have one
     code; a sample in it is of the first of them there, of the last here.
     """
     text = mono.report(path, "--reports=sample")
@@ -197,7 +197,7 @@ def check_samples(path: Path) -> int:
 def check_allocations(path: Path) -> int:
     """Check that types have the objects and bytes that mprof-report counts; return how many bytes there are.
 
-    Deviation: classes whose tables of methods come behind an object are not known there.
+    Deviation: classes whose tables of methods come after an object are not known there.
     """
     text = mono.report(path, "--reports=alloc").partition("Allocation summary")[2]
     found = [(name, int(size), int(count)) for size, count, name in _ALLOCATIONS.findall(text)]

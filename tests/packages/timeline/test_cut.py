@@ -1,6 +1,6 @@
 """The timelines of parts: that of a part is the selection of the whole's, whatever format is cut, and however.
 
-What is expected is computed row by row from the whole tables, and so are two parts behind each other, and merged ones.
+What is expected is computed row by row from the whole tables, and so are two parts after each other, and merged ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def slices(target: Any, name: str, start: int = 0, end: int = FOREVER) -> Slices
     Args:
         target: the trace.
         name: its format.
-        start: the begin of the range.
+        start: the start of the range.
         end: the end of the range.
     """
     with fxtio.open_timeline(target, format=name) as timeline:

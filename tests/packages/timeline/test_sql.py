@@ -73,7 +73,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_queries_give_what_they_give_in_perfetto(shaped: dict[str, Path], name: str) -> None:
     """Compare the rows.
 
-    Deviations: Perfetto binds an arrow behind an instant to the instant, so arrows are compared where none comes.  It
+    Deviations: Perfetto binds an arrow after an instant to the instant, so arrows are compared where none comes.  It
     ends the run of a thread when another processor says that the thread stops, which the shape `system` does at times.
     """
     judges.require(perfetto.available())

@@ -196,11 +196,11 @@ def test_a_fork_that_python_does_not_see(end: str, out: Path) -> None:
         {end}
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), os.path.samestat(os.stat(OUT), os.fstat(
         fxtio.tracer.session.current()._file.fd)))
-    fxtio.instant("behind")
+    fxtio.instant("after")
     """
     done = run(source, out, start=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "6 True\n", "")
-    assert [check_trace(out).rows(name=name).size for name in ("before", "behind")] == [1, 1]
+    assert [check_trace(out).rows(name=name).size for name in ("before", "after")] == [1, 1]
 
 
 # ---- Full files.

@@ -171,7 +171,7 @@ def test_a_thousand_threads(at_once: bool, out: Path) -> None:
 
 
 def test_many_recordings(tmp_path: Path) -> None:
-    """They leave no descriptor, no mapping and no memory behind.  FXTIO_RECORDINGS says how many there are."""
+    """They leave no descriptor, no mapping and no memory after.  FXTIO_RECORDINGS says how many there are."""
     printed = fine(
         """
         import resource
@@ -251,7 +251,7 @@ def test_arguments_of_all_sorts(out: Path) -> None:
         for key, (value, _) in given.items():
             fxtio.instant("one", **{key: value})
         fxtio.instant("loops", value=values[0])
-        fxtio.instant("behind")
+        fxtio.instant("after")
     seen = check_trace(out)
     arguments = [seen.args(int(row)) for row in seen.rows(name="one")]
     assert "Chain" in arguments[16].pop("fails")
@@ -261,7 +261,7 @@ def test_arguments_of_all_sorts(out: Path) -> None:
     if sys.version_info >= (3, 13):
         expected[18] = {"type": repr(Path)}
     assert arguments == expected
-    assert seen.rows(name="behind").size == 1
+    assert seen.rows(name="after").size == 1
     assert not seen.rows(name="while it is described").size
 
 
@@ -320,11 +320,11 @@ def test_names_of_string_subclasses_and_surrogates(out: Path) -> None:
                 pass
         with fxtio.span(NoHash("odd")):
             fxtio.instant(NoHash("odd"))
-        fxtio.instant("behind")
+        fxtio.instant("after")
     seen = check_trace(out)
     recorded_names = [span.name for span in seen.spans()]
     assert recorded_names[: len(names)] == ["\\ud800" if name == "\ud800" else str(name) for name in names]
-    assert seen.rows(name="behind").size == 1
+    assert seen.rows(name="after").size == 1
 
 
 SPANS_LEFT_OPEN = """

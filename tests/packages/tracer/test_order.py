@@ -61,12 +61,12 @@ KILLED = "import ctypes; ctypes.CDLL(None)._exit(0)\n"
 
 
 class Timed(NamedTuple):
-    """The events of a trace in the order in which it is read, without the note about losses, which stands in front.
+    """The events of a trace in the order in which it is read, without the note about losses, which is in front.
 
     Attributes:
         threads: a number for each thread.
         ticks: their times.
-        offsets: where they lie in the file (bytes).
+        offsets: where they are in the file (bytes).
     """
 
     threads: Array
@@ -168,7 +168,7 @@ def test_a_simple_loop_pairs_begins_and_ends(out: Path) -> None:
 
 
 def test_slow_threads_are_not_left_behind(out: Path) -> None:
-    """In a large file, no event stands more than a window behind one that is later."""
+    """In a large file, no event stands more than a window after one that is later."""
     window = 2 * 32 * recorder.CHUNK_BYTES
     source = """\
     import fxtio.tracer.file as file; file._SQUEEZED_UP_TO = 0
@@ -324,7 +324,7 @@ def test_two_chunks_that_begin_at_the_same_time_are_kept(out: Path) -> None:
     with killed(out) as chunks:
         data = bytearray(out.read_bytes())
         live = data[chunks.begin : chunks.begin + recorder.CHUNK_BYTES]
-        live[40] ^= 1  # in the first event, behind its time
+        live[40] ^= 1  # in the first event, after its time
         out.write_bytes(data + live)
         assert len(numbers(out)) > 9_000
 
@@ -348,7 +348,7 @@ def test_every_order_of_killing_while_events_are_put_in_order(out: Path) -> None
 
 
 def test_damage_is_confined_to_its_chunk(out: Path) -> None:
-    """A crash of the machine leaves zeros; `recover` refuses them, and the reader goes on behind them."""
+    """A crash of the machine leaves zeros; `recover` refuses them, and the reader goes on after them."""
     with killed(out) as chunks:
         data = bytearray(out.read_bytes())
         full = chunks.begin + recorder.CHUNK_BYTES

@@ -62,7 +62,7 @@ def run(tmp_path: Path, environment: dict[str, str], source: str, *arguments: st
 
 
 def check_processes(seen: Seen, least: int) -> None:
-    """Check that at least so many processes recorded squares within the span of the first one, by the same clock."""
+    """Check that at least this many processes recorded squares within the span of the first one, by the same clock."""
     (whole,) = seen.spans("all")
     squares = seen.spans("square")
     assert len(squares) == 20

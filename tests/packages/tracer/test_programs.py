@@ -1,6 +1,6 @@
 """Whole programs: what decorated functions, coroutines and all functions of a program leave in a trace, in full.
 
-A trace is compared as text: each span is its name with its arguments, `{}` around what happened in it, and behind `=`
+A trace is compared as text: each span is its name with its arguments, `{}` around what happened in it, and after `=`
 what is known at its end.
 """
 

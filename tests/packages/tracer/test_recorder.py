@@ -80,7 +80,7 @@ def test_long_programs_fill_many_chunks(out: Path) -> None:
 
 
 def test_threads_beyond_the_table(out: Path) -> None:
-    """The table has 255 slots; the other threads stand in their events.  All of them live at the same time."""
+    """The table has 255 slots; the other threads are in their events.  All of them live at the same time."""
     count = 300
     turns = [threading.Event() for _ in range(count + 1)]
 
@@ -140,7 +140,7 @@ def test_more_names_than_the_table_holds(out: Path) -> None:
         [("value", "text")],
         [],
     ]
-    # Each time that a name stands in its event, it is counted.
+    # Each time that a name is in its event, it is counted.
     with fxtio.open(out) as reader:
         raw = [record for record in reader.records(resolve=False) if hasattr(record, "args")]
     texts = [text for record in raw for text in (record.category, record.name, *(arg.name for arg in record.args))]

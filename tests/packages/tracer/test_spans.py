@@ -69,7 +69,7 @@ def test_signal_handlers_raise_where_they_would(out: Path) -> None:
     signal.signal(signal.SIGALRM, up)
     class Value:
         def __repr__(self): return "x" * sum(1 for _ in range(300))
-    def record():  # CPython 3.13.0 loses such an exception of a handler in the condition of a loop right behind `try`
+    def record():  # CPython 3.13.0 loses such an exception of a handler in the condition of a loop right after `try`
         while time.monotonic() < end:
             fxtio.instant("here", value=Value())
     fxtio.start(OUT)
@@ -140,14 +140,14 @@ def test_a_span_that_ends_in_another_thread(out: Path) -> None:
         def end() -> None:
             with fxtio.span("other"):
                 span.__exit__(None, None, None)
-                fxtio.instant("behind")
+                fxtio.instant("after")
 
         thread = threading.Thread(target=end)
         thread.start()
         thread.join()
     seen = check_trace(out, open_spans=True)
     (other,) = seen.spans("other")
-    (behind,) = seen.rows(name="behind")
+    (behind,) = seen.rows(name="after")
     assert other.start < seen.tables["events"]["time"][behind] < other.end
 
 
@@ -204,10 +204,10 @@ def test_a_description_that_begins_a_new_recording(tmp_path: Path) -> None:
         fxtio.instant(f"name {n}", f"category {n}")
     with fxtio.span("outer"):
         fxtio.instant("described", "with a category", key=Chain(restart))
-        fxtio.instant("behind")
+        fxtio.instant("after")
     fxtio.stop()
     check_trace(first, open_spans=True)
-    assert check_trace(second).rows(name="behind").size == 1
+    assert check_trace(second).rows(name="after").size == 1
 
 
 @pytest.mark.parametrize("functions", [False, True], ids=["decorated", "functions"])
@@ -248,12 +248,12 @@ def test_nested_recordings_share_a_session(tmp_path: Path) -> None:
     with fxtio.tracing(tmp_path / "outer.fxt"):
         with fxtio.tracing(tmp_path / "inner.fxt"), fxtio.span("in"):
             pass
-        with fxtio.span("behind"):
+        with fxtio.span("after"):
             pass
         with pytest.raises(RuntimeError, match="runs already"):
             fxtio.start(tmp_path / "other.fxt")
     assert [path.name for path in tmp_path.iterdir()] == ["outer.fxt"]
-    assert [span.name for span in check_trace(tmp_path / "outer.fxt").spans()] == ["in", "behind"]
+    assert [span.name for span in check_trace(tmp_path / "outer.fxt").spans()] == ["in", "after"]
     fxtio.stop()
 
 
@@ -310,7 +310,7 @@ def test_a_span_outlives_the_function_that_opened_it(how: str, out: Path) -> Non
     case.set_up()
     body()
     case.tear_down()
-    fxtio.instant("behind")
+    fxtio.instant("after")
     """
     options = {"functions": True, "include": ["__main__", "<string>", "contextlib"]} if how == "functions" else {}
     fine(source, out, **options)

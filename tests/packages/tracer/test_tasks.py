@@ -261,7 +261,7 @@ SHAPES = {
                 fxtio.instant("within")
                 if depth:
                     await asyncio.create_task(outer(depth - 1))
-            fxtio.instant("behind")
+            fxtio.instant("after")
         await outer(4)
     """,
     "group": """
@@ -317,7 +317,7 @@ SHAPES = {
         fxtio.instant("between")
         for span in reversed(spans):
             await asyncio.create_task(end(span))
-        fxtio.instant("behind")
+        fxtio.instant("after")
     """,
     "a value that records": """
         class Value:
@@ -481,7 +481,7 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_programs_break_no_rule(shape: str, way: str, out: Path) -> None:
-    """Those about other programs included: what is open on a track is nested, and instants lie within operations."""
+    """Those about other programs included: what is open on a track is nested, and instants are within operations."""
     body = textwrap.indent(textwrap.dedent(SHAPES[shape]), "    ")
     program = COMMON.replace("BODY", body).replace("DECORATE", "@fxtio.trace" if way == "decorated" else "")
     fine(program, out, **WAYS[way])

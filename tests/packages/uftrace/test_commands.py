@@ -56,7 +56,7 @@ def test_dump_of_all_events_of_a_damaged_trace(capsys: pytest.CaptureFixture[str
 
 
 def test_dump_of_all_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Behind the records of the tasks come those of the scheduler, of the kernel, and the messages."""
+    """After the records of the tasks come those of the scheduler, of the kernel, and the messages."""
     with UftraceWriter(tmp_path / "t") as writer:
         writer.task(7).enter("main", 1_000_000_000)
         writer.sched(2, PerfEvent(1_000_000_002, 7, 8, "task-new", parent=7, parent_pid=6))

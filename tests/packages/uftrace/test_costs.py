@@ -28,7 +28,7 @@ from support.uftrace_samples import minimal
 
 
 def many_tasks(target: Path, count: int, *, first: int = 1) -> Path:
-    """Write a directory with so many processes, each of them with one call."""
+    """Write a directory with this many processes, each of them with one call."""
     with UftraceWriter(target) as writer:
         for tid in range(first, first + count):
             task = writer.task(tid)

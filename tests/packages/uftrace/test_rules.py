@@ -221,7 +221,7 @@ def test_a_mapping_that_has_several_others_overlaps_with_each(tmp_path: Path) ->
 
 
 def test_the_number_of_tasks_is_that_of_the_list_of_tasks(tmp_path: Path) -> None:
-    """Another line may have the same text behind its key."""
+    """Another line may have the same text after its key."""
     target = minimal(tmp_path / "t")
     raw = (target / "info").read_bytes().replace(b"nr_tid=1", b"nr_tid=7")
     raw = raw[:HEADER_SIZE] + b"other:nr_tid=7\n" + raw[HEADER_SIZE:]

@@ -411,7 +411,7 @@ def test_sarif_has_the_lines_of_text_files_and_headers(tmp_path: Path) -> None:
         file.write("no line\n")
     assert sarif_lines(directory)["uftrace.task.line"] == [count + 1]
     lines = sarif_lines(CORPUS / "dcpi" / "torn.dcpi")
-    assert lines["dcpi.chunk.over-end"] == [1]  # behind the header, the file is not text
+    assert lines["dcpi.chunk.over-end"] == [1]  # after the header, the file is not text
     write_broken("dcpi.header.line", tmp_path / "a.dcpi")
     broken = (tmp_path / "a.dcpi").read_bytes().split(b"\n")
     (line,) = sarif_lines(tmp_path / "a.dcpi")["dcpi.header.line"]

@@ -243,7 +243,7 @@ def test_it_waits_for_the_end_of_all_pages(viewer: Viewer) -> None:
 
 
 def opened(viewer: Viewer) -> socket.socket:
-    """Open a page as its script does; return the connection, and read the begin of the stream."""
+    """Open a page as its script does; return the connection, and read the start of the stream."""
     connection = socket.create_connection(("127.0.0.1", viewer.port), timeout=PATIENCE)
     connection.sendall(f"GET {root(viewer)}alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     data = b""

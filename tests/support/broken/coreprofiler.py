@@ -19,7 +19,7 @@ SOUND = (
 
 
 def _lines(*lines: bytes, sound: bytes = SOUND, end: bytes = b"\n") -> Break:
-    """Return a function that writes sound lines and these behind them."""
+    """Return a function that writes sound lines and these after them."""
     return _file(sound + b"\n".join(lines) + end * bool(lines))
 
 

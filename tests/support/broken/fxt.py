@@ -100,7 +100,7 @@ def _write(path: Path, parts: Iterable[Part], order: Order = "little") -> None:
 
 
 FOLLOWING: tuple[Part, ...] = tuple(instant(time) for time in range(1_000, 1_005))
-"""Enough good records to go on with behind a bad header."""
+"""Enough good records to go on with after a bad header."""
 
 
 def _trace(*parts: Part, rate: int = NS_PER_SECOND) -> Break:

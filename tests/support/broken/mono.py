@@ -52,7 +52,7 @@ def _header(version: float, pointers: int = 8, **changes: Any) -> StreamHeader:
 
 
 def _events(dialect: Dialect, values: tuple[Values, ...], time: int) -> Iterator[r.Event]:
-    """Yield events one behind the other in time, without the fields that the version does not have."""
+    """Yield events one after the other in time, without the fields that the version does not have."""
     for cls, fields in values:
         layout = layout_of(cls, dialect.version)
         if layout is None:
@@ -70,7 +70,7 @@ def _recording(
     """Return a recording.
 
     Args:
-        buffers: the events of each buffer behind the definitions.
+        buffers: the events of each buffer after the definitions.
         version: the data version.
         header: the header, by default that of the version.
         heads: fields of the headers of the buffers that are not as usual; the last ones are for all further buffers.
@@ -98,7 +98,7 @@ def _write(data: bytes, path: Path) -> None:
 
 
 def _with(*values: Values, **options: Any) -> Break:
-    """Return a function that writes a recording with these events behind the definitions."""
+    """Return a function that writes a recording with these events after the definitions."""
     return lambda path: _write(_recording(values, **options), path)
 
 
