@@ -21,6 +21,12 @@ from fxtio.table import Table
 
 _TABLES = ("sample_stacks", "stacks", "allocations", "function_names_old", "function_names", "class_names")
 
+MAX_NAMES = 1 << 18
+"""The most names, functions and classes that are counted one by one."""
+
+MAX_TEXT = 1 << 26
+"""The most characters of all names that are stored."""
+
 _SHOWN_BYTES = 60
 
 
@@ -28,27 +34,44 @@ info = summary_of
 
 
 class _Totals:
-    """Counts by function and class, each by its Internal ID; -1 is an unknown one, or no stack.
+    """Counts by function and class, each by its Internal ID; -1 is an unknown one, no stack, or all beyond `MAX_NAMES`.
 
     Args:
-        tables: the tables `_TABLES` of the whole trace.
+        trace: the trace, of which all is read, batch by batch.
     """
 
-    def __init__(self, tables: dict[str, Table]) -> None:
-        self.functions = _names(tables["function_names_old"], "function_iid")
-        self.functions |= _names(tables["function_names"], "function_iid")
-        self.classes = _names(tables["class_names"], "class_iid")
+    def __init__(self, trace: CoreProfilerTrace) -> None:
+        self.functions: dict[int, str] = {}
+        self.classes: dict[int, str] = {}
+        self.samples = 0
+        self.own_ticks, self.ticks_with_callees, self.bytes_by_function = Counter[int](), Counter[int](), Counter[int]()
+        self.bytes_by_class, self.objects_by_class = Counter[int](), Counter[int]()
+        self._text = MAX_TEXT  # the characters that further names may have
+        for tables in trace.batches(*_TABLES):
+            self._add_names(self.functions, tables["function_names_old"], "function_iid")
+            self._add_names(self.functions, tables["function_names"], "function_iid")
+            self._add_names(self.classes, tables["class_names"], "class_iid")
+            self._add_samples(tables)
+        self.ticks = self.own_ticks.total()
+
+    def _add_samples(self, tables: dict[str, Table]) -> None:
+        """Add the samples of a batch, whose rows of `stacks` are its own."""
         samples, stacks, items = (tables[name] for name in ("sample_stacks", "stacks", "allocations"))
-        self.samples = samples.num_rows
+        self.samples += samples.num_rows
         top = np.append(stacks["function_iid"], -1)[samples["stack"]]
         ticks = np.where(samples["paused"], 0, samples["count"])
-        self.own_ticks = +_sums(top, ticks)
-        self.ticks = self.own_ticks.total()
-        self.ticks_with_callees = _with_callees(stacks, _sums(samples["stack"], ticks))
+        _add(self.own_ticks, _sums(top, ticks))
+        _add(self.ticks_with_callees, _with_callees(stacks, _sums(samples["stack"], ticks)))
         allocating = top[samples["memory_sample"] >= 0]
-        self.bytes_by_function = _sums(allocating[items["memory_sample"]], items["size"])
-        self.bytes_by_class = _sums(items["class_iid"], items["size"])
-        self.objects_by_class = _sums(items["class_iid"], items["count"])
+        _add(self.bytes_by_function, _sums(allocating[items["memory_sample"]], items["size"]))
+        _add(self.bytes_by_class, _sums(items["class_iid"], items["size"]))
+        _add(self.objects_by_class, _sums(items["class_iid"], items["count"]))
+
+    def _add_names(self, names: dict[int, str], table: Table, key: str) -> None:
+        for iid, name in zip(table[key].tolist(), table["name"], strict=True):
+            if len(names) < MAX_NAMES and len(name) <= self._text:
+                names[iid] = name
+                self._text -= len(name)
 
     def function_name(self, iid: int) -> str:
         """Return a function's name, or its Internal ID."""
@@ -59,8 +82,11 @@ class _Totals:
         return self.classes.get(iid, "(unknown)" if iid < 0 else f"class {iid:#x}")
 
 
-def _names(table: Table, key: str) -> dict[int, str]:
-    return dict(zip(table[key].tolist(), table["name"], strict=True))
+def _add(counts: Counter[int], more: Counter[int]) -> None:
+    """Add counts that are not 0; keys beyond `MAX_NAMES` are counted together."""
+    for key, amount in more.items():
+        if amount:
+            counts[key if key in counts or len(counts) < MAX_NAMES else -1] += amount
 
 
 def _sums(keys: Any, amounts: Any) -> Counter[int]:
@@ -95,7 +121,7 @@ def _with_callees(stacks: Table, ticks: Counter[int]) -> Counter[int]:
             sums[functions[row]] += ticks[row]
         path[functions[row]] += 1
         todo += [~row, *below[row]]
-    return +sums
+    return sums
 
 
 def stats(trace: CoreProfilerTrace, top: int) -> Report:
@@ -106,7 +132,7 @@ def stats(trace: CoreProfilerTrace, top: int) -> Report:
         top: how many functions and classes are listed, the largest ones.
     """
     trace.reads_again = True
-    totals = _Totals(trace.tables(*_TABLES))
+    totals = _Totals(trace)
     summary = trace.watch()  # comes last, since the findings are those of the last reading
     timeline = summary.timeline
     functions, classes = _largest(totals.ticks_with_callees, top), _largest(totals.bytes_by_class, top)

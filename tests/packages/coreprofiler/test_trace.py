@@ -226,11 +226,22 @@ def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPat
 
 def test_hostile_texts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_PARAMETER_SIZE", 10)
+    monkeypatch.setattr(report, "MAX_TEXT", 10)
     records: list[Any] = [r.ProfilerConfig("long", value) for value in ("1234567", "7654321")]
     records += [r.ProfilerConfig("short", "12345")]
+    records += [r.FunctionName(iid, "name", "", "") for iid in range(3)]
+    records += [r.StackSample(0, 5, 1, 0, 0, None, (r.Frame(0), r.Frame(2)))]
     trace = CoreProfilerTrace(support.written(records))
     assert trace.info.config == {"short": "12345"}
+    assert {row[-1] for row in report.stats(trace, 5).tables[0].rows} == {"name", "function 0x2"}
     assert "coreprofiler.profiling.config-again" not in validate(support.written(records)).counts
+
+
+def test_counts_of_functions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MAX_NAMES", 2)
+    records = [r.StackSample(iid, 5, 1, 0, 0, None, (r.Frame(iid),)) for iid in range(5)]
+    rows = report.stats(CoreProfilerTrace(support.written(records)), 9).tables[0].rows
+    assert sorted((row[2], row[-1]) for row in rows) == [(1, "function 0x0"), (1, "function 0x1"), (3, "(no stack)")]
 
 
 def test_where_stacks_are_tracked_is_not_stored_twice() -> None:
