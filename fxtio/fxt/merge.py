@@ -12,15 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
+from operator import itemgetter
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Record
 from fxtio.fxt.layout import MAGIC, MAX_PROVIDER_ID
-from fxtio.fxt.reader import FxtTrace
-from fxtio.fxt.records import KINDS, Magic, ProviderEvent, ProviderInfo, ProviderSection, String
+from fxtio.fxt.reader import FxtTrace, records_at
+from fxtio.fxt.records import KINDS, WITH_PROVIDER_ID, Magic, ProviderInfo, ProviderSection, String
 from fxtio.fxt.rewrite import broken, output, set_ticks
 from fxtio.fxt.slots import NS_PER_SECOND, Clock
 from fxtio.fxt.state import Batch
@@ -176,20 +178,19 @@ class _Copy:
             rows, columns = batch.columns(cls)
             ignored = rows if cls is Magic else rows[columns["index"] == 0]  # spec: such string records are ignored
             replaced |= dict.fromkeys(ignored.tolist(), b"")
-        with_id: list[tuple[int, type[Record], int, int]] = []
-        for cls in present.intersection([*_PROVIDER_SWITCHES, ProviderEvent]):
-            rows, columns = batch.columns(cls)
-            providers = columns["provider_id"].tolist()
-            events = columns["event"].tolist() if cls is ProviderEvent else providers
-            with_id += zip(rows.tolist(), [cls] * len(rows), providers, events, strict=True)
-        for row, cls, provider, event in sorted(with_id, key=lambda record: record[0]):
-            replaced[row] = self._event(provider, event) if cls is ProviderEvent else self._enter(batch, row)
+        with_id: list[tuple[int, Any]] = []
+        for cls in present & WITH_PROVIDER_ID:
+            rows, _ = batch.columns(cls)
+            with_id += zip(rows.tolist(), records_at(batch, cls, rows), strict=True)
+        for row, record in sorted(with_id, key=itemgetter(0)):
+            replaced[row] = self._enter(batch, row) if type(record) in _PROVIDER_SWITCHES else self._renumbered(record)
         return replaced
 
-    def _event(self, provider: int, event: int) -> bytes:
-        if provider not in self._new_ids:
-            self._new_ids[provider] = self._ids.take(provider)
-        return encode(ProviderEvent(self._new_ids[provider], event))
+    def _renumbered(self, record: Any) -> bytes:
+        """Return a record that refers to a provider, with the id that this one has now."""
+        if record.provider_id not in self._new_ids:
+            self._new_ids[record.provider_id] = self._ids.take(record.provider_id)
+        return encode(record.replace(provider_id=self._new_ids[record.provider_id]))
 
     def _enter(self, batch: Batch, row: int) -> bytes:
         """Return the record that makes the following records those of the provider at this row."""

@@ -669,6 +669,11 @@ KINDS: dict[type[Record], int] = {cls: kind for kind, cls in enumerate(RECORDS.c
 TIMED: frozenset[type[Record]] = frozenset(cls for cls in RECORDS.classes if "timestamp" in cls.__struct_fields__)
 """The classes of records that have a time."""
 
+WITH_PROVIDER_ID: frozenset[type[Record]] = frozenset(
+    cls for cls in RECORDS.classes if "provider_id" in cls.__struct_fields__
+)
+"""The classes of records that have the id of a provider as a field; all others belong to the provider before them."""
+
 EVENT_CLASSES: dict[str, type[Event]] = {
     EventType(cls.words[0].fields["event_type"].value).name.lower(): cls
     for cls in RECORDS.classes

@@ -33,14 +33,6 @@ from fxtio.selection import Selection, is_number
 if TYPE_CHECKING:
     from fxtio.fxt.reader import FxtTrace
 
-_ALWAYS: Classes = frozenset({
-    r.ProviderEvent, r.TraceInfo, r.Blob, r.UserspaceObject, r.KernelObject, r.LargeBlobNoMetadata,
-})  # fmt: skip
-"""The records without a time, which are taken over; definitions are as far as they are used."""
-
-_POINTS: Classes = frozenset({r.Instant, r.Counter, r.Log, r.ProfilerBacktrace, r.LargeBlob})
-"""The records that are taken over if their time is in the range."""
-
 _SCHEDULING: Classes = frozenset({r.LegacyContextSwitch, r.ContextSwitch, r.ThreadWakeup})
 """The records of CPUs, which are taken over whatever threads are selected: each tells what ran before."""
 
@@ -48,6 +40,20 @@ _MODULES: Classes = frozenset({r.ProfilerModule, r.ProfilerMmap})
 """The records that explain the addresses of later ones: those before the range are moved to its start."""
 
 _COMPLETE: Classes = frozenset({r.DurationComplete})
+
+_SPANS: Classes = _COMPLETE | {r.DurationBegin, r.DurationEnd, r.AsyncBegin, r.AsyncInstant, r.AsyncEnd}
+"""The records of spans and operations, which are taken over together."""
+
+_DEFINITIONS: Classes = frozenset({
+    r.Magic, r.ProviderInfo, r.ProviderSection, r.Initialization, r.String, r.ThreadRecord,
+})  # fmt: skip
+"""The records that say what others mean, which are written as far as they are used."""
+
+_ALWAYS: Classes = frozenset(r.RECORDS.classes) - r.TIMED - _DEFINITIONS
+"""The records without a time, which are taken over."""
+
+_POINTS: Classes = r.TIMED - _SPANS - FLOWS - _SCHEDULING - _MODULES
+"""The records that are taken over if their time is in the range."""
 
 
 @dataclass(frozen=True, slots=True)

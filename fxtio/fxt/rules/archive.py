@@ -20,7 +20,7 @@ from fxtio.fxt.slots import NS_PER_SECOND, Clock
 MAX_ERROR = 100
 """The greatest error in nanoseconds of a time in Perfetto that is not reported."""
 
-_BEFORE_PROVIDERS = (r.Magic, r.ProviderInfo, r.ProviderSection, r.ProviderEvent, r.TraceInfo, r.Initialization)
+_BEFORE_PROVIDERS = (r.Magic, r.TraceInfo, r.Initialization, *r.WITH_PROVIDER_ID)
 _NEGATIVE = 2**63
 _FAR = 10  # time 0 is reported if it is this many times as far from the other times as they are from each other
 
