@@ -58,7 +58,8 @@ NOT_IN: dict[str, frozenset[str]] = {"tracer": frozenset({"numpy", "rich", "argp
 
 ONLY_MAIN_IMPORTS = "cli"
 
-MAX_FILE_LINES = 800
+MAX_MODULE_LINES = 700
+MAX_TEST_LINES = 800
 MAX_FUNCTION_LINES = 60
 
 
@@ -221,12 +222,12 @@ def bits_outside_layouts(package: Path) -> list[str]:
     return problems
 
 
-def too_long(root: Path) -> list[str]:
+def too_long(root: Path, most: int) -> list[str]:
     problems = []
     for path in sorted(file for suffix in ("py", "c", "h") for file in root.rglob(f"*.{suffix}")):
         text = path.read_text(encoding="utf-8")
-        if (lines := text.count("\n")) > MAX_FILE_LINES:
-            problems.append(f"{path.relative_to(root)}: {lines} lines, {MAX_FILE_LINES} at most")
+        if (lines := text.count("\n")) > most:
+            problems.append(f"{path.relative_to(root)}: {lines} lines, {most} at most")
         if path.suffix != ".py":
             continue
         for node in nodes(path):
@@ -284,7 +285,7 @@ def test_bit_positions_are_only_in_layout_modules() -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("folder", ["fxtio", "tests", "examples", "benchmarks", "docs"])
 def test_files_and_functions_are_small(folder: str) -> None:
-    assert too_long(CHECKOUT / folder) == []
+    assert too_long(CHECKOUT / folder, MAX_MODULE_LINES if folder == "fxtio" else MAX_TEST_LINES) == []
 
 
 def loaded_by(statement: str, names: frozenset[str]) -> set[str]:
@@ -398,5 +399,5 @@ def test_bit_numbers_are_detected(tmp_path: Path) -> None:
 
 def test_excess_length_is_detected(tmp_path: Path) -> None:
     long_function = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
-    grow(tmp_path, {"a.py": long_function, "b.c": "\n" * (MAX_FILE_LINES + 1), "c.py": "\n" * MAX_FILE_LINES})
-    assert [sentence.split(":")[0] for sentence in too_long(tmp_path)] == ["a.py", "b.c"]
+    grow(tmp_path, {"a.py": long_function, "b.c": "\n" * 701, "c.py": "\n" * 700})
+    assert [sentence.split(":")[0] for sentence in too_long(tmp_path, 700)] == ["a.py", "b.c"]
