@@ -178,7 +178,7 @@ class Single(NamedTuple):
 
     stored: str
     encoding: str
-    op: Op = Op.END
+    op: int = Op.END
     taken: str = "{}"
     given: str = "{value}"
     register: str = ""
