@@ -38,7 +38,7 @@ _CLASSES: dict[str, type[Record]] = {type_of(cls): cls for cls in r.RECORDS.clas
 _ARGUMENTS: dict[str, type[Record]] = {type_of(cls): cls for cls in r.ARGUMENTS.classes}
 _PARTS = {cls: dict(layout_of(cls).parts) for cls in (*_CLASSES.values(), *_ARGUMENTS.values())}
 
-_WITHOUT_PROVIDER = (r.Magic, *r.WITH_PROVIDER_ID)
+_WITHOUT_PROVIDER: tuple[type[Record], ...] = (r.Magic, *r.WITH_PROVIDER_ID)
 """The records that do not belong to a provider, or have its id as a field of their own."""
 
 _WORD_BYTES = 8

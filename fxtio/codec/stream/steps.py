@@ -269,7 +269,7 @@ class Steps:
             a, b = form.operands
             if form.op == Op.TEXT:
                 column = self._ids[owner, name, "text"]
-            self._add(form.op, self.registers.index(form.register) if form.register else a, b, column, slot)
+            self._add(Op(form.op), self.registers.index(form.register) if form.register else a, b, column, slot)
 
     def _choice(self, owner: int, name: str, part: Choice) -> None:
         ends = []

@@ -10,6 +10,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
+from fxtio.codec.record import Record
 from fxtio.errors import shown
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
@@ -20,7 +21,7 @@ from fxtio.fxt.slots import NS_PER_SECOND, Clock
 MAX_ERROR = 100
 """The greatest error in nanoseconds of a time in Perfetto that is not reported."""
 
-_BEFORE_PROVIDERS = (r.Magic, r.TraceInfo, r.Initialization, *r.WITH_PROVIDER_ID)
+_BEFORE_PROVIDERS: tuple[type[Record], ...] = (r.Magic, r.TraceInfo, r.Initialization, *r.WITH_PROVIDER_ID)
 _NEGATIVE = 2**63
 _FAR = 10  # time 0 is reported if it is this many times as far from the other times as they are from each other
 
