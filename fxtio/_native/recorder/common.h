@@ -11,11 +11,12 @@
  *   guard        what keeps threads apart
  *   methods      what modules add to the module object, which have no header of their own
  *   cache        what is remembered of the program: call sites, code, C functions, tasks
- *   session      settings and counters of the present recording, the clock; the end of the process by os._exit()
+ *   session      settings and counters of the present recording, the clock
  *   file         the file of the recording: its chunks, how they get there, and how records and filler are in them
- *   text         texts: as UTF-8, cut to size, in the string table; and the region of definitions before all chunks
+ *   definition   the region of strings and threads in front of the file
  *   thread       the state of each thread, and room for its records
  *   strand       greenlets: each records to a track of its own
+ *   text         texts: as UTF-8, cut to size, and in the string table
  *   site         call sites: the common part of all events of one place in the program
  *   event        events and log records
  *   table        tables of entries by their keys
@@ -34,6 +35,7 @@
  *   span         span objects
  *   mark         instants, counters, and other events that a program or the tracer asks for
  *   order        records of finished files: without fillers, in the order of time
+ *   hard_exit    the end of the process by os._exit()
  *   module       the module object, begin and end of a recording
  *
  * All functions need a thread that is attached to the interpreter; guard.h says what keeps threads apart. */

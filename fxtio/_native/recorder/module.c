@@ -1,4 +1,5 @@
 /* The module object, begin and end of a recording: what fxtio/tracer calls. */
+#include "definition.h"
 #include "event.h"
 #include "file.h"
 #include "methods.h"

@@ -7,7 +7,7 @@
  * shows the copy and the other hides the original leaves a chunk twice.) */
 #define _GNU_SOURCE
 #include "thread.h"
-#include "text.h"
+#include "definition.h"
 #include "file.h"
 
 #include <pthread.h>
