@@ -490,7 +490,7 @@ def read_plain(
         at: the index of the header of each record (int64).
         size: the size of each record in words (int64).
         kind: the kind of each record (int8).
-        header: where the fields of an event's header lie, see `fxtio.fxt.plain.header_fields` (uint64).
+        header: where the fields of an event's header are, see `fxtio.fxt.plain.header_fields` (uint64).
         rules: where the fields of arguments are, see `fxtio.fxt.plain.argument_rules` (uint64).
         steps: by kind, what events do, see `SpanStep` (int8).
         tails: by kind, the number of words after the arguments, or -1 for what is no event (int8).

@@ -46,7 +46,7 @@ _ERASE_LINE = "\r\x1b[K"
 
 
 def say(message: str) -> None:
-    """Print a line on standard error, in place of that of the progress, and after all that was printed before."""
+    """Print a line on standard error: erase the line of the progress first, and flush standard output."""
     Progress.clear()
     sys.stdout.flush()
     print(f"fxtio: {printable(message)}", file=sys.stderr, flush=True)
@@ -263,7 +263,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: Iterable[float], width: int) -> None:
-    """Print the rows of an answer, of which there are some, as a table.
+    """Print the rows of an answer, at least one, as a table.
 
     Args:
         answer: the answer.

@@ -304,7 +304,7 @@ def columns_of(
 
 
 def tick_places(cls: type[Record], block: Block, at: Array, size: Array) -> dict[str, Array]:
-    """Return where the ticks of many records lie, by field: indices of words in the block (int64, one per record).
+    """Return where the ticks of many records are, by field: indices of words in the block (int64, one per record).
 
     An optional field has an index whether the record has the field or not.  The arguments are those of `columns_of`;
     none of the records may be too short.

@@ -5,7 +5,6 @@ https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
@@ -70,11 +69,6 @@ def number_field(field: int, value: int) -> bytes:
 def bytes_field(field: int, data: bytes) -> bytes:
     """Return a field with text or a message."""
     return varint(field << 3 | Wire.BYTES) + varint(len(data)) + data
-
-
-def double_field(field: int, value: float) -> bytes:
-    """Return a field with a double."""
-    return varint(field << 3 | Wire.FIXED64) + struct.pack("<d", value)
 
 
 def packed_field(field: int, values: Iterable[int]) -> bytes:

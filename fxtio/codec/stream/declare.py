@@ -134,7 +134,7 @@ class Choice(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated(Part):
-    """A list of values or items, by default with a count before it.
+    """A list of values or items.  Its count comes before it, unless `until_zero` is set.
 
     Attributes:
         of: a part (then the items are plain values), or a class of items.
@@ -162,7 +162,7 @@ class FirstByteField(Part):
 
 
 class Single(NamedTuple):
-    """What there is to say about a part that is one value: how it is stored, both ways, and for people.
+    """How a part with one value is read and written by generated code and by the kernels, and named in documents.
 
     Attributes:
         stored: the name of the helpers `take_...` and `put_...` of generated functions, see `values`.

@@ -206,7 +206,7 @@ class Steps:
         self._ids[owner, field, role] = len(self.columns)
         self.columns.append(ColumnPlan(owner, field, role, dtype, blank))
 
-    def _add(self, op: Op, a: int = 0, b: int = 0, column: int = -1, slot: int = -1) -> int:
+    def _add(self, op: int, a: int = 0, b: int = 0, column: int = -1, slot: int = -1) -> int:
         self._steps.append((int(op), a, b, column, slot))
         return len(self._steps) - 1
 
@@ -269,7 +269,7 @@ class Steps:
             a, b = form.operands
             if form.op == Op.TEXT:
                 column = self._ids[owner, name, "text"]
-            self._add(Op(form.op), self.registers.index(form.register) if form.register else a, b, column, slot)
+            self._add(form.op, self.registers.index(form.register) if form.register else a, b, column, slot)
 
     def _choice(self, owner: int, name: str, part: Choice) -> None:
         ends = []

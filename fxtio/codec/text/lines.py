@@ -181,7 +181,7 @@ class Lines:
         return int(self.start[row]) - PADDING
 
     def row_at(self, offsets: Array) -> Array:
-        """Return the rows of the lines in which these offsets from the beginning of the block lie."""
+        """Return the rows of the lines in which these offsets from the beginning of the block are."""
         return np.searchsorted(self.start, offsets + PADDING, side="right") - 1
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial, update_wrapper
 from importlib import import_module
@@ -51,12 +52,12 @@ class Patch:
         self.is_on = False
 
 
-class PatchingSource:
+class PatchingSource(ABC):
     """The base of sources that replace attributes while they record."""
 
+    @abstractmethod
     def replacements(self) -> Replacements:
         """Return what is replaced: the arguments of each `Patch`."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Begin to record."""

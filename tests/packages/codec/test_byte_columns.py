@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from fxtio import _native
 from fxtio._native import python as stand_in
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined, thousandths
-from fxtio.codec.protobuf import bytes_field, double_field, doubles, lengths, number_field, varint, varints
+from fxtio.codec.protobuf import bytes_field, doubles, lengths, number_field, varint, varints
 
 SIGNED = st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-1100, 1100))
 UNSIGNED = st.lists(st.integers(0, (1 << 64) - 1) | st.integers(0, 20_000))
@@ -42,7 +43,9 @@ def test_the_borders_of_numbers() -> None:
 def test_fields_of_protobuf(signed: list[int], unsigned: list[int], numbers: list[float], field: int) -> None:
     assert varints(field, np.array(signed, np.int64)).strings() == [number_field(field, each) for each in signed]
     assert varints(field, np.array(unsigned, np.uint64)).strings() == [number_field(field, each) for each in unsigned]
-    assert doubles(field, np.array(numbers, np.float64)).strings() == [double_field(field, each) for each in numbers]
+    assert doubles(field, np.array(numbers, np.float64)).strings() == [
+        varint(field << 3 | 1) + struct.pack("<d", each) for each in numbers
+    ]
     sizes = [each % 300 for each in unsigned]
     assert lengths(field, np.array(sizes, np.int64)).strings() == [
         bytes_field(field, bytes(size))[: -size or None] for size in sizes
