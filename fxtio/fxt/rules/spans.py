@@ -397,7 +397,8 @@ def _on_instants(step: Array, track: Array, tracks: int) -> tuple[Array, Array]:
     is_flow = step == SpanStep.FLOW
     if not is_flow.any() or not (step == SpanStep.INSTANT).any():
         return step[:0].astype(np.int64), last
-    order = np.argsort(track, kind="stable")
+    narrow = track.astype(np.min_scalar_type(-tracks))  # few tracks are sorted in linear time
+    order = np.argsort(narrow, kind="stable")
     order = order[(track[order] >= 0) & (step[order] != SpanStep.NONE)]
     is_flow = is_flow[order]
     begins = np.diff(track[order], prepend=-1) != 0
