@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.errors import EncodeError, shown
 from fxtio.table import Bytes, Categories, Column, Lists, Optional, Table, WritableTable
 
 TEXT = "text"
@@ -67,6 +68,38 @@ class ColumnSpec(NamedTuple):
         zeros = np.zeros(rows, self.numbers)
         return Optional(zeros, np.zeros(rows, bool)) if self.dtype.endswith("?") else zeros
 
+    def given(self, column: Column, name: str) -> Column:
+        """Return a column that a writer is given as one of this type; labels, or their numbers, become numbers (int64).
+
+        A column of numbers with nulls is an `Optional`, with 0 in their place; all others are arrays of this type.
+
+        Raises:
+            EncodeError: it has other values, one that does not fit, or a null in a required column without nulls.
+        """
+        if not len(column):
+            return self.nulls(0)
+        if self.dtype == BYTES:
+            if not isinstance(column, Bytes) or not all(isinstance(each, bytes) for each in column):
+                raise EncodeError("is not a column of bytes", name)
+            return column
+        values: Column = column
+        if self.dtype != TEXT:
+            numbers, present = numbers_of(column, name, "b" if self.numbers == np.bool_ else "iu")
+            values = fitting(numbers, self.numbers, name)
+        elif isinstance(column, Optional) and not column.present.any():
+            values, present = Categories(np.full(len(column), -1, np.int32), []), column.present
+        elif self.labels is not None:
+            values, present = _numbers_of(column, self.labels, name)
+        elif isinstance(column, Categories):
+            present = column.codes >= 0
+        else:
+            raise EncodeError("is not a column of text", name)
+        if present.all():
+            return values
+        if self.written == REQUIRED and not self.dtype.endswith("?"):
+            raise EncodeError("has a null", name)
+        return Optional(values, present) if isinstance(values, np.ndarray) else values
+
 
 class TableSpec(NamedTuple):
     """A table.
@@ -93,7 +126,8 @@ class TableSpec(NamedTuple):
         def those(*kinds: str) -> tuple[str, ...]:
             return tuple(name for name, column in self.columns.items() if column.written in kinds)
 
-        return WritableTable(those(REQUIRED), those(OPTIONAL, ADDED), those("")) if those(REQUIRED) else None
+        given = {name: column.given for name, column in self.columns.items()}
+        return WritableTable(those(REQUIRED), those(OPTIONAL, ADDED), those(""), given) if those(REQUIRED) else None
 
 
 def spec_of(
@@ -147,6 +181,58 @@ def labeled(values: Array, labels: Labels) -> Categories:
         names = {number: text for text, number in numbers_of_labels(labels).items()}
         labels = [names.get(value, str(value)) for value in range(256)]
     return Categories(values.astype(np.int32), labels)
+
+
+def _numbers_of(column: Column, labels: Labels, name: str) -> tuple[Array, Array]:
+    """Return the numbers of labels, or of a column of such numbers (int64, 0 for null), and which are given (bool)."""
+    number_of: dict[Any, int] = dict(numbers_of_labels(labels))
+    known = ", ".join(number_of)
+    if isinstance(column, Categories):
+        values, codes, present = column.values, column.codes.astype(np.int64), column.codes >= 0
+    else:
+        numbers, present = numbers_of(column, name)
+        distinct, codes = np.unique(numbers, return_inverse=True)
+        values, number_of = distinct.tolist(), {number: number for number in number_of.values()}
+    used = np.flatnonzero(np.bincount(codes[present])).tolist()
+    if unknown := [values[code] for code in used if values[code] not in number_of]:
+        raise EncodeError(f"{shown(unknown[0])} is not one of {known}", name)
+    result = np.zeros(len(values) + 1, np.int64)
+    result[used] = [number_of[values[code]] for code in used]
+    return result[np.where(present, codes, -1)], present
+
+
+def numbers_of(column: Column, name: str, kinds: str = "iu") -> tuple[Array, Array]:
+    """Return a column of numbers, 0 for null, and the rows that are not null (bool).
+
+    Args:
+        column: the column.
+        name: its name, for the error.
+        kinds: the kinds of its type as numpy names them: `iu` for integers, `b` for booleans.
+
+    Raises:
+        EncodeError: it has values of another kind.
+    """
+    values, present = column, np.ones(len(column), bool)
+    if isinstance(column, Optional):
+        values, present = np.where(column.present, column.values, column.values.dtype.type(0)), column.present
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in kinds:
+        kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+        raise EncodeError(f"a column of {kind} is not a column of {'booleans' if kinds == 'b' else 'integers'}", name)
+    return values, present
+
+
+def fitting(values: Array, dtype: Any, name: str) -> Array:
+    """Return numbers as a contiguous array of a type.
+
+    Raises:
+        EncodeError: one of them does not fit.
+    """
+    if len(values) and not np.can_cast(values.dtype, dtype):
+        limits = np.iinfo(dtype)
+        for value in (int(values.min()), int(values.max())):
+            if not limits.min <= value <= limits.max:
+                raise EncodeError(f"{value} does not fit in {limits.dtype}", name)
+    return np.ascontiguousarray(values, dtype)
 
 
 def tables_markdown(tables: Mapping[str, TableSpec], depth: int = 2) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -521,11 +522,14 @@ class WritableTable(NamedTuple):
         required: the names of columns that must be given.
         optional: the names of columns that may be missing, or None for all rows.
         ignored: the names of further columns of the reader's table, which follow from the others.
+        given: by the name of a column with a declared type, the function that returns what is given as a column of this
+            type, or raises EncodeError; see `fxtio.schema.ColumnSpec.given`.
     """
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    given: Mapping[str, Callable[[Column, str], Column]] = MappingProxyType({})
 
 
 def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) -> tuple[dict[str, Column], int]:
@@ -557,7 +561,8 @@ def checked_columns(columns: Table | Mapping[str, Any], table: WritableTable) ->
         raise EncodeError(f"the columns have different lengths: {shown}", "columns")
     (rows,) = lengths
     result |= {name: _repeated(name, value, rows) for name, value in given.items() if name not in result}
-    return {name: result[name] for name in given}, rows
+    typed = {name: convert(result[name], name) for name, convert in table.given.items() if name in result}
+    return {name: result[name] for name in given} | typed, rows
 
 
 def _is_scalar(value: Any) -> bool:

@@ -293,9 +293,7 @@ class DcpiWriter(FileWriter):
     def _write_header(self, columns: dict[str, Any]) -> None:
         if self.position:
             raise EncodeError("a header must be the first thing that is written", "table header")
-        texts = [list(columns[name]) for name in Line.__struct_fields__ if name in columns]
-        if not all(isinstance(text, str) for column in texts for text in column):
-            raise EncodeError("words, values and blanks must be texts", "table header")
+        texts = [columns[name].tolist() for name in Line.__struct_fields__ if name in columns]
         data, self._header = header_bytes(Line(*row) for row in zip(*texts, strict=True))
         self._stage, self._adds_footer = _BODY, True
         self._append(data)

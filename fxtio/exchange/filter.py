@@ -430,8 +430,7 @@ class Filter(Generic[ConsumerT]):
 
     def _with_self_times(self, slices: Table) -> Table:
         """Return slices with the times in which no slice that is left runs within them."""
-        rest = slices["duration"] - self._inner.sums(slices, slices["duration"])
-        return _with(slices, self_time=np.maximum(rest, 0))
+        return _with(slices, self_time=self._inner.rests(slices))
 
     def _passed_of_open(self) -> Table:
         """Return the open slices that were passed on, as they were, see `Registry.open_slices`."""

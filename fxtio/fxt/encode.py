@@ -7,7 +7,7 @@ rows are converted to typed records, row by row, with inline references.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -22,15 +22,14 @@ from fxtio.codec.integers import MAX_UINT64, text_bytes
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import records as r
-from fxtio.fxt.enums import Scope
+from fxtio.fxt.batch_tables import EVENT_LABELS
 from fxtio.fxt.event_columns import MAX_COLUMN_TEXT, EventColumns, Indexed, texts
 from fxtio.fxt.events import ENDS_EARLY, check_count
 from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
 from fxtio.fxt.records import Thread
 from fxtio.fxt.slots import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import TABLES, WRITABLE_TABLES, FxtTable, Member, Same, Source
-from fxtio.schema import BYTES, TEXT, ColumnSpec, Labels, numbers_of_labels
-from fxtio.table import MAX_TIME, Categories, Optional
+from fxtio.table import Categories, Optional
 
 MAX_ROWS = 1 << 18
 """The most rows of a table that are encoded at once."""
@@ -43,12 +42,12 @@ def providers_of(columns: Mapping[str, Any], rows: int) -> Iterator[tuple[int | 
     """Yield the runs of rows with the same provider: its id (None without such a column), and the rows.
 
     Raises:
-        EncodeError: an id is not an integer or is null.
+        EncodeError: an id is null.
     """
     if "provider" not in columns:
         yield None, slice(0, rows)
         return
-    ids = unsigned(columns["provider"], "provider")
+    ids = _without_null(columns, "provider")
     starts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), rows]
     for begin, end in pairwise(starts):
         yield int(ids[begin]), slice(begin, end)
@@ -60,25 +59,32 @@ def ticks_of(columns: Mapping[str, Any], rows: slice, clock: Clock) -> Array:
     Raises:
         EncodeError: both columns are missing, they do not agree, or a time is not a whole number of ticks.
     """
-    if "ticks" in columns:
-        ticks = unsigned(columns["ticks"], "ticks")[rows]
-        if "time" in columns:
-            times, present = optional_integers(columns["time"], "time")
-            if not present.all():
-                raise EncodeError("has a null", "time")
-            _check_same(clock.to_ns(ticks), times[rows], clock, "time")
-        return ticks
-    if "time" not in columns:
+    given = {name: _without_null(columns, name)[rows] for name in ("ticks", "time") if name in columns}
+    if not given:
         raise EncodeError("the table needs the column ticks or the column time", "columns")
-    return _to_ticks(unsigned(columns["time"], "time")[rows], clock, "time")
+    if "ticks" not in given:
+        return _to_ticks(given["time"], clock, "time")
+    if "time" in given:
+        _check_same(clock.to_ns(given["ticks"]), given["time"], clock, "time")
+    return given["ticks"]
+
+
+def _without_null(columns: Mapping[str, Any], name: str) -> Array:
+    """Return an optional column of numbers that has no null if it is given."""
+    column: Array | Optional = columns[name]
+    if isinstance(column, Optional):
+        raise EncodeError("has a null", name)
+    return column
 
 
 def _to_ticks(times: Array, clock: Clock, where: str) -> Array:
-    """Convert nanoseconds to ticks (uint64).
+    """Convert nanoseconds (int64) to ticks (uint64).
 
     Raises:
         EncodeError: no tick has one of these times, or it does not fit in 64 bits.
     """
+    if len(times) and int(times.min()) < 0:
+        raise EncodeError(f"{int(times.min())} is negative", where)
     rate = clock.ticks_per_second
     if rate == NS_PER_SECOND:
         return times.astype(np.uint64)
@@ -92,53 +98,11 @@ def _to_ticks(times: Array, clock: Clock, where: str) -> Array:
 
 
 def _check_same(expected: Array, given: Array, clock: Clock, where: str) -> None:
-    """Check integers, a column of nanoseconds, that follow from ticks."""
-    wrong = expected != given
-    if given.dtype.kind == "u":  # numpy compares such numbers as floats
-        wrong = (expected < 0) | (expected.view(np.uint64) != given.astype(np.uint64))
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+    """Check a column of nanoseconds (int64) that follow from ticks."""
+    if (expected != given).any():
+        row = int(np.argmax(expected != given))
         rate = f"{clock.ticks_per_second:,} ticks per second"
         raise EncodeError(f"{given[row]} ns does not agree with the ticks: at {rate} it is {expected[row]} ns", where)
-
-
-def unsigned(column: Any, where: str) -> Array:
-    """Return a column of integers as uint64.
-
-    Raises:
-        EncodeError: it has other values, a negative value or a null.
-    """
-    values, present = optional_unsigned(column, where)
-    if not present.all():
-        raise EncodeError("has a null", where)
-    return values
-
-
-def optional_unsigned(column: Any, where: str) -> tuple[Array, Array]:
-    """Return a column of integers as uint64, 0 for null, and the rows that are not null (bool).
-
-    Raises:
-        EncodeError: it has other values, or a negative value.
-    """
-    values, present = optional_integers(column, where)
-    if values.dtype.kind == "i" and len(values) and int(values.min()) < 0:
-        raise EncodeError(f"{int(values.min())} is negative", where)
-    return values.astype(np.uint64), present
-
-
-def optional_integers(column: Any, where: str) -> tuple[Array, Array]:
-    """Return a column of integers of any type, 0 for null, and the rows that are not null (bool).
-
-    Raises:
-        EncodeError: it has other values.
-    """
-    values, present = column, np.ones(len(column), bool)
-    if isinstance(column, Optional):
-        values, present = np.where(column.present, column.values, column.values.dtype.type(0)), column.present
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
-        name = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
-        raise EncodeError(f"a column of {name} is not a column of integers", where)
-    return values, present
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +110,7 @@ class EventTable:
     """The checked columns of a table of events.
 
     Attributes:
-        kind: the index of the event type in `EVENT_CLASSES` (int64).
+        kind: the event types (int64).
         ticks: the times in ticks (uint64).
         thread: the threads, `Thread` values.
         name: the names.
@@ -172,7 +136,7 @@ class EventTable:
         return [self._group(kind, rows[self.kind[rows] == kind]) for kind in np.unique(self.kind[rows]).tolist()]
 
     def _group(self, kind: int, rows: Array) -> EventColumns:
-        cls = list(r.EVENT_CLASSES.values())[kind]
+        cls = r.EVENT_CLASSES[EVENT_LABELS[kind]]
         present = {key: mask[rows] for key, mask in self.present.items()}
         keys = [key for key in self.args if key not in present or present[key].any()]
         return EventColumns(
@@ -225,28 +189,27 @@ def event_table(
     Raises:
         EncodeError: the format cannot represent something.
     """
-    kinds = {kind: index for index, kind in enumerate(r.EVENT_CLASSES)}
-    types = _strings(columns["type"], "type")
-    if unknown := set(types.values) - set(kinds):
-        raise EncodeError(f"{min(unknown)!r} is not an event type; the types are {', '.join(kinds)}", "type")
-    kind = np.array([kinds[label] for label in types.values], np.int64)[types.codes]
-    has_end = np.isin(kind, [kinds[name] for name, cls in r.EVENT_CLASSES.items() if "end" in cls.__struct_fields__])
-    has_id = np.isin(kind, [kinds[name] for name, cls in r.EVENT_CLASSES.items() if "id" in cls.__struct_fields__])
+    kind = columns["type"]
+    has = {name: _has_field(name)[kind] for name in ("end", "id", "scope")}
+    for name, field in (("end_ticks", "end"), ("duration", "end"), ("id", "id"), ("scope", "scope")):
+        if name in columns:
+            _check_owners(columns[name], has[field], kind, name, is_needed=name != "scope")
     ticks, tail = np.empty(rows, np.uint64), np.zeros(rows, np.uint64)
     for provider, run in providers_of(columns, rows):
         clock = clock_of(provider)
         ticks[run] = ticks_of(columns, run, clock)
-        if has_end[run].any():
-            tail[run] = np.where(has_end[run], _end_ticks(columns, run, clock, ticks[run], has_end[run]), np.uint64(0))
-    for name, has_value in (("id", has_id), ("end_ticks", has_end), ("duration", has_end)):
-        if name in columns:
-            _check_others_null(columns[name], has_value, types, name)
-    if has_id.any():
-        tail[has_id] = _present_only(_column(columns, "id", "counters, async events and flow events"), has_id, "id")
+        complete = np.flatnonzero(has["end"][run]) + run.start
+        if len(complete):
+            tail[complete] = _ends(columns, complete, clock, ticks[complete])
+    if has["id"].any():
+        if "id" not in columns:
+            raise EncodeError("the column is missing; counters, async events and flow events need it", "id")
+        tail[has["id"]] = _values(columns["id"])[has["id"]]
     check_count(args)
     arguments = {key: _argument_values(value, f"args[{key!r}]") for key, value in args.items()}
     for key in args:
         _check_text(key, "args")
+    scope = columns.get("scope", Optional(np.zeros(rows, np.int64), np.zeros(rows, bool)))
     return EventTable(
         kind,
         ticks,
@@ -254,105 +217,66 @@ def event_table(
         _strings(columns["name"], "name"),
         _strings(columns["category"], "category") if "category" in columns else Indexed([""], None),
         tail,
-        _scopes(columns, kind == kinds["instant"]),
+        OptionalColumn(_values(scope).astype(np.uint64), _present(scope)),
         {key: values for key, (values, _) in arguments.items()},
         {key: present for key, (_, present) in arguments.items() if not present.all()},
     )
 
 
-def _column(columns: Mapping[str, Any], name: str, owners: str) -> Any:
-    if name not in columns:
-        raise EncodeError(f"the column is missing; {owners} need it", name)
-    return columns[name]
+def _has_field(name: str) -> Array:
+    """Return for each event type whether its events have a field (bool)."""
+    return np.array([name in r.EVENT_CLASSES[label].__struct_fields__ for label in EVENT_LABELS])
 
 
-def _present_only(column: Any, rows: Array, where: str) -> Array:
-    """Return the values of some rows (bool) as uint64.
-
-    Raises:
-        EncodeError: one of them is null, negative or not an integer.
-    """
-    values, present = optional_unsigned(column, where)
-    if not present[rows].all():
-        raise EncodeError("is null for an event that needs it", where)
-    return values[rows]
+def _values(column: Array | Optional) -> Array:
+    return column.values if isinstance(column, Optional) else column
 
 
-def _check_others_null(column: Any, rows: Array, types: Indexed, where: str) -> None:
-    """Refuse values in rows (bool) of event types that have no such value."""
-    _, present = optional_integers(column, where)
-    others = np.flatnonzero(present & ~rows)
-    if len(others):
-        assert types.codes is not None
-        label = types.values[int(types.codes[others[0]])]
-        raise EncodeError(f"must be null for {label} events, as of row {int(others[0]):,}", where)
+def _present(column: Array | Optional) -> Array:
+    return column.present if isinstance(column, Optional) else np.ones(len(column), bool)
 
 
-def _end_ticks(columns: Mapping[str, Any], run: slice, clock: Clock, ticks: Array, has_end: Array) -> Array:
+def _check_owners(column: Array | Optional, owners: Array, kind: Array, where: str, *, is_needed: bool) -> None:
+    """Refuse values in rows of event types (`kind`) that have none, those not in `owners` (bool), and missing ones."""
+    present = _present(column)
+    for wrong, message in ((present & ~owners, "must be null for"), (owners & ~present & is_needed, "is null for")):
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise EncodeError(f"{message} {EVENT_LABELS[kind[row]]} events, as of row {row:,}", where)
+
+
+def _ends(columns: Mapping[str, Any], rows: Array, clock: Clock, ticks: Array) -> Array:
     """Return the ends of complete events in ticks (uint64), from the columns `end_ticks` or `duration`.
 
     Args:
         columns: all columns.
-        run: the rows.
-        clock: the clock of these rows.
+        rows: the rows of the events.
+        clock: their clock.
         ticks: their times in ticks.
-        has_end: which of them are complete events (bool).
     """
-    begin = clock.to_ns(ticks)[has_end]
-    ends = np.zeros(len(ticks), np.uint64)
-    durations = None
-    if columns.get("duration") is not None:
-        values, present = optional_integers(columns["duration"], "duration")
-        if not present[run][has_end].all():
-            raise EncodeError("is null for a complete event", "duration")
-        durations = values[run][has_end]
+    begin = clock.to_ns(ticks)
+    durations = _values(columns["duration"])[rows] if "duration" in columns else None
     if "end_ticks" in columns:
-        values, present = optional_unsigned(columns["end_ticks"], "end_ticks")
-        if not present[run][has_end].all():
-            raise EncodeError("is null for a complete event", "end_ticks")
-        ends[has_end] = values[run][has_end]
+        ends: Array = _values(columns["end_ticks"])[rows]
         if durations is not None:
-            _check_same(clock.to_ns(ends[has_end]) - begin, durations, clock, "duration")
-        if (ends < ticks)[has_end].any():
+            _check_same(clock.to_ns(ends) - begin, durations, clock, "duration")
+        if (ends < ticks).any():
             raise EncodeError(ENDS_EARLY, "end_ticks")
         return ends
     if durations is None:
         raise EncodeError("complete events need the column end_ticks or the column duration", "events")
-    if len(durations) and int(durations.max()) > MAX_TIME:
-        raise EncodeError(f"{int(durations.max())} ns does not fit in 63 bits", "duration")
-    if len(durations) and int(durations.min()) < 0:
+    if int(durations.min()) < 0:
         raise EncodeError(ENDS_EARLY, "duration")
-    end = begin + durations.astype(np.int64)
-    if len(end) and int(end.min()) < 0:
+    end = begin + durations
+    if int(end.min()) < 0:
         row = int(np.argmin(end))
         raise EncodeError(f"an event at {begin[row]} ns cannot last {durations[row]} ns", "duration")
-    ends[has_end] = _to_ticks(end.astype(np.uint64), clock, "duration")
-    return ends
+    return _to_ticks(end, clock, "duration")
 
 
-def _scopes(columns: Mapping[str, Any], is_instant: Array) -> OptionalColumn:
-    """Return the scopes of instants; all other events (not `is_instant`, bool) have none.
-
-    Raises:
-        EncodeError: a scope is neither a name nor a number, or an event of another type has one.
-    """
-    column = columns.get("scope", Categories(np.full(len(is_instant), -1, np.int32), []))
-    if isinstance(column, Optional) and not column.present.any():
-        column = Categories(np.full(len(is_instant), -1, np.int32), [])
-    if not isinstance(column, Categories):
-        raise EncodeError("is not a column of text", "scope")
-    present = column.codes >= 0
-    if (present & ~is_instant).any():
-        raise EncodeError("must be null for events that are no instants", "scope")
-    values = np.array(_numbers(column.values, Scope, "scope") or [0], np.uint64)
-    return OptionalColumn(values[column.codes], present)
-
-
-def _strings(column: Any, where: str) -> Indexed:
+def _strings(column: Categories, where: str) -> Indexed:
     """Return a column of text without nulls; a reader has the null string for a slot that is not defined."""
-    if not isinstance(column, Categories):
-        raise EncodeError("is not a column of text", where)
-    if len(column.codes) and int(column.codes.min()) < 0:
+    if int(column.codes.min()) < 0:
         raise EncodeError("has a null", where)
     strings = texts(column, len(column.codes), where)
     for text in strings.values:
@@ -383,8 +307,8 @@ def _argument_values(column: Any, where: str) -> tuple[Indexed | Array, Array]:
 
 def _thread_column(columns: Mapping[str, Any]) -> Indexed:
     """Return the threads of the columns `process` and `thread`."""
-    processes, process = np.unique(unsigned(columns["process"], "process"), return_inverse=True)
-    threads, thread = np.unique(unsigned(columns["thread"], "thread"), return_inverse=True)
+    processes, process = np.unique(columns["process"], return_inverse=True)
+    threads, thread = np.unique(columns["thread"], return_inverse=True)
     pairs, codes = np.unique(process.astype(np.int64) * len(threads) + thread, return_inverse=True)
     koids = zip(processes[pairs // len(threads)].tolist(), threads[pairs % len(threads)].tolist(), strict=True)
     return Indexed([Thread(*pair) for pair in koids], codes.astype(np.int64))
@@ -437,22 +361,22 @@ def _sources(table: FxtTable, lists: dict[str, list[Any]], rows: range) -> Itera
     if len(table.sources) == 1:
         yield table.sources[0], [*rows]
         return
-    marks = {
-        name: dict(zip(rows, _field_values(lists[name][rows.start : rows.stop], column, name), strict=True))
+    marks = [
+        name
         for name, column in table.spec.columns.items()
         if column.written and any(isinstance(source.origin(name), Same) for source in table.sources)
-    }
+    ]
     given = sorted({name for source in table.sources for name in source.given})
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
-        key = (*(marks[name][row] for name in marks), *(lists[name][row] is not None for name in given))
+        key = (*(lists[name][row] for name in marks), *(lists[name][row] is not None for name in given))
         groups.setdefault(key, []).append(row)
     for at in groups.values():
         able = [
             source
             for source in table.sources
             if all(lists[name][at[0]] is not None for name in source.given)
-            and all(source.origin(name) == Same(numbers[at[0]]) for name, numbers in marks.items())
+            and all(source.origin(name) == Same(lists[name][at[0]]) for name in marks)
         ]
         yield max(able, key=lambda source: len(source.given)), at
 
@@ -462,7 +386,7 @@ def _records_of_class(table: FxtTable, source: Source, values: dict[str, list[An
     origins = {name: source.origin(name) for name in values if name not in NOT_IN_RECORDS}
     for name, origin in origins.items():
         if origin is None and any(value is not None for value in values[name]):
-            raise EncodeError(f"must be null for {source.title or values['type'][0]}", name)
+            raise EncodeError(f"must be null for {source.title}", name)
     fields: dict[str, list[Any]] = {}
     koids: dict[str, dict[str, list[Any]]] = {}
     args: list[tuple[Record, ...]] = [()] * count
@@ -478,35 +402,11 @@ def _records_of_class(table: FxtTable, source: Source, values: dict[str, list[An
             if part:
                 koids.setdefault(field, {})[part] = column
             else:
-                fields[field] = _field_values(column, table.spec.columns[name], name)
+                fields[field] = column
     for field, parts in koids.items():
         fields[field] = [*map(Thread, parts["process"], parts.get("thread", [None] * count))]
     fields["args"] = [*args]
     return [*map(source.cls, *(fields[field] for field in source.cls.__struct_fields__))]
-
-
-def _field_values(column: list[Any], spec: ColumnSpec, name: str) -> list[Any]:
-    """Return the values of a column as a field of records has them."""
-    if spec.labels is not None:
-        return _numbers(column, spec.labels, name)
-    kind, title = {TEXT: (str, "text"), BYTES: (bytes, "bytes")}.get(spec.dtype, (object, ""))
-    for value in column:
-        if not isinstance(value, kind):
-            raise EncodeError(f"{value!r} is not {title}", name)
-    return column
-
-
-def _numbers(column: Sequence[Any], labels: Labels, name: str) -> list[int]:
-    """Return the numbers that labels stand for, see `fxtio.schema.labeled`.
-
-    Raises:
-        EncodeError: a value is not one of the labels.
-    """
-    numbers = numbers_of_labels(labels)
-    for label in column:
-        if not isinstance(label, str) or label not in numbers:
-            raise EncodeError(f"{shown(label)} is not one of {', '.join(numbers)}", name)
-    return [numbers[label] for label in column]
 
 
 def check_defined(value: Any, enumeration: type[IntEnum], where: str) -> None:

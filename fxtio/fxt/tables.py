@@ -337,7 +337,7 @@ TABLES: dict[str, FxtTable] = {
             r.Blob,
             {"type": "blob_type", "size": "payload.length"},
             "blobs without a category",
-            defaults={"type": BlobType.DATA.name.lower()},
+            defaults={"type": BlobType.DATA},
         ),
         Source(
             r.LargeBlob, {**_ON_THREAD, "size": "payload.length"}, "blobs with a category", given=("category", "ticks")
@@ -371,6 +371,7 @@ TABLES: dict[str, FxtTable] = {
                 "incoming_process": "incoming.process",
                 "incoming_thread": "incoming.thread",
             },
+            "legacy_context_switch",
         ),
         Source(
             r.ContextSwitch,
@@ -382,6 +383,7 @@ TABLES: dict[str, FxtTable] = {
                 "outgoing_priority": Member("outgoing_weight", r.Int32Argument),
                 "incoming_priority": Member("incoming_weight", r.Int32Argument),
             },
+            "context_switch",
         ),
         Source(
             r.ThreadWakeup,
@@ -392,6 +394,7 @@ TABLES: dict[str, FxtTable] = {
                 "incoming_priority": Member("weight", r.Int32Argument),
                 "waker": Member("waker", r.KoidArgument),
             },
+            "thread_wakeup",
         ),
     ),
     "scheduling_args": _args_of(

@@ -31,6 +31,7 @@ from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
 from fxtio.mono.records import EVENTS, Event
 from fxtio.mono.tables import EVENT_TABLES, IGNORED, LIST_TABLES, event_table
+from fxtio.schema import fitting, numbers_of
 from fxtio.table import MAX_TIME, Categories, Column, Optional, Table, WritableTable, checked_columns
 
 Columns = Table | Mapping[str, Any]
@@ -82,7 +83,7 @@ def _checked_list(name: str, columns: Columns, tables: Mapping[str, Columns]) ->
         raise EncodeError(f"is written only together with {table.table}", f"table {name}")
     checked, _ = checked_columns(columns, WritableTable((table.row, table.value), (), IGNORED))
     row, value = (_numbers(checked[column], f"{name}.{column}") for column in (table.row, table.value))
-    return row.astype(np.int64), _fitting(value, np.uint64, f"{name}.{table.value}")
+    return row.astype(np.int64), fitting(value, np.uint64, f"{name}.{table.value}")
 
 
 class _EventRows:
@@ -135,7 +136,7 @@ class _EventRows:
 
     def _numbers(self, name: str, columns: dict[str, Column], dtype: type[Any]) -> Array:
         where = f"{self.cls.__name__}.{name}"
-        return _fitting(_numbers(columns[name], where), dtype, where)
+        return fitting(_numbers(columns[name], where), dtype, where)
 
     def _integers(self, name: str, column: Column | None) -> tuple[Array, Array | None]:
         if column is None:
@@ -195,7 +196,7 @@ class _EventRows:
         first_byte: Any = np.uint64(self.layout.word.pattern("tag", "const")[1])
         for field, part in self.layout.parts:
             if isinstance(part, FirstByteField):
-                values = _fitting(self._without_null(field), np.uint64, f"{name}.{field}")
+                values = fitting(self._without_null(field), np.uint64, f"{name}.{field}")
                 first_byte = first_byte | part.field.put(values, name)
             elif isinstance(part, Repeated) and part.flag:
                 present = self.lists[field][1].astype(np.uint64)
@@ -255,7 +256,7 @@ class _EventRows:
                     values = self._flags(name)[0] if name in FLAGS else self._without_null(name)
                 number = self.steps.column_of(self.kind, name, "value")
                 assert number is not None
-                values = columns[number] = _fitting(values, self.steps.columns[number].dtype, where)
+                values = columns[number] = fitting(values, self.steps.columns[number].dtype, where)
                 _add_base(part, values, bases)
 
     def _set(self, columns: list[Array | None], owner: int, field: str, role: str, values: Array) -> None:
@@ -386,19 +387,13 @@ def _numbers(column: Column, where: str) -> Array:
 
 def _integers(column: Column, where: str, numbers: dict[str, int] | None = None) -> tuple[Array, Array | None]:
     """Return a column as integers, and which rows have a value (None for all); names become their numbers."""
-    if isinstance(column, Optional):
-        if column.values.dtype.kind not in "iu":
-            raise EncodeError(f"integers are needed, not {column.values.dtype}", where)
-        return column.values, None if bool(column.present.all()) else column.present
     if isinstance(column, Categories):
         used = set(np.unique(column.codes).tolist())
         values = [_number(text, numbers, where) if code in used else 0 for code, text in enumerate(column.values)]
-        present = column.codes >= 0
-        return np.array([*values, 0], np.int64)[column.codes], None if bool(present.all()) else present
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return column, None
-    shown = column.dtype if isinstance(column, np.ndarray) else type(column).__name__.lower()
-    raise EncodeError(f"integers are needed, not {shown}", where)
+        given, present = np.array([*values, 0], np.int64)[column.codes], column.codes >= 0
+    else:
+        given, present = numbers_of(column, where)
+    return given, None if bool(present.all()) else present
 
 
 def _number(text: str, numbers: dict[str, int] | None, where: str) -> int:
@@ -407,19 +402,3 @@ def _number(text: str, numbers: dict[str, int] | None, where: str) -> int:
     if numbers is None or not (text.isascii() and text.isdecimal()) or len(text) > 3:
         raise EncodeError(f"{text!r} is not the name of a number", where)
     return int(text)
-
-
-def _fitting(values: Array, dtype: type[Any], where: str) -> Array:
-    """Return integers as a contiguous array of a type.
-
-    Raises:
-        EncodeError: one of them does not fit.
-    """
-    limits = np.iinfo(dtype)
-    if (
-        not np.can_cast(values.dtype, dtype)
-        and len(values)
-        and (int(values.min()) < limits.min or int(values.max()) > limits.max)
-    ):
-        raise EncodeError(f"values are not all from {limits.min} to {limits.max}", where)
-    return np.ascontiguousarray(values, dtype)

@@ -103,6 +103,7 @@ class Nesting:
             **{name: getattr(rows, name) for name in ("track", "event")},
             **{name: names.column(getattr(rows, name)) for name in ("category", "name")},
             "start": rows.time,
+            "duration": np.where(rows.step == SpanStep.BEGIN, -1, rows.end - rows.time),
             "end_event": progress["closing"],
         }
         return Table({name: columns[name] for name in OPEN_COLUMNS}).take(order)

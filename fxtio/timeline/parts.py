@@ -116,12 +116,12 @@ class Names:
         return Categories(codes, self.values)
 
 
-OPEN_COLUMNS = ("id", "start", "depth", "parent", "track", "category", "name", "event", "end_event")
-"""The columns of `Registry.open_slices`, as those of `slices`."""
+OPEN_COLUMNS = ("id", "start", "duration", "depth", "parent", "track", "category", "name", "event", "end_event")
+"""The columns of `Registry.open_slices`, as those of `opened`."""
 
 
 def _no_slices() -> Table:
-    columns = empty_columns("slices")
+    columns = empty_columns("opened")
     return Table({name: columns[name] for name in OPEN_COLUMNS})
 
 

@@ -19,7 +19,6 @@ from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.parts import Rest
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import EncodeError
-from fxtio.table import Categories
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import EntryWord, EventWord, ExitWord, LostWord, RecordWord, TimeWord
 
@@ -187,23 +186,6 @@ def _payload_words(payload: Any, rows: int, order: Order) -> Ragged:
         raise EncodeError("the size of a payload is not a multiple of 8 bytes", "payload")
     words = np.frombuffer(b"".join([raw or b"" for raw in payload]), np.uint64)
     return Ragged(words if order == "little" else words.byteswap(), sizes // 8)
-
-
-def codes_of(name: str, column: Any, values: Sequence[str]) -> Array:
-    """Return a column of texts or of their codes as codes (int64).
-
-    Raises:
-        EncodeError: a value is not one of the texts.
-    """
-    if isinstance(column, Categories):
-        code_of = {text: values.index(text) if text in values else -1 for text in column.values}
-        table = np.array([*(code_of[text] for text in column.values), -1], np.int64)
-        codes: Array = table[column.codes]
-    else:
-        codes = integers(name, column)
-    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(values):
-        raise EncodeError(f"a value is not one of {', '.join(values)}", name)
-    return codes
 
 
 def integers(name: str, column: Any) -> Array:

@@ -19,8 +19,8 @@ from fxtio.uftrace.events import payload_of
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.new_trace import NewTrace
-from fxtio.uftrace.pairing import NO_ENTRY, STATES, WHOLE
-from fxtio.uftrace.records import TYPES, codes_of, integers, record_bytes
+from fxtio.uftrace.pairing import NO_ENTRY, WHOLE
+from fxtio.uftrace.records import record_bytes
 from fxtio.uftrace.tables import WRITABLE
 
 Columns = dict[str, Any]
@@ -121,30 +121,24 @@ class TableWriter:
         Payloads are in the optional column `payload`: they are not in the table of the reader, and can be read only if
         the info file has their specifications.
         """
-        fields = {name: integers(name, columns[name]) for name in ("time", "depth", "address")}
-        self._append(
-            columns["tid"],
-            codes_of("type", columns["type"], TYPES).astype(np.uint8),
-            fields,
-            columns.get("payload"),
-            "payload",
-        )
+        fields = {name: columns[name] for name in ("time", "depth", "address")}
+        self._append(columns["tid"], columns["type"].astype(np.uint8), fields, columns.get("payload"))
 
     def events(self, columns: Columns, rows: int) -> None:
         """Append events; their data are in the optional column `data`."""
-        data = _checked_bytes("data", columns.get("data"))
+        data = columns.get("data")
         order = self._trace.order
         payload = None if data is None else Bytes(payload_of(raw or None, order) or b"" for raw in data)
-        names = _texts("name", columns["name"])
+        names = columns["name"].tolist()
         numbers = self._event_numbers(names)
         fields = {
-            "time": integers("time", columns["time"]),
+            "time": columns["time"],
             "depth": np.zeros(rows, np.int64),
             "address": np.array([numbers[name] for name in names], np.int64),
         }
         for tid, chosen in _rows_of("tid", columns["tid"]):
             self._trace.processes.check_new_times(tid, fields["time"][chosen])
-        self._append(columns["tid"], np.full(rows, RecordType.EVENT, np.uint8), fields, payload, "data")
+        self._append(columns["tid"], np.full(rows, RecordType.EVENT, np.uint8), fields, payload)
         for name in numbers:
             self._trace.event_id(name)
 
@@ -164,13 +158,12 @@ class TableWriter:
     def lost(self, columns: Columns, rows: int) -> None:
         """Append records that tell how many others are missing."""
         zeros = np.zeros(rows, np.int64)
-        fields = {"time": zeros, "depth": zeros, "address": integers("count", columns["count"])}
-        self._append(columns["tid"], np.full(rows, RecordType.LOST, np.uint8), fields, None, "payload")
+        fields = {"time": zeros, "depth": zeros, "address": columns["count"]}
+        self._append(columns["tid"], np.full(rows, RecordType.LOST, np.uint8), fields, None)
 
-    def _append(self, tids: Any, kind: Array, fields: dict[str, Array], payload: Any, where: str) -> None:
+    def _append(self, tids: Any, kind: Array, fields: dict[str, Array], payload: Bytes | None) -> None:
         """Append records, and declare their tasks."""
         trace, encoded = self._trace, []
-        payload = _checked_bytes(where, payload)
         if payload is not None and any(payload):
             trace.check_version("payloads")
         for tid, chosen in _rows_of("tid", tids):
@@ -244,16 +237,16 @@ class TableWriter:
 
     def sched(self, columns: Columns, rows: int) -> None:
         """Append scheduler events to the files of CPUs."""
-        kinds = _texts("kind", columns["kind"])
-        names = _texts("name", columns["name"]) if "name" in columns else [None] * rows
-        parents = {name: _parents(name, columns.get(name), rows) for name in ("parent", "parent_pid")}
+        kinds = columns["kind"].tolist()
+        names = columns["name"].tolist() if "name" in columns else [None] * rows
+        parents = {name: columns.get(name, np.zeros(rows, np.int64)) for name in ("parent", "parent_pid")}
         encoded = []
         for cpu, chosen in _rows_of("cpu", columns["cpu"]):
-            fields = {name: integers(name, columns[name])[chosen] for name in ("time", "pid", "tid")}
+            fields = {name: columns[name][chosen] for name in ("time", "pid", "tid")}
             indices = chosen.tolist()
             raw = self._trace.sched.encode(
                 cpu, **fields, kind=[kinds[row] for row in indices], comm=[names[row] for row in indices],
-                **{name: column[chosen] for name, column in parents.items()},
+                **{name: getattr(column, "values", column)[chosen] for name, column in parents.items()},
             )  # fmt: skip
             encoded.append((cpu, int(fields["time"][-1]), raw))
         for cpu, last, raw in encoded:
@@ -261,7 +254,7 @@ class TableWriter:
 
     def messages(self, columns: Columns, rows: int) -> None:
         """Append messages."""
-        times, texts = integers("time", columns["time"]).tolist(), _texts("text", columns["text"])
+        times, texts = columns["time"].tolist(), columns["text"].tolist()
         last, checked = None, []
         for time, text in zip(times, texts, strict=True):
             checked.append(self._trace.check_message(time, text, last))
@@ -270,10 +263,8 @@ class TableWriter:
 
     def enums(self, columns: Columns, rows: int) -> None:
         """Declare enumerations."""
-        values = integers("value", columns["value"]).tolist()
         enums: dict[Any, dict[Any, int]] = {}
-        for name, label, value in zip(_texts("name", columns["name"]), _texts("label", columns["label"]), values,
-                                      strict=True):  # fmt: skip
+        for name, label, value in zip(*(columns[each].tolist() for each in ("name", "label", "value")), strict=True):
             if enums.setdefault(name, {}).setdefault(label, value) != value:
                 raise EncodeError(f"{label!r} has two values", f"{name}")
         for name, labels in enums.items():
@@ -283,15 +274,15 @@ class TableWriter:
 
     def kernel(self, columns: Columns, rows: int) -> None:
         """Append kernel events with their data as they are."""
-        data, names = _checked_bytes("data", columns["data"]), _texts("name", columns["name"])
+        data, names = columns["data"], columns["name"].tolist()
         missed = columns.get("missed", np.zeros(rows, np.bool_))
-        if not isinstance(missed, np.ndarray) or missed.dtype != np.bool_:
-            raise EncodeError("the values are neither true nor false", "missed")
-        times, tids = (integers(name, columns[name]).tolist() for name in ("time", "tid"))
+        if isinstance(missed, Optional):
+            raise EncodeError("has a null", "missed")
+        times, tids = columns["time"].tolist(), columns["tid"].tolist()
         with self._trace.kernel.all_or_none():
             for cpu, chosen in _rows_of("cpu", columns["cpu"]):
                 for row in chosen.tolist():
-                    system, _, name = (names[row] or "").rpartition(":")
+                    system, _, name = names[row].rpartition(":")
                     event = KernelEvent(
                         times[row], tids[row], 0, name, {}, data[row], bool(missed[row]), system, cpu
                     )  # fmt: skip
@@ -302,7 +293,7 @@ class TableWriter:
         kernel = self._trace.kernel
         start, duration, depth, state = _calls(columns, rows)
         used = _used_names(columns["name"])
-        cpu, tids = integers("cpu", columns["cpu"]), integers("tid", columns["tid"])
+        cpu, tids = columns["cpu"], columns["tid"]
         call, kind, time = [], [], []
         for tid, chosen in _rows_of("tid", tids):
             kernel.check_no_open_call(tid)
@@ -331,53 +322,28 @@ def _calls(columns: Columns, rows: int) -> tuple[Array, Array, Array, Array]:
 
     Depths are limited by the carry into the address of a function, see `_wrapped`.
     """
-    start, duration = (integers(name, columns[name]) for name in ("start", "duration"))
-    depth, limit = integers("depth", columns["depth"]), FUNCTION_SIZE * DEPTHS - 1
+    start, duration, depth = (columns[name] for name in ("start", "duration", "depth"))
+    limit = FUNCTION_SIZE * DEPTHS - 1
     if not 0 <= int(depth.min()) <= int(depth.max()) <= limit:
         raise EncodeError(f"a depth is not from 0 to {limit:,}", "depth")
     if int(duration.min()) < 0:
         raise EncodeError("a duration is negative", "duration")
     if max(int(start.max()), int(duration.max()), int(start.max()) + int(duration.max())) > MAX_TIME:
         raise EncodeError("the end of a call does not fit in 63 bits", "duration")
-    state = columns.get("state")
-    states = np.full(rows, WHOLE, np.int64) if state is None else codes_of("state", state, STATES)
-    return start, duration, depth.astype(np.int64), states
+    states = columns.get("state", np.full(rows, WHOLE, np.int64))
+    if isinstance(states, Optional):
+        raise EncodeError("has a null", "state")
+    return start, duration, depth, states
 
 
-def _used_names(names: Any) -> dict[int, str]:
+def _used_names(names: Categories) -> dict[int, str]:
     """Return the names of calls that occur, by code."""
-    if not isinstance(names, Categories) or bool((names.codes < 0).any()):
-        raise EncodeError("a call has no name", "name")
     return {code: names.values[code] for code in np.unique(names.codes).tolist()}
 
 
-def _rows_of(name: str, column: Any) -> list[tuple[int, Array]]:
-    """Return the distinct values of a column of non-negative integers, and the rows of each."""
-    groups = rows_of_each(integers(name, column))
+def _rows_of(name: str, column: Array) -> list[tuple[int, Array]]:
+    """Return the distinct values of a column of integers (int64) that are not negative, and the rows of each."""
+    groups = rows_of_each(column)
     if groups and groups[0][0] < 0:
         raise EncodeError("a number is negative", name)
     return groups
-
-
-def _parents(name: str, column: Any | None, rows: int) -> Array:
-    """Return the tasks or processes that created others, 0 where there is none."""
-    if column is None:
-        return np.zeros(rows, np.int64)
-    if isinstance(column, Optional):
-        return np.where(column.present, integers(name, column.values), 0)
-    return integers(name, column)
-
-
-def _checked_bytes(name: str, column: Any) -> Any:
-    """Return a column of bytes, or None."""
-    if column is not None and not isinstance(column, Bytes):
-        raise EncodeError("the values are not bytes", name)
-    return column
-
-
-def _texts(name: str, column: Any) -> list[str | None]:
-    if isinstance(column, Optional) and not column.present.any():
-        return [None] * len(column)
-    if not isinstance(column, Categories):
-        raise EncodeError("the values are not texts", name)
-    return column.tolist()

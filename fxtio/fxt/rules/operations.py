@@ -6,8 +6,9 @@ batches, and are examined one by one in the order of time.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,7 @@ _ASYNC: dict[type[Record], int] = {r.AsyncBegin: _BEGIN, r.AsyncInstant: _MIDDLE
 _FLOWS: dict[type[Record], int] = {r.FlowBegin: _BEGIN, r.FlowStep: _MIDDLE, r.FlowEnd: _END}
 
 
-@dataclass(slots=True)
-class _Events:
+class _Events(NamedTuple):
     """Events with ids, in the order of the file.
 
     Attributes:
@@ -45,12 +45,10 @@ class _Events:
 
     def take(self, rows: Array) -> _Events:
         """Return some of the events."""
-        columns = (self.id, self.step, self.time, self.key, self.process, self.offset)
-        return _Events(*(column[rows] for column in columns))
+        return _Events(*(column[rows] for column in self))
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(NamedTuple):
     """An event with an id."""
 
     step: int
@@ -125,10 +123,8 @@ def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Ev
     order = np.argsort(rows, kind="stable")
     values = [*(column[order] for column in values), view.offsets(rows[order])]
     values[-2] = batch.threads.koids()[:, 0].take(values[-2])  # some threads are new
-    if waiting is not None:
-        before = (waiting.id, waiting.step, waiting.time, waiting.key, waiting.process, waiting.offset)
-        values = [np.concatenate(pair) for pair in zip(before, values, strict=True)]
-    return _Events(*values)
+    events = _Events(*values)
+    return events if waiting is None else _Events(*map(np.concatenate, zip(waiting, events, strict=True)))
 
 
 def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bool) -> Array:
@@ -148,11 +144,8 @@ def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bo
     groups = np.split(order, starts[1:])
     room = MAX_KEPT
     for rows in reversed(groups) if not is_last else groups:
-        in_order = [
-            _Event(int(events.step[row]), int(events.key[row]), int(events.process[row]), int(events.offset[row]))
-            for row in rows.tolist()
-        ]
-        own, is_open = examine(in_order)
+        columns = (events.step, events.key, events.process, events.offset)
+        own, is_open = examine(map(_Event, *(column[rows].tolist() for column in columns)))
         if is_open and not is_last and len(rows) <= room:
             kept.append(rows)
             room -= len(rows)
@@ -167,19 +160,22 @@ def _async_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
     """Return the faults of the async events of an id in the order of time, and whether later events may settle some."""
     faults: list[Fault] = []
     is_open = False
-    nested = _Nested()
+    opened: OrderedDict[int, _Event] = OrderedDict()  # by offset, each within those that began before it
+    by_key: dict[int, list[_Event]] = {}
     for event in events:
-        innermost = nested.innermost()
+        innermost = next(reversed(opened.values()), None)
         if event.step == _BEGIN:
             if innermost and innermost.process != event.process:
                 message = f"the id is in use, by another process, since byte {innermost.offset:,}"
                 faults.append(("async.shared-id", event.offset, message))
-            nested.begin(event)
+            opened[event.offset] = event
+            by_key.setdefault(event.key, []).append(event)
         elif not innermost:
             is_open = True
             faults.append(("async.unmatched-end", event.offset, "no operation with this id is open"))
         elif event.step == _END:
-            ended = nested.end(event.key)
+            ended = (by_key.get(event.key) or by_key[innermost.key]).pop()
+            del opened[ended.offset]
             if ended.key != event.key:
                 message = f"the start at byte {ended.offset:,} has another name or category"
                 faults.append(("async.name", event.offset, message))
@@ -188,43 +184,8 @@ def _async_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:
                     f"the operation that began later, at byte {innermost.offset:,}, with the same id has not ended"
                 )
                 faults.append(("async.shared-id", event.offset, message))
-    rest = nested.rest()
-    faults += [("async.open", event.offset, "the operation has no end") for event in rest]
-    return faults, is_open or bool(rest)
-
-
-class _Nested:
-    """The operations of an id that are open, each within those that began before it."""
-
-    def __init__(self) -> None:
-        self._stack: list[_Event] = []  # some at the top may have ended
-        self._by_key: dict[int, list[_Event]] = {}
-        self._ended: set[int] = set()  # the offsets of those that are on the stack and have ended
-
-    def begin(self, event: _Event) -> None:
-        """Note a begin."""
-        self._stack.append(event)
-        self._by_key.setdefault(event.key, []).append(event)
-
-    def innermost(self) -> _Event | None:
-        """Return the start of the operation that began last, None if none is open."""
-        while self._stack and self._stack[-1].offset in self._ended:
-            self._ended.remove(self._stack.pop().offset)
-        return self._stack[-1] if self._stack else None
-
-    def end(self, key: int) -> _Event:
-        """End the innermost operation of a key, or of all if it has none; return its begin.
-
-        `innermost` has been called before, and there is one.
-        """
-        own = self._by_key.get(key) or self._by_key[self._stack[-1].key]
-        ended = own.pop()
-        self._ended.add(ended.offset)
-        return ended
-
-    def rest(self) -> list[_Event]:
-        """Return the starts of the operations that are open, the outermost first."""
-        return [event for event in self._stack if event.offset not in self._ended]
+    faults += [("async.open", event.offset, "the operation has no end") for event in opened.values()]
+    return faults, is_open or bool(opened)
 
 
 def _flow_faults(events: Iterable[_Event]) -> tuple[list[Fault], bool]:

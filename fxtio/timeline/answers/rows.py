@@ -122,8 +122,8 @@ class Rows:
         if self._inner is None:
             return slices
         rows = cut_to(slices, self.start, self.end)
-        rest = np.maximum(rows["duration"] - self._inner.sums(rows, rows["duration"]), 0)
-        return Table({**dict(rows.items()), "self_time": np.minimum(rows["self_time"], rest)})
+        rest = np.minimum(rows["self_time"], self._inner.rests(rows))
+        return Table({**dict(rows.items()), "self_time": rest})
 
     def slices(self, slices: Table) -> Table:
         """Return the slices of a batch that are selected, cut to the range; must see every batch, and only once."""
@@ -202,6 +202,25 @@ class Inner:
         wait = np.isin(ids, self._registry.open_slices()["id"])
         self._ids, self._inner = ids[wait], inner[wait]
         return within
+
+    def rests(self, slices: Table) -> Array:
+        """Return the time of each slice in which none directly within it runs (int64 ns); must see every batch once.
+
+        Args:
+            slices: the slices, in the order of their ids.  One may last longer than the slice around it, of which it
+                is known then when it ends: it is in the batch, or among the open slices.
+        """
+        begin, duration = slices["start"], slices["duration"]
+        known = self._registry.open_slices()
+        known = known.take(known["duration"] >= 0)
+        ids = np.concatenate([slices["id"], known["id"]])
+        ends = np.concatenate([begin + duration, known["start"] + known["duration"]])
+        order = np.argsort(ids)
+        ids, ends = np.append(ids[order], -1), np.append(ends[order], MAX_TIME)
+        at = np.searchsorted(ids[:-1], slices["parent"])
+        limit = np.where(ids[at] == slices["parent"], ends[at], MAX_TIME)
+        within = np.maximum(np.minimum(begin + duration, limit) - begin, 0)
+        return np.maximum(duration - self.sums(slices, within), 0)
 
 
 class SlicesById:

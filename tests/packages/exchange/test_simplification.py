@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fxtio
@@ -93,6 +93,8 @@ SPANS = st.lists(
     min_duration=st.integers(0, 12),
     max_depth=st.none() | st.integers(1, 4),
 )
+# A slice without an end lasts longer than the one around it.
+@example(spans=[(0, 2, False), (0, 3, False), (1, 1, False)], instants=[], cuts=[], min_duration=1, max_depth=None)
 def test_what_is_left(
     spans: list[Span], instants: list[int], cuts: list[int], min_duration: int, max_depth: int | None
 ) -> None:

@@ -18,6 +18,7 @@ from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.fxt import FxtTrace, FxtWriter, encode
 from fxtio.fxt import records as rec
+from fxtio.fxt.enums import EventType, Scope
 from fxtio.fxt.records import EVENT_CLASSES, Thread
 from fxtio.fxt.writer import Track
 from fxtio.table import Categories, Optional, Table
@@ -238,13 +239,25 @@ def test_a_time_whose_tick_has_more_than_64_bits(column: str) -> None:
         written(lambda writer: writer.write_table("events", rows), ticks_per_second=4_000_000_000)
 
 
+def test_labels_and_their_numbers() -> None:
+    rows: Columns = {
+        **THREE,
+        "type": [EventType.INSTANT, 2, 0],
+        "scope": [Scope.GLOBAL, None, 0],
+    }
+    given: Columns = {**THREE, "type": ["instant", "duration_begin", "instant"], "scope": ["global", None, "thread"]}
+    assert written(lambda writer: writer.write_table("events", rows)) == written(
+        lambda writer: writer.write_table("events", given)
+    )
+
+
 # ---- refusals
 
 COMPLETE: Columns = {**THREE, "type": "duration_complete"}
 WRONG: dict[str, tuple[str, Columns, str]] = {
-    "type": ("events", {**THREE, "type": "unheard"}, "'unheard' is not an event type"),
+    "type": ("events", {**THREE, "type": "unheard"}, "'unheard' is not one of instant, counter"),
     "no time": ("events", {**THREE, "ticks": None}, "the column ticks or the column time"),
-    "negative time": ("events", {**THREE, "ticks": [1, -2, 3]}, "ticks: -2 is negative"),
+    "negative time": ("events", {**THREE, "ticks": [1, -2, 3]}, "ticks: -2 does not fit in uint64"),
     "fractional time": ("events", {**THREE, "ticks": [0.5, 1, 2]}, "not a column of integers"),
     "between ticks": ("events", {**THREE, "ticks": None, "time": [1, 2, 3]}, "1 ns is not the time of a tick"),
     "null time": ("events", {**THREE, "ticks": [1, None, 3]}, "ticks: has a null"),
@@ -258,7 +271,11 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     ),
     "ends too early": ("events", {**COMPLETE, "duration": -4_000_000}, "duration: ends before it starts"),
     "ends too late": ("events", {**COMPLETE, "duration": (1 << 63) - 2}, "at 2 ns cannot last 9223372036854775806 ns"),
-    "duration is too long": ("events", {**COMPLETE, "duration": (1 << 64) - 1}, "does not fit in 63 bits"),
+    "duration is too long": (
+        "events",
+        {**COMPLETE, "duration": (1 << 64) - 1},
+        "18446744073709551615 does not fit in int64",
+    ),
     "duration is a fraction": ("events", {**COMPLETE, "duration": 0.5}, "duration: a column of float64"),
     "duration is text": ("events", {**COMPLETE, "duration": "5"}, "duration: a column of Categories"),
     "duration of other events": (
@@ -273,9 +290,11 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "time does not agree": (
         "events",
         {**THREE, "time": np.array([3, 1, (1 << 64) - 1], np.uint64)},
-        "18446744073709551615 ns does not agree",
+        "18446744073709551615 does not fit in int64",
     ),
-    "duration does not agree": ("events", {**COMPLETE, "end_ticks": 5, "duration": (1 << 64) - 2}, "does not agree"),
+    "duration does not agree": ("events", {**COMPLETE, "end_ticks": 5, "duration": (1 << 63) - 1}, "does not agree"),
+    "negative time beside ticks": ("events", {**THREE, "time": [3, -1, 2]}, "-1 ns does not agree"),
+    "negative time alone": ("events", {**THREE, "ticks": None, "time": [3, -1, 2]}, "time: -1 is negative"),
     "duration beside ends is text": ("events", {**COMPLETE, "end_ticks": 5, "duration": "x"}, "duration: a column of"),
     "no id": ("events", {**THREE, "type": "counter"}, "id: the column is missing"),
     "null id": ("events", {**THREE, "type": "counter", "id": [1, 2, None]}, "id: is null"),
@@ -288,7 +307,11 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "key is not text": ("events", {**THREE, "args": {5: 1}}, "5 is not text"),
     "long text": ("events", {**THREE, "args": {"a": "x" * 1025}}, "1,025 bytes of text are over"),
     "bytes": ("events", {**THREE, "args": {"a": b"x"}}, "no argument type holds"),
-    "provider": ("logs", {"provider": -1, "ticks": 1, "process": 1, "thread": 1, "message": "x"}, "-1 is negative"),
+    "provider": (
+        "logs",
+        {"provider": -1, "ticks": 1, "process": 1, "thread": 1, "message": "x"},
+        "-1 does not fit in uint32",
+    ),
     "scope": ("events", {**THREE, "scope": "universe"}, "'universe' is not one of thread, process, global"),
     "scope without a name": ("events", {**THREE, "scope": "3"}, "'3' is not one of thread, process, global"),
     "large scope": ("events", {**THREE, "scope": str(1 << 64)}, "'18446744073709551616' is not one of thread"),
@@ -297,8 +320,17 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "blob type without a name": ("blobs", {"name": "n", "payload": [b"x"], "type": "9"}, "'9' is not one of data"),
     "very large object type": ("objects", {"kind": "kernel", "id": 1, "name": "x", "type": "9" * 5000}, "is not one"),
     "argument as a column": ("events", {**THREE, "args": {"a": 1}, "args['a']": 2}, "is not a column of this table"),
-    "scope of a span": ("events", {**THREE, "type": "duration_begin", "scope": "thread"}, "must be null for events"),
-    "scope is a number": ("events", {**THREE, "scope": 1}, "scope: is not a column of text"),
+    "scope of a span": (
+        "events",
+        {**THREE, "type": "duration_begin", "scope": "thread"},
+        "must be null for duration_begin events",
+    ),
+    "scope is a number": ("events", {**THREE, "scope": [2, 3, None]}, "scope: 3 is not one of thread, process, global"),
+    "scope is a fraction": (
+        "events",
+        {**THREE, "scope": 1.5},
+        "scope: a column of float64 is not",
+    ),
     "small blob at a time": (
         "blobs",
         {"name": "x", "payload": b"", "ticks": 1},
@@ -313,7 +345,7 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "kind": ("objects", {"kind": "other", "id": 1, "name": "x"}, "'other' is not one of kernel, userspace"),
     "object type": ("objects", {"kind": "kernel", "id": 1, "name": "x", "type": "cow"}, "'cow' is not one of"),
     "user type": ("objects", {"kind": "userspace", "id": 1, "name": "x", "type": "vmo", "process": 1}, "must be null"),
-    "payload": ("blobs", {"name": "x", "payload": "text"}, "is not bytes"),
+    "payload": ("blobs", {"name": "x", "payload": "text"}, "is not a column of bytes"),
     "two kinds": ("blobs", {"name": "x", "payload": b"", "type": "data", "category": "c"}, "must be null"),
     "large payload": ("blobs", {"name": "x", "payload": bytes(40_000)}, "Blob.size: 5,002 words are over"),
     "scheduling": ("scheduling", {"type": "nap", "ticks": 1, "cpu": 0, "incoming_thread": 1}, "'nap' is not one of"),
@@ -322,7 +354,11 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
         {"type": "context_switch", "ticks": 1, "cpu": 0, "incoming_thread": 1, "waker": 2},
         "waker: must be null for context_switch",
     ),
-    "build id": ("modules", {"process": 1, "module": 1, "name": "x", "build_id": "x", "ticks": 1}, "is not bytes"),
+    "build id": (
+        "modules",
+        {"process": 1, "module": 1, "name": "x", "build_id": "x", "ticks": 1},
+        "is not a column of bytes",
+    ),
     "flags": (
         "mmaps",
         {"process": 1, "module": 1, "address": 1, "size": 1, "vaddr": 1, "flags": 8, "ticks": 1},

@@ -262,10 +262,10 @@ def test_invalid_slices_are_refused(tmp_path: Path) -> None:
         refused(writer, "start: calls of a task overlap", write())
         refused(writer, "duration: a duration is negative", write(duration=[-1, 5]))
         refused(writer, "depth: a depth is not from 0", write(depth=[0, -1], start=[10, 30]))
-        refused(writer, "name: a call has no name", write(name=["f", None]))
-        refused(writer, "state: a value is not one of whole", write(state="finished"))
+        refused(writer, "name: has a null", write(name=["f", None]))
+        refused(writer, "state: 'finished' is not one of whole", write(state="finished"))
         refused(writer, "tid: a number is negative", write(tid=-1))
-        refused(writer, "start: the values are not integers", write(start=[1.5, 2.5]))
+        refused(writer, "start: a column of float64 is not a column of integers", write(start=[1.5, 2.5]))
         exits = {"state": "no_entry", "depth": 0, "name": "f", "tid": 1}
         refused(
             writer, "no other process", lambda: writer.write_table("slices", exits | {"start": 1, "duration": [2, 3]})
@@ -288,10 +288,12 @@ def test_records_as_columns(tmp_path: Path) -> None:
         writer.write_table("records", columns)
         writer.write_table("records", {**columns, "time": [5, 6, 0, 7], "payload": Bytes([b"", payload, b"", b""])})
         refused(
-            writer, "type: a value is not one of", lambda: writer.write_table("records", columns | {"type": "call"})
+            writer,
+            "type: 'call' is not one of entry",
+            lambda: writer.write_table("records", columns | {"type": "call"}),
         )
         refused(writer, "does not fit", lambda: writer.write_table("records", columns | {"depth": 1024}))
-        refused(writer, "payload: the values are not bytes",
+        refused(writer, "payload: is not a column of bytes",
                 lambda: writer.write_table("records", columns | {"payload": 5}))  # fmt: skip
     trace = UftraceTrace(tmp_path / "t", strict=True)
     assert list(trace) == [
@@ -320,7 +322,7 @@ def test_small_files_as_columns(tmp_path: Path) -> None:
         refused(writer, "lone surrogate", lambda: writer.write_table("sched", sched | {"name": "\ud800"}))
         refused(writer, "a line end", lambda: writer.write_table("messages", {"time": 1, "text": "a\nb"}))
         refused(writer, "-1 is not from 0", lambda: writer.write_table("messages", {"time": -1, "text": "a"}))
-        refused(writer, "not texts", lambda: writer.write_table("messages", {"time": 1, "text": 5}))
+        refused(writer, "is not a column of text", lambda: writer.write_table("messages", {"time": 1, "text": 5}))
     trace = UftraceTrace(tmp_path / "t")
     assert [(row["time"], row["cpu"], row["tid"], row["kind"], row["name"], row["parent"], row["parent_pid"])
             for row in trace.table("sched").rows()] == [
@@ -492,7 +494,7 @@ def test_kernel_events_and_calls_as_columns(tmp_path: Path) -> None:
         refused(writer, "the data are not those of", lambda: writer.write_table("kernel", events | {"data": data}))
         refused(writer, "is not described", lambda: writer.write_table("kernel", events | {"name": "a:b"}))
         refused(writer, "time goes back", lambda: writer.write_table("kernel", events))
-        refused(writer, "neither true nor false", lambda: writer.write_table("kernel", events | {"missed": 1}))
+        refused(writer, "not a column of booleans", lambda: writer.write_table("kernel", events | {"missed": 1}))
     second = UftraceTrace(tmp_path / "second")
     table = second.table("kernel")
     assert table["missed"].tolist() == [False, False, True, *[False] * 5]
