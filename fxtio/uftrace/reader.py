@@ -285,16 +285,6 @@ class UftraceTrace(TraceReader[Info]):
         pointer_size = self.info_file.pointer_size
         return TableBuilder(names, reading.events, pointer_size, reading.findings)
 
-    def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
-        """Yield the scheduler events with the number of their CPU, file by file."""
-        for _, block in self.begin().perf_blocks():
-            for event in block.events():
-                yield event.cpu, event
-
-    def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
-        """Yield the kernel events with the number of their CPU, file by file."""
-        return ((event.cpu, event) for _, event in self.begin().kernel_events())
-
     def sessions(self) -> Sessions:
         """Return the sessions and tasks; `findings` are then their faults."""
         return self.begin().sessions

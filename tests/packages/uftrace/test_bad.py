@@ -447,12 +447,12 @@ def test_reading_events_gives_their_findings(tmp_path: Path) -> None:
     target = minimal(tmp_path / "t")
     (target / "perf-cpu0.dat").write_bytes(b"123")
     trace = UftraceTrace(target)
-    assert list(trace.perf_events()) == []
+    assert not any(isinstance(record, perf.PerfEvent) for record in trace.records())
     assert trace.findings.counts == {"uftrace.perf.record": 1}
     (target / "kernel-cpu0.dat").write_bytes(b"123")
     trace = UftraceTrace(target)
-    assert list(trace.kernel_events()) == []
-    assert trace.findings.counts == {"uftrace.kernel.page": 1}
+    assert not any(isinstance(record, kernel.KernelEvent) for record in trace.records())
+    assert trace.findings.counts == {"uftrace.kernel.page": 1, "uftrace.perf.record": 1}
 
 
 def test_a_recorder_that_was_killed(tmp_path: Path) -> None:
