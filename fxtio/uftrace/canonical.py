@@ -167,15 +167,9 @@ def _call(chunk: Chunk, record: FunctionEntry | FunctionExit, place: Json) -> Js
 def _arguments(specs: ValueSpecs, payload: bytes, order: Any) -> list[Json]:
     """Return the canonical arguments in a payload."""
     result: list[Json] = []
-    at = 0
-    for spec in specs:
-        kind, start, size = _TYPES[spec.format], at, spec.size
-        if spec.is_text:
-            size = int.from_bytes(payload[at : at + 2], order)
-            start += 2
-        raw = payload[start : start + size]
-        at = start + size + -(start + size) % 4
-        counted = {} if kind == "string" else {"size": str(size)}
+    for spec, raw in payloads.parts(specs, payload, order):
+        kind = _TYPES[spec.format]
+        counted = {} if kind == "string" else {"size": str(spec.size)}
         result.append({"type": kind, "name": spec.label, **counted, "value": _value(kind, raw, order)})
     return result
 
