@@ -28,7 +28,7 @@ from fxtio.uftrace.kernel import SYMBOLS_FILE, EventFormat, KernelEvent, parse_f
 from fxtio.uftrace.layout import PERF_HEADER, PERF_SAMPLE, Feature, InfoBit
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, UftraceTrace, decoded
-from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost, encode
+from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, encode
 from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.state import map_name
 from fxtio.uftrace.symbols import MapFile, Mapping, Symbol
@@ -49,6 +49,7 @@ _FORMATS = {
 _WITHOUT_SIZE = ("string", "pointer", "character", "enumeration")
 _MADE_UP = ("info", "info-line", "mapping", "symbol")
 _TASK_EVENTS: dict[str, type[Any]] = {type_of(cls): cls for cls in (Session, Task, Fork, Dlopen)}
+_RECORDS: dict[str, type[Any]] = {type_of(cls): cls for cls in CLASSES.values()}
 _OTHER_TYPES: dict[type, str] = {KernelEvent: "kernel-event", PerfEvent: "perf-event", Message: "message"}
 
 __all__ = ["bytes_of", "json_objects", "records", "write"]
@@ -80,6 +81,7 @@ def _described(entry: Entry) -> Json:
         result["meanings"] = dict(entry.meanings)
     if isinstance(record, Record | Opaque):
         result = described(record, result)
+        result.pop("timestamp", None)  # it is the time
         if entry.values is not None:
             result.pop("payload", None)
         return result
@@ -142,26 +144,26 @@ def _small_files(files: SmallFiles) -> Iterator[Json]:
 def _calls(trace: UftraceTrace) -> Iterator[Json]:
     for chunk in trace.chunks():
         for record in decoded(chunk):
-            place = {"tid": str(chunk.tid)}
-            if isinstance(record, Lost):
-                yield {"type": "lost", **place, "timestamp": str(record.time), "count": str(record.count)}
-            elif isinstance(record, Event):
-                data = {"data": data_of(record.payload, chunk.order).hex()} if record.payload is not None else {}
-                yield {"type": "event", **place, "timestamp": str(record.time), "id": str(record.event), **data}
-            elif isinstance(record, FunctionEntry | FunctionExit):
-                yield _call(chunk, record, place)
+            if not isinstance(record, Opaque):
+                yield shown_record(record) | {"tid": str(chunk.tid)} | _meaning(chunk, record)
 
 
-def _call(chunk: Chunk, record: FunctionEntry | FunctionExit, place: Json) -> Json:
+def _meaning(chunk: Chunk, record: Any) -> Json:
+    """Return what the form of a record has besides its fields: the data of an event, the function and values of a call.
+
+    A payload without specification is left out.
+    """
+    payload = record.payload
+    if isinstance(record, Event):
+        return {} if payload is None else {"data": data_of(payload, chunk.order).hex()}
+    if isinstance(record, Lost):
+        return {}
     function = chunk.functions.function_at(record.address)
-    is_exit = isinstance(record, FunctionExit)
-    place |= {"timestamp": str(record.time), "depth": str(record.depth), "address": str(record.address)}
-    name = None if function is None else shown_text(function.name)
-    shown = {"type": "exit" if is_exit else "entry", **place, "function": name}
-    if record.payload is not None and chunk.has_specs:
-        specs = chunk.functions.specs_at(record.address, is_exit=is_exit)
-        shown |= {"arguments": _arguments(specs, record.payload, chunk.order)} if specs else {}
-    return shown
+    result: Json = {"function": None if function is None else shown_text(function.name)}
+    specs = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+    if payload is not None and chunk.has_specs and specs:
+        result["arguments"] = _arguments(specs, payload, chunk.order)
+    return result
 
 
 def _arguments(specs: ValueSpecs, payload: bytes, order: Any) -> list[Json]:
@@ -416,7 +418,7 @@ class _ExactScenario:
         files = {INFO_FILE: self._info(), TEXT: self._tasks(), **self._modules(), **self._texts()}
         data: defaultdict[str, bytes] = defaultdict(bytes)
         for record in self._records:
-            if record["type"] in ("entry", "exit", "lost", "event"):
+            if record["type"] in _RECORDS:
                 data[f"{record['tid']}.dat"] += encode(self._record(record), self._order)
             elif record["type"] == "perf-event":
                 data[f"perf-cpu{record['cpu']}.dat"] += _perf_bytes(record, self._order)
@@ -462,14 +464,10 @@ class _ExactScenario:
 
     def _record(self, item: Json) -> Any:
         """Return a record of a task."""
-        time = int(item["timestamp"])
-        if item["type"] == "lost":
-            return Lost(time, 0, int(item["count"]))
-        if item["type"] == "event":
-            return Event(time, 0, int(item["id"]), payload_of(_data_of(item), self._order))
-        kind = FunctionEntry if item["type"] == "entry" else FunctionExit
-        payload = self._payload(item["arguments"]) if "arguments" in item else None
-        return kind(time, int(item["depth"]), int(item["address"]), payload)
+        payload = payload_of(_data_of(item), self._order)
+        if "arguments" in item:
+            payload = self._payload(item["arguments"])
+        return parsed_record(_RECORDS[item["type"]], item, depth=0, payload=payload)
 
     def _payload(self, arguments: Sequence[Json]) -> bytes:
         pointer_size = 4 if self._by_type["info"][0]["class"] == "1" else 8
