@@ -266,7 +266,9 @@ class _Scenario:
             elif kind == "kernel-event":
                 self._writer.put(self._kernel_event(record))
             elif kind == "perf-event":
-                self._writer.sched(int(record["cpu"]), _perf_event(record))
+                (block,) = perf.parse([_perf_bytes(record, "little")], "", "little", Findings("uftrace"))
+                for event in block.events():
+                    self._writer.sched(int(record["cpu"]), event)
             elif kind in ("session", "fork", "dlopen"):
                 self._write_process(kind, record)
             elif kind in ("entry", "exit", "event", "lost"):
@@ -360,12 +362,6 @@ def _in_order_of_time(records: Sequence[Json]) -> list[Json]:
 
 def _data_of(record: Json) -> bytes | None:
     return bytes.fromhex(record["data"]) if "data" in record else None
-
-
-def _perf_event(record: Json) -> perf.PerfEvent:
-    """Return a scheduler event of a little-endian trace."""
-    (event,) = next(iter(perf.parse([_perf_bytes(record, "little")], "", "little", Findings("uftrace")))).events()
-    return event
 
 
 def _perf_bytes(record: Json, order: Order) -> bytes:

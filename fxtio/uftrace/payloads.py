@@ -141,7 +141,7 @@ def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
         elif spec.format == "c":
             raw = value.encode("latin-1") if isinstance(value, str) else _encode_integer(value, spec, order)
         elif spec.format == "f":
-            raw = _encode_float(_checked_float(value), spec.size, order)
+            raw = _encode_float(value, spec.size, order)
         else:
             raw = _encode_integer(value, spec, order)
     except EncodeError:
@@ -153,12 +153,6 @@ def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
     return raw
 
 
-def _checked_float(value: Any) -> float:
-    if isinstance(value, str | bytes):
-        raise TypeError
-    return float(value)
-
-
 def _encode_integer(value: Any, spec: ValueSpec, order: Order) -> bytes:
     signed = spec.format in SIGNED
     return checked_integer(value, spec.label, *limits_of(spec.size, signed=signed)).to_bytes(
@@ -166,7 +160,10 @@ def _encode_integer(value: Any, spec: ValueSpec, order: Order) -> bytes:
     )
 
 
-def _encode_float(value: float, size: int, order: Order) -> bytes:
+def _encode_float(value: Any, size: int, order: Order) -> bytes:
+    if isinstance(value, str | bytes):  # a text such as "1.5" is no number
+        raise TypeError
+    value = float(value)
     prefix = "<" if order == "little" else ">"
     if size != 10:
         return struct.pack(prefix + {4: "f", 8: "d"}[size], value)

@@ -212,9 +212,11 @@ class UftraceTrace(TraceReader[Info]):
     def _resolved(self, entry: Entry, chunk: Chunk, events: EventsFile) -> Entry:
         record = entry.record
         if isinstance(record, Event):
-            values = self._event_values(record)
-            names = addressed(values or {}, chunk.functions)
-            return entry._replace(name=events.name(record.event), values=values, meanings=names)
+            data = data_of(record.payload, chunk.order)
+            values: dict[str, Any] = values_of(record.event, data, chunk.order, self.info_file.pointer_size)
+            names = addressed(values, chunk.functions)
+            values = values or ({"data": data} if data else {})
+            return entry._replace(name=events.name(record.event), values=values or None, meanings=names)
         if not isinstance(record, FunctionEntry | FunctionExit):
             return entry
         function = chunk.functions.function_at(record.address)
@@ -228,11 +230,6 @@ class UftraceTrace(TraceReader[Info]):
         decoded = payloads.decode(specs, record.payload, chunk.order)
         values = {spec.label: value for spec, value in zip(specs, decoded, strict=True)}
         return entry._replace(values=values, meanings=meanings(chunk.functions, specs, decoded, record.address))
-
-    def _event_values(self, event: Event) -> dict[str, Any] | None:
-        data = data_of(event.payload, self.info_file.order)
-        values = values_of(event.event, data, self.info_file.order, self.info_file.pointer_size)
-        return values or ({"data": data} if data else None)
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -284,10 +281,6 @@ class UftraceTrace(TraceReader[Info]):
         """Return a file of the trace as it is, which `UftraceWriter.file` copies; `name` is that of the file."""
         return StoredFile(self.directory, name)
 
-    def _total(self) -> int:
-        """Return the size of all `<tid>.dat` files in bytes."""
-        return sum(self.directory.size(f"{tid}{_DAT}") for tid in self.tids)
-
     def chunks(self, tids: list[int] | None = None) -> Iterator[Chunk]:
         """Yield chunks of records, task by task; each is valid until the next one is requested.
 
@@ -315,7 +308,7 @@ class UftraceTrace(TraceReader[Info]):
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         has_list = self.info_file.get("taskinfo", "tids") is not None
         _ = reading.events  # parsed for its findings, even if no name of an event is needed
-        total = self._total()
+        total = sum(self.directory.size(f"{tid}{_DAT}") for tid in self.tids)
         for tid, allowed in self.allowed_sizes(self.tids if tids is None else tids):
             name = f"{tid}{_DAT}"
             if has_list and tid not in listed:
@@ -344,7 +337,7 @@ class UftraceTrace(TraceReader[Info]):
         """
         name, ignored = f"{tid}{_DAT}", Findings("uftrace")
         descriptor, order = self.directory.open(name), self.info_file.order
-        return iter(TaskReader(tid, name, descriptor, reading.sessions, order, ignored, _no_progress, allowed))
+        return iter(TaskReader(tid, name, descriptor, reading.sessions, order, ignored, lambda count: None, allowed))
 
     def allowed_sizes(self, tids: list[int]) -> Iterator[tuple[int, int]]:
         """Yield tasks, and for each the number of bytes of its file that may be read."""
@@ -388,10 +381,6 @@ class UftraceTrace(TraceReader[Info]):
         info.tasks = {tid: program for tid, _, program in reading.tasks()}
         info.set_started_at(file.wall_clock)
         return info
-
-
-def _no_progress(count: int) -> None:
-    """Do nothing."""
 
 
 def _extend(info: Info, first: int, last: int) -> None:

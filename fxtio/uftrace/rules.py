@@ -63,7 +63,10 @@ def check(trace: UftraceTrace) -> None:
         task.check(chunk)
         if bool((chunk.size > _HEADER).any()):
             payload_columns(chunk, DistinctStrings(), combined)  # for its findings
-    check_cpus(reading)
+    last: dict[str, int] = {}
+    for name, block in reading.perf_blocks():
+        last[name] = _check_perf(block, name, last.get(name, 0), reading.findings)
+    _check_kernel(reading)
     check_files(reading)
 
 
@@ -526,14 +529,6 @@ def _messages(reading: SmallFiles) -> Faults:
 
 MAX_DESCRIPTION = 4095
 """The largest number of bytes of a description of a kernel event that uftrace reads."""
-
-
-def check_cpus(reading: SmallFiles) -> None:
-    """Check the events of all CPUs; the findings of the reading get the faults."""
-    last: dict[str, int] = {}
-    for name, block in reading.perf_blocks():
-        last[name] = _check_perf(block, name, last.get(name, 0), reading.findings)
-    _check_kernel(reading)
 
 
 def _check_perf(block: perf.PerfBlock, name: str, last: int, findings: Findings) -> int:
