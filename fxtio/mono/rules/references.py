@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,47 +13,37 @@ from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.rules.view import Check, EventClass, Numbers, View, mixed
+from fxtio.table import GrowingTable
 
 MOST_UNDEFINED = 1 << 16
 """The most addresses without a definition that are remembered until the end; there are no findings of further ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A field that has addresses.
 
     Attributes:
-        cls: the class of events.
-        field: the field, or that of a list.
-        item: the field of the list's items; empty for plain numbers.
-        is_list: whether the field is a list.
+        cls: the class of events; None for the headers of buffers.
+        field: the field, as `View.read` has it.
         action: the event has the address only with this value of its field `action`; None for all events.
     """
 
-    cls: EventClass
+    cls: EventClass | None
     field: str
-    item: str = ""
-    is_list: bool = False
     action: int | None = None
 
     def addresses(self, view: View) -> tuple[Array, Array] | None:
         """Return the addresses and the byte offsets of their events, or None if there are none."""
-        if not view.has(self.cls):
-            return None
-        if self.is_list:
-            return view.items(self.cls, self.field, self.item)
-        values = view.column(self.cls, self.field)
-        if values is None:
-            return None
-        offsets = view.offsets(self.cls)
-        if self.action is not None:
-            selected = view.values(self.cls, "action") == self.action
-            values, offsets = values[selected], offsets[selected]
-        return values.astype(np.uint64, copy=False), offsets
+        if self.cls is None:
+            return view.headers[self.field].astype(np.uint64), view.header_offsets
+        columns = view.read(self.cls, self.field)
+        if columns is None or self.action is None:
+            return columns
+        selected = view.values(self.cls, "action") == self.action
+        return columns[0][selected], columns[1][selected]
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceRule:
+class ReferenceRule(NamedTuple):
     """A kind of address: the events that define it, those that use it, and the rules about both.
 
     Attributes:
@@ -72,10 +62,11 @@ class ReferenceRule:
 
 
 def _backtraces(*classes: EventClass) -> Iterator[Place]:
-    return (Place(cls, "backtrace", is_list=True) for cls in classes)
+    return (Place(cls, "backtrace[]") for cls in classes)
 
 
 _LOAD = enums.LoadAction.LOAD
+_WRITER = Place(None, "thread")
 
 REFERENCE_RULES = (
     ReferenceRule(
@@ -84,8 +75,8 @@ REFERENCE_RULES = (
         (
             Place(r.Call, "method"),
             Place(r.Clause, "method"),
-            Place(r.SampleHit, "frames", is_list=True),
-            Place(r.SampleHit, "located_frames", "method", is_list=True),
+            Place(r.SampleHit, "frames[]"),
+            Place(r.SampleHit, "located_frames[].method"),
             *_backtraces(r.Allocation, r.HandleCreated, r.HandleDestroyed, r.Throw, r.Monitor),
         ),
         "method.undefined",
@@ -106,13 +97,13 @@ REFERENCE_RULES = (
     ),
     ReferenceRule(
         "image",
-        (Place(r.Image, "pointer", action=_LOAD),),
+        (Place(r.Image, "pointer", _LOAD),),
         (Place(r.ClassLoad, "image"), Place(r.Assembly, "image")),
         "image.undefined",
     ),
     ReferenceRule(
         "domain",
-        (Place(r.Domain, "id", action=_LOAD),),
+        (Place(r.Domain, "id", _LOAD),),
         (Place(r.Context, "domain"), Place(r.VtableLoad, "domain")),
         "domain.undefined",
     ),
@@ -124,8 +115,8 @@ REFERENCE_RULES = (
     ),
     ReferenceRule(
         "counter",
-        (Place(r.CounterDescriptions, "counters", "index", is_list=True),),
-        (Place(r.CounterValues, "values", "index", is_list=True),),
+        (Place(r.CounterDescriptions, "counters[].index"),),
+        (Place(r.CounterValues, "values[].index"),),
         "counter.undescribed",
         "counter.undescribed",
     ),
@@ -134,6 +125,10 @@ REFERENCE_RULES = (
         (Place(r.CoverageMethod, "method_id"),),
         (Place(r.CoverageStatement, "method_id"),),
         "coverage.undefined",
+    ),
+    ReferenceRule("thread", (Place(r.Thread, "id"),), (_WRITER,), "thread.undefined"),
+    ReferenceRule(
+        "sampled thread", (Place(r.Thread, "id"), _WRITER), (Place(r.SampleHit, "interrupted"),), "sample.thread"
     ),
 )  # fmt: skip
 """The rules about references; null pointers refer to nothing."""
@@ -173,8 +168,6 @@ class References(Check):
 
     def _add(self, view: View) -> None:
         for rule, defined, unresolved in zip(REFERENCE_RULES, self._defined, self._open, strict=True):
-            if not any(view.has(place.cls) for place in (*rule.uses, *rule.definitions)):
-                continue
             used, use_offsets = first_places(rule.uses, view)
             new, definition_offsets = first_places(rule.definitions, view)
             if len(used):
@@ -200,57 +193,11 @@ class References(Check):
                     rule.late, offset, f"the {rule.subject} {address:#x} is used before the event that defines it"
                 )
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Report what has no definition anywhere."""
         for rule, unresolved in zip(REFERENCE_RULES, self._open, strict=True):
             for address, offset in unresolved.items():
                 self.findings.add(rule.undefined, offset, f"the {rule.subject} {address:#x} is never defined")
-
-
-class Threads(Check):
-    """Finds threads that write or are sampled, but of which no event tells that they exist."""
-
-    classes = r.EVENTS
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._announced, self._writers = Numbers(), Numbers()
-        self._first: dict[int, int] = {}  # the first buffer of each thread
-        self._sampled: dict[int, int] = {}  # the first sample of each thread
-
-    def _add(self, view: View) -> None:
-        writers = view.headers["thread"].astype(np.uint64)
-        threads, first = np.unique(writers[writers > 0], return_index=True)
-        _remember(self._first, threads, view.header_offsets[writers > 0][first])
-        self._writers.add(writers)
-        if view.has(r.Thread):
-            self._announced.add(view.values(r.Thread, "id"))
-        _remember(self._sampled, *first_places((Place(r.SampleHit, "interrupted"),), view))
-
-    def _finish(self) -> None:
-        for rule, threads, sets, text in (
-            ("thread.undefined", self._first, [self._announced], "writes events, but no event announces it"),
-            (
-                "sample.thread",
-                self._sampled,
-                [self._announced, self._writers],
-                "is sampled, but no event announces it, and it writes no events",
-            ),
-        ):
-            numbers = np.array([*threads], np.uint64)
-            missing = ~np.any([numbers_of.has(numbers) for numbers_of in sets], axis=0)
-            for thread in numbers[missing].tolist():
-                self.findings.add(rule, threads[thread], f"the thread {thread:#x} {text}")
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Rows that are kept up to the end: loads and unloads of one kind of metadata."""
-
-    ids: list[Array]
-    times: list[Array]
-    actions: list[Array]
-    offsets: list[Array]
-    count: int = 0
 
 
 _MOST_LOADS = 1 << 20
@@ -267,27 +214,28 @@ class Loads(Check):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._rows: dict[EventClass, _Rows] = {}
+        self._rows: dict[EventClass, GrowingTable] = {}
+        self._count: Counter[EventClass] = Counter()
 
     def _add(self, view: View) -> None:
         for cls, field in self._IDS.items():
             if not view.has(cls):
                 continue
             actions = view.values(cls, "action")
-            rows = self._rows.setdefault(cls, _Rows([], [], [], []))
-            selected = np.flatnonzero(actions != enums.NameAction.NAME)[: _MOST_LOADS - rows.count]
+            selected = np.flatnonzero(actions != enums.NameAction.NAME)[: _MOST_LOADS - self._count[cls]]
             ids = view.values(cls, field)
             if cls is r.Context:  # every domain has a context 0
                 ids = mixed(ids, view.values(cls, "domain"))
-            rows.ids.append(ids[selected])
-            rows.times.append(view.times(cls)[selected])
-            rows.actions.append(actions[selected])
-            rows.offsets.append(view.offsets(cls)[selected])
-            rows.count += len(selected)
+            rows = {"id": ids, "time": view.times(cls), "action": actions, "offset": view.offsets(cls)}
+            table = self._rows.setdefault(cls, GrowingTable())
+            table.append({name: column[selected] for name, column in rows.items()})
+            self._count[cls] += len(selected)
 
-    def _finish(self) -> None:
-        for cls, rows in self._rows.items():
-            ids, times, actions, offsets = map(np.concatenate, (rows.ids, rows.times, rows.actions, rows.offsets))
+    def finish(self) -> None:
+        """Compare the loads and unloads in the order of time."""
+        for cls, table in self._rows.items():
+            rows: dict[str, Any] = table.columns()
+            ids, times, actions, offsets = rows.values()
             order = np.lexsort((offsets, times, ids))
             ids, actions, offsets = ids[order], actions[order], offsets[order]
             loads = actions == enums.LoadAction.LOAD

@@ -121,14 +121,12 @@ class PairRule:
         key: what a pair has in common: `thread` for that of the buffer, or fields of the events.
         not_open: the rule that is broken by the second event without the first.
         already_open: the rule that is broken by the first event twice; empty if that is allowed.
-        subject: what is opened, for messages.
     """
 
     opens: Step
     closes: Step
     key: tuple[str, ...]
     not_open: str
-    subject: str
     already_open: str = ""
 
 
@@ -137,30 +135,23 @@ _GC, _MONITOR = enums.GcEventType, enums.MonitorEvent
 PAIR_RULES = (
     PairRule(
         Step(r.GcEvent, (_GC.START,)), Step(r.GcEvent, (_GC.END,)), ("generation",), "gc.end-without-start",
-        "a collection of this generation", "gc.start-twice",
+        "gc.start-twice",
     ),
     PairRule(
         Step(r.GcEvent, (_GC.PRE_STOP_WORLD,)), Step(r.GcEvent, (_GC.POST_START_WORLD,)), ("thread",),
-        "gc.world-not-stopped", "a stop of the world by this thread",
+        "gc.world-not-stopped",
     ),
-    PairRule(
-        Step(r.FinalizeStart), Step(r.FinalizeEnd), ("thread",), "finalizer.end-without-start",
-        "a run of the finalizer queue on this thread",
-    ),
+    PairRule(Step(r.FinalizeStart), Step(r.FinalizeEnd), ("thread",), "finalizer.end-without-start"),
     PairRule(
         Step(r.FinalizeObjectStart), Step(r.FinalizeObjectEnd), ("thread", "object"),
-        "finalizer.object-end-without-start", "the finalizer of this object on this thread",
+        "finalizer.object-end-without-start",
     ),
     PairRule(
         Step(r.Monitor, (_MONITOR.CONTENTION,)), Step(r.Monitor, (_MONITOR.ACQUIRED, _MONITOR.FAILED)),
-        ("thread", "object"), "monitor.no-contention", "an attempt of this thread to enter this monitor",
+        ("thread", "object"), "monitor.no-contention",
     ),
-    PairRule(
-        Step(r.HeapStart), Step(r.HeapEnd), (), "heap.end-without-start", "a heap shot", "heap.nested",
-    ),
-    PairRule(
-        Step(r.HandleCreated), Step(r.HandleDestroyed), ("handle",), "handle.not-created", "this handle",
-    ),
+    PairRule(Step(r.HeapStart), Step(r.HeapEnd), (), "heap.end-without-start", "heap.nested"),
+    PairRule(Step(r.HandleCreated), Step(r.HandleDestroyed), ("handle",), "handle.not-created"),
 )  # fmt: skip
 """The rules about pairs of events."""
 
@@ -185,11 +176,9 @@ class Pairs(Check):
             keys, offsets, opens = keys[order], offsets[order], opens[order]
             same = np.append(False, keys[1:] == keys[:-1])
             was_open = np.where(same, np.append(False, opens[:-1]), open_.has(keys))
-            message = f"the event ends {rule.subject}, which did not begin"
-            self.report(rule.not_open, ~opens & ~was_open, offsets, message)
+            self.report(rule.not_open, ~opens & ~was_open, offsets)
             if rule.already_open and not open_.is_full:
-                message = f"the event begins {rule.subject}, but one has not ended"
-                self.report(rule.already_open, opens & was_open, offsets, message)
+                self.report(rule.already_open, opens & was_open, offsets)
             is_last = np.append(~same[1:], True)
             open_.remove(keys[is_last & ~opens])
             open_.add(keys[is_last & opens])

@@ -97,28 +97,29 @@ class View:
         """Return the thread that wrote each event of a class (uint64)."""
         return np.repeat(self.headers["thread"].astype(np.uint64), self._counts[:, KINDS[cls]])
 
-    def item_counts(self, cls: EventClass, field: str) -> Array | None:
-        """Return the number of items of a list in each event of a class (int64), or None if the version has no list."""
-        counts = self.column(cls, field, "count")
-        return None if counts is None else np.maximum(counts, 0)
-
-    def items(self, cls: EventClass, field: str, name: str = "") -> tuple[Array, Array] | None:
-        """Return the numbers in all lists of a field, and the byte offset of the event of each.
+    def read(self, cls: EventClass, field: str) -> tuple[Array, Array] | None:
+        """Return the numbers of a field, and the byte offset of the event of each.
 
         Args:
             cls: the class of events.
-            field: the field of the list.
-            name: the field of the items; empty for a list of plain numbers.
+            field: the field; `list[]` for the items of a list of numbers, `list[].field` for a field of other items,
+                `list[#]` for the numbers of items.
 
         Returns:
-            The two columns, or None if the version does not have the list or the field.
+            The two columns, or None if there are no such events, or the version does not have the field.
         """
-        counts = self.item_counts(cls, field)
-        owner = self._batch.steps.list_owner(KINDS[cls], field)
-        if counts is None or owner is None:
+        if not self.has(cls):
             return None
-        column = self._batch.column(owner, name)
-        return None if column is None else (column[self._rows(owner)], np.repeat(self.offsets(cls), counts))
+        name, _, item = field.partition("[")
+        values, offsets = self.column(cls, name, "count" if item else "value"), self.offsets(cls)
+        if values is None or not item:
+            return None if values is None else (values, offsets)
+        counts = np.maximum(values, 0)
+        if item == "#]":
+            return counts, offsets
+        owner = self._batch.steps.list_owner(KINDS[cls], name)
+        column = None if owner is None else self._batch.column(owner, item.removeprefix("]").removeprefix("."))
+        return None if owner is None or column is None else (column[self._rows(owner)], np.repeat(offsets, counts))
 
     def texts(self) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
         """Yield all columns of texts: the class, the field, where texts begin in `data`, their sizes, the offsets."""
@@ -135,13 +136,13 @@ class View:
         self, cls: EventClass, field: str, item: type[Item]
     ) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
         """Yield the columns of texts in the items of a list, as `texts` does; a text that is null begins at -1."""
-        owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.item_counts(cls, field)
+        owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.read(cls, f"{field}[#]")
         if owner is None or counts is None:
             return
         for name in parts_of(item):
             if (places := self._batch.texts(owner, name)) is not None:
                 begin, size = (column[self._rows(owner)] for column in places)
-                yield item, name, begin, size, np.repeat(self.offsets(cls), counts)
+                yield item, name, begin, size, np.repeat(counts[1], counts[0])
 
 
 class Check(ABC):
@@ -164,15 +165,11 @@ class Check(ABC):
         if not view.present.isdisjoint(self.classes):
             self._add(view)
 
-    def finish(self) -> None:
-        """Check what follows from all events."""
-        self._finish()
-
     @abstractmethod
     def _add(self, view: View) -> None:
         """Check the next events, of which there is at least one of `classes`."""
 
-    def _finish(self) -> None:  # noqa: B027  # most checks have nothing to do at the end
+    def finish(self) -> None:  # noqa: B027  # most checks have nothing to do at the end
         """Check what follows from all events."""
 
     def report(self, rule: str, rows: Array, offsets: Array, message: Message = "") -> None:
@@ -186,12 +183,9 @@ class Check(ABC):
         """
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         room = max(KEPT_PER_RULE - self.findings.counts[f"{self.findings.format}.{rule}"], 0)
-        for row in rows[:room].tolist():
-            self.findings.add(rule, int(offsets[row]), message if isinstance(message, str) else message(row))
-        if len(rest := rows[room:]):
-            first = int(rest[0])
-            text = message if isinstance(message, str) else message(first)
-            self.findings.add(rule, int(offsets[first]), text, times=len(rest))
+        for place, row in enumerate(rows[: room + 1].tolist()):
+            text = message if isinstance(message, str) else message(row)
+            self.findings.add(rule, int(offsets[row]), text, times=len(rows) - room if place == room else 1)
 
 
 _FACTOR = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, and without a pattern
