@@ -132,7 +132,7 @@ class SingleValues(Check):
 
     def _add(self, view: View) -> None:
         for rule in VALUE_RULES:
-            if not rule.since <= view.version < rule.before:
+            if not (rule.since <= view.version < rule.before and view.has(rule.cls)):
                 continue
             columns = {field: column for field in rule.fields.split() if (column := view.read(rule.cls, field))}
             if len(columns) == len(rule.fields.split()):
