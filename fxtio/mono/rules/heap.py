@@ -10,7 +10,8 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, Numbers, View, mixed
+from fxtio.mono.rules.view import Check, View, mixed
+from fxtio.references import Numbers
 
 _MOST_MISSING = 1 << 16
 """The most objects that are remembered as missing in a shot."""

@@ -9,14 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, EventClass, Numbers, View, mixed
+from fxtio.mono.rules.view import Check, EventClass, View, mixed
+from fxtio.references import Kind, References
 from fxtio.table import GrowingTable
-
-MOST_UNDEFINED = 1 << 16
-"""The most addresses without a definition that are remembered until the end; there are no findings of further ones."""
 
 
 class Place(NamedTuple):
@@ -43,24 +40,6 @@ class Place(NamedTuple):
         return columns[0][selected], columns[1][selected]
 
 
-class ReferenceRule(NamedTuple):
-    """A kind of address: the events that define it, those that use it, and the rules about both.
-
-    Attributes:
-        subject: what the address is of, for messages.
-        definitions: where it is defined.
-        uses: where it is used.
-        undefined: the rule that is broken by a use without a definition anywhere.
-        late: the rule that is broken by a use before the definition; empty if this is allowed.
-    """
-
-    subject: str
-    definitions: tuple[Place, ...]
-    uses: tuple[Place, ...]
-    undefined: str
-    late: str = ""
-
-
 def _backtraces(*classes: EventClass) -> Iterator[Place]:
     return (Place(cls, "backtrace[]") for cls in classes)
 
@@ -68,8 +47,8 @@ def _backtraces(*classes: EventClass) -> Iterator[Place]:
 _LOAD = enums.LoadAction.LOAD
 _WRITER = Place(None, "thread")
 
-REFERENCE_RULES = (
-    ReferenceRule(
+KINDS = (
+    Kind(
         "method",
         (Place(r.JitMethod, "method"),),
         (
@@ -82,122 +61,71 @@ REFERENCE_RULES = (
         "method.undefined",
         "method.late",
     ),
-    ReferenceRule(
+    Kind(
         "vtable",
         (Place(r.VtableLoad, "pointer"),),
         (Place(r.Allocation, "vtable"), Place(r.HeapObject, "vtable")),
         "vtable.undefined",
         "vtable.late",
     ),
-    ReferenceRule(
+    Kind(
         "class",
         (Place(r.ClassLoad, "pointer"),),
         tuple(Place(cls, "class_pointer") for cls in (r.Allocation, r.HeapObject, r.VtableLoad)),
         "class.undefined",
     ),
-    ReferenceRule(
+    Kind(
         "image",
         (Place(r.Image, "pointer", _LOAD),),
         (Place(r.ClassLoad, "image"), Place(r.Assembly, "image")),
         "image.undefined",
     ),
-    ReferenceRule(
+    Kind(
         "domain",
         (Place(r.Domain, "id", _LOAD),),
         (Place(r.Context, "domain"), Place(r.VtableLoad, "domain")),
         "domain.undefined",
     ),
-    ReferenceRule(
+    Kind(
         "root",
         (Place(r.RootRegister, "address"),),
         (Place(r.RootUnregister, "address"),),
         "root.unregistered",
     ),
-    ReferenceRule(
+    Kind(
         "counter",
         (Place(r.CounterDescriptions, "counters[].index"),),
         (Place(r.CounterValues, "values[].index"),),
         "counter.undescribed",
         "counter.undescribed",
     ),
-    ReferenceRule(
+    Kind(
         "covered method",
         (Place(r.CoverageMethod, "method_id"),),
         (Place(r.CoverageStatement, "method_id"),),
         "coverage.undefined",
     ),
-    ReferenceRule("thread", (Place(r.Thread, "id"),), (_WRITER,), "thread.undefined"),
-    ReferenceRule(
-        "sampled thread", (Place(r.Thread, "id"), _WRITER), (Place(r.SampleHit, "interrupted"),), "sample.thread"
-    ),
-)  # fmt: skip
+    Kind("thread", (Place(r.Thread, "id"),), (_WRITER,), "thread.undefined"),
+    Kind("sampled thread", (Place(r.Thread, "id"), _WRITER), (Place(r.SampleHit, "interrupted"),), "sample.thread"),
+)
 """The rules about references; null pointers refer to nothing."""
 
 
-def first_places(places: tuple[Place, ...], view: View) -> tuple[Array, Array]:
-    """Return the different addresses of some fields, and the byte offset of the first event that has each of them."""
-    addresses, offsets = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for place in places:
-        columns = place.addresses(view)
-        if columns is not None and len(columns[0]):
-            first = number_distinct(columns[0])[1]
-            addresses.append(columns[0][first])
-            offsets.append(columns[1][first])
-    values, places_of = np.concatenate(addresses), np.concatenate(offsets)
-    order = np.argsort(places_of, kind="stable")
-    distinct, first = np.unique(values[order], return_index=True)
-    return distinct, places_of[order][first]
-
-
-def _remember(first: dict[int, int], addresses: Array, offsets: Array) -> None:
-    """Add addresses that are not in `first` yet, with the byte offsets of their events, as far as there is room."""
-    room = max(MOST_UNDEFINED - len(first), 0)
-    for address, offset in zip(addresses[:room].tolist(), offsets[:room].tolist(), strict=True):
-        first.setdefault(address, offset)
-
-
-class References(Check):
+class ReferenceRules(Check):
     """Finds uses of what is not defined, or only later in the file."""
 
     classes = r.EVENTS
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._defined = [Numbers() for _ in REFERENCE_RULES]
-        self._open: list[dict[int, int]] = [{} for _ in REFERENCE_RULES]  # without a definition so far: the first use
+        self._references = References((kind._replace(ignored=(0,)) for kind in KINDS), self.findings)
 
     def _add(self, view: View) -> None:
-        for rule, defined, unresolved in zip(REFERENCE_RULES, self._defined, self._open, strict=True):
-            used, use_offsets = first_places(rule.uses, view)
-            new, definition_offsets = first_places(rule.definitions, view)
-            if len(used):
-                unknown = (used != 0) & ~defined.has(used)
-                used, use_offsets = used[unknown], use_offsets[unknown]
-                place = np.minimum(np.searchsorted(new, used), max(len(new) - 1, 0))
-                is_early = np.ones(len(used), bool)
-                if len(new):
-                    is_early = (new[place] != used) | (definition_offsets[place] > use_offsets)
-                _remember(unresolved, used[is_early], use_offsets[is_early])
-            if len(new):
-                self._resolve(rule, unresolved, new)
-                defined.add(new)
-
-    def _resolve(self, rule: ReferenceRule, unresolved: dict[int, int], new: Array) -> None:
-        """Take the addresses that are now defined from those that are not."""
-        if not unresolved:
-            return
-        for address in np.intersect1d(new, np.array([*unresolved], np.uint64)).tolist():
-            offset = unresolved.pop(address)
-            if rule.late:
-                self.findings.add(
-                    rule.late, offset, f"the {rule.subject} {address:#x} is used before the event that defines it"
-                )
+        self._references.add(lambda place: place.addresses(view))
 
     def finish(self) -> None:
         """Report what has no definition anywhere."""
-        for rule, unresolved in zip(REFERENCE_RULES, self._open, strict=True):
-            for address, offset in unresolved.items():
-                self.findings.add(rule.undefined, offset, f"the {rule.subject} {address:#x} is never defined")
+        self._references.finish()
 
 
 _MOST_LOADS = 1 << 20

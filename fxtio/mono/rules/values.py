@@ -19,7 +19,8 @@ from fxtio.mono import records as r
 from fxtio.mono.frames import Recording
 from fxtio.mono.headers import StreamHeader, profiler_of
 from fxtio.mono.layout import HYBRID, CounterDescription, CounterValue
-from fxtio.mono.rules.view import MOST_NUMBERS, Check, EventClass, View
+from fxtio.mono.rules.view import Check, EventClass, View
+from fxtio.references import MOST_NUMBERS
 
 _LARGEST_CODE = 1 << 30
 """Bytes of native code from which on the size of a method cannot be true."""

@@ -1,4 +1,4 @@
-"""The events of one recording within a batch, as columns; the base of all checks; sets of numbers of bounded size."""
+"""The events of one recording within a batch, as columns; the base of all checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
 from fxtio.codec.stream.declare import Item, Repeated, parts_of
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.mono import records as r
@@ -20,10 +19,6 @@ EventClass = type[r.Event]
 
 KINDS: dict[EventClass, int] = {cls: kind for kind, cls in enumerate(r.EVENTS)}
 """The number of each class of events."""
-
-MOST_NUMBERS = 1 << 22
-"""The most numbers that a set of `Numbers` takes, so that a hostile recording cannot fill the memory."""
-
 
 Message = str | Callable[[int], str]
 
@@ -198,39 +193,3 @@ def mixed(*columns: Array) -> Array:
         numbers = (numbers + column.astype(np.uint64)) * _FACTOR  # wraps
         numbers ^= numbers >> np.uint64(29)
     return numbers
-
-
-class Numbers:
-    """A set of numbers (uint64) that grows, up to `MOST_NUMBERS`."""
-
-    def __init__(self) -> None:
-        self._values: Array = np.empty(0, np.uint64)  # ascending
-
-    @property
-    def is_full(self) -> bool:
-        """Whether numbers may have been left out."""
-        return len(self._values) >= MOST_NUMBERS
-
-    def add(self, values: Array) -> None:
-        """Add numbers."""
-        if len(values) and not self.is_full:
-            new = np.sort(values[number_distinct(values)[1]])
-            place, is_there = self._places(new)
-            self._values = np.insert(self._values, place[~is_there], new[~is_there])[:MOST_NUMBERS]
-
-    def remove(self, values: Array) -> None:
-        """Remove numbers."""
-        place, is_there = self._places(values)
-        if is_there.any():
-            self._values = np.delete(self._values, place[is_there])
-
-    def has(self, values: Array) -> Array:
-        """Return which numbers are in the set (bool); all, if it is full."""
-        return np.ones(len(values), bool) if self.is_full else self._places(values)[1]
-
-    def _places(self, values: Array) -> tuple[Array, Array]:
-        """Return where numbers are or would be among those of the set, which ascend, and which are there (bool)."""
-        place = np.searchsorted(self._values, values)
-        is_there = place < len(self._values)
-        is_there[is_there] = self._values[place[is_there]] == values[is_there]
-        return place, is_there

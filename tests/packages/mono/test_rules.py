@@ -16,7 +16,7 @@ import pytest
 
 import fxtio
 from contract.damage import DAMAGE
-from fxtio import synth
+from fxtio import references, synth
 from fxtio.codec.stream.kernels import Kernels
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import columns, frames
@@ -24,8 +24,7 @@ from fxtio.mono import records as r
 from fxtio.mono.enums import MethodAction
 from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
 from fxtio.mono.layout import Reference
-from fxtio.mono.rules import check, references, sequences
-from fxtio.mono.rules import view as views
+from fxtio.mono.rules import check, sequences
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
 from fxtio.mono.writer import MonoWriter
 from fxtio.rules import rules_of
@@ -314,7 +313,7 @@ def test_a_set_that_is_full_gives_no_findings(tmp_path: Path) -> None:
         for time, method in enumerate(reversed(methods), 60):
             writer.leave(method, time=time, thread=thread)
     assert not broken(path)
-    with patch.object(views, "MOST_NUMBERS", 10):
+    with patch.object(references, "MOST_NUMBERS", 10):
         assert not broken(path)
 
 
@@ -344,22 +343,3 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     ):
         peak_of(1 << 12, tmp_path)
         assert peak_of(1 << 20, tmp_path) < 1.3 * peak_of(1 << 19, tmp_path)
-
-
-def test_sets_of_numbers() -> None:
-    """They are as sets of Python, until they are full."""
-    draw, numbers, expected = random.Random(5), views.Numbers(), set[int]()
-    for _ in range(40):
-        values = [draw.choice([draw.randrange(30), 2**64 - 1 - draw.randrange(3)]) for _ in range(draw.randrange(9))]
-        if draw.random() < 0.6:
-            numbers.add(np.array(values, np.uint64))
-            expected.update(values)
-        else:
-            numbers.remove(np.array(values, np.uint64))
-            expected.difference_update(values)
-        asked = [*range(31), *range(2**64 - 5, 2**64)]
-        assert numbers.has(np.array(asked, np.uint64)).tolist() == [number in expected for number in asked]
-    with patch.object(views, "MOST_NUMBERS", 3):
-        numbers.add(np.arange(100, 110, dtype=np.uint64))
-        assert numbers.is_full
-        assert numbers.has(np.array([1_000], np.uint64)).all()
