@@ -138,16 +138,16 @@ class References:
 
 def _first_of_each(parts: Iterable[Placed | None]) -> Placed:
     """Return the distinct numbers (uint64, ascending), and the first byte offset (int64) of each."""
-    numbers, offsets = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for part in parts:
-        if part is not None and len(part[0]):
-            first = number_distinct(part[0])[1]
-            numbers.append(part[0][first].astype(np.uint64, copy=False))
-            offsets.append(part[1][first])
-    all_numbers, all_offsets = np.concatenate(numbers), np.concatenate(offsets)
-    order = np.argsort(all_offsets, kind="stable")
-    distinct, first = np.unique(all_numbers[order], return_index=True)
-    return distinct, all_offsets[order][first]
+    found = [part for part in parts if part is not None and len(part[0])]
+    if not found:
+        return np.empty(0, np.uint64), np.empty(0, np.int64)
+    firsts = [number_distinct(values)[1] for values, _ in found]
+    numbers, offsets = (
+        np.concatenate([part[place][first] for part, first in zip(found, firsts, strict=True)]) for place in (0, 1)
+    )
+    order = np.argsort(offsets, kind="stable")
+    distinct, first = np.unique(numbers[order].astype(np.uint64, copy=False), return_index=True)
+    return distinct, offsets[order][first]
 
 
 class LastOfEach:

@@ -35,7 +35,8 @@ class ValueRule:
     Attributes:
         rule: the id.
         cls: the class of events.
-        fields: the fields, as `View.read` has them, with a space between them; the message shows their values.
+        fields: the fields, as `View.read` has them, with a space between them; the message shows their values.  A
+            version has all of them, or none.
         broken: returns which rows break the rule (bool), from the values of each field.
         since: the first data version that the rule is about.
         before: the data version from which on it is not.
@@ -83,7 +84,7 @@ VALUE_RULES = (
     ValueRule("exception.unknown-clause", r.Clause, "kind", _none_of(enums.ClauseKind)),
     ValueRule(
         "exception.clause-null", r.Clause, "object kind",
-        lambda objects, kinds: (objects == 0) & (kinds != enums.ClauseKind.FINALLY),
+        lambda objects, kinds: (objects == 0) & (kinds != enums.ClauseKind.FINALLY), since=14,
     ),
     ValueRule("image.unload", r.Image, "action", _is(enums.LoadAction.UNLOAD), since=16),
     ValueRule("monitor.unknown-event", r.Monitor, "event", _none_of(enums.MonitorEvent)),
@@ -135,17 +136,16 @@ class SingleValues(Check):
         for rule in VALUE_RULES:
             if not (rule.since <= view.version < rule.before and view.has(rule.cls)):
                 continue
-            columns = {field: column for field in rule.fields.split() if (column := view.read(rule.cls, field))}
-            if len(columns) == len(rule.fields.split()):
-                broken = rule.broken(*(values for values, _ in columns.values()))
-                _, offsets = next(iter(columns.values()))
-                self.report(rule.rule, broken, offsets, partial(_message, rule, columns))
+            columns = [column for field in rule.fields.split() if (column := view.read(rule.cls, field))]
+            if columns:
+                values = [column for column, _ in columns]
+                self.report(rule.rule, rule.broken(*values), columns[0][1], partial(_message, rule, values))
 
 
-def _message(rule: ValueRule, columns: dict[str, tuple[Array, Array]], row: int) -> str:
+def _message(rule: ValueRule, columns: list[Array], row: int) -> str:
     """Return the values of a row."""
-    shown = (f"{field} is {int(values[row]):,}" for field, (values, _) in columns.items())
-    return f"{rule.cls.__name__}: {', '.join(shown)}"
+    fields = zip(rule.fields.split(), columns, strict=True)
+    return f"{rule.cls.__name__}: {', '.join(f'{field} is {int(values[row]):,}' for field, values in fields)}"
 
 
 _NAMES: frozenset[tuple[type[Item], str]] = frozenset(

@@ -177,6 +177,8 @@ class Check(ABC):
             message: what is wrong, or what returns it for the number of a row; by default what the rule says.
         """
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        if not len(rows):
+            return
         room = max(KEPT_PER_RULE - self.findings.counts[f"{self.findings.format}.{rule}"], 0)
         for place, row in enumerate(rows[: room + 1].tolist()):
             text = message if isinstance(message, str) else message(row)
