@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.table import Table
+from fxtio.table import Column, Table
 from fxtio.timeline.parts import MAX_NAMES, Registry
-from fxtio.timeline.schema import ArgumentKind
+from fxtio.timeline.schema import ArgumentKind, number_types
 
 
 @dataclass(slots=True)
@@ -176,3 +176,29 @@ def _last_of_each(rows: ArgumentRows) -> ArgumentRows:
     is_last = np.ones(len(rows), bool)
     is_last[order[:-1]] = key[order[1:]] != key[order[:-1]]
     return rows if is_last.all() else rows.take(is_last)
+
+
+class NewArguments:
+    """The arguments of the events of a batch, which a format collects.
+
+    Args:
+        registry: has the names.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._blocks = [{name: np.empty(0, dtype) for name, dtype in number_types("args").items()}]
+
+    def add(self, events: Array, name: str, kind: ArgumentKind, values: Array) -> None:
+        """Add an argument for each event: its bits (uint64), or the code of its text."""
+        block = {name: np.empty(len(events), column.dtype) for name, column in self._blocks[0].items()}
+        block["event"], block["name"][:], block["type"][:] = events, self._registry.names.code(name), kind
+        is_text = kind == ArgumentKind.TEXT
+        block["bits"][:], block["text"][:] = (0, values) if is_text else (values, -1)
+        self._blocks.append(block)
+
+    def table(self) -> dict[str, Column]:
+        """Return the rows of the table `args`, in the order of the events."""
+        columns = {name: np.concatenate([block[name] for block in self._blocks]) for name in self._blocks[0]}
+        order = np.argsort(columns["event"], kind="stable")
+        return self._registry.columns("args", {name: column[order] for name, column in columns.items()})
