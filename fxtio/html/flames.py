@@ -24,9 +24,7 @@ from fxtio.exchange.speedscope import Exporter
 from fxtio.html.contents import Flame, short
 from fxtio.io.sink import Sink
 from fxtio.report import counted, short_duration
-from fxtio.selection import Selection
 from fxtio.table import Table, numbers_of
-from fxtio.timeline.answers.rows import Chosen
 from fxtio.timeline.answers.stack_tree import StackCollector, StackTree
 from fxtio.timeline.answers.tree import Nodes, SliceTree
 from fxtio.timeline.losses import plain
@@ -379,20 +377,14 @@ def _stacked(
 
 
 class MergedCalls:
-    """Merges the calls of all threads by the names of their callers; without any, other slices.
+    """Merges the calls of all threads by the names of their callers; without any, other slices."""
 
-    Args:
-        registry: the registry of the reading.
-        selection: the part of the trace.
-        subset: the tracks that are selected, None for all.
-    """
-
-    def __init__(self, registry: Registry, selection: Selection, subset: Chosen | None) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._calls, self._others = (SliceTree(registry, selection, subset, most=MAX_PATHS) for _ in range(2))
+        self._calls, self._others = (SliceTree(registry, most=MAX_PATHS) for _ in range(2))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take all slices of a batch, whatever is selected."""
+        """Take the slices of a batch."""
         if "slices" not in tables:
             return
         slices = tables["slices"]

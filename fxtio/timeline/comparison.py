@@ -184,6 +184,8 @@ class Run:
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch that have ended."""
+        if "slices" not in tables:
+            return
         slices = tables["slices"]
         finished = slices["state"].is_in("closed", "overlapping", "thrown")
         names = slices["name"].codes[finished] + 1  # no name is -1

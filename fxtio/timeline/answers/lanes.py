@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.selection import Selection
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import MAX_TIME, Table, numbers_of
 from fxtio.timeline.answers.answer import Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen, cut_to
@@ -111,7 +111,7 @@ def lanes(
     """
     check_types(timeline=timeline, start=start, end=end, cells=cells, levels=depth, limit=limit, selection=selection)
     start, end = min(start, MAX_TIME - 1), min(end, MAX_TIME)
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     selection = Selection(
         threads=selection.threads, processes=selection.processes, categories=selection.categories, names=selection.names
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import Answer, Labels, text_of
 from fxtio.timeline.answers.top import Weighted
@@ -95,8 +94,7 @@ class _Overview:
         self._busy = np.zeros(0, np.int64)
         self._slices = np.zeros(0, np.int64)
         self._gaps = Gaps()
-        options: Any = {"by": "name", "unit": None, "selection": Selection(), "subset": None}
-        self._weighted = [Weighted(what, registry, **options) for what in ("samples", "allocations")]
+        self._weighted = [Weighted(what, registry, by="name") for what in ("samples", "allocations")]
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch, or its samples and allocations."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.report import counted, human_value
-from fxtio.selection import Selection
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import MAX_TIME, Categories, Table, numbers_of
 from fxtio.timeline.answers.answer import Answer, Labels, QuestionError, text_of
 from fxtio.timeline.answers.places import Places, place_of
@@ -87,7 +87,7 @@ def top(
     check_types(
         timeline=timeline, by=by, sort=sort, limit=limit, what=what, unit=unit, selection=selection, waiting=waiting
     )
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     contents = _contents(what, sort, unit)
     names = {name: None for content in contents for name in _TABLES[content]}
     if by.startswith(ARGUMENT) or (by == "name" and "slices" in contents):
@@ -198,9 +198,9 @@ class Slices:
         registry: Registry,
         *,
         by: str,
-        unit: str | None,
-        selection: Selection,
-        subset: Chosen | None,
+        unit: str | None = None,
+        selection: Selection = EVERYTHING,
+        subset: Chosen | None = None,
         waiting: bool = False,
         pauses: Pauses | None = None,
     ) -> None:
@@ -392,9 +392,9 @@ class Weighted:
         registry: Registry,
         *,
         by: str,
-        unit: str | None,
-        selection: Selection,
-        subset: Chosen | None,
+        unit: str | None = None,
+        selection: Selection = EVERYTHING,
+        subset: Chosen | None = None,
     ) -> None:
         groupings = (*_STACK_GROUPINGS, "thread", "process", *(["type"] if what == "allocations" else []))
         if by not in groupings:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.report import counted
-from fxtio.selection import Selection
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import Categories, Table
 from fxtio.timeline.answers.answer import Answer, QuestionError, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
@@ -70,7 +70,7 @@ def tree(
     check_types(timeline=timeline, share=share, depth=depth, what=what, selection=selection)
     if what is not None and what not in CONTENTS:
         raise QuestionError(f"there is no tree of {what!r}; there are trees of {', '.join(CONTENTS)}")
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     contents = CONTENTS if what is None else (what,)
     names = {name: None for content in contents for name in _TABLES[content]}
     subset = chosen(timeline, selection, *names)
@@ -243,7 +243,12 @@ class SliceTree:
     """
 
     def __init__(
-        self, registry: Registry, selection: Selection, subset: Chosen | None, *, most: int = MAX_NODES
+        self,
+        registry: Registry,
+        selection: Selection = EVERYTHING,
+        subset: Chosen | None = None,
+        *,
+        most: int = MAX_NODES,
     ) -> None:
         self.lost = 0
         self._most = most
