@@ -18,7 +18,7 @@ from typing import Any
 from fxtio.errors import FormatError, FxtioError, require_type
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
-from fxtio.exchange.collect import STACKED
+from fxtio.exchange.collect import StackExporter
 from fxtio.exchange.filter import Plan, Simplification
 from fxtio.exchange.opening import open_timeline
 from fxtio.exchange.table_files import Exporter as TableExporter
@@ -67,7 +67,7 @@ class UntimedError(FxtioError):
 
 def _has_sums(exporter: type[Exporter]) -> bool:
     """Return whether a format has the weights of stacks, whenever they were taken."""
-    return exporter.TABLES is STACKED or issubclass(exporter, TableExporter)
+    return issubclass(exporter, StackExporter | TableExporter)
 
 
 def exporters() -> dict[str, type[Exporter]]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.table import Table
 from fxtio.timeline.parts import MAX_NAMES, Registry
 from fxtio.timeline.schema import ArgumentKind
@@ -153,6 +154,28 @@ class Arguments:
         """Return the events of slices that have begun, but not ended."""
         slices = registry.open_slices()
         return [slices["event"], slices["end_event"]]
+
+
+_MAX_TEXT = 1024
+"""The most characters of the text of a value that is none of the types of arguments."""
+
+
+def argument_of(value: Any) -> tuple[ArgumentKind, int, str | None]:
+    """Return the type, the bits and the text of an argument whose value is one of Python, as JSON has them.
+
+    What no type has, such as a longer number or a list, becomes text.
+    """
+    if isinstance(value, str):
+        return ArgumentKind.TEXT, 0, value
+    if value is None:
+        return ArgumentKind.NULL, 0, None
+    if isinstance(value, bool):
+        return ArgumentKind.BOOLEAN, int(value), None
+    if isinstance(value, float):
+        return ArgumentKind.NUMBER, int(np.float64(value).view(np.uint64)), None
+    if isinstance(value, int) and MIN_INT64 <= value <= MAX_UINT64:
+        return (ArgumentKind.INTEGER if value <= MAX_INT64 else ArgumentKind.UNSIGNED), value % 2**64, None
+    return ArgumentKind.TEXT, 0, str(value)[:_MAX_TEXT]
 
 
 def _no_rows() -> ArgumentRows:

@@ -362,6 +362,19 @@ class Registry:
             result[name] = column_of(spec, value, count)
         return result
 
+    def columns_of_rows(
+        self, table: str, names: Sequence[str], rows: Iterable[tuple[Any, ...]], **others: Any
+    ) -> dict[str, Column]:
+        """Return the columns of a table, see `columns`, of which some are given row by row.
+
+        Args:
+            table: the name of the table.
+            names: the names of these columns.
+            rows: their numbers; at least one row.
+            others: the other columns.
+        """
+        return self.columns(table, {**dict(zip(names, zip(*rows, strict=True), strict=True)), **others})
+
 
 def _has_rows(value: Any) -> bool:
     """Return whether a column was given, and not one value for all rows."""

@@ -209,7 +209,7 @@ def test_a_part_of_a_trace(selection: Selection) -> None:
     ids=["part", "short", "deep"],
 )
 def test_a_part_is_that_which_is_converted(plan: Plan, tmp_path: Path) -> None:
-    """The page about a part has the rankings and flame graphs of a trace that has nothing else, and says what it lacks."""
+    """The page about a part has the rankings and flame graphs of a trace with nothing else, and says what it lacks."""
     spans = [(number % 2, 100 * number, 10 + number, "fgh"[number % 3]) for number in range(60)]
     timeline = Content(spans=[*spans, (0, 0, 7_000, "outer"), (1, 0, 7_000, "outer")]).timeline()
     page = trace_page(timeline, plan)
