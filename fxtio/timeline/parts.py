@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.integers import MAX_INT64
 from fxtio.schema import TEXT
 from fxtio.table import Categories, Column, Table
@@ -387,7 +387,7 @@ def _signed(numbers: Iterable[int]) -> Array:
 
 
 @dataclass(slots=True)
-class Steps:
+class Steps(ArrayRows):
     """Events on tracks, in the order of the trace: arrays of one length.
 
     Attributes:
@@ -440,13 +440,6 @@ class Steps:
     def joined(cls, parts: Sequence[Steps]) -> Steps:
         """Concatenate rows; the result must not be changed."""
         return cls(*(_joined(name, [getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
-
-    def take(self, rows: Array | slice) -> Steps:
-        """Return the rows with these indices, or those where a mask is true."""
-        return Steps(*(getattr(self, name)[rows] for name in STEP_COLUMNS))
-
-    def __len__(self) -> int:
-        return len(self.step)
 
 
 STEP_COLUMNS: dict[str, tuple[str, int]] = {
