@@ -97,6 +97,7 @@ class Nodes:
         total: their time, or their weight.
         own: the part of it that no child has.
         unit: the unit of times and weights.
+        depth: the number of nodes above it (int64); a last item is -1, for no node.
         open: the number of its calls without an end, None for samples and allocations.
         used: whether it, or a node below it, has calls (bool).
         count: the number of used nodes.
@@ -122,28 +123,19 @@ class Nodes:
         self.open = unended
         self.parent, self.code, self.calls, self.total, self.own = parent, code, calls, total, own
         self._whole = float(total[(parent < 0) & self.used].sum(dtype=np.float64))
-        self._depth = np.zeros(len(parent) + 1, np.int64)
-        self._depth[-1] = -1
+        self.depth = np.zeros(len(parent) + 1, np.int64)
+        self.depth[-1] = -1
         for node, above in enumerate(parent.tolist()):
-            self._depth[node] = self._depth[above] + 1
+            self.depth[node] = self.depth[above] + 1
 
     def rows(self, share: float, depth: int | None) -> list[int]:
         """Return the nodes that are shown, a node before its children, the largest first."""
         shown = self.used & (self.total >= share * self._whole)
         if depth is not None:
-            shown &= self._depth[:-1] < depth
-        children: dict[int, list[int]] = {}
+            shown &= self.depth[:-1] < depth
         nodes = np.flatnonzero(shown)
-        order = np.lexsort((nodes, -self.calls[nodes], -self.total[nodes]))
-        for node in nodes[order].tolist():
-            children.setdefault(int(self.parent[node]), []).append(node)
-        result: list[int] = []
-        waiting = children.get(-1, [])[::-1]
-        while waiting:
-            node = waiting.pop()
-            result.append(node)
-            waiting += children.get(node, [])[::-1]
-        return result
+        nodes = nodes[np.lexsort((nodes, -self.calls[nodes], -self.total[nodes]))]
+        return depth_first(nodes, self.parent[nodes])
 
     def table(self, rows: list[int], registry: Registry) -> Table:
         """Return nodes as a table."""
@@ -153,7 +145,7 @@ class Nodes:
         values = registry.names.values
         return Table(
             {
-                "depth": self._depth[at],
+                "depth": self.depth[at],
                 "parent": row_of[self.parent[at]],
                 "name": Categories.of([text_of(values, code) for code in self.code[at].tolist()]),
                 "calls": self.calls[at],
@@ -163,6 +155,25 @@ class Nodes:
                 "share": self.total[at] / self._whole if self._whole else np.zeros(len(at)),
             }
         )
+
+
+def depth_first(nodes: Array, parents: Array) -> list[int]:
+    """Return nodes, each before its children, and these in the order in which they are given.
+
+    Args:
+        nodes: the nodes, in any order.
+        parents: the parent of each, -1 for a root.
+    """
+    children: dict[int, list[int]] = {}
+    for node, parent in zip(nodes.tolist(), parents.tolist(), strict=True):
+        children.setdefault(parent, []).append(node)
+    result: list[int] = []
+    waiting = children.get(-1, [])[::-1]
+    while waiting:
+        node = waiting.pop()
+        result.append(node)
+        waiting += children.get(node, [])[::-1]
+    return result
 
 
 class _Forest:
