@@ -1,4 +1,4 @@
-"""The type of numpy arrays, as annotations name it; and rows of which each column is one."""
+"""The type of numpy arrays, as annotations name it; rows of which each column is one, and the numbers of runs."""
 
 from __future__ import annotations
 
@@ -29,3 +29,10 @@ class ArrayRows:
 
     def __len__(self) -> int:
         return len(getattr(self, self.__slots__[0]))
+
+
+def ranges(begin: Array, count: Array) -> Array:
+    """Return the numbers `begin[i]`, `begin[i] + 1`, ... (`count[i]` of them) for all i in a row (int64)."""
+    ends = np.cumsum(count)
+    numbers: Array = np.arange(int(count.sum())) + np.repeat(begin - (ends - count), count)
+    return numbers

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.arrays import Array, ArrayRows
+from fxtio.arrays import Array, ArrayRows, ranges
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
 from fxtio.table import Table
 from fxtio.timeline.parts import MAX_NAMES, Registry
@@ -117,9 +117,7 @@ class Arguments:
         low = np.searchsorted(self._rows.row, numbers, "left")
         count = np.searchsorted(self._rows.row, numbers, "right") - low
         count[numbers < 0] = 0
-        ends = np.cumsum(count)
-        places = np.arange(int(count.sum())) + np.repeat(low - (ends - count), count)
-        result = self._rows.take(places)
+        result = self._rows.take(ranges(low, count))
         result.row = np.repeat(np.arange(len(numbers)), count)
         return result
 

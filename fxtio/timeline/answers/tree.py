@@ -14,7 +14,7 @@ from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import Categories, Table
 from fxtio.timeline.answers.answer import Answer, QuestionError, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
-from fxtio.timeline.answers.stack_tree import StackCollector
+from fxtio.timeline.answers.top import Weighted
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import SliceNodes
 from fxtio.timeline.sums import add_by_group, add_to_parents
@@ -186,58 +186,32 @@ class _Forest:
         self._contents = contents
         self._seen: set[str] = set()
         self.slices = SliceTree(registry, selection, subset)
-        self._stacks = StackCollector()
-        self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
-        self._weights: dict[str, dict[str, Array]] = {}
+        self._weighted = {
+            what: Weighted(what, registry, by="name", selection=selection, subset=subset)
+            for what in contents
+            if what != "slices"
+        }
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices, samples or allocations of a batch, and their stacks."""
-        self._stacks.enter(tables)
-        for name in self._contents:
-            if name in tables:
-                self._seen.add(name)
-                self._enter(name, tables[name])
-
-    def _enter(self, what: str, table: Table) -> None:
-        if what == "slices":
-            self.slices.enter(table)
-            return
-        table = self._rows.events(table)
-        if what == "allocations":
-            self._add("bytes", table["stack"], table["count"], table["size"])
-            return
-        for code in np.unique(table["unit"].codes).tolist():
-            own = table.take(table["unit"].codes == code)
-            unit = own["unit"].values[code] if code >= 0 else "samples"
-            self._add(unit, own["stack"], np.ones(own.num_rows, np.int64), own["count"])
-
-    def _add(self, unit: str, stack: Array, calls: Array, weight: Array) -> None:
-        sums = self._weights.setdefault(unit, {"calls": np.zeros(0, np.int64), "own": np.zeros(0, np.int64)})
-        room = int(stack.max(initial=-1)) + 2
-        for name, values in (("calls", calls), ("own", weight)):
-            if len(sums[name]) < room:
-                sums[name] = np.append(sums[name], np.zeros(room, np.int64))
-            add_by_group(sums[name], stack + 1, values)
+        self._seen.update(name for name in self._contents if name in tables)
+        if "slices" in self._contents and "slices" in tables:
+            self.slices.enter(tables["slices"])
+        for weighted in self._weighted.values():
+            weighted.enter(tables)
 
     def finish(self) -> tuple[str, Nodes]:
         """Return the content and its nodes."""
         what = next((name for name in self._contents if name in self._seen), self._contents[0])
         if what == "slices":
             return what, self.slices.finish()
-        units = [unit for unit in self._weights if (unit == "bytes") == (what == "allocations")]
-        shown = self._registry.shown_unit
-        unit = max(units, key=lambda unit: (unit == shown, int(self._weights[unit]["calls"].sum())), default="samples")
-        calls = self._stacks.finish()
-        node, parent, code = calls.nodes(calls.groups("function", self._registry.names))
-        sums = []
-        for name in ("calls", "own"):
-            of_stack = self._weights.get(unit, {}).get(name, np.zeros(1, np.int64))[1:]
-            of_stack = np.append(of_stack, np.zeros(max(0, len(node) - len(of_stack)), np.int64))[: len(node)]
-            of_node = np.zeros(len(parent), np.int64)
+        unit, stacks, sums = self._weighted[what].of_stacks()
+        node, parent, code = stacks.nodes(stacks.groups("function", self._registry.names))
+        of_nodes = np.zeros((2, len(parent)), np.int64)
+        for of_node, of_stack in zip(of_nodes, sums[:, 1:], strict=True):
             add_by_group(of_node, node, of_stack)
-            sums.append(of_node)
-        number, total = (add_to_parents(each, parent) for each in sums)
-        return what, Nodes(parent, code, number, total, sums[1], unit)
+        number, total = (add_to_parents(each, parent) for each in of_nodes)
+        return what, Nodes(parent, code, number, total, of_nodes[1], unit)
 
 
 class SliceTree:
