@@ -182,6 +182,7 @@ class _Importer:
         is_right = (frame < none) & (is_begin | np.array([each == "C" for each in types], bool))
         self._losses["events with an unknown type or frame"] += int((~is_right).sum())
         time = self._times([event.at for event in events], factor)
+        # Steps on a track must not go back in time.
         in_order = np.maximum(np.maximum.accumulate(time), latest)
         self._losses["events that are earlier than the one before, which are moved"] += int((in_order != time).sum())
         steps.time = in_order

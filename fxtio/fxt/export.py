@@ -238,6 +238,7 @@ class Exporter(EventExporter):
         part = cls[low:high]
         for number in np.flatnonzero(np.bincount(part)).tolist():
             rows = np.flatnonzero(part == number) + low
+            # `place` leads from a row of the part to its row in the group, so that arguments follow their events.
             place = np.full(high - low, -1)
             place[rows - low] = np.arange(len(rows))
             owner = place[args.row - low]
@@ -288,6 +289,7 @@ class Exporter(EventExporter):
         used, place = _distinct(counters["track"], len(self._threads))
         pairs = np.array([codes[track] for track in used.tolist()], np.int32)[place]
         value = counters["value"]
+        # A value that is a whole number, as most are, is written as one; up to 2^53 a double has each.
         whole = (np.abs(value) < 2**53) & (value == np.floor(value))
         bits = np.where(whole, np.where(whole, value, 0).astype(np.int64).view(np.uint64), value.view(np.uint64))
         kind = np.where(whole, ArgumentKind.INTEGER, ArgumentKind.NUMBER)

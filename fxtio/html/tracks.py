@@ -175,6 +175,7 @@ class Arrows:
         rows = {name: np.concatenate([self._waiting[name], new[name]]) for name in _POINT}
         order = np.lexsort((rows["time"], rows["id"]))
         rows = {name: column[order] for name, column in rows.items()}
+        # In the order of flows and times, an arrow leads from each point to the next one of its flow.
         is_same = rows["id"][1:] == rows["id"][:-1]
         first = np.flatnonzero(is_same & (rows["type"][1:] != _BEGIN) & (rows["type"][:-1] != _END))
         keys = [rows["name"][first], rows["within"][first], rows["within"][first + 1]]

@@ -205,6 +205,7 @@ def _decode(cpu: int, raw: bytes, base: int, places: list[int], end: int, order:
     size = np.diff(at, append=end)
     header = _taken(data, at, PERF_HEADER, order)
     body = size - _HEADER
+    # Each type of record has its fields at another place; what a record has no room for stays 0 and `other`.
     time = np.zeros(len(at), np.uint64)
     parent, parent_pid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     pid, tid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
@@ -294,6 +295,7 @@ def encode(
     texts = [_comm(text, has_name) for text, has_name in zip(comm, is_comm.tolist(), strict=True)]
     padded = np.array([(len(text) // 8 + 1) * 8 for text in texts], np.int64)
     size = _HEADER + _SAMPLE + np.where(is_comm, _COMM + padded, np.where(is_task, _TASK, 0))
+    # A record is a header, the fields of its kind, and at its end those that all have; names are padded to whole words.
     end = np.cumsum(size)
     at, out = end - size, np.zeros(int(end[-1]) if len(end) else 0, np.uint8)
     fields = {

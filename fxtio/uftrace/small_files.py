@@ -276,6 +276,7 @@ def _sched(files: SmallFiles) -> Columns:
 
     time = joined([block.time for block in blocks], np.uint64)
     order = np.argsort(time, kind="stable")
+    # The rows of all CPUs follow each other until the end, where each column is put in the order of time.
     names = DistinctStrings()
     kind = joined([block.kind for block in blocks], np.int8).astype(np.int32)
     has_parent = np.isin(kind, (perf.TASK_NEW, perf.TASK_EXIT))[order]

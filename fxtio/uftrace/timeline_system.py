@@ -183,6 +183,7 @@ class SystemFiles:
         instants.name[:] = [self._names.code(event.label or f"kernel_event:{event.id}") for event in others]
         for number, event in zip(instants.event.tolist(), others, strict=True):
             self._add_args(number, event.values)
+        # The steps of a track are in the order of time; of calls that begin together, the longer one is the outer one.
         rows = Steps.joined([steps, instants])
         tids = np.append(calls["tid"], np.array([event.tid for event in others], np.int64))
         for tid, of_task in rows_of_each(tids):

@@ -168,6 +168,7 @@ class _Ended:
             recent = np.flatnonzero(rows.offset >= since)
         recent = np.setdiff1d(recent, left_out, assume_unique=True) if len(left_out) else recent
         kept = recent[(rows.step[recent] == SpanStep.COMPLETE) & (rows.end[recent] >= rows.begin[recent])]
+        # An event that ends before an earlier one of its thread is within that one: nothing later overlaps it.
         number = track[kept]
         inner = np.empty(len(kept), np.int64)
         latest = np.zeros(int(number.max(initial=-1)) + 1, np.uint64)

@@ -49,6 +49,7 @@ class Times(Check):
             "time.backwards", back, offsets,
             lambda row: f"the event is {int(times[row - 1] - times[row]):,} ns earlier than the one before it",
         )  # fmt: skip
+        # `latest[n]` is the time of the last synchronization point before event n.
         syncs = np.where(is_sync, times, -1)
         latest = np.append(self._last_sync, np.maximum.accumulate(np.maximum(syncs, self._last_sync)))
         self._last_sync = int(latest[-1])
@@ -169,6 +170,7 @@ class Pairs(Check):
             opens = np.arange(len(keys)) < len(parts[0][0])
             order = np.lexsort((offsets, keys))
             keys, offsets, opens = keys[order], offsets[order], opens[order]
+            # In the order of keys, the row before is the event of the same key before it, if this batch has one.
             same = np.append(False, keys[1:] == keys[:-1])
             was_open = np.where(same, np.append(False, opens[:-1]), open_.has(keys))
             self.report(rule.not_open, ~opens & ~was_open, offsets)
@@ -233,6 +235,7 @@ class Calls(Check):
 
     def _add(self, view: View) -> None:
         threads, methods = view.threads(r.Call), view.values(r.Call, "method")
+        # What was open before the batch goes before its rows, as entries without a byte offset.
         codes, first = number_distinct(threads)
         owners = threads[first].tolist()
         carried = [self._open.get(owner, methods[:0]) for owner in owners]

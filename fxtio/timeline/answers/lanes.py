@@ -203,6 +203,7 @@ class _Slices:
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
         filled, calls = self._filled.table(), self._calls.table()
+        # Both tables are in the order of lanes, so the sums of a lane are a run of rows.
         filled = filled.take(np.argsort(_number_of_lane(filled), kind="stable"))
         calls = calls.take(np.argsort(_number_of_lane(calls), kind="stable"))
         tracks = np.unique(calls["track"])
@@ -271,6 +272,7 @@ class _Samples:
         if not calls.num_rows:
             return [], 0
         units, place = np.unique(calls["unit"], return_inverse=True)
+        # Only one unit is drawn: the one that the trace says, else that of most samples.
         counts = np.zeros(len(units), np.int64)
         np.add.at(counts, place, calls["calls"])
         if self._registry.shown_unit is not None:
