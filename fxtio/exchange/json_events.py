@@ -352,6 +352,26 @@ MAX_ITEM = 1 << 24
 UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 """The errors of msgspec for what is not valid."""
 
+_ANY = msgspec.json.Decoder()
+
+
+def value_of(value: Any) -> Any:
+    """Return a JSON value that msgspec has left as it is; any other value is returned as it is, None for an empty one.
+
+    Raises:
+        ValueError, RecursionError: it cannot be decoded: msgspec does not look at the contents of texts, nor how deep
+            a value is nested.
+    """
+    if not isinstance(value, msgspec.Raw):
+        return value
+    if not value:
+        return None
+    try:
+        return _ANY.decode(value)
+    except UNREADABLE:
+        return json.loads(bytes(value).decode("utf-8", "surrogateescape"))
+
+
 _PIECE = 1 << 18
 _PIECE_TRIES = 8
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -167,6 +167,7 @@ class Registry:
         shown_unit: the unit of the samples that are shown where none is asked for, None for that of most samples.
         call_cost: what it took to record a call, in nanoseconds; None where the trace does not say it.
         in_order: events come in the order of their numbers: not where they are sorted by time.
+        asked_arguments: the names of the arguments that the reading needs, None for all; a format may leave out others.
     """
 
     def __init__(self) -> None:
@@ -175,6 +176,7 @@ class Registry:
         self.shown_unit: str | None = None
         self.call_cost: int | None = None
         self.in_order = True
+        self.asked_arguments: Collection[str] | None = None
         self.names = Names()
         self.losses: Counter[str] = Counter()
         self.open_slices: Callable[[], Table] = _no_slices
