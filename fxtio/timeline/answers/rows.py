@@ -220,7 +220,8 @@ class Inner:
         at = np.searchsorted(ids[:-1], slices["parent"])
         limit = np.where(ids[at] == slices["parent"], ends[at], MAX_TIME)
         within = np.maximum(np.minimum(begin + duration, limit) - begin, 0)
-        return np.maximum(duration - self.sums(slices, within), 0)
+        rests: Array = np.maximum(duration - self.sums(slices, within), 0)
+        return rests
 
 
 class SlicesById:
