@@ -23,7 +23,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.errors import FxtioError
 from fxtio.report import printable
-from fxtio.selection import Selection
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import lanes as lanes_of
@@ -70,7 +70,7 @@ def counters(trace: Any, *names: str, ax: Axes | None = None, selection: Selecti
     """
     timeline, origin = _opened(trace)
     axes = _axes(ax)
-    selected, registry = _selected(timeline, "counters", selection or Selection(), "time", "track", "value")
+    selected, registry = _selected(timeline, "counters", selection or EVERYTHING, "time", "track", "value")
     times, tracks = selected.column("time"), selected.column("track")
     labels, wanted = registry.tables()["tracks"]["name"], Selection(names=names)
     found, numbers = np.unique(tracks, return_counts=True)
@@ -107,7 +107,7 @@ def lanes(trace: Any, *, ax: Axes | None = None, selection: Selection | None = N
     timeline, origin = _opened(trace)
     axes = _axes(ax)
     info = summary(timeline)
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     begin = origin if selection.start is None else selection.start
     end = (info.end or origin) + 1 if selection.end is None else selection.end
     end = max(end, begin + 1)
@@ -146,8 +146,8 @@ def durations(
     timeline, _ = _opened(trace)
     axes = _axes(ax)
     if names:
-        selection = replace(selection or Selection(), names=names)
-    selected, _ = _selected(timeline, "slices", selection or Selection(), "duration")
+        selection = replace(selection or EVERYTHING, names=names)
+    selected, _ = _selected(timeline, "slices", selection or EVERYTHING, "duration")
     values = selected.column("duration")
     if not len(values):
         raise PlotError(f"{timeline.name} has no slices{_of_names(names)}")

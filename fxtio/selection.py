@@ -163,7 +163,7 @@ class Selection:
     @property
     def is_everything(self) -> bool:
         """Whether nothing is restricted."""
-        return self == Selection()
+        return self == EVERYTHING
 
     def has_thread(self, name: str | None, *numbers: int) -> bool:
         """Return whether a thread is selected.
@@ -188,6 +188,8 @@ class Selection:
 
 
 _PATTERNS = "the patterns of a selection are tuples of strings"
+EVERYTHING: Final = Selection()
+"""The whole of any trace."""
 
 
 def is_selected(patterns: Iterable[str], name: str | None, numbers: Iterable[int] = ()) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.integers import MAX_INT64
 from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_ROWS, as_html, as_text
 from fxtio.errors import EncodeError, shown
@@ -166,8 +166,7 @@ class Lists:
         """Return the rows with these indices, or those where a mask is true."""
         counts = self.counts[rows]
         begins = (np.cumsum(self.counts) - self.counts)[rows]
-        items = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
-        return Lists(counts, self.items.take(items))
+        return Lists(counts, self.items.take(ranges(begins, counts)))
 
     def __repr__(self) -> str:
         return f"Lists({counted(len(self), 'row')}, {counted(int(self.counts.sum()), 'item')})"

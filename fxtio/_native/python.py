@@ -216,6 +216,7 @@ def walk_many(
     rows = np.flatnonzero(counts > 0)
     number = 0
     while len(rows):
+        # Round n takes the nth record of each row that has so many; rows with an unusable size leave.
         here = after[rows]
         inside = here < stop[rows]
         header = np.take(words, here, mode="clip")
@@ -231,6 +232,7 @@ def walk_many(
         number += 1
         rows = rows[counts[rows] > number]
     begins = np.cumsum(counted) - counted
+    # A row that has left had its records in the first rounds, so the nth one of a row has the place `begins + n`.
     for depth, (members, here, facts) in enumerate(rounds):
         place = begins[members] + depth
         at[place], size[place], kind[place] = here, facts[0], facts[1]

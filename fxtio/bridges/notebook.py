@@ -205,10 +205,11 @@ def show(shell: Any, path: Path) -> None:
 
 def _frame(timeline: Timeline, selection: Selection) -> str:
     """Return the HTML of a frame with the page of a trace."""
+    from fxtio.exchange.filter import Plan
     from fxtio.html.page import render
     from fxtio.html.sections import short_page
 
-    page = html.escape(render(short_page(timeline, selection)).decode("ascii"))
+    page = html.escape(render(short_page(timeline, Plan(selection))).decode("ascii"))
     style = f"width: 100%; height: {_HEIGHT}; border: 0"
     return f'<iframe sandbox="allow-scripts" style="{style}" title="fxtio" allow="fullscreen" srcdoc="{page}"></iframe>'
 

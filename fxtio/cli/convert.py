@@ -28,11 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="print the formats, and convert nothing")
     parser.add_argument("--json", action="store_true", help="print the losses, or the formats, as JSON")
     inputs.add_selection(parser, "--until")
-    group = parser.add_argument_group("simplification", "What is left out is counted, and is no loss for --strict.")
-    min_help = "leave out slices shorter than this, with a unit: 10us"
-    group.add_argument("--min-duration", type=inputs.duration, default=0, metavar="TIME", help=min_help)
-    depth_help = "leave out slices with N or more slices around them"
-    group.add_argument("--max-depth", type=inputs.count, default=None, metavar="N", help=depth_help)
+    group = inputs.add_simplification(parser, "What is left out is counted, and is no loss for --strict.")
     group.add_argument("--drop-args", action="store_true", help="leave out all arguments")
     parser.set_defaults(refuse=parser.error)
     inputs.add_examples(

@@ -141,6 +141,16 @@ def add_selection(parser: ArgumentParser, *ends: str) -> None:
         )
 
 
+def add_simplification(parser: ArgumentParser, description: str) -> Any:
+    """Add the options that leave out slices, see `fxtio.exchange.filter.Simplification`; return their group."""
+    group = parser.add_argument_group("simplification", description)
+    min_help = "leave out slices shorter than this, with a unit: 10us"
+    group.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help=min_help)
+    depth_help = "leave out slices with N or more slices around them"
+    group.add_argument("--max-depth", type=count, default=None, metavar="N", help=depth_help)
+    return group
+
+
 # ---- Values, for the argument `type` of a parser: other texts raise `ArgumentTypeError`.
 
 

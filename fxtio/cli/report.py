@@ -14,8 +14,8 @@ from fxtio.cli import console, inputs
 from fxtio.report import human_size
 
 if TYPE_CHECKING:
+    from fxtio.exchange.filter import Plan
     from fxtio.html.contents import Page
-    from fxtio.selection import Selection
     from fxtio.timeline import Timeline
 
 HELP = "Write one HTML file that shows a trace, or compares two, and opens without a network"
@@ -31,17 +31,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--diff", metavar="OTHER", help="compare FILE with this trace, which was recorded later")
     parser.add_argument("--title", metavar="TEXT", help="the heading of the page")
     inputs.add_selection(parser)
+    inputs.add_simplification(parser, "What is left out is counted on the page.")
     inputs.add_examples(
         parser,
         "fxtio report app.fxt",
         "fxtio report app.mlpd -o report.html --title 'Load test of Monday'",
         "fxtio report before.fxt --diff after.fxt -o changes.html",
         "fxtio report big.fxt.zst --from 1.2s --to 1.4s --thread main",
+        "fxtio report uftrace.data --min-duration 10us --max-depth 20",
     )
 
 
 def run(options: Namespace) -> int:
     """Write the page and return the exit code."""
+    from fxtio.exchange.filter import Plan, Simplification
     from fxtio.html.page import render
     from fxtio.io.sink import whole_file
 
@@ -50,7 +53,8 @@ def run(options: Namespace) -> int:
     with ExitStack() as stack:
         timelines = [stack.enter_context(inputs.opened_timeline(file, options.format)) for file in files]
         selection = inputs.selection_of(options, timelines[0])
-        page = _page(timelines, selection)
+        plan = Plan(selection, Simplification(options.min_duration, options.max_depth))
+        page = _page(timelines, plan)
         content = render(page if options.title is None else dataclasses.replace(page, title=options.title))
         is_empty = len(page.sections) == 1  # the summary
         sentence = inputs.nothing_of(timelines[0], "events", selection) if is_empty else ""
@@ -90,10 +94,10 @@ def _name_of(file: str) -> str:
     return Path(os.path.realpath(file.partition("?")[0] if "://" in file else file)).name
 
 
-def _page(timelines: list[Timeline], selection: Selection) -> Page:
+def _page(timelines: list[Timeline], plan: Plan) -> Page:
     from fxtio.html.sections import compared_page, trace_page
 
     if len(timelines) == 1:
-        return trace_page(timelines[0], selection)
+        return trace_page(timelines[0], plan)
     before, after = timelines
-    return compared_page(before, after, selection)
+    return compared_page(before, after, plan)

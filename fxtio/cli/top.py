@@ -240,13 +240,12 @@ class _View:
             yield part
 
     def _begin(self, registry: Registry) -> Slices:
-        from fxtio.selection import Selection
         from fxtio.timeline.answers.top import Slices
 
         self._readings += 1
         self._registry = registry
         by, waiting = self._options.by, self._options.waiting
-        self._slices = Slices(registry, by=by, unit=None, selection=Selection(), subset=None, waiting=waiting)
+        self._slices = Slices(registry, by=by, waiting=waiting)
         return self._slices
 
     def wait(self) -> bool:

@@ -140,10 +140,20 @@ def _room(array: Array, filled: int, more: int) -> Array:
 # Numbers.
 
 _POWERS = 10 ** np.arange(1, 20, dtype=np.uint64)
-_DIGITS = np.array([f"{number:04d}" for number in range(10_000)], "S4").view(np.uint32)
-_THOUSANDTHS = np.array([f".{number:03d}" for number in range(1000)], "S4").view(np.uint32)
-_HEX = np.array([f"{number:04x}" for number in range(1 << 16)], "S4").view(np.uint32)
 _GROUP = 4  # this many characters are looked up at once
+
+
+def _groups(base: int) -> Array:
+    """Return the four digits of all numbers that have no more, as one uint32 each."""
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    places = base ** np.arange(_GROUP - 1, -1, -1)
+    return digits[np.arange(base**_GROUP)[:, None] // places % base].view(np.uint32)[:, 0]
+
+
+_DIGITS = _groups(10)
+_HEX = _groups(16)
+_THOUSANDTHS = _DIGITS[:1000].copy()
+_THOUSANDTHS.view(np.uint8)[::_GROUP] = ord(".")
 
 
 def decimals(values: Array) -> ByteColumn:

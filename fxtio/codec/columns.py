@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fxtio import _native
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, load_extensions, once
 from fxtio.codec.word import Field
@@ -83,14 +83,11 @@ class StreamColumn:
     def not_utf8(self) -> Array:
         """Return the streams that are not UTF-8 (indices)."""
         count = (self.length + 7) // 8
-        ends = np.cumsum(count)
-        if not len(ends) or not ends[-1]:
-            return np.empty(0, np.int64)
-        words = self.raw.take(np.repeat(self.at - ends + count, count) + np.arange(ends[-1]))
+        words = self.raw.take(ranges(self.at, count))
         if not int(np.bitwise_or.reduce(words)) & _NOT_ASCII:
             return np.empty(0, np.int64)
         unusual = np.flatnonzero(words & np.uint64(_NOT_ASCII))
-        rows = np.unique(np.searchsorted(ends, unusual, side="right"))
+        rows = np.unique(np.searchsorted(np.cumsum(count), unusual, side="right"))
         texts = self.take(rows).to_bytes()
         return rows[[not _is_utf8(text) for text in texts]]
 
@@ -473,6 +470,7 @@ def _(part: Many, rows: Rows, header: Columns, layout: Layout, index: int) -> Ma
     total = _native.walk_many(rows.block.words, first, stop, counts, rules, table, at, size, kind, count, after)
     broken = np.flatnonzero(after < 0)
     if len(broken):
+        # After a member of unusable size, parts are counted from the end of the record, if all have a known size.
         tail = [words for one in later if (words := one.tail_words()) is not None]
         moved = stop - sum(tail)
         lost = (moved < first) if len(tail) == len(later) else np.ones(len(moved), bool)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.columns import Columns, OptionalColumn, RestColumn, StreamColumn, WordsColumn
 from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Layout, Record, layout_of, load_extensions
@@ -107,14 +107,6 @@ def interleave(columns: Sequence[Ragged], rows: int) -> Ragged:
         flat[ranges(here, np.broadcast_to(column.count, rows))] = column.words
         here = here + column.count
     return Ragged(flat, width)
-
-
-def ranges(begin: Array, count: Array) -> Array:
-    """Return the numbers `begin[i]`, `begin[i] + 1`, ... (`count[i]` of them) for all i in a row (int64)."""
-    total = int(count.sum())
-    ends = np.cumsum(count)
-    numbers: Array = np.arange(total) + np.repeat(begin - (ends - count), count)
-    return numbers
 
 
 @singledispatch

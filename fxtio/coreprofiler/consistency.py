@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -22,10 +23,9 @@ from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import Samples, Stacks, iid_of
 from fxtio.finding import Findings
+from fxtio.references import Kind, Placed, References
 
 _TRACKING = "StackTrackingEnabled"
-
-_NO_PLACE = "no stack sample of the thread comes before the allocation"
 
 _TRUE = frozenset({"T", "t", "true", "1"})
 
@@ -47,6 +47,59 @@ NEGATIVE = 2**63
 _BEGINS: dict[type[Any], str] = {r.JitStarted: "jit", r.JitSearchStarted: "search", r.GcStarted: "gc"}
 _ENDS: dict[type[Any], str] = {r.JitFinished: "jit", r.JitSearchFinished: "search", r.GcFinished: "gc"}
 _PAUSE = "pause"
+
+_FOLLOWED = tuple(
+    cls
+    for cls in r.RECORDS
+    if (TIME_FIELD in cls.__struct_fields__ and cls not in (r.StackSample, r.MemorySample))
+    or cls in (r.ProfilerStart, r.ProfilerConfig, r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed)
+)
+"""The classes of records that are looked at one by one."""
+
+
+_NAMED_FUNCTIONS = ((r.FunctionName, "function_iid"), (r.FunctionNameOld, "function_iid"))
+_NAMED_CLASSES = ((r.ClassName, "class_iid"),)
+_FUNCTIONS = ((r.StackSample, "frames.function_iid"),)
+_CLASSES = ((r.MemorySample, "items.class_iid"),)
+_RULES = "id.undefined", "id.undefined"  # whether the definition comes later or not
+
+KINDS = (
+    Kind(
+        "thread",
+        ((r.ThreadCreated, "thread"), (r.ThreadAssigned, "thread"), (r.ThreadCpu, "thread")),  # in any order
+        ((r.StackSample, "thread"), (r.MemorySample, "thread")),
+        *_RULES,
+    ),
+    Kind(
+        "function",
+        (*((cls, "function_iid") for cls in (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound)), *_NAMED_FUNCTIONS),
+        _FUNCTIONS,
+        *_RULES,
+    ),
+    Kind("class", ((r.ClassLoaded, "class_iid"), *_NAMED_CLASSES), _CLASSES, *_RULES),
+    Kind("the name of function", _NAMED_FUNCTIONS, _FUNCTIONS, "id.name-missing"),
+    Kind("the name of class", _NAMED_CLASSES, _CLASSES, "id.name-missing"),
+)
+"""The Internal IDs that samples use."""
+
+
+def numbers_of(block: Block, place: tuple[type[Any], str]) -> Placed | None:
+    """Return the numbers of a field that are known, and the byte offsets of their lines; None if there are none.
+
+    Args:
+        block: the block.
+        place: a class of records and a field; with a point before it, a field of the items of a list.
+    """
+    cls, path = place
+    rows, columns = block.columns(cls)
+    if not len(rows):
+        return None
+    name, _, item = path.partition(".")
+    values, offsets = columns[name], block.offsets()[rows]
+    if item:
+        values, offsets = values.columns[item], np.repeat(offsets, values.counts)
+    is_known = values >= 0  # `?` is -1
+    return values[is_known].astype(np.uint64), offsets[is_known]
 
 
 def can_store(parameters: Mapping[str, Any], record: r.ProfilerConfig) -> bool:
@@ -195,11 +248,8 @@ class Rules:
         self.first: int | None = None
         self.last: int | None = None
         self._created: set[int | None] = set()
-        # With the offsets of their first definitions and first stack samples.
-        self._defined: dict[str, dict[int | None, int]] = {kind: {None: -1} for kind in ("thread", "function", "class")}
-        self._sampled: dict[int | None, int] = {}
-        self._named: dict[str, set[int | None]] = {kind: {None} for kind in ("function", "class")}
-        self._used: dict[str, set[int | None]] = {kind: set() for kind in self._defined}
+        self._references = References(KINDS, findings, MAX_IDS, MAX_IDS)
+        self._sampled: dict[int | None, int] = {}  # the offset of the first stack sample of each thread
         self._tracking: list[tuple[int, bool]] = []  # where stack tracking is turned on or off, as far as it matters
 
     def add(self, block: Block) -> None:
@@ -207,7 +257,7 @@ class Rules:
         samples = Samples(block)
         destroyed = {*block.columns(r.ThreadDestroyed)[1]["thread"].tolist()}
         odd = samples.follow(self._stacks, destroyed)
-        others = block.placed(*(block.classes() - {r.StackSample, r.MemorySample}))
+        others = block.placed(*_FOLLOWED)
         if len(odd):
             others = sorted(others + block.placed(r.StackSample, r.MemorySample, among=odd), key=itemgetter(0))
         for offset, record in others:
@@ -224,29 +274,25 @@ class Rules:
                 self._timeline.add(offset, record)
         if len(samples.rows):
             self._add_samples(block.offsets(), samples)
+        self._references.add(partial(numbers_of, block))
         del self._tracking[:-1]
 
     def _add_samples(self, offsets: Array, samples: Samples) -> None:
-        """Check the times and the Internal IDs of samples, and memory samples."""
+        """Check the times of samples, and memory samples."""
         places, times = offsets[samples.rows], samples.time
         for offset, time in zip(places[times < 0].tolist(), times[times < 0].tolist(), strict=True):
             self._add_time(offset, time)
         for row in (int(times.argmin()), int(times.argmax())):
             if times[row] >= 0:
                 self._add_time(int(places[row]), int(times[row]))
-        self._use_all("thread", samples.thread, places)
-        frames, items = samples.stack["frames"], samples.memory["items"]
-        stacked, allocated = offsets[samples.stack_rows], offsets[samples.memory_rows]
-        self._use_all("function", frames.columns["function_iid"], np.repeat(stacked, frames.counts))
-        item_places = np.repeat(allocated, items.counts)
-        self._use_all("class", items.columns["class_iid"], item_places)
+        items, stacked, allocated = samples.memory["items"], offsets[samples.stack_rows], offsets[samples.memory_rows]
         threads, first = np.unique(samples.stack["thread"], return_index=True)
         for thread, offset in zip(threads.tolist(), stacked[first].tolist(), strict=True):
             if len(self._sampled) < MAX_IDS:
                 self._sampled.setdefault(iid_of(thread), offset)
         if any(is_on for _, is_on in self._tracking):
             self._check_places(samples.memory["thread"], allocated)
-        for offset in item_places[items.columns["count"] == 0].tolist():
+        for offset in np.repeat(allocated, items.counts)[items.columns["count"] == 0].tolist():
             self._findings.add("allocation.empty", offset)
 
     def _check_places(self, thread: Array, offsets: Array) -> None:
@@ -258,13 +304,7 @@ class Rules:
         none = int(offsets[-1]) + 1 if len(offsets) else 0
         first = np.array([self._sampled.get(iid_of(number), none) for number in threads.tolist()], np.int64)
         for offset in offsets[tracked & (first[which] > offsets)].tolist():
-            self._findings.add("allocation.place", offset, _NO_PLACE)
-
-    def _use_all(self, kind: str, numbers: Array, offsets: Array) -> None:
-        """Take in uses of Internal IDs in the order of the file."""
-        values, first = np.unique(numbers, return_index=True)
-        for value, offset in zip(values.tolist(), offsets[first].tolist(), strict=True):
-            self._use(kind, iid_of(value), offset)
+            self._findings.add("allocation.place", offset)
 
     def finish(self, end: int, style: Style) -> None:
         """Check what is known only at the end of the trace: missing names and ends, and the style of the lines.
@@ -276,15 +316,8 @@ class Rules:
         if count := self._timeline.open_count():
             self._findings.add("time.interval-open", end, times=count)
         if style.mark or style.newline != "\n":
-            message = "CRLF line ends or a byte-order mark: the development tools wrote the file anew"
-            self._findings.add("source.windows-lines", 0, message)
-        for kind, named in self._named.items():
-            if len(named) >= MAX_IDS:  # not all names are known
-                continue
-            if missing := sorted(iid for iid in self._used[kind] - named if iid is not None):
-                few = ", ".join(f"{iid:#x}" for iid in missing[:5])
-                message = f"no {kind} name for {few}{', ...' if len(missing) > 5 else ''}"
-                self._findings.add("id.name-missing", end, message, times=len(missing))
+            self._findings.add("source.windows-lines", 0)
+        self._references.finish()
 
     def _add_time(self, offset: int, timestamp: int) -> None:
         if timestamp < 0:
@@ -308,42 +341,10 @@ class Rules:
                 self._findings.add("thread.again", offset, f"thread {record.thread:#x} is created a second time")
             if len(self._created) < MAX_IDS:
                 self._created.add(record.thread)
-            self._define("thread", record.thread, offset)
             self._assign(record.thread, self.threads.get(record.thread))
         elif cls is r.ThreadAssigned:
-            self._define("thread", record.thread, offset)
             self._assign(record.thread, record.os_thread)
-        elif cls is r.ThreadCpu:  # it may come before the thread's creation
-            self._define("thread", record.thread, offset)
-        elif cls in (r.FunctionInfo, r.FunctionCompiled, r.FunctionFound):
-            self._define("function", record.function_iid, offset)
-        elif cls in (r.FunctionName, r.FunctionNameOld):
-            self._define("function", record.function_iid, offset)
-            self._name("function", record.function_iid)
-        elif cls is r.ClassLoaded:
-            self._define("class", record.class_iid, offset)
-        elif cls is r.ClassName:
-            self._define("class", record.class_iid, offset)
-            self._name("class", record.class_iid)
 
     def _assign(self, thread: int | None, os_thread: int | None) -> None:
         if thread in self.threads or len(self.threads) < MAX_IDS:
             self.threads[thread] = os_thread
-
-    def _define(self, kind: str, iid: int | None, offset: int) -> None:
-        if len(self._defined[kind]) < MAX_IDS:
-            self._defined[kind].setdefault(iid, offset)
-
-    def _name(self, kind: str, iid: int | None) -> None:
-        if len(self._named[kind]) < MAX_IDS:
-            self._named[kind].add(iid)
-
-    def _use(self, kind: str, iid: int | None, offset: int) -> None:
-        used = self._used[kind]
-        if iid in used or len(used) >= MAX_IDS:
-            return
-        used.add(iid)
-        defined = self._defined[kind]
-        if len(defined) < MAX_IDS and defined.get(iid, offset) >= offset:
-            message = f"{kind} {iid:#x} is used before it is defined"
-            self._findings.add("id.undefined", offset, message)

@@ -175,12 +175,12 @@ class Block:
         octets = np.frombuffer(data + b"\n", np.uint8)
         odd = (octets[:-1] == ord("\0")) | (octets[:-1] == ord("\r")) & (octets[1:] != ord("\n"))
         rows = np.unique(self.lines.row_at(np.flatnonzero(odd)))
-        self._warn("line.bytes", rows, "the line has NUL, or a carriage return before its end")
+        self._warn("line.bytes", rows)
 
     def _report_times(self, rows: Array, times: Array) -> None:
         """Report which times (int64, milliseconds) do not fit 64-bit nanoseconds."""
         fits = (times >= MIN_MS) & (times <= MAX_MS)
-        self._warn("time.overflow", rows[~fits], "the time does not fit in 64-bit nanoseconds")
+        self._warn("time.overflow", rows[~fits])
 
     def _report_unknown(self, rows: Array) -> None:
         for row in rows[:ADDED_SINGLY].tolist():
@@ -190,7 +190,7 @@ class Block:
             offset = self.base + self.lines.offset(int(rest[0]))
             self._findings.add("line.unknown", offset, times=len(rest))
 
-    def _warn(self, rule: str, rows: Array, message: str) -> None:
+    def _warn(self, rule: str, rows: Array, message: str = "") -> None:
         """Add a warning about each of some lines."""
         if len(rows):
             self._findings.add_each(rule, self.offsets()[rows].tolist(), message)

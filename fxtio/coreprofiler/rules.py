@@ -6,7 +6,7 @@ The records of a block that there are many of are checked as columns, all of a c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,18 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.text.lines import ListColumn
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.consistency import MAX_IDS, can_store
+from fxtio.coreprofiler.consistency import MAX_IDS, can_store, numbers_of
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import ABSENT, BYTE_ORDER_MARK, PARAMETERS
+from fxtio.coreprofiler.layout import ABSENT, BYTE_ORDER_MARK, MIN_63, PARAMETERS
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.finding import Findings
+from fxtio.references import Kind, LastOfEach, References
 
 _FALSE = frozenset({"F", "f", "false", "0"})
 
 _REASONS = frozenset({"induced", "?"})
 
-_NO_PARENT = frozenset({0, 0xFFFFFFFD})  # the second one is the runtime's PROFILER_PARENT_UNKNOWN
+_NO_PARENT = (0, 0xFFFFFFFD)  # the second one is the runtime's PROFILER_PARENT_UNKNOWN
 
 _GENERATIONS = 4  # large objects, generation 2, 1 and 0
 
@@ -46,23 +47,27 @@ _DIALECTS: tuple[tuple[tuple[type[Any], ...], tuple[type[Any], ...]], ...] = (
 )
 """Classes of records of which one replaced the others."""
 
-_Places = tuple[tuple[type[Any], str], ...]
-
-_LOADS: dict[str, tuple[_Places, _Places]] = {
-    "module": (
+_LOADS = (
+    Kind(
+        "module",
         ((r.ModuleLoaded, "module_id"),),
-        (
-            (r.ModuleAttached, "module_id"), (r.AssemblyLoaded, "module_id"), (r.ClassLoaded, "module_id"),
-            (r.ClassLoadedOld, "module_id"), *((cls, "module_id") for cls in _FUNCTIONS),
+        tuple(
+            (cls, "module_id")
+            for cls in (r.ModuleAttached, r.AssemblyLoaded, r.ClassLoaded, r.ClassLoadedOld, *_FUNCTIONS)
         ),
+        "load.module-missing",
+        ignored=_NO_PARENT,
     ),
-    "assembly": (
+    Kind(
+        "assembly",
         ((r.AssemblyLoaded, "assembly_id"),),
         ((r.ModuleLoaded, "assembly_id"), (r.ModuleAttached, "assembly_id")),
+        "load.assembly-missing",
+        ignored=_NO_PARENT,
     ),
-    "file": (((r.SourceFile, "file_iid"),), ((r.SourceLine, "file_iid"),)),
-}  # fmt: skip
-"""For each kind of what is loaded, the fields that define and those that use its number."""
+    Kind("file", ((r.SourceFile, "file_iid"),), ((r.SourceLine, "file_iid"),), "load.file-missing"),
+)
+"""What is loaded, and refers to what is loaded."""
 
 
 def check(trace: CoreProfilerTrace) -> None:
@@ -195,15 +200,14 @@ class _Lines(_Rules):
             block.data.decode("utf-8")
         except UnicodeDecodeError:
             rows = [row for row in range(len(block)) if not _is_utf8(block.lines.raw(row))]
-            self.report.rows("line.not-utf8", block, np.array(rows, np.int64), "the line is not UTF-8")
+            self.report.rows("line.not-utf8", block, np.array(rows, np.int64))
         for cls in block.classes() - self._first.keys():
             self._first[cls] = int(block.offsets()[block.columns(cls)[0][0]])
         for number, groups in enumerate(_DIALECTS):
             first = [min((self._first[cls] for cls in group if cls in self._first), default=-1) for group in groups]
             if number not in self._mixed and min(first) >= 0:
                 self._mixed.add(number)
-                message = "the record is of another version of the profiler than an earlier one"
-                self.report.findings.add("line.dialects", max(first), message)
+                self.report.findings.add("line.dialects", max(first))
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -225,8 +229,7 @@ class _Threads(_Rules):
     def add(self, block: Block) -> None:
         for cls in _THREAD_EVENTS:
             rows, columns = block.columns(cls)
-            message = "the thread is a number of the operating system, not an Internal ID"
-            self.report.rows("thread.os-number", block, rows[columns["thread"].marks], message)
+            self.report.rows("thread.os-number", block, rows[columns["thread"].marks])
         for offset, record in block.placed(r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed):
             iid = record.thread
             if iid is None:
@@ -283,48 +286,17 @@ class _Loads(_Rules):
 
     def __init__(self, report: _Report) -> None:
         super().__init__(report)
-        self._defined: dict[str, set[int]] = {kind: set() for kind in _LOADS}
-        self._used: dict[str, dict[int, int]] = {kind: {} for kind in _LOADS}  # with the offsets of first uses
+        self._references = References(_LOADS, report.findings, MAX_IDS, MAX_IDS)
 
     def add(self, block: Block) -> None:
-        for kind, (definitions, uses) in _LOADS.items():
-            for cls, name in definitions:
-                _, columns = block.columns(cls)
-                _add_bounded(self._defined[kind], np.unique(columns[name]).tolist())
-            for cls, name in uses:
-                self._use(kind, block, *block.columns(cls), name)
+        self._references.add(partial(numbers_of, block))
         rows, columns = block.columns(r.SourceLine)
         lines, ends = columns["start_line"], columns["end_line"]
         falls = (ends < lines) | (ends == lines) & (columns["end_column"] < columns["start_column"])
         self.report.rows("load.line-range", block, rows[falls])
 
-    def _use(self, kind: str, block: Block, rows: Array, columns: dict[str, Any], name: str) -> None:
-        if not len(rows):
-            return
-        used = self._used[kind]
-        values, first = np.unique(columns[name], return_index=True)
-        offsets = block.offsets()[rows[first]].tolist()
-        for value, offset in zip(values.tolist(), offsets, strict=True):
-            is_number = value >= 0 and (kind == "file" or value not in _NO_PARENT)  # `?` is -1
-            if is_number and (value in used or len(used) < MAX_IDS):
-                used[value] = min(offset, used.get(value, offset))
-
     def finish(self, end: int) -> None:
-        for kind, defined in self._defined.items():
-            if len(defined) >= MAX_IDS:
-                continue
-            for value, offset in self._used[kind].items():
-                if value not in defined:
-                    message = f"no record reports that {kind} {value:#x} was loaded"
-                    self.report.findings.add(f"load.{kind}-missing", offset, message)
-
-
-def _add_bounded(target: set[int], values: Iterable[int]) -> None:
-    """Add values to a set, as long as there are not too many."""
-    for value in values:
-        if len(target) >= MAX_IDS:
-            return
-        target.add(value)
+        self._references.finish()
 
 
 class _Code(_Rules):
@@ -376,7 +348,7 @@ class _Collections(_Rules):
             self.report.rows("gc.class-again", block, rows[owner[1:][is_repeated]])
         rows, columns = block.columns(r.HeapGenerations)
         odd = columns["items"].counts != _GENERATIONS
-        self.report.rows("gc.heap-generations", block, rows[odd], f"there are not {_GENERATIONS} items")
+        self.report.rows("gc.heap-generations", block, rows[odd])
 
 
 class _Samples(_Rules):
@@ -412,24 +384,11 @@ class _CpuTimes(_Rules):
 
     def __init__(self, report: _Report) -> None:
         super().__init__(report)
-        self._last: dict[tuple[type[Any], int], int] = {}
+        self._last = {cls: LastOfEach(MAX_IDS) for cls in (r.ProcessCpu, r.ThreadCpu)}
 
     def add(self, block: Block) -> None:
-        for cls in (r.ProcessCpu, r.ThreadCpu):
+        for cls, last in self._last.items():
             rows, columns = block.columns(cls)
-            if not len(rows):
-                continue
             time = columns["timestamp"]
             owner = columns["thread"] if cls is r.ThreadCpu else np.zeros(len(rows), np.int64)
-            order = np.argsort(owner, kind="stable")
-            rows, time, owner = rows[order], time[order], owner[order]
-            is_first = np.concatenate([[True], owner[1:] != owner[:-1]])
-            before = np.concatenate([time[:1], time[:-1]])
-            begins = np.flatnonzero(is_first)
-            ends = np.append(begins[1:], len(rows)) - 1
-            for begin, end, number in zip(begins.tolist(), ends.tolist(), owner[begins].tolist(), strict=True):
-                key = cls, number
-                before[begin] = self._last.get(key, time[begin])
-                if key in self._last or len(self._last) < MAX_IDS:
-                    self._last[key] = int(time[end])
-            self.report.rows("time.cpu-backwards", block, rows[time < before])
+            self.report.rows("time.cpu-backwards", block, rows[time < last.before(owner, time, MIN_63)])

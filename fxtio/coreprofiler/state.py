@@ -301,6 +301,7 @@ class Samples:
         ends = np.append(begins[1:], len(thread)) - 1
         threads = thread[begins].tolist()
         before = [stacks.get(iid_of(number)) for number in threads]
+        # In the order of threads, each thread is a run of rows; before the first row of a run comes what the state has.
         previous = np.concatenate([time[:1], time[:-1]])
         previous[begins] = [
             _NO_TIME if stack is None or stack.timestamp is None else stack.timestamp for stack in before
@@ -344,6 +345,7 @@ class Samples:
         after = match + columns["frames"].counts[order]
         begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]]))
         at = np.searchsorted(threads, thread[begins])
+        # A sample must begin with as many frames as the one before it on its thread has left.
         expected = np.concatenate([after[:1], after[:-1]])
         expected[begins] = depth[at]
         fits = (match <= size) & (size == expected) & (~has_ip | (match > 0)) & (after <= MAX_DEPTH)

@@ -7,11 +7,9 @@ of an event is the offset of its line.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Set
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +18,9 @@ from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.coreprofiler.layout import NS_PER_MS
 from fxtio.io.reading import since_epoch
+from fxtio.references import Lookup
 from fxtio.table import Column, Table
+from fxtio.timeline.arguments import NewArguments
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
@@ -101,16 +101,14 @@ class WholeNames:
             self._function |= zip(tables[table]["function_iid"].tolist(), tables[table]["name"], strict=True)
         names = tables["class_names"]
         self._class: dict[int, str] = dict(zip(names["class_iid"].tolist(), names["name"], strict=True))
-        self._by_id = _ByPlace(
-            (row["function_id"], row["offset"], row["function_iid"])
-            for table in ("functions", "compiled_functions", "cached_functions")
-            for row in _rows(tables[table], "function_id", "offset", "function_iid")
+        functions = [tables[name] for name in ("functions", "compiled_functions", "cached_functions")]
+        ids, offsets, self._iids = (
+            np.concatenate([table[name] for table in functions]) for name in ("function_id", "offset", "function_iid")
         )
+        self._rows_of_ids = Lookup(ids, -offsets, np.arange(len(ids)))  # a function is usually defined after its use
         assignments = tables["thread_assignments"]
-        self._by_os_thread = _ByPlace(
-            (row["os_thread"], row["offset"], row["thread"])
-            for row in _rows(assignments, "os_thread", "offset", "thread")
-        )
+        os_threads, self._assigned = assignments["os_thread"].astype(np.uint64), assignments["thread"]
+        self._rows_of_os_threads = Lookup(os_threads, assignments["offset"], np.arange(len(os_threads)))
         self._os_thread = dict(zip(assignments["thread"].tolist(), assignments["os_thread"].tolist(), strict=True))
         processes = [pid for pid in tables["app_domains"]["process_id"].tolist() if 0 < pid < _MAX_PID]
         self.pid = processes[0] if processes else 0
@@ -127,53 +125,28 @@ class WholeNames:
         codes = [self._registry.names.code(self._class.get(iid)) for iid in distinct.tolist()]
         return np.array(codes, np.int32)[place]
 
-    def function_of_id(self, identifier: int, offset: int) -> str:
-        """Return the name of the function that has an identifier at a place; it is usually defined after it."""
-        iid = self._by_id.following(identifier, offset)
-        return f"<{identifier:x}>" if iid is None else self.function(iid)
+    def codes_of_ids(self, ids: Array, offsets: Array) -> list[int]:
+        """Return the codes of the names of the functions that have these identifiers at places of the file."""
+        rows = self._rows_of_ids.codes(ids, -offsets)
+        iids = np.append(self._iids, -1)[rows].tolist()
+        functions = zip(rows.tolist(), iids, ids.tolist(), strict=True)
+        names = (self.function(iid) if row >= 0 else f"<{identifier:x}>" for row, iid, identifier in functions)
+        return [*map(self._registry.names.code, names)]
 
-    def thread(self, number: int, *, is_os: bool = False, offset: int = 0) -> int:
-        """Return the row of a thread, given by its Internal ID or by its number in the operating system at a place."""
-        if is_os:
-            iid = self._by_os_thread.last(number, offset)
-            if iid is None:
-                return self._registry.thread(self.pid, number, f"OS thread {number}")
-            number = iid
-        os_number = self._os_thread.get(number)
+    def threads_of(self, table: Table) -> list[int]:
+        """Return the rows of the threads of compilations or collections, which may have numbers of the system."""
+        rows, is_os = (
+            self._rows_of_os_threads.codes(table["thread"].astype(np.uint64), table["offset"]),
+            table["thread_is_os"],
+        )
+        iids = np.where(is_os & (rows >= 0), np.append(self._assigned, -1)[rows], table["thread"])
+        unknown = is_os & (rows < 0)
+        return [self.thread(*each) for each in zip(iids.tolist(), unknown.tolist(), strict=True)]
+
+    def thread(self, number: int, is_os: bool = False) -> int:
+        """Return the row of a thread, given by its Internal ID, or by its number in the operating system."""
+        os_number = number if is_os else self._os_thread.get(number)
         return self._registry.thread(self.pid, number, None if os_number is None else f"OS thread {os_number}")
-
-
-class _ByPlace:
-    """The meanings of numbers, which may change from one place of the file to the next.
-
-    Args:
-        rows: the number, the offset in bytes, and what it stands for from there on.
-    """
-
-    def __init__(self, rows: Any) -> None:
-        self._places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for number, offset, meaning in sorted(rows):
-            self._places[number].append((offset, meaning))
-
-    def last(self, number: int, offset: int) -> int | None:
-        """Return the meaning at an offset; the first one if all come later."""
-        places = self._places.get(number)
-        return places[max(bisect_right(places, offset, key=_first) - 1, 0)][1] if places else None
-
-    def following(self, number: int, offset: int) -> int | None:
-        """Return the first meaning that is defined after an offset; the last one if there is none."""
-        places = self._places.get(number)
-        return places[min(bisect_left(places, offset, key=_first), len(places) - 1)][1] if places else None
-
-
-def _first(pair: tuple[int, int]) -> int:
-    return pair[0]
-
-
-def _rows(table: Table, *names: str) -> Any:
-    """Yield the rows of some columns of numbers as dictionaries."""
-    for values in zip(*(table[name].tolist() for name in names), strict=True):
-        yield dict(zip(names, values, strict=True))
 
 
 def _wall_clock(starts: list[str | None]) -> int | None:
@@ -319,22 +292,15 @@ class _Mapping:
             kind, (label, thread) if label else thread, name=name, process=process, thread=thread
         )
 
-    def _threads_of(self, table: Table) -> list[int]:
-        """Return the rows of the threads of compilations and collections."""
-        columns = (table[name].tolist() for name in ("thread", "thread_is_os", "offset"))
-        rows = zip(*columns, strict=True)
-        return [self._whole.thread(number, is_os=is_os, offset=offset) for number, is_os, offset in rows]
-
     def _spans(self, table: Table, step: SpanStep, label: str) -> Steps:
         """Return the begins or ends of compilations or collections, on a track of their own for each thread."""
         steps = self._blank(table)
         steps.step[:], steps.category[:] = step, self._names.code(label.split(maxsplit=1)[0].lower())
-        steps.track[:] = [self._track(TrackKind.ASYNC, thread, label) for thread in self._threads_of(table)]
+        steps.track[:] = [self._track(TrackKind.ASYNC, thread, label) for thread in self._whole.threads_of(table)]
         steps.name[:] = self._names.code(label)
         if "function_id" in table:
             steps.key[:] = np.maximum(table["function_id"], 1)
-            functions = zip(table["function_id"].tolist(), table["offset"].tolist(), strict=True)
-            steps.name[:] = [self._names.code(self._whole.function_of_id(*function)) for function in functions]
+            steps.name[:] = self._whole.codes_of_ids(table["function_id"], table["offset"])
         return steps
 
     def _pauses(self, table: Table, step: SpanStep) -> Steps:
@@ -361,14 +327,10 @@ class _Mapping:
 
     def _args(self, batch: dict[str, Table]) -> dict[str, Column]:
         """Return the reason and the generations of each collection."""
-        table = batch["gc_starts"]
-        blocks = [(table["offset"], name, self._names.codes(table[name])) for name in ("reason", "generations")]
-        events = np.concatenate([block[0] for block in blocks])
-        order = np.argsort(events, kind="stable")
-        names = np.repeat(np.array([self._names.code(name) for _, name, _ in blocks], np.int32), table.num_rows)
-        text = np.concatenate([block[2] for block in blocks])
-        values = {"event": events[order], "name": names[order], "text": text[order]}
-        return self._registry.columns("args", {**values, "type": ArgumentKind.TEXT, "bits": 0})
+        table, args = batch["gc_starts"], NewArguments(self._registry)
+        for name in ("reason", "generations"):
+            args.add(table["offset"], name, ArgumentKind.TEXT, self._names.codes(table[name]))
+        return args.table()
 
     # ---- tables
 
@@ -433,7 +395,7 @@ class _Mapping:
             (offset, thread, max(time, 0), flags)
             for table, column in ((starts, starts["generations"]), (ends, [None] * ends.num_rows))
             for offset, thread, time, flags in zip(
-                table["offset"].tolist(), self._threads_of(table), table["time"].tolist(), column, strict=True
+                table["offset"].tolist(), self._whole.threads_of(table), table["time"].tolist(), column, strict=True
             )
         ]
         rows = []

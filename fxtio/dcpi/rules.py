@@ -52,7 +52,11 @@ class _Chunks:
         self._trace = trace
         self._end = -1  # of the last chunk, as an offset in the text
         self._length = 0  # its number of counts
-        self._open = _OpenChunk(0)
+        self._open = (
+            0,
+            False,
+            False,
+        )  # of a chunk that continues: the byte offset, whether it begins with 0, has samples
 
     def add(self, block: Segments) -> None:
         """Take in the next block."""
@@ -66,62 +70,25 @@ class _Chunks:
         self._check_zeros(block)
 
     def _check_zeros(self, block: Segments) -> None:
-        """Find chunks that begin or end with zeros; those that are only partly in the block one by one."""
+        """Find chunks that begin or end with zeros; one that continues in the next block is checked when it ends."""
         rows = np.flatnonzero(block.count > 0)
-        begin, last = block.begin[rows], block.begin[rows] + block.count[rows] - 1
-        has_zero = (block.words[begin] == 0) | (block.words[last] == 0)
-        is_part = np.zeros(len(rows), bool)
-        if len(rows):
-            is_part[0] |= block.continues and rows[0] == 0
-            is_part[-1] |= bool(block.remaining) and rows[-1] == len(block.count) - 1
-        if len(whole := np.flatnonzero(has_zero & ~is_part)):
-            samples = np.cumsum(block.words != 0)  # this many addresses with samples up to each word
-            is_empty = samples[last[whole]] - samples[begin[whole]] + (block.words[begin[whole]] != 0) == 0
-            offsets = block.base + (begin[whole] - HEAD_WORDS) * WORD_TYPE.itemsize
-            self._report_zeros(offsets[is_empty], offsets[~is_empty])
-        for row in np.flatnonzero(is_part).tolist():
-            self._add_part(block, int(rows[row]))
-
-    def _add_part(self, block: Segments, row: int) -> None:
-        if not (block.continues and row == 0):
-            self._open = _OpenChunk(block.offset_of(row))
-        begin = int(block.begin[row])
-        self._open.add(block.words[begin : begin + int(block.count[row])])
-        if not (block.remaining and row == len(block.count) - 1):
-            offsets = np.array([self._open.offset])
-            nothing = offsets[:0]
-            if not self._open.has_samples:
-                self._report_zeros(offsets, nothing)
-            elif self._open.begins_with_zero or self._open.ends_with_zero:
-                self._report_zeros(nothing, offsets)
-
-    def _report_zeros(self, empty: Array, padded: Array) -> None:
-        self._report("chunk.zeros", empty)
-        self._report("chunk.padded", padded)
+        if not len(rows):
+            return
+        begin, end = block.begin[rows], block.begin[rows] + block.count[rows]
+        begins_with_zero, ends_with_zero = block.words[begin] == 0, block.words[end - 1] == 0
+        offsets = block.base + (begin - HEAD_WORDS) * WORD_TYPE.itemsize
+        has_samples = ~begins_with_zero
+        if begins_with_zero.any():
+            samples = np.append(0, np.cumsum(block.words != 0))  # this many addresses with samples before each word
+            has_samples = samples[end] > samples[begin]
+        if block.continues and rows[0] == 0:
+            offsets[0], begins_with_zero[0], has_before = self._open
+            has_samples[0] |= has_before
+        if block.remaining:
+            self._open = int(offsets[-1]), bool(begins_with_zero[-1]), bool(has_samples[-1])
+        whole = slice(len(rows) - bool(block.remaining))
+        self._report("chunk.zeros", offsets[whole][~has_samples[whole]])
+        self._report("chunk.padded", offsets[whole][(has_samples & (begins_with_zero | ends_with_zero))[whole]])
 
     def _report(self, name: str, offsets: Array) -> None:
         self._trace.findings.add_each(name, offsets.tolist())
-
-
-class _OpenChunk:
-    """A chunk whose counts are in several blocks.
-
-    Attributes:
-        offset: its byte offset.
-        has_samples: whether a count is not 0 so far.
-        begins_with_zero: whether its first count is 0.
-        ends_with_zero: whether its last count so far is 0.
-    """
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-        self.has_samples = self.begins_with_zero = self.ends_with_zero = False
-        self._is_fresh = True
-
-    def add(self, counts: Array) -> None:
-        """Take in the next counts, at least one."""
-        if self._is_fresh:
-            self.begins_with_zero = bool(counts[0] == 0)
-            self._is_fresh = False
-        self.has_samples = self.has_samples or bool(counts.any())
-        self.ends_with_zero = bool(counts[-1] == 0)

@@ -160,6 +160,7 @@ class ChunkEncoder:
         offsets, counts = self._pending
         if not len(offsets):
             return b""
+        # A chunk begins after a gap that is too long for one, and where one would be too long; the last may still grow.
         steps = np.diff(offsets)
         begins = np.flatnonzero(np.concatenate([[True], steps > (MAX_GAP + 1) * STEP]))
         ends = np.append(begins[1:], len(offsets))

@@ -180,7 +180,7 @@ class Exporter(TrackEventExporter):
     def _make_converters(self) -> dict[ArgumentKind, Converter]:
         """Return for each type of arguments a function that returns their values as JSON."""
         return {
-            ArgumentKind.NULL: lambda rows: ByteColumn.of([b"null"]).take(np.zeros(len(rows), np.int8)),
+            ArgumentKind.NULL: lambda rows: joined(len(rows), b"null"),
             ArgumentKind.INTEGER: lambda rows: decimals(rows.bits.view(np.int64)),
             ArgumentKind.UNSIGNED: lambda rows: decimals(rows.bits),
             ArgumentKind.NUMBER: self._numbers,

@@ -17,8 +17,10 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
 from fxtio.exchange.json_events import JsonEvents
+from fxtio.timeline.arguments import argument_of
 from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps
-from fxtio.timeline.schema import ArgumentKind, TrackKind
+from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
+from fxtio.timeline.stacks import Stacks
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
@@ -138,16 +140,9 @@ class _Reading:
             self._enter(event, number)
         self._first_event += len(items)
         part = Part(_steps(self._events) if self._events else None)
-        if "args" in self._tables and self._args:
-            columns = np.array(self._args, object).T
-            names = ("event", "name", "type", "bits", "text")
-            types = (np.int64, np.int32, np.int32, np.uint64, np.int32)
-            values = {name: column.astype(dtype) for name, column, dtype in zip(names, columns, types, strict=True)}
-            part.tables["args"] = self._registry.columns("args", values)
-        if "counters" in self._tables and self._counters:
-            time, track, value, event_number = zip(*self._counters, strict=True)
-            rows = {"time": time, "track": track, "value": value, "event": event_number}
-            part.tables["counters"] = self._registry.columns("counters", rows)
+        for table, rows in (("args", self._args), ("counters", self._counters)):
+            if table in self._tables and rows:
+                part.tables[table] = self._registry.columns_of_rows(table, [*TABLES[table]], rows)
         return part
 
     def _enter(self, event: Event, number: int) -> None:
@@ -319,23 +314,10 @@ class _Reading:
                 self._losses[_MANY] += 1
                 return
             left -= 1
-            self._args.append((number, self._code(name), *self._argument(value)))
-
-    def _argument(self, value: Any) -> tuple[int, int, int]:
-        """Return the type of an argument, its bits, and the code of its text."""
-        if isinstance(value, str):
-            return ArgumentKind.TEXT, 0, self._code(value)
-        if value is None:
-            return ArgumentKind.NULL, 0, -1
-        if isinstance(value, bool):
-            return ArgumentKind.BOOLEAN, int(value), -1
-        if isinstance(value, int) and -(1 << 63) <= value < 1 << 64:
-            return (ArgumentKind.INTEGER if value <= MAX_INT64 else ArgumentKind.UNSIGNED), value % 2**64, -1
-        if isinstance(value, float):
-            return ArgumentKind.NUMBER, int(np.float64(value).view(np.uint64)), -1
-        if isinstance(value, int):
-            self._losses[_LONG_NUMBERS] += 1
-        return ArgumentKind.TEXT, 0, self._code(str(value)[:1024] if value else "{}" if value == {} else "[]")
+            kind, bits, text = argument_of(value)
+            if kind == ArgumentKind.TEXT and isinstance(value, int):
+                self._losses[_LONG_NUMBERS] += 1
+            self._args.append((number, self._code(name), kind, bits, self._code(text)))
 
     def take_samples(self, items: list[Sample]) -> None:
         """Take samples that are beside the events; what their stacks are is known at the end of the file."""
@@ -363,9 +345,9 @@ class _Reading:
         """Yield the samples with their stacks."""
         if not self._samples or not isinstance(frames, dict):
             return
-        stacks = _Stacks(frames, self._registry)
+        stacks = _Stacks(frames, Stacks(self._registry))
         rows = np.array([*map(stacks.row, self._stacks), -1], np.int64)
-        tables = stacks.tables()
+        tables = stacks.stacks.new_tables()
         for batch in self._samples:
             time, thread, cpu, stack, count, unit = batch.T
             columns = {"time": time, "thread": thread, "cpu": cpu, "stack": rows[stack], "count": count, "unit": unit}
@@ -381,12 +363,10 @@ _MAX_PATH = 512
 class _Stacks:
     """The stacks of a file, made from its frames, each of which names its parent."""
 
-    def __init__(self, frames: Mapping[str, Any], registry: Registry) -> None:
+    def __init__(self, frames: Mapping[str, Any], stacks: Stacks) -> None:
+        self.stacks = stacks
         self._frames = frames
-        self._registry = registry
         self._rows: dict[str, int] = {}
-        self._stacks: list[tuple[int, int, int]] = []
-        self._names: list[tuple[int, int]] = []
 
     def row(self, key: str) -> int:
         """Return the row of the stack whose innermost frame has this number, -1 if there is none."""
@@ -399,23 +379,9 @@ class _Stacks:
         for each in reversed(missing):
             frame = self._frames[each]
             values = [frame.get(name) if isinstance(frame, dict) else None for name in ("name", "category")]
-            codes = [self._registry.names.code(None if value is None else str(value)[:1024]) for value in values]
-            self._names.append((codes[0], codes[1]))
-            self._stacks.append((parent, len(self._stacks), self._stacks[parent][2] + 1 if parent >= 0 else 0))
-            parent = self._rows[each] = len(self._stacks) - 1
+            name, module = (None if value is None else str(value)[:1024] for value in values)
+            parent = self._rows[each] = self.stacks.on(parent, self.stacks.frame(name, module))
         return parent
-
-    def tables(self) -> dict[str, Any]:
-        """Return the tables `stacks` and `frames`."""
-        if not self._stacks:
-            return {}
-        parent, frame, depth = zip(*self._stacks, strict=True)
-        name, module = zip(*self._names, strict=True)
-        frames = {"name": name, "module": module, "file": -1, "line": -1, "address": 0}
-        return {
-            "frames": self._registry.columns("frames", frames),
-            "stacks": self._registry.columns("stacks", {"parent": parent, "frame": frame, "depth": depth}),
-        }
 
 
 _MAX_DEPTH = 4096

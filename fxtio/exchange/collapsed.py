@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fxtio.exchange.collect import STACKED, UNKNOWN, FramePlaces, StackTexts, count_lost_beside_stacks, label
-from fxtio.io.sink import Sink
+from fxtio.exchange.collect import UNKNOWN, StackExporter, StackTexts, label
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
-from fxtio.timeline.stacks import MAX_FRAMES, SliceStacks, Stacks, WholeTables
-from fxtio.timeline.sums import Sums
+from fxtio.timeline.stacks import MAX_FRAMES, Stacks
 
 NOT_CARRIED = (
     "times; processes, threads and processors",
@@ -104,66 +102,40 @@ def _lines(source: Source, registry: Registry) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-_LOST = (
-    "slices.id",
-    "slices.category",
-    "samples.time",
-    "samples.thread",
-    "samples.cpu",
-    "allocations.time",
-    "allocations.thread",
-    "allocations.type",
-    "frames.module",
-    "frames.address",
-)
-"""The columns that a file does not have."""
-
-
-class Exporter:
+class Exporter(StackExporter):
     """Writes a timeline as collapsed stacks, see `fxtio.formats.Exporter`.
 
     A file has weights of one kind: samples if there are any, else the own times of slices in ns, else the bytes
     of allocations.
     """
 
-    TABLES: ClassVar = STACKED
-
-    def __init__(self, sink: Sink, registry: Registry) -> None:
-        self.losses: Counter[str] = Counter()
-        self._sink = sink
-        self._registry = registry
-        self._whole = WholeTables({"stacks": None, "frames": None})
-        self._slices = SliceStacks(registry)
-        self._places = FramePlaces(registry, self.losses)
-        self._samples = Sums(("unit", "stack"), ("count",))
-        self._allocations = Sums(("stack",), ("size",))
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-        count_lost_beside_stacks(self.losses, tables, *_LOST)
-        self._whole.enter(tables)
-        self._slices.enter(tables)
-        self._places.enter(tables)
-        if "samples" in tables:
-            samples = tables["samples"]
-            columns = {"unit": samples["unit"].codes, "stack": samples["stack"], "count": samples["count"]}
-            self._samples.add(columns, samples.num_rows)
-        if "allocations" in tables:
-            allocations = tables["allocations"]
-            self._allocations.add({name: allocations[name] for name in ("stack", "size")}, allocations.num_rows)
+    LOST = (
+        "slices.id",
+        "slices.category",
+        "samples.time",
+        "samples.thread",
+        "samples.cpu",
+        "allocations.time",
+        "allocations.thread",
+        "allocations.type",
+        "frames.module",
+        "frames.address",
+    )
+    SUMS: ClassVar = {"samples": (("unit", "stack"), ("count",)), "allocations": (("stack",), ("size",))}
 
     def finish(self) -> None:
         """Write the file."""
-        samples, slices, allocations = self._samples.table(), self._slices.table(), self._allocations.table()
+        samples, allocations = (sums.table() for sums in self._sums.values())
+        slices = self._slices.table()
         if samples.num_rows:
-            self._lose("stacks of slices, beside samples", slices.num_rows)
+            self.losses["stacks of slices, beside samples"] += slices.num_rows
             self._write_samples(samples)
         elif slices.num_rows:
             own = self._slices.stacks.new_tables()
             frames = [self._places.with_place(row) for row in Table(own["frames"]).rows()]
             self._write(Table(own["stacks"]), frames, slices["stack"], slices["self_time"])
         if allocations.num_rows and (samples.num_rows or slices.num_rows):
-            self._lose("stacks of allocations, beside samples or slices", allocations.num_rows)
+            self.losses["stacks of allocations, beside samples or slices"] += allocations.num_rows
         elif allocations.num_rows:
             self._write(*self._tables(), allocations["stack"], allocations["size"])
 
@@ -176,7 +148,7 @@ class Exporter:
         units = np.unique(samples["unit"]).tolist()
         unit = next((code for code in map(names.code, ("samples", "ns")) if code in units), units[0])
         is_written = samples["unit"] == unit
-        self._lose(f"stacks of samples in units other than {names.values[unit]!r}", int((~is_written).sum()))
+        self.losses[f"stacks of samples in units other than {names.values[unit]!r}"] += int((~is_written).sum())
         samples = samples.take(is_written)
         self._write(*self._tables(), samples["stack"], samples["count"])
 
@@ -188,7 +160,7 @@ class Exporter:
             if value > 0:
                 sums[";".join(texts.frames(number)) or UNKNOWN] += value
             elif value < 0:
-                self._lose("negative weights of stacks", 1)
+                self.losses["negative weights of stacks"] += 1
         for text in sorted(sums):
             self._sink.write(f"{text} {min(sums[text], MAX_TIME)}\n".encode())
 
@@ -197,9 +169,5 @@ class Exporter:
         if frame["file"] and frame["line"] >= 0:
             text = f"{text} ({plain(frame['file'], self.losses)}:{frame['line']})"
         replaced = text.translate(_BREAKS).strip()
-        self._lose("names with semicolons, line breaks, or spaces around them, which are replaced", replaced != text)
+        self.losses["names with semicolons, line breaks, or spaces around them, which are replaced"] += replaced != text
         return replaced or UNKNOWN
-
-    def _lose(self, what: str, count: int) -> None:
-        if count:
-            self.losses[what] += count

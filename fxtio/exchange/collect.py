@@ -5,18 +5,21 @@ The formats that store stacks share the texts of them, too: labels of frames, ti
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.io.sink import Sink
 from fxtio.table import Table, numbers_of
 from fxtio.timeline.answers.places import Place, Places, place_of
 from fxtio.timeline.losses import count_lost, plain
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.stacks import MAX_STACK_DEPTH
+from fxtio.timeline.stacks import MAX_STACK_DEPTH, SliceStacks, WholeTables
+from fxtio.timeline.sums import Sums
 
 OTHER_TABLES = {
     "args": "arguments",
@@ -29,8 +32,45 @@ OTHER_TABLES = {
 }
 """The tables beside those of stacks, and phrases for their rows."""
 
-STACKED = ("slices", "samples", "allocations", "stacks", "frames", *OTHER_TABLES)
-"""The tables that an exporter of stacks needs; most of them only to count what is lost."""
+
+class StackExporter(ABC):
+    """The base of exporters of stacks, which write everything when the timeline ends, see `fxtio.formats.Exporter`.
+
+    Attributes:
+        LOST: the columns that the format does not have, as `table.column`.
+        KEPT: the tables that are kept as they are, see `WholeTables`.
+        SUMS: the tables of which sums are kept: the columns of their keys and of their values, see `Sums`.
+    """
+
+    TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames", *OTHER_TABLES)
+    LOST: ClassVar[tuple[str, ...]]
+    KEPT: ClassVar[Mapping[str, tuple[str, ...] | None]] = {"stacks": None, "frames": None}
+    SUMS: ClassVar[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+
+    def __init__(self, sink: Sink, registry: Registry) -> None:
+        self.losses: Counter[str] = Counter()
+        self._sink = sink
+        self._registry = registry
+        self._whole = WholeTables(self.KEPT)
+        self._slices = SliceStacks(registry)
+        self._places = FramePlaces(registry, self.losses)
+        self._sums = {name: Sums(*columns) for name, columns in self.SUMS.items()}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the rows of a batch."""
+        count_lost_beside_stacks(self.losses, tables, *self.LOST)
+        self._whole.enter(tables)
+        self._places.enter(tables)
+        if self.SUMS:
+            self._slices.enter(tables)
+        for name, (keys, values) in self.SUMS.items():
+            if name in tables:
+                columns = {column: numbers_of(tables[name][column]) for column in (*keys, *values)}
+                self._sums[name].add(columns, tables[name].num_rows)
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write the file."""
 
 
 class FramePlaces:

@@ -18,13 +18,14 @@ from typing import Any
 from fxtio.errors import FormatError, FxtioError, require_type
 from fxtio.exchange import by_suffix as exchange_by_suffix
 from fxtio.exchange import exchanges
-from fxtio.exchange.collect import STACKED
+from fxtio.exchange.collect import StackExporter
 from fxtio.exchange.filter import Plan, Simplification
 from fxtio.exchange.opening import open_timeline
 from fxtio.exchange.table_files import Exporter as TableExporter
 from fxtio.formats import Exporter, by_name, by_suffix, formats
 from fxtio.io.sink import Sink, open_sink, temporary_file, whole_directory, whole_file
 from fxtio.selection import Selection
+from fxtio.timeline.answers.answer import Times
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.timeline import Timeline
 from fxtio.timeline.typecheck import check_types
@@ -66,7 +67,7 @@ class UntimedError(FxtioError):
 
 def _has_sums(exporter: type[Exporter]) -> bool:
     """Return whether a format has the weights of stacks, whenever they were taken."""
-    return exporter.TABLES is STACKED or issubclass(exporter, TableExporter)
+    return issubclass(exporter, StackExporter | TableExporter)
 
 
 def exporters() -> dict[str, type[Exporter]]:
@@ -128,7 +129,7 @@ def convert(
     """
     check_types(timeline=timeline, target=target, to=to, selection=selection, table=table, when_empty=when_empty)
     require_type(simplification, (Simplification, type(None)), "a simplification is a Simplification or None")
-    name, plan = to or format_of(str(target)), Plan(selection or Selection(), simplification or Simplification())
+    name, plan = to or format_of(str(target)), Plan(selection, simplification)
     is_directory = bool(getattr(formats().get(name) or exchanges().get(name), "directory", False))
     is_same = timeline.trace is not None and timeline.format == name and plan.simplification.is_nothing
     if is_same and plan.is_everything:
@@ -185,8 +186,8 @@ def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) 
         UntimedError: nothing has a time, and the format has nothing but what happened at a time.
     """
     with attempt:
-        passed, registry = plan.fold(timeline, attempt.exporter.TABLES, attempt.begin)
-        if passed.times.start is not None and not passed.times.are_known and not _has_sums(attempt.exporter):
+        passed, registry = plan.fold(timeline, attempt.exporter.TABLES, attempt.begin, Times)
+        if passed.watcher.is_profile and not _has_sums(attempt.exporter):
             raise UntimedError(timeline.name)
         passed.finish()
         passed.target.finish()

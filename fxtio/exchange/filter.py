@@ -13,19 +13,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.report import short_duration
-from fxtio.selection import Selection
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import MAX_TIME, Categories, Column, Table, joined
-from fxtio.timeline.answers.answer import Times
 from fxtio.timeline.answers.rows import Chosen, Inner, Rows, Texts, chosen, cut_to
 from fxtio.timeline.parts import OPEN_COLUMNS, Registry
 from fxtio.timeline.schema import FLOW_TYPES, empty_columns
-from fxtio.timeline.timeline import ConsumerT, Timeline
+from fxtio.timeline.timeline import Consumer, ConsumerT, Timeline
+
+WatcherT = TypeVar("WatcherT", bound=Consumer)
 
 _SLICES = ("slices", "opened")
 _INTERVALS = ("scheduling", "collections")
@@ -88,18 +89,19 @@ class Plan:
     """Says which part of a timeline is passed on.
 
     Args:
-        selection: the part.
-        simplification: what is left out of it.
+        selection: the part; everything by default.
+        simplification: what is left out of it; nothing by default.
     """
 
-    def __init__(self, selection: Selection, simplification: Simplification) -> None:
+    def __init__(self, selection: Selection | None = None, simplification: Simplification | None = None) -> None:
+        selection = selection or EVERYTHING
         start, end = selection.start, selection.end
         self.selection = replace(
             selection,
             start=None if start is None else min(max(start, -MAX_TIME), MAX_TIME - 1),
             end=None if end is None else min(max(end, 1 - MAX_TIME), MAX_TIME),
         )
-        self.simplification = simplification
+        self.simplification = simplification or Simplification()
 
     @property
     def is_everything(self) -> bool:
@@ -113,8 +115,12 @@ class Plan:
         return not self.selection.is_everything or what.min_duration > 0 or what.max_depth is not None
 
     def fold(
-        self, timeline: Timeline, names: tuple[str, ...], make: Callable[[Registry], ConsumerT]
-    ) -> tuple[Filter[ConsumerT], Registry]:
+        self,
+        timeline: Timeline,
+        names: tuple[str, ...],
+        make: Callable[[Registry], ConsumerT],
+        watch: Callable[[Registry], WatcherT],
+    ) -> tuple[Filter[ConsumerT, WatcherT], Registry]:
         """Pass the part on to a target, see `Timeline.fold`.
 
         A timeline is read once, and again only if it turned out too late that something had to be left out, or where
@@ -124,6 +130,7 @@ class Plan:
             timeline: the timeline.
             names: the tables that the target takes.
             make: makes the target; called again for each reading.
+            watch: likewise what takes all rows, also those that are left out.
 
         Returns:
             The filter, which has the target and is finished before it, and the registry.
@@ -133,7 +140,7 @@ class Plan:
         needed += [*_SLICES, "unended"] if self.has_slices else []
         of_threads, known = chosen(timeline, self.selection, *needed), _Known()
         while True:
-            passed, registry = timeline.fold(partial(Filter, self, make, names, of_threads, known), *needed)
+            passed, registry = timeline.fold(partial(Filter, self, make, watch, names, of_threads, known), *needed)
             if (learned := passed.learned()) == known:
                 return passed, registry
             known = learned
@@ -255,7 +262,7 @@ class _Slices:
         return np.append(self.outer, -1)[self.places(ids)]
 
 
-class Filter(Generic[ConsumerT]):
+class Filter(Generic[ConsumerT, WatcherT]):
     """Passes the rows that are left to a target; a consumer of `Timeline.fold`.
 
     A slice of which it is not known yet whether it is outside of the range or too short is *held*: it is passed on with
@@ -264,6 +271,7 @@ class Filter(Generic[ConsumerT]):
     Args:
         plan: what is passed on.
         make: makes the target.
+        watch: makes the watcher.
         names: the tables that the target takes.
         of_threads: the tracks and threads that are selected, None for all.
         known: what earlier readings showed.
@@ -271,7 +279,7 @@ class Filter(Generic[ConsumerT]):
 
     Attributes:
         target: takes the rows.
-        times: the times of all rows, also of those that are left out.
+        watcher: takes all rows, also those that are left out.
         is_empty: whether nothing was passed on that has a time, but values of counters from before the range.
         left_out: what was left out by the simplification, as phrases, and how often it occurred.
     """
@@ -280,13 +288,14 @@ class Filter(Generic[ConsumerT]):
         self,
         plan: Plan,
         make: Callable[[Registry], ConsumerT],
+        watch: Callable[[Registry], WatcherT],
         names: tuple[str, ...],
         of_threads: Chosen | None,
         known: _Known,
         registry: Registry,
     ) -> None:
         self.target = make(registry)
-        self.times = Times(registry)
+        self.watcher = watch(registry)
         self.is_empty = True
         self.left_out = Counter({_ARGS: 0})
         self._plan, self._names, self._registry, self._known = plan, names, registry, known
@@ -308,7 +317,7 @@ class Filter(Generic[ConsumerT]):
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Pass on the rows of a batch that are left."""
-        self.times.enter(tables)
+        self.watcher.enter(tables)
         result = dict(tables)
         if self._plan.has_slices:
             open_slices = self._open_slices()

@@ -40,6 +40,7 @@ from fxtio.timeline.arguments import ArgumentRows, Arguments
 from fxtio.timeline.losses import count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import LABELS, ArgumentKind
+from fxtio.timeline.stacks import SliceNodes
 
 __all__ = ["NOT_CARRIED", "Exporter", "parts"]
 
@@ -84,7 +85,7 @@ class Exporter:
         self._registry = registry
         self._arguments = Arguments(registry)
         self._places = Places(registry, RECORDED_NAMES)
-        self._roots = _Roots(registry)
+        self._roots = SliceNodes(lambda ids, root, _: np.where(root < 0, ids, root))
         self._owners = _Owners(registry)
         values = registry.names.values
         self._names = ByteTable(lambda code: msgspec.json.encode(plain(values[code], self.losses)), b'""')
@@ -150,7 +151,8 @@ class Exporter:
     def _write(self, slices: Table, trace_ids: _TraceIds) -> None:
         """Write lines with the spans of slices."""
         self._owners.update()
-        roots = self._roots.enter(slices)
+        waiting = self._registry.open_slices()
+        roots = self._roots.of(slices, waiting, np.append(slices["id"], waiting["id"]))
         arguments = self._arguments.of(slices["event"], slices["end_event"])
         places = self._places_of(slices["name"].codes)
         if places is not None:  # which have the parts of places in place of these arguments
@@ -214,9 +216,7 @@ class Exporter:
             attributes,
             states.spread(not_closed, count),
             b"]",
-            ByteColumn.of([b',"status":{"code":%d}' % ERROR])
-            .take(np.zeros(len(thrown), np.int8))
-            .spread(thrown, count),
+            joined(len(thrown), b',"status":{"code":%d}' % ERROR).spread(thrown, count),
             self._events_of(ids),
             b"}",
         )
@@ -304,7 +304,7 @@ class Exporter:
         """Return for each type of arguments a function that returns their values as JSON."""
         others = dict.fromkeys((ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID), self._unsigned)
         return {
-            ArgumentKind.NULL: lambda rows: ByteColumn.of([b"{}"]).take(np.zeros(len(rows), np.int8)),
+            ArgumentKind.NULL: lambda rows: joined(len(rows), b"{}"),
             ArgumentKind.INTEGER: lambda rows: joined(
                 len(rows), b'{"intValue":"', decimals(rows.bits.view(np.int64)), b'"}'
             ),
@@ -352,8 +352,7 @@ def _joined_attributes(first: ByteColumn, second: ByteColumn) -> ByteColumn:
     """Return the attributes of two columns, one after the other, with a comma between where both have some."""
     count = len(first)
     both = np.flatnonzero((first.size > 0) & (second.size > 0))
-    commas = ByteColumn.of([b","]).take(np.zeros(len(both), np.int8)).spread(both, count)
-    return joined(count, first, commas, second)
+    return joined(count, first, joined(len(both), b",").spread(both, count), second)
 
 
 def _first_of_each(group: Array, column: Array) -> Array:
@@ -389,33 +388,6 @@ class _TraceIds:
 
 _MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """The steps of splitmix64, which gives different numbers different results, that look random."""
-
-
-class _Roots:
-    """The outermost slice around each slice, batch by batch."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._ids = self._known = np.empty(0, np.int64)  # of the slices that had not ended, in order, and their roots
-
-    def enter(self, slices: Table) -> Array:
-        """Return the id of the root of each slice that has ended (int64)."""
-        waiting = self._registry.open_slices()
-        ids, parents, depths = (np.concatenate([slices[name], waiting[name]]) for name in ("id", "parent", "depth"))
-        order = np.argsort(ids)
-        place = np.minimum(np.searchsorted(ids[order], parents), len(ids) - 1)
-        row = np.where(ids[order][place] == parents, order[place], -1)
-        roots = ids.copy()
-        if len(self._ids):
-            place = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-            roots = np.where(self._ids[place] == ids, self._known[place], ids)
-        new = np.flatnonzero((roots == ids) & (row >= 0))
-        new = new[np.argsort(depths[new], kind="stable")]
-        for level in np.split(new, np.flatnonzero(np.diff(depths[new])) + 1):
-            roots[level] = roots[row[level]]
-        count = slices.num_rows
-        self._ids, self._known = ids[count:], roots[count:]
-        return roots[:count]
 
 
 class _Owners:

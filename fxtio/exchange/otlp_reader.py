@@ -20,8 +20,9 @@ from fxtio.errors import FormatError
 from fxtio.exchange.json_events import UNREADABLE
 from fxtio.io.source import MAX_BYTES, Source
 from fxtio.table import MAX_TIME
+from fxtio.timeline.arguments import argument_of
 from fxtio.timeline.parts import Part, Registry, Steps
-from fxtio.timeline.schema import ArgumentKind, TrackKind
+from fxtio.timeline.schema import ARGS, TrackKind
 
 MAX_LANES = 64
 """The most tracks for the spans of one thread or trace; what overlaps on more of them is shown as overlapping."""
@@ -119,7 +120,7 @@ class _Reader:
         """Take the spans of a line."""
         spans = _items(request, "resourceSpans")
         if not isinstance(request, dict) or "resourceSpans" not in request:
-            self._lose("lines without spans, such as those of metrics and logs")
+            self._registry.losses["lines without spans, such as those of metrics and logs"] += 1
         for resource in spans:
             described = resource.get("resource")
             attributes = _flat(described if isinstance(described, dict) else {})
@@ -139,14 +140,14 @@ class _Reader:
     def _span(self, span: dict[str, Any], pid: int, process: int, category: int) -> None:
         number = len(self._spans) // _SPAN
         if number >= MAX_SPANS:
-            self._lose(f"spans beyond {MAX_SPANS:,}")
+            self._registry.losses[f"spans beyond {MAX_SPANS:,}"] += 1
             return
         start, end = _time(span.get("startTimeUnixNano")), _time(span.get("endTimeUnixNano"))
         if start is None or end is None:
-            self._lose("spans without a time")
+            self._registry.losses["spans without a time"] += 1
             return
         if end < start:
-            self._lose("spans that end before they begin, which last 0 ns now")
+            self._registry.losses["spans that end before they begin, which last 0 ns now"] += 1
         attributes = _flat(span)
         trace, thread = _text(span.get("traceId")), attributes.pop("thread.id", None)
         name = _text(attributes.pop("thread.name", None))
@@ -164,15 +165,15 @@ class _Reader:
             self._point(point, number)
         links = len(_items(span, "links"))
         if links:
-            self._lose("links between spans", links)
+            self._registry.losses["links between spans"] += links
 
     def _point(self, point: dict[str, Any], span: int) -> None:
         time = _time(point.get("timeUnixNano"))
         if time is None:
-            self._lose("events without a time")
+            self._registry.losses["events without a time"] += 1
             return
         if len(self._points) // _POINT >= MAX_SPANS:
-            self._lose(f"events beyond {MAX_SPANS:,}")
+            self._registry.losses[f"events beyond {MAX_SPANS:,}"] += 1
             return
         event = self._next_event(_flat(point))
         self._points.extend((span, time, self._registry.names.code(_text(point.get("name")) or ""), event))
@@ -191,7 +192,7 @@ class _Reader:
         for name, value in attributes.items():
             if name == STATE:
                 continue
-            kind, bits, text = _argument(value)
+            kind, bits, text = argument_of(value)
             self._arguments.append((event, code(name), kind, bits, code(text)))
         return event
 
@@ -199,10 +200,8 @@ class _Reader:
         """Return the arguments since the last call, as a table."""
         if not self._arguments:
             return {}
-        event, name, kind, bits, text = zip(*self._arguments, strict=True)
-        self._arguments.clear()
-        columns = {"event": event, "name": name, "type": kind, "bits": np.array(bits, np.uint64), "text": text}
-        return {"args": self._registry.columns("args", columns)}
+        rows, self._arguments = self._arguments, []
+        return {"args": self._registry.columns_of_rows("args", [*ARGS], rows)}
 
     def spans(self) -> Iterator[Part]:
         """Yield all spans and their events in the order of time."""
@@ -278,9 +277,6 @@ class _Reader:
                     )
                 )
         return np.array(tracks, np.int32)[np.searchsorted(keys, numbers)]
-
-    def _lose(self, what: str, count: int = 1) -> None:
-        self._registry.losses[what] += count
 
 
 def _in_pieces(order: Array, columns: tuple[Array, ...]) -> Iterator[tuple[int, ...]]:
@@ -393,16 +389,3 @@ def _scalar(value: dict[str, Any]) -> Any:
         if kind == "boolValue" and isinstance(number, bool):
             return number
     return None
-
-
-def _argument(value: Any) -> tuple[int, int, str | None]:
-    """Return the type, the bits and the text of an argument."""
-    if isinstance(value, bool):
-        return ArgumentKind.BOOLEAN, int(value), None
-    if isinstance(value, int):
-        if _is_int64(value):
-            return ArgumentKind.INTEGER, value % (1 << 64), None
-        return (ArgumentKind.UNSIGNED, value, None) if 0 <= value < 1 << 64 else (ArgumentKind.TEXT, 0, str(value))
-    if isinstance(value, float):
-        return ArgumentKind.NUMBER, int(np.float64(value).view(np.uint64)), None
-    return (ArgumentKind.NULL, 0, None) if value is None else (ArgumentKind.TEXT, 0, value)

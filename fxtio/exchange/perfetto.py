@@ -213,9 +213,7 @@ class Exporter(TrackEventExporter):
             ),
             named.spread(others, count),
             _KIND_NAMES.take(kind[others[unnamed]]).spread(others[unnamed], count),
-            ByteColumn.of([bytes_field(_Descriptor.COUNTER, b"")])
-            .take(np.zeros(len(counters), np.int8))
-            .spread(counters, count),
+            joined(len(counters), bytes_field(_Descriptor.COUNTER, b"")).spread(counters, count),
         )
 
     def _track_name(self, code: int) -> bytes:

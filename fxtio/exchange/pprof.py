@@ -26,14 +26,13 @@ from fxtio.codec.protobuf import (
     signed,
     varint,
 )
-from fxtio.exchange.collect import STACKED, FramePlaces, count_lost_beside_stacks, shallow
+from fxtio.exchange.collect import StackExporter, shallow
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry
-from fxtio.timeline.stacks import MAX_STACK_DEPTH, SliceStacks, Stacks, WholeTables
-from fxtio.timeline.sums import Sums
+from fxtio.timeline.stacks import MAX_STACK_DEPTH, Stacks
 
 NOT_CARRIED = (
     "times, and the order of samples and allocations; processors of samples",
@@ -135,7 +134,7 @@ class _Importer:
                 single[number] = begin
             elif kind == Wire.BYTES and number in found:
                 if not left:
-                    self._lose(f"what comes after the first {MAX_MESSAGES:,} messages")
+                    self._registry.losses[f"what comes after the first {MAX_MESSAGES:,} messages"] += 1
                     break
                 left -= 1
                 found[number].extend((begin, end))
@@ -194,13 +193,11 @@ class _Importer:
                     allocations.append((thread, stack, cls, count, size))
         tables: dict[str, Any] = self._stacks.new_tables()
         if samples:
-            columns = dict(zip(("thread", "stack", "count", "unit"), zip(*samples, strict=True), strict=True))
-            tables["samples"] = self._registry.columns("samples", {"time": 0, "cpu": -1, **columns})
+            columns = ["thread", "stack", "count", "unit"]
+            tables["samples"] = self._registry.columns_of_rows("samples", columns, samples, time=0, cpu=-1)
         if allocations:
-            columns = dict(
-                zip(("thread", "stack", "type", "count", "size"), zip(*allocations, strict=True), strict=True)
-            )
-            tables["allocations"] = self._registry.columns("allocations", {"time": 0, **columns})
+            columns = ["thread", "stack", "type", "count", "size"]
+            tables["allocations"] = self._registry.columns_of_rows("allocations", columns, allocations, time=0)
         return tables
 
     def _sample(self, begin: int, end: int, count: int) -> tuple[int, int, int, list[int]] | None:
@@ -217,7 +214,7 @@ class _Importer:
             elif number == _SAMPLE["label"] and kind == Wire.BYTES:
                 self._label(known, self._message(at, to, _LABEL))
         if len(values) != count:
-            self._lose("samples without a value for each type")
+            self._registry.losses["samples without a value for each type"] += 1
             return None
         cls = self._registry.names.code(known.pop("type", None))
         return self._thread(known) if known else -1, self._stack(bytes(locations)), cls, list(map(signed, values))
@@ -232,7 +229,7 @@ class _Importer:
         elif key in ("tid", "pid"):
             known[key] = signed(label["number"])
         else:
-            self._lose("labels of samples")
+            self._registry.losses["labels of samples"] += 1
 
     def _thread(self, known: Mapping[str, Any]) -> int:
         """Return the row of the thread that labels name."""
@@ -249,7 +246,7 @@ class _Importer:
         """Return the number of the stack of packed locations, the innermost first."""
         packed = locations[-MAX_VARINT * MAX_STACK_DEPTH :]
         if len(packed) < len(locations):
-            self._lose("stacks beyond the limits, which are cut")
+            self._registry.losses["stacks beyond the limits, which are cut"] += 1
             packed = packed.lstrip(_GOES_ON)[1:]
         stack = -1
         for location in reversed(self._numbers(packed, 0, len(packed))):
@@ -269,7 +266,7 @@ class _Importer:
         frames = self._frames_of.get(location)
         if frames is None:
             if location not in self._locations:
-                self._lose("frames of samples that are not defined")
+                self._registry.losses["frames of samples that are not defined"] += 1
                 return []
             begin, end = self._place("location", self._locations[location])
             values = self._message(begin, end, _LOCATION)
@@ -280,7 +277,7 @@ class _Importer:
                     lines.append((at, to))
             if len(lines) > MAX_INLINED:
                 lines.popleft()
-                self._lose(f"locations of more than {MAX_INLINED} functions, which are cut")
+                self._registry.losses[f"locations of more than {MAX_INLINED} functions, which are cut"] += 1
             messages = [self._message(at, to, _LINE) for at, to in reversed(lines)] or [{}]
             frames = [self._frame(line, module, values["address"]) for line in messages]
             self._frames_of[location] = frames
@@ -294,7 +291,7 @@ class _Importer:
             name = self._text(function["name"]) or self._text(function["system_name"])
             file = self._text(function["file"])
         elif identity:
-            self._lose("functions of frames that are not defined")
+            self._registry.losses["functions of frames that are not defined"] += 1
         number = signed(line.get("line", 0))
         return self._stacks.frame(name, module, file, number if number > 0 else -1, address)
 
@@ -313,25 +310,22 @@ class _Importer:
         try:
             yield from fields(self._data, begin, end)
         except WireError:
-            self._lose("messages that are cut or damaged")
+            self._registry.losses["messages that are cut or damaged"] += 1
 
     def _numbers(self, data: bytes | bytearray, begin: int, end: int) -> list[int]:
         try:
             return numbers(data, begin, end)
         except WireError:
-            self._lose("messages that are cut or damaged")
+            self._registry.losses["messages that are cut or damaged"] += 1
             return []
 
     def _text(self, index: int) -> str | None:
         """Return a string; None if it is empty or not defined."""
         if index >= len(self._found["string"]) // 2:
-            self._lose("strings that are not defined")
+            self._registry.losses["strings that are not defined"] += 1
             return None
         begin, end = self._place("string", index)
         return self._data[begin:end].decode("utf-8", "surrogateescape") or None
-
-    def _lose(self, what: str) -> None:
-        self._registry.losses[what] += 1
 
 
 class _Plan:
@@ -374,47 +368,27 @@ def _bounded(value: int) -> int:
     return max(min(value, MAX_TIME), -MAX_TIME)
 
 
-_LOST = ("slices.id", "samples.time", "samples.cpu", "allocations.time")
-"""The columns that a file does not have."""
-
-
-class Exporter:
+class Exporter(StackExporter):
     """Writes a timeline as a profile of pprof, see `fxtio.formats.Exporter`.
 
     The values are those of samples for each of their units, the number and bytes of allocations, and the number and own
     time of slices.
     """
 
-    TABLES: ClassVar = STACKED
+    LOST = ("slices.id", "samples.time", "samples.cpu", "allocations.time")
+    SUMS: ClassVar = {
+        "samples": (("unit", "thread", "stack"), ("count",)),
+        "allocations": (("thread", "stack", "type"), ("count", "size")),
+    }
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
-        self.losses: Counter[str] = Counter()
-        self._registry = registry
+        super().__init__(sink, registry)
         self._out = _Out(sink, self.losses)
-        self._whole = WholeTables({"stacks": None, "frames": None})
-        self._slices = SliceStacks(registry)
-        self._places = FramePlaces(registry, self.losses)
-        self._samples = Sums(("unit", "thread", "stack"), ("count",))
-        self._allocations = Sums(("thread", "stack", "type"), ("count", "size"))
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-        count_lost_beside_stacks(self.losses, tables, *_LOST)
-        self._whole.enter(tables)
-        self._slices.enter(tables)
-        self._places.enter(tables)
-        if "samples" in tables:
-            rows = tables["samples"]
-            columns = {name: rows[name] for name in ("thread", "stack", "count")}
-            self._samples.add({**columns, "unit": rows["unit"].codes}, rows.num_rows)
-        if "allocations" in tables:
-            rows = tables["allocations"]
-            columns = {name: rows[name] for name in ("thread", "stack", "count", "size")}
-            self._allocations.add({**columns, "type": rows["type"].codes}, rows.num_rows)
 
     def finish(self) -> None:
         """Write the file."""
-        samples, allocations, slices = self._samples.table(), self._allocations.table(), self._slices.table()
+        samples, allocations = (sums.table() for sums in self._sums.values())
+        slices = self._slices.table()
         names = self._registry.names.values
         units = [*dict.fromkeys(samples["unit"].tolist())]
         types = [self._type(names[unit] if unit >= 0 else "") for unit in units]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import accumulate, islice, pairwise, zip_longest
 from typing import Any, ClassVar
 
@@ -20,15 +20,7 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.errors import FormatError
-from fxtio.exchange.collect import (
-    STACKED,
-    FramePlaces,
-    StackTexts,
-    count_lost_beside_stacks,
-    label,
-    thread_titles,
-    track_titles,
-)
+from fxtio.exchange.collect import StackExporter, StackTexts, label, thread_titles, track_titles
 from fxtio.exchange.json_events import UNREADABLE, items, objects
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
@@ -37,8 +29,8 @@ from fxtio.timeline.answers.places import FILE, LINE, names_with_places
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.replay import nested_events
-from fxtio.timeline.schema import ArgumentKind
-from fxtio.timeline.stacks import MAX_FRAMES, Stacks, WholeTables
+from fxtio.timeline.schema import ARGS, ArgumentKind
+from fxtio.timeline.stacks import MAX_FRAMES, Stacks
 
 NOT_CARRIED = (
     "categories, arguments but the places of functions, states and ids of slices; addresses and modules of frames",
@@ -136,6 +128,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
 class _Importer:
     def __init__(self, registry: Registry, file: _File, tables: Set[str]) -> None:
         self._registry = registry
+        self._losses = registry.losses
         self._says_places = "args" in tables
         self._stacks = Stacks(registry)
         self._frames = self._read_frames(file.shared.frames)
@@ -153,7 +146,7 @@ class _Importer:
         each = items(frames, _Frame)
         for frame in islice(each, MAX_FRAMES):
             known.extend((code(_text(frame.name)), code(_text(frame.file) or None), _line(frame.line)))
-        self._lose(f"frames beyond the first {MAX_FRAMES:,}", sum(1 for _ in each))
+        self._losses[f"frames beyond the first {MAX_FRAMES:,}"] += sum(1 for _ in each)
         known.extend((-1, -1, -1))
         return np.array(known, np.int32).reshape(-1, 3)
 
@@ -171,7 +164,7 @@ class _Importer:
             yield from self._sampled(profile, thread)
             return
         if profile.unit not in _NS:
-            self._lose(f"the unit {profile.unit!r} of events, which is shown as ns", 1)
+            self._losses[f"the unit {profile.unit!r} of events, which is shown as ns"] += 1
         track, latest, events = self._registry.thread_track(0, number + 1), 0, items(profile.events, _Event)
         while rows := [*islice(events, _ROWS)]:
             steps = self._steps(rows, _NS.get(profile.unit, 1), latest)
@@ -187,10 +180,11 @@ class _Importer:
         frame = np.array([min(event.frame, MAX_TIME) if event.frame >= 0 else MAX_TIME for event in events], np.int64)
         none = len(self._frames) - 1
         is_right = (frame < none) & (is_begin | np.array([each == "C" for each in types], bool))
-        self._lose("events with an unknown type or frame", int((~is_right).sum()))
+        self._losses["events with an unknown type or frame"] += int((~is_right).sum())
         time = self._times([event.at for event in events], factor)
+        # Steps on a track must not go back in time.
         in_order = np.maximum(np.maximum.accumulate(time), latest)
-        self._lose("events that are earlier than the one before, which are moved", int((in_order != time).sum()))
+        self._losses["events that are earlier than the one before, which are moved"] += int((in_order != time).sum())
         steps.time = in_order
         steps.step = np.where(is_begin, np.int8(SpanStep.BEGIN), np.int8(SpanStep.END))
         steps.step[~is_right] = SpanStep.NONE
@@ -215,8 +209,7 @@ class _Importer:
                 rows.append((event, code(LINE), ArgumentKind.INTEGER, line, -1))
         if not rows:
             return {}
-        columns = dict(zip(("event", "name", "type", "bits", "text"), zip(*rows, strict=True), strict=True))
-        return {"args": self._registry.columns("args", columns)}
+        return {"args": self._registry.columns_of_rows("args", [*ARGS], rows)}
 
     def _sampled(self, profile: _Sampled, thread: int) -> Iterator[Part]:
         samples, weights = items(profile.samples, list[int]), items(profile.weights, float | int)  # type: ignore[arg-type]
@@ -225,7 +218,7 @@ class _Importer:
         pairs = zip_longest(samples, weights)
         while pairs_of_part := [*islice(pairs, _ROWS)]:
             whole = [(frames, weight) for frames, weight in pairs_of_part if frames is not None and weight is not None]
-            self._lose("samples without a weight, or weights without a sample", len(pairs_of_part) - len(whole))
+            self._losses["samples without a weight, or weights without a sample"] += len(pairs_of_part) - len(whole)
             count = self._times([weight for _, weight in whole], factor or 1)
             time: Any = 0
             if factor:
@@ -245,7 +238,7 @@ class _Importer:
                 self._numbers = [*map(self._frame, self._frames[:-1].tolist())]
             numbers = self._numbers
             right = [numbers[frame] for frame in frames if 0 <= frame < len(numbers)]
-            self._lose("frames of samples that are not defined", len(frames) - len(right))
+            self._losses["frames of samples that are not defined"] += len(frames) - len(right)
             number = self._stacks.stack(right)
             self._known_frames += len(frames) + 1
             if self._known_frames <= _KNOWN:
@@ -272,15 +265,11 @@ class _Importer:
             scaled = np.rint(array * factor)
             wrong = (scaled < 0) | (scaled >= MAX_TIME)
             if factor == 1:
-                self._lose("numbers that are not whole, which are rounded", int((scaled != array).sum()))
+                self._losses["numbers that are not whole, which are rounded"] += int((scaled != array).sum())
             result[:] = np.where(wrong, 0, scaled)
             result[wrong & (scaled > 0)] = MAX_TIME
-        self._lose("times and weights below 0 or too large, which are limited", int(wrong.sum()))
+        self._losses["times and weights below 0 or too large, which are limited"] += int(wrong.sum())
         return result
-
-    def _lose(self, what: str, count: int) -> None:
-        if count:
-            self._registry.losses[what] += count
 
 
 def _text(value: Any) -> str | None:
@@ -298,19 +287,7 @@ def _unit(unit: str) -> str:
     return "samples" if unit == "none" else unit
 
 
-_LOST = (
-    "slices.category",
-    "samples.time",
-    "allocations.time",
-    "samples.cpu",
-    "allocations.type",
-    "frames.module",
-    "frames.address",
-)
-"""The columns that a file does not have."""
-
-
-class Exporter:
+class Exporter(StackExporter):
     """Writes a timeline as speedscope JSON, see `fxtio.formats.Exporter`.
 
     Args:
@@ -320,23 +297,28 @@ class Exporter:
         unnamed: the title of samples without a thread.
     """
 
-    TABLES: ClassVar = STACKED
+    LOST = (
+        "slices.category",
+        "samples.time",
+        "allocations.time",
+        "samples.cpu",
+        "allocations.type",
+        "frames.module",
+        "frames.address",
+    )
+    KEPT: ClassVar = {
+        "slices": ("id", "start", "duration", "depth", "track", "name"),
+        "samples": ("time", "thread", "stack", "count", "unit"),
+        "allocations": ("time", "thread", "stack", "size"),
+        "stacks": None,
+        "frames": None,
+    }
 
     def __init__(self, sink: Sink, registry: Registry, *, name: str = "trace", unnamed: str = "samples") -> None:
-        self.losses: Counter[str] = Counter()
-        self._sink = sink
-        self._registry = registry
+        super().__init__(sink, registry)
         self._name = name
         self._unnamed = unnamed
-        self._whole = WholeTables(_KEPT)
-        self._places = FramePlaces(registry, self.losses)
         self._is_first = True
-
-    def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take the rows of a batch."""
-        count_lost_beside_stacks(self.losses, tables, *_LOST)
-        self._whole.enter(tables)
-        self._places.enter(tables)
 
     def finish(self) -> None:
         """Write the file."""
@@ -378,11 +360,11 @@ class Exporter:
         if not slices.num_rows:
             return
         events = nested_events(slices)
-        self._lose("slices that end after the slice around them, which are cut", events.cut)
+        self.losses["slices that end after the slice around them, which are cut"] += events.cut
         origin = 0
         if int(events.time.max()) >= _MAX_EXACT:
             origin = int(events.time.min())
-            self._lose("times beyond 2^53 ns, which are counted from the first slice", 1)
+            self.losses["times beyond 2^53 ns, which are counted from the first slice"] += 1
         tracks = slices["track"][events.row]
         borders = np.concatenate([[0], np.flatnonzero(np.diff(tracks)) + 1, [len(tracks)]]).tolist()
         for begin, end in pairwise(borders):
@@ -403,7 +385,7 @@ class Exporter:
         for rows in np.split(order, borders) if len(order) else ():
             unit = self._registry.names.values[units[rows[0]]]
             negative = int((weights[rows] < 0).sum())
-            self._lose("negative weights of samples, which are left out", negative)
+            self.losses["negative weights of samples, which are left out"] += negative
             rows = rows[weights[rows] >= 0]
             if not len(rows):
                 continue
@@ -413,7 +395,7 @@ class Exporter:
             if unit not in ("samples", "ns", "bytes"):
                 title = f"{title}: {plain(unit, self.losses)}"
             if unit == "ns" and begin + sum(weight) >= _MAX_EXACT:
-                self._lose("times beyond 2^53 ns, which are counted from the first sample", 1)
+                self.losses["times beyond 2^53 ns, which are counted from the first sample"] += 1
                 begin = 0
             self._write_profile("sampled", title, _UNITS.get(unit, "none"), begin, begin + sum(weight))
             self._write(',"samples":[')
@@ -422,18 +404,7 @@ class Exporter:
                 self._write("," * bool(row) + ",".join(map(stacks.text, stack)))
             self._write(f'],"weights":[{",".join(map(str, weight))}]}}')
 
-    def _lose(self, what: str, count: int) -> None:
-        if count:
-            self.losses[what] += count
 
-
-_KEPT = {
-    "slices": ("id", "start", "duration", "depth", "track", "name"),
-    "samples": ("time", "thread", "stack", "count", "unit"),
-    "allocations": ("time", "thread", "stack", "size"),
-    "stacks": None,
-    "frames": None,
-}
 _UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.columns import OptionalColumn
-from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, words_of
+from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, words_of
 from fxtio.codec.integers import text_bytes
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import records as r

@@ -261,6 +261,7 @@ class Exporter(EventExporter):
             codes.append((self._registry.names.code(name), self._registry.names.code(series or name)))
         pairs = np.array(codes, np.int32)[place]
         value = counters["value"]
+        # A value that is a whole number, as most are, is written as one; up to 2^53 a double has each.
         whole = (np.abs(value) < 2**53) & (value == np.floor(value))
         bits = np.where(whole, np.where(whole, value, 0).astype(np.int64).view(np.uint64), value.view(np.uint64))
         kind = np.where(whole, ArgumentKind.INTEGER, ArgumentKind.NUMBER)

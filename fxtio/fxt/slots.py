@@ -276,6 +276,7 @@ class SlotTables:
         for provider, numbers in rows_of_each(np.fromiter(resets.values(), np.int64)):
             at = np.sort(at_rows[numbers])
             table = self._tables.get(provider, self._initial)
+            # A reset changes slots that had another value before the batch, or were defined in it before the reset.
             old, code = table.items()
             old = old[code != self._initial.take(old)]
             own = rows_of.get(provider, none)

@@ -343,6 +343,7 @@ class _Mapping:
         switches = table.take(np.flatnonzero(~wakes))
         is_legacy = switches["type"].is_in("legacy_context_switch")
         priority = switches["incoming_priority"]
+        # The idle thread has process 0 and priority 0 in legacy records, and the lowest of all priorities in others.
         is_idle = np.where(
             is_legacy,
             (switches["incoming_process"].values == 0) & (priority.values == 0),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -24,11 +24,9 @@ from fxtio.exchange.speedscope import Exporter
 from fxtio.html.contents import Flame, short
 from fxtio.io.sink import Sink
 from fxtio.report import counted, short_duration
-from fxtio.selection import Selection
 from fxtio.table import Table, numbers_of
-from fxtio.timeline.answers.rows import Chosen
 from fxtio.timeline.answers.stack_tree import StackCollector, StackTree
-from fxtio.timeline.answers.tree import Nodes, SliceTree
+from fxtio.timeline.answers.tree import Nodes, SliceTree, depth_first
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import TrackKind
@@ -379,20 +377,14 @@ def _stacked(
 
 
 class MergedCalls:
-    """Merges the calls of all threads by the names of their callers; without any, other slices.
+    """Merges the calls of all threads by the names of their callers; without any, other slices."""
 
-    Args:
-        registry: the registry of the reading.
-        selection: the part of the trace.
-        subset: the tracks that are selected, None for all.
-    """
-
-    def __init__(self, registry: Registry, selection: Selection, subset: Chosen | None) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._calls, self._others = (SliceTree(registry, selection, subset, most=MAX_PATHS) for _ in range(2))
+        self._calls, self._others = (SliceTree(registry, most=MAX_PATHS) for _ in range(2))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
-        """Take all slices of a batch, whatever is selected."""
+        """Take the slices of a batch."""
         if "slices" not in tables:
             return
         slices = tables["slices"]
@@ -410,7 +402,7 @@ class MergedCalls:
         tree, unnamed, nodes = self._calls, "all threads", self._calls.finish()
         if not nodes.count:
             tree, unnamed, nodes = self._others, "all tracks", self._others.finish()
-        total, depth = _bounded(nodes)
+        total = _bounded(nodes)
         used = np.flatnonzero(nodes.used)
         if not len(used):
             return None
@@ -424,12 +416,13 @@ class MergedCalls:
             below = np.flatnonzero(parent >= 0)
             np.subtract.at(own, parent[below], total[kept[below]])
             own = np.maximum(own, 0)
-            rows = np.array([row for row in _depth_first(parent.tolist()) if own[row]], np.int64)
+            rows = np.array(depth_first(np.arange(len(kept)), parent), np.int64)
+            rows = rows[own[rows] > 0]
             unit = self._registry.names.code("ns")
             columns = np.stack([np.full(len(rows), unit), np.full(len(rows), -1), rows, own[rows]])
             return _stacked(title, self._registry, self._tree_of(parent, nodes.code[kept]), columns, unnamed=unnamed)
 
-        data, count = fitting((depth[order] + 1) * _FRAME_SIZE, size, written)
+        data, count = fitting((nodes.depth[order] + 1) * _FRAME_SIZE, size, written)
         kept, rest = order[:count], order[count:]
         missing = tree.lost + int(nodes.calls[rest].sum())
         notes = [f"The time of {counted(missing, 'call')} is shown only as time of their callers."] if missing else []
@@ -444,22 +437,10 @@ class MergedCalls:
         return StackTree(Table({"parent": parent, "frame": frame}), frames)
 
 
-def _bounded(nodes: Nodes) -> tuple[Array, Array]:
-    """Return the time of each node, which is not more than that of its parent, and its depth (int64)."""
-    total, depth = nodes.total.tolist(), [0] * len(nodes.parent)
+def _bounded(nodes: Nodes) -> Array:
+    """Return the time of each node, which is not more than that of its parent (int64)."""
+    total = nodes.total.tolist()
     for node, parent in enumerate(nodes.parent.tolist()):
         if parent >= 0:
-            total[node], depth[node] = min(total[node], total[parent]), depth[parent] + 1
-    return np.array(total, np.int64), np.array(depth, np.int64)
-
-
-def _depth_first(parents: list[int]) -> Iterator[int]:
-    """Yield nodes, each before its children, and these in their order; `parents` has the parent of each, or -1."""
-    children: dict[int, list[int]] = {}
-    for node, parent in enumerate(parents):
-        children.setdefault(parent, []).append(node)
-    waiting = children.get(-1, [])[::-1]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += children.get(node, [])[::-1]
+            total[node] = min(total[node], total[parent])
+    return np.array(total, np.int64)

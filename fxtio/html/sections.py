@@ -17,13 +17,14 @@ from fxtio.html.contents import Cell, Facts, Grid, Page, Section, short
 from fxtio.html.flames import Reduced
 from fxtio.report import human_duration, seconds, short_duration
 from fxtio.rules import rule
-from fxtio.selection import Selection
 from fxtio.timeline.answers.answer import Answer
 from fxtio.timeline.answers.places import short_place
 from fxtio.timeline.comparison import Change, Difference, Times, compare
 
 if TYPE_CHECKING:
+    from fxtio.exchange.filter import Filter, Plan
     from fxtio.finding import Finding, Findings
+    from fxtio.html.messages import Notices
     from fxtio.selection import Selection
     from fxtio.timeline import Timeline
 
@@ -34,22 +35,23 @@ CHARTS_SIZE = 900_000
 """The bytes of JSON that all charts of a page have together, at most."""
 
 
-def trace_page(timeline: Timeline, selection: Selection) -> Page:
+def trace_page(timeline: Timeline, plan: Plan) -> Page:
     """Return the page about a trace.
 
     Args:
         timeline: the trace.
-        selection: the part that the page is about.
+        plan: the part that the page is about.
 
     Raises:
         DecodeError: the trace was opened with `strict`, and has a fault.
     """
     facts = format_facts(timeline)
-    reading = read(timeline, selection)
-    sections = [summary_section(timeline, facts, reading, selection)]
+    passed = read(timeline, plan)
+    reading = passed.target
+    sections = [summary_section(timeline, facts, passed, plan)]
     sections += ranking_sections(reading)
     sections += flame_sections(reading, FLAMES_SIZE)
-    origin, labels = reading.start or 0, reading.labels
+    origin, labels = reading.origin, reading.labels
     optional = [
         reading.counters.section(labels, origin, CHARTS_SIZE),
         *thread_sections(reading, origin),
@@ -62,17 +64,17 @@ def trace_page(timeline: Timeline, selection: Selection) -> Page:
     return Page(title_of(timeline), sections)
 
 
-def short_page(timeline: Timeline, selection: Selection) -> Page:
+def short_page(timeline: Timeline, plan: Plan) -> Page:
     """Return the page about what took the time: the rankings and the flame graphs of a trace.
 
     Args:
         timeline: the trace.
-        selection: the part that the page is about.
+        plan: the part that the page is about.
 
     Raises:
         DecodeError: the trace was opened with `strict`, and has a fault.
     """
-    reading = read(timeline, selection)
+    reading = read(timeline, plan).target
     return Page(title_of(timeline), [*ranking_sections(reading), *flame_sections(reading, FLAMES_SIZE)])
 
 
@@ -81,21 +83,20 @@ def title_of(timeline: Timeline) -> str:
     return short(PurePath(timeline.name).name or timeline.name)
 
 
-def compared_page(before: Timeline, after: Timeline, selection: Selection) -> Page:
+def compared_page(before: Timeline, after: Timeline, plan: Plan) -> Page:
     """Return the page that compares two traces of a program.
 
     Args:
         before: the first trace.
         after: the second one.
-        selection: the part of each that the page is about.
+        plan: the part of each that the page is about.
 
     Raises:
         DecodeError: a trace was opened with `strict`, and has a fault.
     """
-    sides = [_read_side(timeline, selection) for timeline in (before, after)]
+    sides = [_read_side(timeline, plan) for timeline in (before, after)]
     sections = []
-    runs = [reading.run.times() for reading, _ in sides if reading.run is not None]
-    changes = changes_section(*runs)
+    changes = changes_section(*(reading.run.times() for reading, _ in sides))
     sections += [changes] if changes is not None else []
     sections += [summary for _, summary in sides]
     flames = [flame_sections(reading, FLAMES_SIZE // len(sides)) for reading, _ in sides]
@@ -105,18 +106,19 @@ def compared_page(before: Timeline, after: Timeline, selection: Selection) -> Pa
     return Page(f"{title_of(before)} and {title_of(after)}", sections)
 
 
-def _read_side(timeline: Timeline, selection: Selection) -> tuple[PageReading, Section]:
+def _read_side(timeline: Timeline, plan: Plan) -> tuple[PageReading, Section]:
     """Read a trace that is compared; return what was collected, and its summary."""
     facts = format_facts(timeline)
-    reading = read(timeline, selection, to_compare=True)
-    return reading, summary_section(timeline, facts, reading, selection, f"Summary of {title_of(timeline)}")
+    passed = read(timeline, plan, to_compare=True)
+    return passed.target, summary_section(timeline, facts, passed, plan, f"Summary of {title_of(timeline)}")
 
 
 def thread_sections(reading: PageReading, origin: int) -> list[Section]:
     """Return the sections about tasks and arrows, and about threads, as far as there is something to show."""
     arrows = reading.arrows.grid()
     tasks = [*reading.tracks.tasks(reading.labels, origin), *([arrows] if arrows is not None else [])]
-    threads = reading.tracks.threads(reading.labels, origin, (reading.end or 0) - origin)
+    end = reading.extent[1] if reading.extent is not None else origin
+    threads = reading.tracks.threads(reading.labels, origin, end - origin)
     own = [*([threads] if threads is not None else []), *reading.processors.grids(reading.labels)]
     sections = [Section("Threads", own)] if own else []
     return [*sections, *([Section("Tasks, and who waits for whom", tasks, reading.arrows.notes())] if tasks else [])]
@@ -138,7 +140,7 @@ def flame_sections(reading: PageReading, size: int) -> list[Section]:
 
 def _slice_flames(reading: PageReading, size: int) -> list[Reduced]:
     """Return the flame graphs of slices: those in the order of time and, if these do not show it, all calls merged."""
-    in_order = reading.longest.flame("In the order of time", reading.start or 0, size // 3 * 2)
+    in_order = reading.longest.flame("In the order of time", reading.origin, size // 3 * 2)
     if not in_order.notes and in_order.profiles <= 1:
         return [in_order]
     merged = reading.calls.flame("Calls by their callers", size // 3)
@@ -184,24 +186,26 @@ def format_facts(timeline: Timeline) -> FactRows:
 
 
 def summary_section(
-    timeline: Timeline, facts: FactRows, reading: PageReading, selection: Selection, title: str = "Summary"
+    timeline: Timeline, facts: FactRows, passed: Filter[PageReading, Notices], plan: Plan, title: str = "Summary"
 ) -> Section:
     """Return the section with the summary of a trace.
 
     Args:
         timeline: the trace, which was just read.
         facts: what its format says about it, see `format_facts`.
-        reading: what was collected.
-        selection: the part that was selected.
+        passed: what was collected.
+        plan: the part that was selected.
         title: its heading.
     """
-    facts = [*facts, *reading.notices.facts(), *_extent(reading, selection), *_counts(reading)]
-    lost = reading.notices.losses()
+    reading, notices = passed.target, passed.watcher
+    facts = [*facts, *notices.facts(), *_extent(reading, plan.selection), *_counts(reading)]
+    lost = notices.losses()
     facts += [("Lost, as the trace says", lost)] if lost else []
     parts: list[Facts | Grid] = [Facts([(contents.short(label), contents.short(text)) for label, text in facts])]
     if timeline.findings:
         parts.append(_findings_grid(timeline.findings))
-    notes = [f"Not shown: {contents.short(phrase)} ({number:,})." for phrase, number in timeline.losses.most_common()]
+    missing = (*timeline.losses.most_common(), *(+passed.left_out).most_common())
+    notes = [f"Not shown: {contents.short(phrase)} ({number:,})." for phrase, number in missing]
     return Section(title, parts, notes)
 
 
@@ -210,9 +214,9 @@ def _extent(reading: PageReading, selection: Selection) -> Iterator[tuple[str, s
     chosen = [*_selected(selection)]
     if chosen:
         yield "Part", "; ".join(chosen)
-    if reading.start is not None and reading.end is not None:
-        covered = human_duration(reading.end - reading.start)
-        yield "Time covered", f"{covered}, from {seconds(reading.start)} s to {seconds(reading.end)} s"
+    if reading.extent is not None:
+        start, end = reading.extent
+        yield "Time covered", f"{human_duration(end - start)}, from {seconds(start)} s to {seconds(end)} s"
 
 
 def _selected(selection: Selection) -> Iterator[str]:

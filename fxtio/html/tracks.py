@@ -10,9 +10,10 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.html import contents
 from fxtio.html.contents import Cell, DurationGroups, Grid
-from fxtio.table import MAX_TIME, Table
+from fxtio.table import Table
 from fxtio.timeline.answers.answer import UNNAMED, Labels, text_of
 from fxtio.timeline.answers.rows import SlicesById
+from fxtio.timeline.answers.totals import Totals
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
@@ -27,16 +28,13 @@ the task runs."""
 _CATEGORY = "asyncio"
 """The category of this event."""
 
-_SUMS: dict[str, int | float] = {"calls": 0, "busy": 0.0, "start": MAX_TIME, "end": 0}
-"""The sums of a track, and the values of one without slices.  The sum of times is a float, which cannot overflow."""
-
 
 class Tracks:
-    """Adds up the slices of each track."""
+    """Adds up the slices of each track: their number, the time of the outermost ones, the first and the last time."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._sums = {name: np.array([value])[:0] for name, value in _SUMS.items()}
+        self._totals = Totals()
         self._arguments = Arguments(registry, accepts=self._is_coroutine)
         self._coroutines: dict[int, int] = {}  # the code of the name, by track
 
@@ -63,19 +61,12 @@ class Tracks:
 
     def _enter(self, slices: Table) -> None:
         track, start, duration = (slices[name] for name in ("track", "start", "duration"))
-        missing = int(track.max()) + 1 - len(self._sums["calls"])
-        if missing > 0:
-            for name, sums in self._sums.items():
-                self._sums[name] = np.append(sums, np.full(max(missing, len(sums)), _SUMS[name]))
-        outermost = np.flatnonzero(slices["depth"] == 0)
-        np.add.at(self._sums["calls"], track, 1)
-        np.add.at(self._sums["busy"], track[outermost], duration[outermost])
-        np.minimum.at(self._sums["start"], track, start)
-        np.maximum.at(self._sums["end"], track, start + duration)
+        busy, calls = np.where(slices["depth"] == 0, duration, 0), np.ones(len(track), np.int64)
+        self._totals.add(track, {"calls": calls, "total": busy, "min": start, "max": start + duration})
 
     def _tracks(self, *, tasks: bool) -> Array:
         """Return the tracks of tasks, or all others, that have slices."""
-        tracks: Array = np.flatnonzero(self._sums["calls"])
+        tracks: Array = np.flatnonzero(self._totals["calls"])
         is_wanted = (self._registry.track_kinds(tracks) == TrackKind.ASYNC) == tasks
         result: Array = tracks[is_wanted]
         return result
@@ -91,18 +82,18 @@ class Tracks:
         tracks = self._tracks(tasks=False)
         if not len(tracks):
             return None
-        sums = {name: column[tracks].tolist() for name, column in self._sums.items()}
-        order = sorted(range(len(tracks)), key=lambda row: -sums["busy"][row])[:MAX_ROWS]
+        order = tracks[np.argsort(-self._totals["total"][tracks], kind="stable")[:MAX_ROWS]]
+        columns = (order, *(self._totals[name][order] for name in ("total", "calls", "min", "max")))
         rows: list[list[str | Cell]] = [
             [
-                labels.track(int(tracks[row])),
-                contents.duration(int(sums["busy"][row])),
-                contents.share(sums["busy"][row] / max(length, 1)),
-                contents.count(sums["calls"][row]),
-                contents.moment(sums["start"][row], origin),
-                contents.moment(sums["end"][row], origin),
+                labels.track(track),
+                contents.duration(busy),
+                contents.share(busy / max(length, 1)),
+                contents.count(calls),
+                contents.moment(start, origin),
+                contents.moment(end, origin),
             ]
-            for row in order
+            for track, busy, calls, start, end in zip(*(column.tolist() for column in columns), strict=True)
         ]
         headers = ["Thread", "In slices", "Share of the time", "Slices", "First slice at", "Last one ends at"]
         return contents.grid(headers, rows, more=len(tracks) - len(rows), title="Threads")
@@ -117,7 +108,7 @@ class Tracks:
         tracks = self._tracks(tasks=True)
         if not len(tracks):
             return []
-        lasts = self._sums["end"] - self._sums["start"]
+        lasts = self._totals["max"] - self._totals["min"]
         names, coroutines = self._registry.names.values, DurationGroups()
         codes = np.array([self._coroutines.get(track, -1) for track in tracks.tolist()], np.int64)
         is_task = codes >= 0
@@ -135,10 +126,10 @@ class Tracks:
             [
                 labels.track(track),
                 *([names[coroutines[track]] if track in coroutines else ""] if coroutines else []),
-                contents.moment(int(self._sums["start"][track]), origin),
+                contents.moment(int(self._totals["min"][track]), origin),
                 contents.duration(int(lasts[track])),
-                contents.duration(int(self._sums["busy"][track])),
-                contents.count(int(self._sums["calls"][track])),
+                contents.duration(int(self._totals["total"][track])),
+                contents.count(int(self._totals["calls"][track])),
             ]
             for track in order.tolist()
         ]
@@ -184,6 +175,7 @@ class Arrows:
         rows = {name: np.concatenate([self._waiting[name], new[name]]) for name in _POINT}
         order = np.lexsort((rows["time"], rows["id"]))
         rows = {name: column[order] for name, column in rows.items()}
+        # In the order of flows and times, an arrow leads from each point to the next one of its flow.
         is_same = rows["id"][1:] == rows["id"][:-1]
         first = np.flatnonzero(is_same & (rows["type"][1:] != _BEGIN) & (rows["type"][:-1] != _END))
         keys = [rows["name"][first], rows["within"][first], rows["within"][first + 1]]

@@ -1,7 +1,7 @@
 """Rows of tables to buffers, the inverse of `tables`.
 
-Rows without texts are written by a kernel, without Python for each row; other rows become typed records first.  All
-buffers are made before the first one is written, so nothing is written if a value does not fit.
+Rows are written by a kernel, without Python for each row.  All buffers are made before the first one is written, so
+nothing is written if a value does not fit.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from fxtio.codec.stream.declare import (
 )
 from fxtio.codec.stream.kernels import kernels
 from fxtio.codec.stream.steps import Steps, steps_of
+from fxtio.codec.stream.values import put_text
 from fxtio.errors import EncodeError
-from fxtio.mono.buffers import MAX_EVENT_BYTES, Bases, OpenBuffer
+from fxtio.mono.buffers import MAX_EVENT_BYTES
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
 from fxtio.mono.records import EVENTS, Event
 from fxtio.mono.tables import EVENT_TABLES, IGNORED, LIST_TABLES, event_table
@@ -99,7 +100,6 @@ class _EventRows:
     Attributes:
         time: the times (uint64).
         thread: the threads (uint64).
-        uses_kernel: whether a kernel can write the rows.
     """
 
     def __init__(
@@ -117,20 +117,19 @@ class _EventRows:
             raise EncodeError(f"values are not all from 0 to {MAX_TIME}", f"{cls.__name__}.time")
         self.thread = self._numbers("thread", columns, np.uint64) if "thread" in columns else np.zeros(rows, np.uint64)
         self.numbers: dict[str, tuple[Array, Array | None]] = {}
-        self.texts: dict[str, list[str | None]] = {}
+        self.texts: dict[str, tuple[Array, list[bytes]]] = {}  # for each row the number of its text, -1 without one
         self.lists: dict[str, tuple[Array, Array, Array]] = {}  # counts, whether there is a list, values
         for name, part in layout.parts:
             column = columns.get(name)
             if isinstance(part, Repeated):
                 self.lists[name] = self._list(name, part, column, lists.get(name))
             elif isinstance(part, Text):
-                self.texts[name] = self._text(name, column)
+                self.texts[name] = self._text(name, part, column)
             elif not isinstance(part, Clock):
                 self.numbers[name] = self._integers(name, column)
         for name in layout.absent:
             if name in columns and name != "time" and not _all_null(columns[name]):
                 raise EncodeError(f"data version {dialect.version} does not have it", f"{cls.__name__}.{name}")
-        self.uses_kernel = not self.texts and "time" not in layout.absent
         if unknown := lists.keys() - self.lists.keys():
             raise EncodeError(f"data version {dialect.version} does not have it", f"{cls.__name__}.{min(unknown)}")
 
@@ -145,12 +144,20 @@ class _EventRows:
         numbers = None if enumeration is None else {member.name.lower(): int(member) for member in enumeration}
         return _integers(column, f"{self.cls.__name__}.{name}", numbers)
 
-    def _text(self, name: str, column: Column | None) -> list[str | None]:
+    def _text(self, name: str, part: Text, column: Column | None) -> tuple[Array, list[bytes]]:
+        where = f"{self.cls.__name__}.{name}"
         if column is None or _all_null(column):
-            return [None] * self.rows
+            column = Categories(np.full(self.rows, -1, np.int32), [])
         if not isinstance(column, Categories):
-            raise EncodeError("texts are needed", f"{self.cls.__name__}.{name}")
-        return column.tolist()
+            raise EncodeError("texts are needed", where)
+        needed: Array = np.ones(self.rows, bool)
+        if part.when is not None:
+            needed = np.isin(self.numbers[part.when[0]][0], part.when[1])
+        if ((column.codes >= 0) != needed).any():
+            raise EncodeError("a row has a text where none belongs, or none where one does", where)
+        distinct, numbers = np.unique(column.codes, return_inverse=True)
+        texts = [put_text(column.values[code], where)[:-1] for code in distinct.tolist() if code >= 0]
+        return numbers - (len(distinct) - len(texts)), texts
 
     def _list(
         self, name: str, part: Repeated, column: Column | None, given: tuple[Array, Array] | None
@@ -183,7 +190,7 @@ class _EventRows:
             name: (values[order], None if present is None else present[order])
             for name, (values, present) in self.numbers.items()
         }
-        self.texts = {name: [texts[row] for row in order.tolist()] for name, texts in self.texts.items()}
+        self.texts = {name: (codes[order], texts) for name, (codes, texts) in self.texts.items()}
         for name, (counts, present, values) in self.lists.items():
             first, sizes = (np.cumsum(counts) - counts)[order], counts[order]
             within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -237,8 +244,8 @@ class _EventRows:
             raise EncodeError("a row has no value", f"{self.cls.__name__}.{field}")
         return values
 
-    def fill(self, columns: list[Array | None], bases: dict[str, int]) -> None:
-        """Set the columns from which a kernel writes the rows, and the bases that no table before has set."""
+    def fill(self, columns: list[Array | None], bases: dict[str, int], texts: bytearray) -> None:
+        """Set the columns from which a kernel writes the rows, and the bases that are not set yet; add the texts."""
         for name, part in self.layout.parts:
             where = f"{self.cls.__name__}.{name}"
             if isinstance(part, Repeated):
@@ -249,6 +256,13 @@ class _EventRows:
                 if isinstance(part.of, Part):
                     self._set(columns, owner, "", "value", values)
                     _add_base(part.of, values, bases)
+            elif isinstance(part, Text):
+                codes, raws = self.texts[name]
+                size = np.array([*map(len, raws), 0], np.int64)  # the last one is that of the number -1
+                begin = np.append(len(texts) + np.cumsum(size)[:-1] - size[:-1], -1)
+                self._set(columns, self.kind, name, "text", begin[codes])
+                self._set(columns, self.kind, name, "length", size[codes])
+                texts += b"".join(raws)
             elif not isinstance(part, FirstByteField):
                 if isinstance(part, Clock):
                     values = self.time
@@ -263,26 +277,6 @@ class _EventRows:
         number = self.steps.column_of(owner, field, role)
         assert number is not None
         columns[number] = np.ascontiguousarray(values, self.steps.columns[number].dtype)
-
-    def records(self) -> Iterator[Event]:
-        """Yield the rows as records."""
-        fields: dict[str, list[Any]] = {"time": self.time.tolist(), **self.texts}
-        for name, (values, present) in self.numbers.items():
-            fields[name] = values.tolist()
-            if present is not None:
-                fields[name] = [v if has else None for v, has in zip(fields[name], present.tolist(), strict=True)]
-        for name, (counts, has_list, items) in self.lists.items():
-            ends = np.cumsum(counts).tolist()
-            fields[name] = [
-                tuple(items[end - count : end].tolist()) if has else None
-                for end, count, has in zip(ends, counts.tolist(), has_list.tolist(), strict=True)
-            ]
-        for name in FLAGS & self.numbers.keys():
-            flags, has_field = self._flags(name)
-            pairs = zip(flags.tolist(), has_field.tolist(), strict=True)
-            fields[name] = [value if has else None for value, has in pairs]
-        for values_of_row in zip(*fields.values(), strict=True):
-            yield self.cls(**dict(zip(fields, values_of_row, strict=True)))
 
 
 def _encode(steps: Steps, tables: list[_EventRows]) -> Iterator[bytes]:
@@ -305,31 +299,20 @@ def _encode(steps: Steps, tables: list[_EventRows]) -> Iterator[bytes]:
     if any("time" in table.layout.absent for table in tables):  # only the header of a buffer has the time
         changes |= time[1:] != time[:-1]
     ends = [*(np.flatnonzero(changes) + 1).tolist(), len(time)]
-    if all(table.uses_kernel for table in tables):
-        lines = merged([table.lines() for table in tables])
-        yield from _encode_by_kernel(steps, tables, lines, time, thread, ends)
-        return
-    sources = [table.records() for table in tables]
-    numbers = merged([np.full(table.rows, number) for number, table in enumerate(tables)]).tolist()
-    yield from _encode_records(steps.dialect, (next(sources[number]) for number in numbers), thread, ends)
-
-
-def _encode_by_kernel(
-    steps: Steps, tables: list[_EventRows], lines: Array, time: Array, thread: Array, ends: list[int]
-) -> Iterator[bytes]:
+    lines = merged([table.lines() for table in tables])
     columns: list[Array | None] = [None] * len(steps.columns)
-    bases: dict[str, int] = {"pointer": 0, "object": 0, "method": 0}
+    bases, texts = {"pointer": 0, "object": 0, "method": 0}, bytearray()
     for table in tables:
-        table.fill(columns, bases)
-    rows, texts, number, room = np.zeros(steps.owners, np.int64), np.empty(0, np.uint8), 0, MAX_EVENT_BYTES
-    kernel, fixed = kernels(), tuple(columns)
+        table.fill(columns, bases, texts)
+    rows, number, room = np.zeros(steps.owners, np.int64), 0, MAX_EVENT_BYTES
+    kernel, fixed, all_texts = kernels(), tuple(columns), np.frombuffer(texts, np.uint8)
     for end in ends:
         while number < end:
             header = BufferHeader(time=int(time[number]), thread=int(thread[number]), **bases)
             registers = np.array([getattr(header, name) for name in steps.registers], np.uint64)
             out = np.empty(room, np.uint8)
             try:
-                after, used = kernel.encode(steps, lines[:end], number, registers, fixed, texts, rows, out)
+                after, used = kernel.encode(steps, lines[:end], number, registers, fixed, all_texts, rows, out)
             except EncodeError:
                 raise
             except ValueError as error:
@@ -339,22 +322,6 @@ def _encode_by_kernel(
                 continue
             yield encode_buffer_header(header, used) + out[:used].tobytes()
             number, room = after, MAX_EVENT_BYTES
-
-
-def _encode_records(dialect: Dialect, records: Iterator[Event], thread: Array, ends: list[int]) -> Iterator[bytes]:
-    bases = Bases()
-    begin = 0
-    for end in ends:
-        buffer: OpenBuffer | None = None
-        for _ in range(begin, end):
-            record = next(records)
-            if buffer is None or not buffer.append(record):
-                if buffer is not None:
-                    yield buffer.to_bytes()
-                buffer = bases.buffer(int(thread[begin]), record, dialect)
-        assert buffer is not None
-        yield buffer.to_bytes()
-        begin = end
 
 
 def _add_base(part: Part, values: Array, bases: dict[str, int]) -> None:

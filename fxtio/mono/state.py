@@ -9,58 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
+from fxtio.references import Lookup
 from fxtio.table import Categories, Table
 
 NAME_TABLES = ("classes", "images", "assemblies", "domains", "threads", "vtables", "methods")
 """The tables that define names."""
-
-
-class Lookup:
-    """Codes for addresses, as of a time.
-
-    Args:
-        address: the addresses that are defined (uint64).
-        time: the times of the definitions (int64).
-        code: their codes (int32).
-    """
-
-    def __init__(self, address: Array, time: Array, code: Array) -> None:
-        order = np.lexsort((time, address))
-        self._address, self._time, self._code = address[order], time[order], code[order]
-        self._distinct, self._first, self._count = np.unique(self._address, return_index=True, return_counts=True)
-
-    def codes(self, address: Array, time: Array) -> Array:
-        """Return the codes of addresses at times (int32); -1 for an address that is never defined."""
-        if not len(self._distinct) or not len(address):
-            return np.full(len(address), -1, np.int32)
-        numbers, first = number_distinct(address)
-        distinct = address[first]
-        place = np.searchsorted(self._distinct, distinct)
-        place[place == len(self._distinct)] = 0
-        defined = self._distinct[place] == distinct
-        code = np.where(defined, self._code[self._first[place]], -1).astype(np.int32)
-        result: Array = np.asarray(code[numbers])
-        redefined = defined & (self._count[place] > 1)
-        if redefined.any():
-            rows = np.flatnonzero(redefined[numbers])
-            begin = self._first[place][numbers[rows]]
-            end = begin + self._count[place][numbers[rows]]
-            result[rows] = self._code[last_until(self._time, begin, end, time[rows])]
-        return result
-
-
-def last_until(times: Array, begin: Array, end: Array, limit: Array) -> Array:
-    """Return the last index in each range whose time is not later than the limit, or the first index of the range."""
-    low, high = begin.copy(), end.copy()
-    while (low < high).any():  # a binary search in all ranges at once
-        middle = (low + high) // 2
-        open_ = low < high
-        early = open_ & (times[np.minimum(middle, len(times) - 1)] <= limit)
-        low = np.where(early, middle + 1, low)
-        high = np.where(open_ & ~early, middle, high)
-    result: Array = np.maximum(low - 1, begin)
-    return result
 
 
 class AddressNames:

@@ -19,7 +19,7 @@ from fxtio.mono.enums import (
     GcEventType,
     MonitorEvent,
 )
-from fxtio.mono.state import last_until
+from fxtio.references import last_until
 from fxtio.table import Categories, Optional, Table
 
 STACK_SEPARATOR = ";"

@@ -37,8 +37,9 @@ from fxtio.mono import records as r
 from fxtio.mono.columns import Batch, empty_batch
 from fxtio.mono.frames import Frame, Recording
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, StreamHeader
-from fxtio.mono.state import NAME_TABLES, AddressNames, Lookup
+from fxtio.mono.state import NAME_TABLES, AddressNames
 from fxtio.mono.summary_tables import DERIVED_MEANINGS, DERIVED_TABLES
+from fxtio.references import Lookup
 from fxtio.report import counted
 from fxtio.schema import TableSpec, spec_of
 from fxtio.table import Categories, Column, Derived, GrowingTable, Optional, Table, WritableTable, joined, saturated

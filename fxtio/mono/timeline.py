@@ -21,6 +21,7 @@ from fxtio.mono.frames import Recording
 from fxtio.mono.state import AddressNames
 from fxtio.mono.tables import EventCollector
 from fxtio.table import Categories, Column, Optional, Table
+from fxtio.timeline.arguments import NewArguments
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
@@ -286,7 +287,7 @@ class _Mapping:
         tables = collector.tables(self._sources, lambda: self._address_names, self._trace.findings)
         self._enter_recordings([recording for _, recording in batch.frame.recordings])
         self._name_threads(tables["threads"])
-        part, args = Part(share=self._trace.share), Arguments(self._registry)
+        part, args = Part(share=self._trace.share), NewArguments(self._registry)
         if self._has_steps or "args" in self._tables:
             steps = self._steps(tables, args)
             part.steps = steps if self._has_steps and len(steps) else None
@@ -352,7 +353,7 @@ class _Mapping:
 
     # ---- steps
 
-    def _steps(self, tables: dict[str, Table], args: Arguments) -> Steps:
+    def _steps(self, tables: dict[str, Table], args: NewArguments) -> Steps:
         """Return the steps of a batch, in the order of the file."""
         steps_by_kind = [self._calls(tables["calls"]), self._collections_steps(tables["gc_events"], args)]
         for name, (step, label) in _FINALIZER_STEPS.items():
@@ -400,7 +401,7 @@ class _Mapping:
         steps.category[:], steps.level[:] = self._names.code(category), UNWIND if step == SpanStep.END else -1
         return steps
 
-    def _collections_steps(self, table: Table, args: Arguments) -> Steps:
+    def _collections_steps(self, table: Table, args: NewArguments) -> Steps:
         """Return the spans of pauses and garbage collections."""
         steps_by_kind = []
         for event, (step, label) in GC_STEPS.items():
@@ -410,7 +411,7 @@ class _Mapping:
                 args.add(rows["offset"], GENERATION, ArgumentKind.UNSIGNED, rows["generation"].astype(np.uint64))
         return Steps.joined(steps_by_kind)
 
-    def _monitors(self, table: Table, args: Arguments) -> Steps:
+    def _monitors(self, table: Table, args: NewArguments) -> Steps:
         """Return the spans in which threads wait for monitors; ends without a begin are left out."""
         steps = self._spans(table, SpanStep.BEGIN, _WAIT, "monitor")
         begins = table["event"].is_in("contention")
@@ -428,10 +429,10 @@ class _Mapping:
         used = steps.step != SpanStep.NONE
         args.add(table["offset"][begins & used], "object", ArgumentKind.POINTER, table["object"][begins & used])
         ends = np.flatnonzero(~begins & used)
-        args.add_texts(table["offset"][ends], "result", self._names.codes(table["event"].take(ends)))
+        args.add(table["offset"][ends], "result", ArgumentKind.TEXT, self._names.codes(table["event"].take(ends)))
         return steps
 
-    def _instants(self, tables: dict[str, Table], args: Arguments) -> Iterator[Steps]:
+    def _instants(self, tables: dict[str, Table], args: NewArguments) -> Iterator[Steps]:
         """Yield what happens at a point in time: exceptions and their handlers, methods that are compiled, domains."""
         throws, clauses, methods, domains = (tables[name] for name in ("throws", "clauses", "methods", "domains"))
         for table, label in ((throws, "exception"), (methods, "JIT")):
@@ -440,21 +441,21 @@ class _Mapping:
             steps.category[:] = self._names.code(label.lower())
             yield steps
         args.add(throws["offset"], "object", ArgumentKind.POINTER, throws["object"])
-        args.add_texts(methods["offset"], "method", self._names.codes(methods["name"]))
+        args.add(methods["offset"], "method", ArgumentKind.TEXT, self._names.codes(methods["name"]))
         args.add(methods["offset"], "code", ArgumentKind.POINTER, methods["code"])
         args.add(methods["offset"], "size", ArgumentKind.UNSIGNED, methods["size"])
         steps = self._blank(clauses)
         steps.step[:], steps.name[:] = SpanStep.INSTANT, self._names.codes(clauses["kind"])
         steps.category[:] = self._names.code("exception")
         yield steps
-        args.add_texts(clauses["offset"], "method", self._method_codes(clauses))
+        args.add(clauses["offset"], "method", ArgumentKind.TEXT, self._method_codes(clauses))
         steps = self._blank(domains)
         steps.step[:], steps.detail[:] = SpanStep.INSTANT, SCOPES.index("process")
         steps.name[:], steps.category[:] = self._names.codes(domains["action"]), self._names.code("domain")
         yield steps
         args.add(domains["offset"], "domain", ArgumentKind.POINTER, domains["id"])
         named = np.flatnonzero(domains["name"].codes >= 0)
-        args.add_texts(domains["offset"][named], "name", self._names.codes(domains["name"].take(named)))
+        args.add(domains["offset"][named], "name", ArgumentKind.TEXT, self._names.codes(domains["name"].take(named)))
 
     # ---- tables
 
@@ -537,39 +538,3 @@ class _Mapping:
 
 
 _SECTIONS = {section.value: section.name.lower() for section in CounterSection}
-
-
-class Arguments:
-    """The arguments of the events of a batch.
-
-    Args:
-        registry: has the names.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._blocks: list[tuple[Array, int, ArgumentKind, Array, Array]] = []
-
-    def add(self, events: Array, name: str, kind: ArgumentKind, bits: Array) -> None:
-        """Add a number for each event (uint64)."""
-        self._add(events, name, kind, bits, np.full(len(events), -1, np.int32))
-
-    def add_texts(self, events: Array, name: str, codes: Array) -> None:
-        """Add a text for each event, given by the codes of names."""
-        self._add(events, name, ArgumentKind.TEXT, np.zeros(len(events), np.uint64), codes)
-
-    def _add(self, events: Array, name: str, kind: ArgumentKind, bits: Array, text: Array) -> None:
-        if len(events):
-            self._blocks.append((events, self._registry.names.code(name), kind, bits, text))
-
-    def table(self) -> dict[str, Column]:
-        """Return the rows of the table `args`, in the order of the events."""
-        events = np.concatenate([np.empty(0, np.int64), *(block[0] for block in self._blocks)])
-        order = np.argsort(events, kind="stable")
-        sizes = [len(block[0]) for block in self._blocks]
-        names = np.repeat(np.array([block[1] for block in self._blocks], np.int32), sizes)
-        kinds = np.repeat(np.array([block[2] for block in self._blocks], np.int8), sizes)
-        bits = np.concatenate([np.empty(0, np.uint64), *(block[3] for block in self._blocks)])
-        text = np.concatenate([np.empty(0, np.int32), *(block[4] for block in self._blocks)])
-        values = {"event": events, "name": names, "type": kinds, "bits": bits, "text": text}
-        return self._registry.columns("args", {name: column[order] for name, column in values.items()})

@@ -6,19 +6,20 @@ Arguments come not later than the rows that they belong to.  They are kept until
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fxtio.arrays import Array
-from fxtio.table import Table
+from fxtio.arrays import Array, ArrayRows, ranges
+from fxtio.codec.integers import MAX_INT64, MAX_UINT64, MIN_INT64
+from fxtio.table import Column, Table
 from fxtio.timeline.parts import MAX_NAMES, Registry
-from fxtio.timeline.schema import ArgumentKind
+from fxtio.timeline.schema import ArgumentKind, number_types
 
 
 @dataclass(slots=True)
-class ArgumentRows:
+class ArgumentRows(ArrayRows):
     """Arguments, those of each row together: arrays of one length.
 
     Attributes:
@@ -34,13 +35,6 @@ class ArgumentRows:
     kind: Array
     bits: Array
     text: Array
-
-    def take(self, rows: Array | slice) -> ArgumentRows:
-        """Return the arguments with these indices, those where a mask is true, or those of a slice."""
-        return ArgumentRows(*(getattr(self, each.name)[rows] for each in fields(self)))
-
-    def __len__(self) -> int:
-        return len(self.row)
 
     def values(self, names: list[str]) -> list[Any]:
         """Return the values as Python objects: None, int, float, str or bool.
@@ -100,7 +94,7 @@ class Arguments:
         new = ArgumentRows(*columns)
         if self._accepts is not None:
             new = new.take(self._accepts(table))
-        self._rows = _joined([self._rows, new]) if len(self._rows) else new
+        self._rows = ArgumentRows.joined([self._rows, new]) if len(self._rows) else new
         if (np.diff(self._rows.row) < 0).any():
             self._rows = self._rows.take(np.argsort(self._rows.row, kind="stable"))
 
@@ -115,7 +109,7 @@ class Arguments:
         parts = [self._of_events(numbers) for numbers in events]
         result = parts[0]
         if len(parts) > 1:
-            result = _joined(parts)
+            result = ArgumentRows.joined(parts)
             result = result.take(np.argsort(result.row, kind="stable"))
         return _last_of_each(result)
 
@@ -123,9 +117,7 @@ class Arguments:
         low = np.searchsorted(self._rows.row, numbers, "left")
         count = np.searchsorted(self._rows.row, numbers, "right") - low
         count[numbers < 0] = 0
-        ends = np.cumsum(count)
-        places = np.arange(int(count.sum())) + np.repeat(low - (ends - count), count)
-        result = self._rows.take(places)
+        result = self._rows.take(ranges(low, count))
         result.row = np.repeat(np.arange(len(numbers)), count)
         return result
 
@@ -155,15 +147,31 @@ class Arguments:
         return [slices["event"], slices["end_event"]]
 
 
+_MAX_TEXT = 1024
+"""The most characters of the text of a value that is none of the types of arguments."""
+
+
+def argument_of(value: Any) -> tuple[ArgumentKind, int, str | None]:
+    """Return the type, the bits and the text of an argument whose value is one of Python, as JSON has them.
+
+    What no type has, such as a longer number or a list, becomes text.
+    """
+    if isinstance(value, str):
+        return ArgumentKind.TEXT, 0, value
+    if value is None:
+        return ArgumentKind.NULL, 0, None
+    if isinstance(value, bool):
+        return ArgumentKind.BOOLEAN, int(value), None
+    if isinstance(value, float):
+        return ArgumentKind.NUMBER, int(np.float64(value).view(np.uint64)), None
+    if isinstance(value, int) and MIN_INT64 <= value <= MAX_UINT64:
+        return (ArgumentKind.INTEGER if value <= MAX_INT64 else ArgumentKind.UNSIGNED), value % 2**64, None
+    return ArgumentKind.TEXT, 0, str(value)[:_MAX_TEXT]
+
+
 def _no_rows() -> ArgumentRows:
     types = (np.int64, np.int32, np.int32, np.uint64, np.int32)
     return ArgumentRows(*(np.empty(0, dtype) for dtype in types))
-
-
-def _joined(parts: list[ArgumentRows]) -> ArgumentRows:
-    return ArgumentRows(
-        *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(ArgumentRows))
-    )
 
 
 def _last_of_each(rows: ArgumentRows) -> ArgumentRows:
@@ -176,3 +184,29 @@ def _last_of_each(rows: ArgumentRows) -> ArgumentRows:
     is_last = np.ones(len(rows), bool)
     is_last[order[:-1]] = key[order[1:]] != key[order[:-1]]
     return rows if is_last.all() else rows.take(is_last)
+
+
+class NewArguments:
+    """The arguments of the events of a batch, which a format collects.
+
+    Args:
+        registry: has the names.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._blocks = [{name: np.empty(0, dtype) for name, dtype in number_types("args").items()}]
+
+    def add(self, events: Array, name: str, kind: ArgumentKind, values: Array) -> None:
+        """Add an argument for each event: its bits (uint64), or the code of its text."""
+        block = {name: np.empty(len(events), column.dtype) for name, column in self._blocks[0].items()}
+        block["event"], block["name"][:], block["type"][:] = events, self._registry.names.code(name), kind
+        is_text = kind == ArgumentKind.TEXT
+        block["bits"][:], block["text"][:] = (0, values) if is_text else (values, -1)
+        self._blocks.append(block)
+
+    def table(self) -> dict[str, Column]:
+        """Return the rows of the table `args`, in the order of the events."""
+        columns = {name: np.concatenate([block[name] for block in self._blocks]) for name in self._blocks[0]}
+        order = np.argsort(columns["event"], kind="stable")
+        return self._registry.columns("args", {name: column[order] for name, column in columns.items()})

@@ -24,6 +24,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.report import counted
 from fxtio.table import Table
+from fxtio.timeline.answers.totals import Totals
 from fxtio.timeline.parts import Registry
 
 if TYPE_CHECKING:
@@ -180,32 +181,23 @@ class Run:
     def __init__(self, registry: Registry, column: str = "duration") -> None:
         self._registry = registry
         self._column = column
-        self._calls, self._total, self._fastest = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        self._totals = Totals()
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch that have ended."""
+        if "slices" not in tables:
+            return
         slices = tables["slices"]
         finished = slices["state"].is_in("closed", "overlapping", "thrown")
-        names = slices["name"].codes[finished] + 1  # no name is -1
-        if not len(names):
-            return
-        order = np.argsort(names, kind="stable")
-        names, times = names[order], slices[self._column][finished][order].astype(np.float64)
-        first = np.flatnonzero(np.diff(names, prepend=-1))
-        places = names[first]
-        if (more := int(places[-1]) + 1 - len(self._calls)) > 0:
-            more = max(more, len(self._calls))
-            self._calls, self._total = np.pad(self._calls, (0, more)), np.pad(self._total, (0, more))
-            self._fastest = np.pad(self._fastest, (0, more), constant_values=np.inf)
-        self._calls[places] += np.diff(first, append=len(names))
-        self._total[places] += np.add.reduceat(times, first)
-        self._fastest[places] = np.minimum(self._fastest[places], np.minimum.reduceat(times, first))
+        names = slices["name"].codes[finished].astype(np.int64) + 1  # no name is -1
+        times = slices[self._column][finished]
+        self._totals.add(names, {"calls": np.ones(len(names), np.int64), "total": times, "min": times})
 
     def times(self) -> dict[str, Times]:
         """Return the times of all names that have calls."""
         texts = self._registry.names.values
-        places = np.flatnonzero(self._calls)
-        columns = (column[places].tolist() for column in (self._calls, self._total, self._fastest))
+        places = np.flatnonzero(self._totals["calls"])
+        columns = (self._totals[name][places].tolist() for name in ("calls", "total", "min"))
         rows = zip(places.tolist(), *columns, strict=True)
         return {texts[place - 1] if place else "": Times(*row) for place, *row in rows}
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.integers import MAX_INT64
 from fxtio.schema import TEXT
 from fxtio.table import Categories, Column, Table
@@ -362,6 +362,19 @@ class Registry:
             result[name] = column_of(spec, value, count)
         return result
 
+    def columns_of_rows(
+        self, table: str, names: Sequence[str], rows: Iterable[tuple[Any, ...]], **others: Any
+    ) -> dict[str, Column]:
+        """Return the columns of a table, see `columns`, of which some are given row by row.
+
+        Args:
+            table: the name of the table.
+            names: the names of these columns.
+            rows: their numbers; at least one row.
+            others: the other columns.
+        """
+        return self.columns(table, {**dict(zip(names, zip(*rows, strict=True), strict=True)), **others})
+
 
 def _has_rows(value: Any) -> bool:
     """Return whether a column was given, and not one value for all rows."""
@@ -374,7 +387,7 @@ def _signed(numbers: Iterable[int]) -> Array:
 
 
 @dataclass(slots=True)
-class Steps:
+class Steps(ArrayRows):
     """Events on tracks, in the order of the trace: arrays of one length.
 
     Attributes:
@@ -427,13 +440,6 @@ class Steps:
     def joined(cls, parts: Sequence[Steps]) -> Steps:
         """Concatenate rows; the result must not be changed."""
         return cls(*(_joined(name, [getattr(part, name) for part in parts]) for name in STEP_COLUMNS))
-
-    def take(self, rows: Array | slice) -> Steps:
-        """Return the rows with these indices, or those where a mask is true."""
-        return Steps(*(getattr(self, name)[rows] for name in STEP_COLUMNS))
-
-    def __len__(self) -> int:
-        return len(self.step)
 
 
 STEP_COLUMNS: dict[str, tuple[str, int]] = {

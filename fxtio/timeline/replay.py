@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.pairing import pair
 from fxtio.table import MAX_TIME, Categories, Table
 from fxtio.timeline.parts import MAX_TRACKS, Registry
@@ -33,7 +33,7 @@ _MAX_ID = (1 << 63) // MAX_TRACKS - 1
 
 
 @dataclass(slots=True)
-class Events:
+class Events(ArrayRows):
     """Events in the order of time: arrays of one length.
 
     Attributes:
@@ -62,13 +62,6 @@ class Events:
     id: Array
     detail: Array
     slice: Array
-
-    def take(self, rows: Array) -> Events:
-        """Return the events with these indices, or those where a mask is true."""
-        return Events(*(getattr(self, each.name)[rows] for each in fields(self)))
-
-    def __len__(self) -> int:
-        return len(self.step)
 
 
 class Replay:
@@ -193,7 +186,7 @@ class Replay:
 
 
 @dataclass(slots=True)
-class _Nodes:
+class _Nodes(ArrayRows):
     """Slices that begin or end in a batch: arrays of one length.
 
     Attributes:
@@ -230,22 +223,8 @@ class _Nodes:
     def none(cls) -> _Nodes:
         """Return no rows."""
         return cls(
-            *(np.empty(0, bool if each.name in ("ends", "carried", "opened") else np.int64) for each in fields(cls))
+            *(np.empty(0, bool if name in ("ends", "carried", "opened") else np.int64) for name in cls.__slots__)
         )
-
-    @classmethod
-    def joined(cls, parts: list[_Nodes]) -> _Nodes:
-        """Concatenate rows."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
-
-    def take(self, rows: Array) -> _Nodes:
-        """Return the rows with these indices."""
-        return _Nodes(*(getattr(self, each.name)[rows] for each in fields(self)))
-
-    def __len__(self) -> int:
-        return len(self.id)
 
 
 class _Tree:
@@ -362,19 +341,17 @@ def places_among(tracks: Array, starts: Array, track: Array, time: Array) -> Arr
 
 def _in_order(parts: list[Events], keys: list[Array]) -> Events:
     """Join events in the order of time; those of a track are in the order of their keys, then of their numbers."""
-    joined = {each.name: np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Events)}
-    key = np.concatenate(keys)
-    if (joined["step"] > SpanStep.COMPLETE).any():  # several points may have one key
-        order = np.lexsort((joined["event"], joined["time"], key))
+    joined, key = Events.joined(parts), np.concatenate(keys)
+    if (joined.step > SpanStep.COMPLETE).any():  # several points may have one key
+        order = np.lexsort((joined.event, joined.time, key))
     else:
         order = np.argsort(key, kind="stable")
-    time, track = joined["time"][order], joined["track"][order]
+    time, track = joined.time[order], joined.track[order]
     late = np.flatnonzero((np.diff(time) < 0) & (track[1:] == track[:-1]))
     for number in np.unique(track[late]).tolist():
         rows = slice(*np.searchsorted(track, [number, number + 1]))  # the keys have the tracks in their order
         time[rows] = np.maximum.accumulate(time[rows])
-    order = order[np.argsort(time, kind="stable")]
-    return Events(*(joined[each.name][order] for each in fields(Events)))
+    return joined.take(order[np.argsort(time, kind="stable")])
 
 
 class NestedEvents(NamedTuple):

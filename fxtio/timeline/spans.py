@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -169,5 +169,5 @@ def merged(*parts: Events | None) -> Events | None:
     present = [part for part in parts if part is not None]
     if len(present) < 2:
         return present[0] if present else None
-    joined = Events(*(np.concatenate([getattr(part, each.name) for part in present]) for each in fields(Events)))
+    joined = Events.joined(present)
     return joined.take(np.argsort(joined.time, kind="stable"))

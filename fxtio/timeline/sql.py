@@ -61,51 +61,47 @@ class View(NamedTuple):
     """A view or macro in SQL.
 
     Attributes:
-        needs: the names of the tables and other views that it uses.
         sql: the statement that creates it.
         meaning: what it shows.
     """
 
-    needs: tuple[str, ...]
     sql: str
     meaning: str
+
+    @property
+    def sources(self) -> list[str]:
+        """The names after `from` and `join`: of the tables and other views that it uses, among others."""
+        return re.findall(r"\b(?:from|join) (\w+)", self.sql)
 
 
 VIEWS: dict[str, View] = {
     "process": View(
-        ("processes",),
         "create view process as select row as upid, pid, name from processes",
         "processes",
     ),
     "thread": View(
-        ("threads",),
         "create view thread as select row as utid, tid, process as upid, name from threads",
         "threads",
     ),
     "track": View(
-        ("tracks",),
         "create view track as select row as id, kind as type, name, nullif(process, -1) as upid,"
         " nullif(thread, -1) as utid from tracks",
         "tracks of all kinds",
     ),
     "thread_track": View(
-        ("track",),
         "create view thread_track as select id, name, utid from track where type = 'thread'",
         "tracks of threads",
     ),
     "process_track": View(
-        ("track",),
         "create view process_track as select id, name, upid from track where type in ('process', 'async')",
         "tracks of processes, and of async operations",
     ),
     "counter_track": View(
-        ("tracks",),
         "create view counter_track as select row as id, name, id as counter_id, nullif(process, -1) as upid"
         " from tracks where kind = 'counter'",
         "tracks of counters",
     ),
     "slice": View(
-        ("slices", "instants"),
         "create view slice as select id, start as ts, if(state = 'open', -1, duration) as dur, track as track_id, name,"
         " category, depth, nullif(parent, -1) as parent_id, event as arg_set_id, self_time, state from slices"
         " union all select (select count(*) from slices) + i.row, i.time, 0, i.track, i.name, i.category,"
@@ -114,7 +110,6 @@ VIEWS: dict[str, View] = {
         "slices and, with a duration of 0, instants; the duration of an open slice is -1",
     ),
     "thread_slice": View(
-        ("slice", "thread_track", "thread", "process"),
         "create view thread_slice as select slice.*, thread.utid, thread.tid, thread.name as thread_name,"
         " process.upid, process.pid, process.name as process_name from slice"
         " join thread_track on slice.track_id = thread_track.id join thread using (utid)"
@@ -122,32 +117,27 @@ VIEWS: dict[str, View] = {
         "slices of threads, with the names of thread and process",
     ),
     "process_slice": View(
-        ("slice", "process_track", "process"),
         "create view process_slice as select slice.*, process.upid, process.pid, process.name as process_name"
         " from slice join process_track on slice.track_id = process_track.id left join process using (upid)",
         "slices of processes and async operations, with the name of the process",
     ),
     "counter": View(
-        ("counters",),
         "create view counter as select row as id, time as ts, track as track_id, value, event as arg_set_id"
         " from counters",
         "values of counters",
     ),
     "flow": View(
-        ("arrows",),
         "create view flow as select row as id, from_slice as slice_out, to_slice as slice_in from arrows"
         " where from_slice >= 0 and to_slice >= 0",
         "arrows from slice to slice",
     ),
     "sched_slice": View(
-        ("scheduling",),
         "create view sched_slice as select row as id, start as ts, duration as dur, cpu, thread as utid,"
         " state as end_state, priority from scheduling",
         "which thread ran on which processor",
     ),
-    "sched": View(("sched_slice",), "create view sched as select * from sched_slice", "as `sched_slice`"),
+    "sched": View("create view sched as select * from sched_slice", "as `sched_slice`"),
     "args": View(
-        ("arguments", "slices"),
         "create view args as select ifnull(s.event, a.event) as arg_set_id, a.name as key, a.name as flat_key,"
         " a.integer as int_value, a.text as string_value, a.number as real_value,"
         " case a.type when 'integer' then 'int' when 'text' then 'string' when 'number' then 'real'"
@@ -164,7 +154,6 @@ VIEWS: dict[str, View] = {
 
 MACROS: dict[str, View] = {
     "ancestor_slice": View(
-        ("slice",),
         "create macro ancestor_slice(slice_id) as table with recursive around as ("
         " select parent_id as id from slice where id = slice_id union all"
         " select slice.parent_id from slice join around using (id))"
@@ -172,7 +161,6 @@ MACROS: dict[str, View] = {
         "the slices around a slice",
     ),
     "descendant_slice": View(
-        ("slice",),
         "create macro descendant_slice(slice_id) as table with recursive within as ("
         " select id from slice where parent_id = slice_id union all"
         " select slice.id from slice join within on slice.parent_id = within.id)"
@@ -180,7 +168,6 @@ MACROS: dict[str, View] = {
         "the slices within a slice, however deep",
     ),
     "extract_arg": View(
-        ("args",),
         "create macro extract_arg(set_id, arg_name) as"
         # The arguments of a macro are replaced by expressions, whose columns must not be those of the inner query.
         " (select last(_text) from (select arg_set_id as _set, key as _key, display_value as _text from args)"
@@ -192,6 +179,9 @@ MACROS: dict[str, View] = {
 
 RAW = {"args": "arguments"}
 """The names of the tables of a timeline that a view has."""
+
+_NAMES = {**dict.fromkeys([*(RAW.get(name, name) for name in TABLES), "arrows"]), **VIEWS, **MACROS}
+"""The tables, views and functions, each of which is made when it is needed."""
 
 
 class Database:
@@ -225,8 +215,7 @@ class Database:
         """
         require_type(sql, (str,), "a query is a string")
         words = set(re.findall(r"\w+", sql.lower()))
-        names = {RAW.get(name, name) for name in TABLES} | {"arrows"}
-        self._prepare([name for name in (*names, *VIEWS, *MACROS) if name in words])
+        self._prepare([name for name in _NAMES if name in words])
         with query_errors():
             result: DuckDBPyRelation | None = self._connection.sql(sql)
         if result is None:
@@ -254,8 +243,9 @@ class Database:
         self._ready.update(new)
 
     def _need(self, name: str, needed: dict[str, None]) -> None:
-        for other in (VIEWS | MACROS)[name].needs if name in VIEWS or name in MACROS else ():
-            self._need(other, needed)
+        for other in (VIEWS | MACROS)[name].sources if name in VIEWS or name in MACROS else ():
+            if other in _NAMES:
+                self._need(other, needed)
         needed[name] = None
 
     def _register(self, name: str, table: Table) -> None:

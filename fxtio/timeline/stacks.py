@@ -113,8 +113,7 @@ class Stacks:
         tables = {}
         for table, names, rows in (("frames", _FRAME, frames), ("stacks", _STACK, stacks)):
             if rows:
-                columns = zip(*rows, strict=True)
-                tables[table] = self._registry.columns(table, dict(zip(names, columns, strict=True)))
+                tables[table] = self._registry.columns_of_rows(table, names, rows)
         return tables
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.integers import MAX_INT64, MIN_INT64
-from fxtio.table import Column, Table
-from fxtio.timeline.parts import PAIR
+from fxtio.table import Table
 
 
 def add_by_group(sums: Array, group: Array, values: Array) -> None:
@@ -45,28 +45,14 @@ def add_to_parents(sums: Array, parent: Array) -> Array:
     return np.array([min(max(each, MIN_INT64), MAX_INT64) for each in exact], np.int64)
 
 
-class Numbering:
-    """Numbers whole numbers in the order in which they are first seen."""
-
-    def __init__(self) -> None:
-        self._number_of: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._number_of)
-
-    def numbers(self, keys: Array) -> Array:
-        """Return the number of each key (int64 to int64)."""
-        distinct, place = np.unique(keys, return_inverse=True)
-        number_of = self._number_of
-        return np.array([number_of.setdefault(key, len(number_of)) for key in distinct.tolist()], np.int64)[place]
-
-    def keys(self) -> Array:
-        """Return all keys in the order of their numbers (int64)."""
-        return np.fromiter(self._number_of, np.int64, len(self._number_of))
+_MAX_WAITING = 1 << 18
+"""How many rows wait until they are summed up, or as many as there are groups, if that is more."""
 
 
 class Sums:
-    """Sums of values by groups of rows that have the same keys; a group is made when its keys are first seen.
+    """Sums of values by groups of rows that have the same keys, in the order in which groups are first seen.
+
+    Rows wait until there are many, and are summed up together: this costs less than to look up the group of each.
 
     Args:
         keys: the names of the columns of keys: numbers from -1 to 2^32 - 2.
@@ -75,9 +61,9 @@ class Sums:
 
     def __init__(self, keys: Sequence[str], values: Sequence[str]) -> None:
         self._keys = keys
-        self._values = values
-        self._numberings = [Numbering() for _ in keys]
-        self._sums = np.zeros((len(values), 0), np.int64)
+        self._names = (*keys, *values)
+        self._waiting = [np.empty((len(self._names), 0), np.int64)]  # the first one has the sums until now
+        self._count = 0
 
     def add(self, columns: Mapping[str, Any], count: int) -> None:
         """Add rows.
@@ -86,23 +72,39 @@ class Sums:
             columns: the keys and values; one number stands for all rows.
             count: the number of rows.
         """
-        group = np.zeros(count, np.int64)
-        for name, numbering in zip(self._keys, self._numberings, strict=True):
-            group = numbering.numbers(group * PAIR + np.asarray(columns[name], np.int64) + 1)
-        missing = len(self._numberings[-1]) - self._sums.shape[1]
-        self._sums = np.concatenate([self._sums, np.zeros((len(self._sums), missing), np.int64)], axis=1)
-        for sums, name in zip(self._sums, self._values, strict=True):
-            add_by_group(sums, group, np.broadcast_to(np.asarray(columns[name], np.int64), group.shape))
+        whole = [np.broadcast_to(columns[name], count) for name in self._names]
+        for begin in range(0, count, _MAX_WAITING):
+            rows = np.array([column[begin : begin + _MAX_WAITING] for column in whole], np.int64)
+            self._waiting.append(rows)
+            self._count += rows.shape[1]
+            if self._count >= max(_MAX_WAITING, self._waiting[0].shape[1]):
+                self._sum_up()
 
     def table(self) -> Table:
         """Return the keys and sums of all groups, all as int64."""
-        columns: dict[str, Column] = {}
-        group = np.arange(len(self._numberings[-1]))
-        for name, numbering in zip(reversed(self._keys), reversed(self._numberings), strict=True):
-            group, key = np.divmod(numbering.keys()[group], PAIR)
-            columns[name] = key - 1
-        columns = {name: columns[name] for name in self._keys}
-        return Table(columns | dict(zip(self._values, self._sums, strict=True)))
+        self._sum_up()
+        return Table(dict(zip(self._names, self._waiting[0], strict=True)))
+
+    def _sum_up(self) -> None:
+        """Make the sums of what waits."""
+        rows = np.concatenate(self._waiting, axis=1)
+        group, first = number_distinct(_combined(rows[: len(self._keys)]))
+        sums = rows[:, first]
+        for total, values in zip(sums[len(self._keys) :], rows[len(self._keys) :], strict=True):
+            total[:] = 0
+            add_by_group(total, group, values)
+        self._waiting, self._count = [sums], 0
+
+
+def _combined(keys: Array) -> Array:
+    """Return a number for each column of an array of keys, the same one only for equal columns (int64)."""
+    combined, count = np.zeros(keys.shape[1], np.int64), 1  # the numbers are less than the count
+    for key in keys:
+        width = int(key.max(initial=0)) + 2
+        if count * width > MAX_INT64:
+            combined, count = number_distinct(combined)[0].astype(np.int64), len(combined)
+        combined, count = combined * width + key + 1, count * width
+    return combined
 
 
 def _magnitude(values: Array) -> int:

@@ -370,8 +370,9 @@ class ArgumentSpecs:
         name = self._name(symbol, debug)
         arguments, returns, automatic, place = _Slots(), _Slots(), self._automatic, self._place
         for rule in self._matching({name, symbol.name}):
-            if rule.module and not _is_module(rule.module, symbol, module):
-                continue
+            is_plt = rule.module.upper() == "PLT"
+            if not (symbol.type == PLT if is_plt else module.rpartition("/")[2].startswith(rule.module)):
+                continue  # the rule is about another module
             automatic, place = automatic or not rule.values, rule.place
             for value in rule.values:
                 (returns if value.kind == "retval" else arguments).add(value, rule.pattern is None)
@@ -455,13 +456,6 @@ def _split(text: str) -> list[str]:
         else:
             items[-1].append(part)
     return [",".join(parts) for parts in items]
-
-
-def _is_module(name: str, symbol: Symbol, module: str) -> bool:
-    """Return whether a symbol of the module at a path belongs to the module that a rule names."""
-    if name.upper() == "PLT":
-        return symbol.type == PLT
-    return module.rpartition("/")[2].startswith(name)
 
 
 def checked_values(text: str, pointer_size: int) -> ValueSpecs:

@@ -7,7 +7,7 @@ from the header of `info` to the symbols, is written file by file as it says.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,20 @@ from fxtio.finding import Findings
 from fxtio.uftrace import payloads, perf
 from fxtio.uftrace.argspec import ValueSpecs, checked_values
 from fxtio.uftrace.declarations import NewFunction
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message, data_of, payload_of
+from fxtio.uftrace.directory import text_file
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, Message, data_of, payload_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.info import HEADER_SIZE, INFO_FILE, InfoFile
 from fxtio.uftrace.kernel import SYMBOLS_FILE, EventFormat, KernelEvent, parse_format
 from fxtio.uftrace.layout import PERF_HEADER, PERF_SAMPLE, Feature, InfoBit
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import Entry, UftraceTrace, decoded
-from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost, encode
+from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, encode
 from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.state import map_name
-from fxtio.uftrace.symbols import MapFile, Mapping, Symbol
+from fxtio.uftrace.symbols import Mapping, Symbol
 from fxtio.uftrace.task_writer import TaskWriter
-from fxtio.uftrace.tasks import TEXT, Dlopen, Fork, Session, Task, TaskFile
+from fxtio.uftrace.tasks import TEXT, Dlopen, Fork, Session, Task, stamp
 from fxtio.uftrace.writer import UftraceWriter
 
 _TYPES = {
@@ -49,6 +50,7 @@ _FORMATS = {
 _WITHOUT_SIZE = ("string", "pointer", "character", "enumeration")
 _MADE_UP = ("info", "info-line", "mapping", "symbol")
 _TASK_EVENTS: dict[str, type[Any]] = {type_of(cls): cls for cls in (Session, Task, Fork, Dlopen)}
+_RECORDS: dict[str, type[Any]] = {type_of(cls): cls for cls in CLASSES.values()}
 _OTHER_TYPES: dict[type, str] = {KernelEvent: "kernel-event", PerfEvent: "perf-event", Message: "message"}
 
 __all__ = ["bytes_of", "json_objects", "records", "write"]
@@ -80,6 +82,7 @@ def _described(entry: Entry) -> Json:
         result["meanings"] = dict(entry.meanings)
     if isinstance(record, Record | Opaque):
         result = described(record, result)
+        result.pop("timestamp", None)  # it is the time
         if entry.values is not None:
             result.pop("payload", None)
         return result
@@ -142,40 +145,34 @@ def _small_files(files: SmallFiles) -> Iterator[Json]:
 def _calls(trace: UftraceTrace) -> Iterator[Json]:
     for chunk in trace.chunks():
         for record in decoded(chunk):
-            place = {"tid": str(chunk.tid)}
-            if isinstance(record, Lost):
-                yield {"type": "lost", **place, "timestamp": str(record.time), "count": str(record.count)}
-            elif isinstance(record, Event):
-                data = {"data": data_of(record.payload, chunk.order).hex()} if record.payload is not None else {}
-                yield {"type": "event", **place, "timestamp": str(record.time), "id": str(record.event), **data}
-            elif isinstance(record, FunctionEntry | FunctionExit):
-                yield _call(chunk, record, place)
+            if not isinstance(record, Opaque):
+                yield shown_record(record) | {"tid": str(chunk.tid)} | _meaning(chunk, record)
 
 
-def _call(chunk: Chunk, record: FunctionEntry | FunctionExit, place: Json) -> Json:
+def _meaning(chunk: Chunk, record: Any) -> Json:
+    """Return what the form of a record has besides its fields: the data of an event, the function and values of a call.
+
+    A payload without specification is left out.
+    """
+    payload = record.payload
+    if isinstance(record, Event):
+        return {} if payload is None else {"data": data_of(payload, chunk.order).hex()}
+    if isinstance(record, Lost):
+        return {}
     function = chunk.functions.function_at(record.address)
-    is_exit = isinstance(record, FunctionExit)
-    place |= {"timestamp": str(record.time), "depth": str(record.depth), "address": str(record.address)}
-    name = None if function is None else shown_text(function.name)
-    shown = {"type": "exit" if is_exit else "entry", **place, "function": name}
-    if record.payload is not None and chunk.has_specs:
-        specs = chunk.functions.specs_at(record.address, is_exit=is_exit)
-        shown |= {"arguments": _arguments(specs, record.payload, chunk.order)} if specs else {}
-    return shown
+    result: Json = {"function": None if function is None else shown_text(function.name)}
+    specs = chunk.functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
+    if payload is not None and chunk.has_specs and specs:
+        result["arguments"] = _arguments(specs, payload, chunk.order)
+    return result
 
 
 def _arguments(specs: ValueSpecs, payload: bytes, order: Any) -> list[Json]:
     """Return the canonical arguments in a payload."""
     result: list[Json] = []
-    at = 0
-    for spec in specs:
-        kind, start, size = _TYPES[spec.format], at, spec.size
-        if spec.is_text:
-            size = int.from_bytes(payload[at : at + 2], order)
-            start += 2
-        raw = payload[start : start + size]
-        at = start + size + -(start + size) % 4
-        counted = {} if kind == "string" else {"size": str(size)}
+    for spec, raw in payloads.parts(specs, payload, order):
+        kind = _TYPES[spec.format]
+        counted = {} if kind == "string" else {"size": str(spec.size)}
         result.append({"type": kind, "name": spec.label, **counted, "value": _value(kind, raw, order)})
     return result
 
@@ -219,7 +216,8 @@ def write(records: Sequence[Json], path: Path) -> None:
         OSError: the directory cannot be written.
     """
     if any(record["type"] in _MADE_UP for record in records):
-        _ExactScenario(records).write(path)
+        header = next(record for record in records if record["type"] == "info")
+        _ExactScenario(header).write(records, path)
         return
     sessions = [record for record in records if record["type"] == "session"]
     program = parsed_text(sessions[0]["exename"]) if sessions else "/program"
@@ -270,7 +268,9 @@ class _Scenario:
             elif kind == "kernel-event":
                 self._writer.put(self._kernel_event(record))
             elif kind == "perf-event":
-                self._writer.sched(int(record["cpu"]), _perf_event(record))
+                (block,) = perf.parse([_perf_bytes(record, "little")], "", "little", Findings("uftrace"))
+                for event in block.events():
+                    self._writer.sched(int(record["cpu"]), event)
             elif kind in ("session", "fork", "dlopen"):
                 self._write_process(kind, record)
             elif kind in ("entry", "exit", "event", "lost"):
@@ -366,12 +366,6 @@ def _data_of(record: Json) -> bytes | None:
     return bytes.fromhex(record["data"]) if "data" in record else None
 
 
-def _perf_event(record: Json) -> perf.PerfEvent:
-    """Return a scheduler event of a little-endian trace."""
-    (event,) = next(iter(perf.parse([_perf_bytes(record, "little")], "", "little", Findings("uftrace")))).events()
-    return event
-
-
 def _perf_bytes(record: Json, order: Order) -> bytes:
     """Return the bytes of a scheduler event."""
     data = bytes.fromhex(record["data"])
@@ -403,81 +397,64 @@ def _parsed_value(item: Json) -> Any:
 
 
 class _ExactScenario:
-    """The files of a scenario that lists everything that the directory contains."""
+    """The files of a scenario that lists everything that the directory contains.
 
-    def __init__(self, records: Sequence[Json]) -> None:
-        self._by_type: defaultdict[str, list[Json]] = defaultdict(list)
-        for record in records:
-            self._by_type[record["type"]].append(record)
-        self._records = records
-        header = self._by_type["info"][0]
+    Args:
+        header: its record `info`.
+    """
+
+    def __init__(self, header: Json) -> None:
+        self._header = header
         self._order: Order = "little" if header["endian"] == "1" else "big"
 
-    def write(self, path: Path) -> None:
+    def write(self, records: Sequence[Json], path: Path) -> None:
         """Write all files.
 
         Raises:
             EncodeError: a record cannot be asked for exactly.
         """
-        files = {INFO_FILE: self._info(), TEXT: self._tasks(), **self._modules(), **self._texts()}
-        data: defaultdict[str, bytes] = defaultdict(bytes)
-        for record in self._records:
-            if record["type"] in ("entry", "exit", "lost", "event"):
-                data[f"{record['tid']}.dat"] += encode(self._record(record), self._order)
-            elif record["type"] == "perf-event":
-                data[f"perf-cpu{record['cpu']}.dat"] += _perf_bytes(record, self._order)
-            elif record["type"].startswith("kernel-"):
-                raise EncodeError("events of the kernel cannot be asked for exactly", "type")
+        files: defaultdict[str, bytearray] = defaultdict(bytearray, {TEXT: bytearray()})
+        for record in records:
+            name, raw = self._placed(record)
+            files[name] += raw
         path.mkdir(parents=True, exist_ok=True)
-        for name, content in (files | data).items():
+        for name, content in files.items():
             (path / name).write_bytes(content)
 
-    def _info(self) -> bytes:
-        header = self._by_type["info"][0]
-        info = InfoFile(int(header["version"]), order=self._order, word_class=int(header["class"]))
-        info.features, info.blocks = Feature(int(header["feat_mask"])), InfoBit(int(header["info_mask"]))
-        info.max_stack = int(header["max_stack"])
-        info.lines = [f"{line['key']}:{parsed_text(line['value'])}" for line in self._by_type["info-line"]] + [""]
-        return info.to_bytes()
-
-    def _tasks(self) -> bytes:
-        events = [
-            parsed_record(_TASK_EVENTS[each["type"]], each) for each in self._records if each["type"] in _TASK_EVENTS
-        ]
-        return TaskFile(events).to_bytes()
-
-    def _modules(self) -> dict[str, bytes]:
-        """Return the maps and the symbol files."""
-        maps: defaultdict[str, list[Mapping]] = defaultdict(list)
-        for item in self._by_type["mapping"]:
-            maps[map_name(item["sid"])].append(parsed_record(Mapping, item))
-        symbols: defaultdict[str, bytes] = defaultdict(bytes)
-        for item in self._by_type["symbol"]:
-            symbols[item["file"]] += f"{parsed_record(Symbol, item)}\n".encode("utf-8", "surrogateescape")
-        return symbols | {name: MapFile(mappings).to_bytes() for name, mappings in maps.items()}
-
-    def _texts(self) -> dict[str, bytes]:
-        """Return the files of names and messages that are needed."""
-        files = {}
-        if names := self._by_type["event-name"]:
-            files[NAMES_FILE] = EventsFile({int(item["id"]): parsed_text(item["name"]) for item in names}).to_bytes()
-        if messages := self._by_type["message"]:
-            shown = [Message(int(item["timestamp"]), parsed_text(item["message"])) for item in messages]
-            files[EXTERN_FILE] = ExternFile(shown).to_bytes()
-        return files
-
-    def _record(self, item: Json) -> Any:
-        """Return a record of a task."""
-        time = int(item["timestamp"])
-        if item["type"] == "lost":
-            return Lost(time, 0, int(item["count"]))
-        if item["type"] == "event":
-            return Event(time, 0, int(item["id"]), payload_of(_data_of(item), self._order))
-        kind = FunctionEntry if item["type"] == "entry" else FunctionExit
-        payload = self._payload(item["arguments"]) if "arguments" in item else None
-        return kind(time, int(item["depth"]), int(item["address"]), payload)
+    def _placed(self, record: Json) -> tuple[str, bytes]:
+        """Return the name of the file that has a record, and its bytes there."""
+        kind = record["type"]
+        if kind in _LINES:
+            name, line = _LINES[kind](record)
+            return name, text_file([line])
+        if kind in _TASK_EVENTS:
+            return TEXT, text_file([parsed_record(_TASK_EVENTS[kind], record)])
+        if kind in _RECORDS:
+            payload = payload_of(_data_of(record), self._order)
+            if "arguments" in record:
+                payload = self._payload(record["arguments"])
+            event = parsed_record(_RECORDS[kind], record, depth=0, payload=payload)
+            return f"{record['tid']}.dat", encode(event, self._order)
+        if kind == "perf-event":
+            return f"perf-cpu{record['cpu']}.dat", _perf_bytes(record, self._order)
+        if kind != "info":
+            raise EncodeError(f"records {kind!r} cannot be asked for exactly", "type")
+        numbers = {name: int(record[name]) for name in ("version", "class", "feat_mask", "info_mask", "max_stack")}
+        info = InfoFile(numbers["version"], order=self._order, word_class=numbers["class"])
+        info.features, info.blocks = Feature(numbers["feat_mask"]), InfoBit(numbers["info_mask"])
+        info.max_stack = numbers["max_stack"]
+        return INFO_FILE, info.to_bytes()
 
     def _payload(self, arguments: Sequence[Json]) -> bytes:
-        pointer_size = 4 if self._by_type["info"][0]["class"] == "1" else 8
-        specs = checked_values(",".join(map(_spec, arguments)), pointer_size)
+        specs = checked_values(",".join(map(_spec, arguments)), 4 if self._header["class"] == "1" else 8)
         return payloads.encode(specs, [_parsed_value(item) for item in arguments], self._order)
+
+
+_LINES: dict[str, Callable[[Json], tuple[str, object]]] = {
+    "info-line": lambda form: (INFO_FILE, f"{form['key']}:{parsed_text(form['value'])}"),
+    "mapping": lambda form: (map_name(form["sid"]), parsed_record(Mapping, form)),
+    "symbol": lambda form: (form["file"], parsed_record(Symbol, form)),
+    "event-name": lambda form: (NAMES_FILE, f"EVENT: {form['id']} {parsed_text(form['name'])}"),
+    "message": lambda form: (EXTERN_FILE, f"{stamp(int(form['timestamp']))} {parsed_text(form['message'])}"),
+}
+"""Returns the file of a record that is a line of text, and the line."""

@@ -300,12 +300,6 @@ class Declarations:
             raise EncodeError(f"{name!r} is not a name of a value of {spec.type!r}", spec.label)
         return names[name]
 
-    @property
-    def needs_registers(self) -> bool:
-        """Return whether a specification names a register, for which readers need the type of the processor."""
-        values: list[ValueSpec] = [value for pair in self.specs.values() for specs in pair for value in specs]
-        return any(value.in_register for value in values)
-
     def spec_lines(self) -> list[str]:
         """Return the lines of the argument block of the info file."""
         lines = []

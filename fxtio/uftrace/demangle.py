@@ -150,88 +150,58 @@ _SHORT = {f"std::{short}::": f"std::basic_{short}::" for short in ("ostream", "i
 _STRING = re.compile("_ZN[rVK]*Ss")
 """The beginning of the methods of strings, whose template arguments uftrace shows as empty."""
 
-_OPERATORS = ("<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">")
-_WORDS = re.compile(r' (?:new|delete|co_await)(?:\[\])?|"" ?\w+|\[\]|[-+*/%^&|~!=,]+')
-_LAMBDA = re.compile(r"'lambda([0-9]{0,6})'\(")
+_OPERATOR = re.compile(
+    r"\boperator\b(?:((?:<=>|<<=?|>>=?|->\*|<=|>=|->|\(\)|<|>)(?![^(< ]))"
+    r"|( (?:new|delete|co_await)(?:\[\])?|\"\" ?\w+|\[\]|[-+*/%^&|~!=,]+))"
+)
+_CAST = re.compile(r"\boperator\b[^(]*")
+_LAMBDA = re.compile(r"'lambda([0-9]{0,6})'(?=\()")
 _LOCAL = re.compile(r"(?: const| volatile)*(?=::)")
 _TAG = re.compile(r"\[abi:(\w+)\]")
 _ANONYMOUS = "(anonymous namespace)"
-
-
-def _after_parameters(name: str, at: int) -> int:
-    """Return the place after the parameters that begin at `at`."""
-    depth = 1
-    while at < len(name) and depth:
-        depth += {"(": 1, ")": -1}.get(name[at], 0)
-        at += 1
-    return at
-
-
-def _operator(name: str, at: int) -> tuple[str, int]:
-    """Return the text for the operator that begins at `at`, and the place after it."""
-    for operator in _OPERATORS:
-        end = at + len(operator)
-        if name.startswith(operator, at) and name[end : end + 1] in ("", "(", "<", " "):
-            return operator, end
-    word = _WORDS.match(name, at)
-    if word:
-        return word[0], word.end()
-    nested = 0
-    for end in range(at, len(name)):  # a conversion operator; its type may have template arguments
-        nested += {"<": 1, ">": -1}.get(name[end], 0)
-        if nested == 0 and name[end] == "(":
-            return "(cast)", end
-    return "(cast)", len(name)
+_PARENTHESIS = re.compile("[()]")
+_HIDDEN, _SHOWN = str.maketrans("<>() ", "\1\2\3\4\0"), str.maketrans("\1\2\3\4\0", "<>() ")
 
 
 def _simplified(name: str) -> str:
-    """Return a demangled name without parameters, template arguments and return type."""
-    simple = ""
-    at = nested = 0
-    while at < len(name):
-        character = name[at]
-        if nested:
-            nested += {"<": 1, ">": -1}.get(character, 0)
-        elif (
-            name.startswith("operator", at) and not _is_word(name[at - 1 : at]) and not _is_word(name[at + 8 : at + 9])
-        ):
-            operator, at = _operator(name, at + 8)
-            simple += "operator" + operator.replace(" ", _BLANK)
-            continue
-        elif name.startswith(_ANONYMOUS, at):
-            simple += "_GLOBAL__N_1"
-            at += len(_ANONYMOUS)
-            continue
-        elif match := _LAMBDA.match(name, at):
-            simple += f"$_{int(match[1]) + 1 if match[1] else 0}"
-            at = _after_parameters(name, match.end())
-            continue
-        elif tag := _TAG.match(name, at):
-            simple += f"::{tag[1]}"
-            at = tag.end()
-            continue
-        elif character == "(" and name[at + 1 : at + 2] in ("&", "*"):
-            simple = ""  # the return type is a reference or pointer to an array or function
-            at += 2
-            continue
-        elif character == "(":
-            local = _LOCAL.match(name, _after_parameters(name, at + 1))
-            if not local:
-                break
-            at = local.end()  # skip the parameters of the function around a local class
-            continue
-        elif character == "<":
-            nested = 1
+    """Return a demangled name without parameters, template arguments and return type.
+
+    The brackets and blanks in names of operators are hidden while those of parameters and templates are removed.
+    """
+    text = _OPERATOR.sub(lambda match: f"\5{(match[1] or match[2]).translate(_HIDDEN)}", name)
+    text = _TAG.sub(r"::\1", text.replace(_ANONYMOUS, "_GLOBAL__N_1"))
+    text = _LAMBDA.sub(lambda match: f"$_{int(match[1]) + 1 if match[1] else 0}", _without_templates(text))
+    text = _CAST.sub(f"\5{'(cast)'.translate(_HIDDEN)}", text)
+    simple, at = "", 0
+    while (begin := text.find("(", at)) >= 0:
+        simple += text[at:begin]
+        if text.startswith(("&", "*"), begin + 1):
+            simple, at = "", begin + 2  # the return type is a reference or pointer to an array or function
+        elif local := _LOCAL.match(text, _after_parameters(text, begin)):
+            at = local.end()  # these are the parameters of the function around a local class
         else:
-            simple += character
-        at += 1
-    simple = simple.rstrip().removesuffix(" const")
-    return simple.rpartition(" ")[2].replace(_BLANK, " ")  # the return type of a template precedes its name
+            at = len(text)
+    simple = (simple + text[at:]).rstrip().removesuffix(" const")
+    # The return type of a template precedes its name.
+    return simple.rpartition(" ")[2].translate(_SHOWN).replace("\5", "operator")
 
 
-_BLANK = "\0"
-"""Replaces the blank within `operator new` while the name is cut at blanks."""
+def _without_templates(text: str) -> str:
+    """Return a name without the arguments of templates."""
+    kept, depth = "", 0
+    for part in re.split("([<>])", text):
+        if part == "<" or (part == ">" and depth):
+            depth += 1 if part == "<" else -1
+        elif not depth:
+            kept += part
+    return kept
 
 
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def _after_parameters(text: str, begin: int) -> int:
+    """Return the place after the parameters that begin with the parenthesis at a place."""
+    depth = 0
+    for match in _PARENTHESIS.finditer(text, begin):
+        depth += 1 if match[0] == "(" else -1
+        if not depth:
+            return match.end()
+    return len(text)

@@ -80,19 +80,13 @@ def _gap(raw: bytes) -> list[ByteRange]:
 def _ranges(chunk: Chunk, cls: Any, at: int, size: int) -> list[ByteRange]:
     raw = bytes(chunk.block.data[at * _WORD : (at + size) * _WORD])
     time, word = int(chunk.block.words[at]), int(chunk.block.words[at + 1])
+    is_call = cls in (FunctionEntry, FunctionExit)
+    function = chunk.functions.name_at(_FIELDS["address"].get(word)) if is_call else ""
     return [
         ByteRange(0, raw[:_WORD], "header", bits=field_values(cls.words[0], time)),
-        ByteRange(
-            _WORD, raw[_WORD : 2 * _WORD], "header", _meaning(cls, word, chunk), field_values(cls.words[1], word)
-        ),
+        ByteRange(_WORD, raw[_WORD : 2 * _WORD], "header", function, field_values(cls.words[1], word)),
         *_payload(cls, word, raw[2 * _WORD :], chunk),
     ]
-
-
-def _meaning(cls: type[Any], word: int, chunk: Chunk) -> str:
-    if cls in (FunctionEntry, FunctionExit):
-        return chunk.functions.name_at(_FIELDS["address"].get(word))
-    return ""
 
 
 def _payload(cls: type[Any], word: int, raw: bytes, chunk: Chunk) -> Iterator[ByteRange]:

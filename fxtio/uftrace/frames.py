@@ -11,6 +11,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from fxtio.report import counted
 from fxtio.table import MAX_TIME, saturated
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord, TimeWord
-from fxtio.uftrace.state import AddressSpace, Epoch, Sessions
+from fxtio.uftrace.state import AddressSpace, Sessions
 from fxtio.uftrace.tasks import add_overflow
 
 BLOCK = 1 << 20
@@ -39,10 +40,6 @@ _WINDOW = 256  # words; the first stretch in which the next record is searched
 _MAX_PAUSE = 1 << 47  # ns, 39 hours: a longer time between two records is not plausible
 _FIELDS = RecordWord.fields
 _HEADER = 2
-
-
-def _begin(epoch: Epoch) -> int:
-    return epoch.begin
 
 
 def _head(order: Order) -> Array:
@@ -187,11 +184,8 @@ class TaskReader:
         self._left = max_bytes
         self._epochs = sessions.epochs(tid)
         self._forked = sessions.forked(tid)
-        self._program = 0
         self._changes = sessions.session_changes(tid)
-        self._epoch = 0
-        self._functions = sessions.address_space(self._epochs[0])
-        self._latest = self._latest_time()
+        self._enter_epoch(0)
         self._last = 0  # the time of the last record with a time
         self._since = 0  # a time that is not after the next record, even if the time of the last record is damaged
         self._raw = np.empty(BLOCK // 8, np.uint64)
@@ -210,7 +204,10 @@ class TaskReader:
                 used = yield from self._walk(words, base, last=last)
                 base += used * 8
                 if last:
-                    yield from self._tail(buffer[: end % 8 + (end // 8 - used) * 8], buffer, used, end, base, words)
+                    if left := end - used * 8:
+                        message = f"the file ends in the middle of a record, with {counted(left, 'byte')} of it"
+                        self._findings.add("record.truncated", base, message, file=self.name)
+                        yield self._gap(buffer[used * 8 : end].tobytes(), base, words)
                     return
                 rest = end - used * 8
                 buffer[:rest] = buffer[used * 8 : end].copy()
@@ -231,14 +228,6 @@ class TaskReader:
         raw = self._raw[:count]
         return raw if self._order == "little" else raw.byteswap()
 
-    def _tail(self, rest: Array, buffer: Array, used: int, end: int, base: int, words: Array) -> Iterator[Chunk]:
-        """Report the bytes at the end of the file that are not a whole record."""
-        if not len(rest):
-            return
-        message = f"the file ends in the middle of a record, with {counted(len(rest), 'byte')} of it"
-        self._findings.add("record.truncated", base, message, file=self.name)
-        yield self._gap(buffer[used * 8 : end].tobytes(), base, words)
-
     def _walk(self, words: Array, base: int, *, last: bool) -> Generator[Chunk, None, int]:
         """Yield the records of a block, and return the number of words that were read."""
         block = Block(words, self._raw[: len(words)])
@@ -251,7 +240,9 @@ class TaskReader:
             )  # fmt: skip
             count += walked
             if reason == UNKNOWN:
-                if self._add_program(int(words[index + 1])):
+                word = int(words[index + 1])
+                is_exit = _FIELDS["type"].get(word) == RecordType.EXIT
+                if functions.add_program(_FIELDS["address"].get(word), is_exit=is_exit):
                     continue
                 after = self._after_unknown(words, base, index, count, last=last)
                 if after >= 0:
@@ -265,7 +256,8 @@ class TaskReader:
             if reason in (END, UNKNOWN) or (reason == PARTIAL and not last and (len(words) - index) * 8 < _MAX_RECORD):
                 return index
             if reason == LATER:
-                self._next_epoch(int(words[index]))
+                later = bisect_right(self._epochs, int(words[index]), lo=self._epoch + 1, key=attrgetter("begin"))
+                self._enter_epoch(later - 1)
             elif reason != FULL:
                 if reason == PARTIAL and last and self._next_record(words, index + 1) < 0:
                     return index
@@ -274,22 +266,14 @@ class TaskReader:
                     return index
                 index = after
 
-    def _add_program(self, word: int) -> bool:
-        is_exit = _FIELDS["type"].get(word) == RecordType.EXIT
-        return self._functions.add_program(_FIELDS["address"].get(word), is_exit=is_exit)
-
-    def _next_epoch(self, time: int) -> None:
-        later = bisect_right(self._epochs, time, lo=self._epoch + 1, key=_begin)
-        self._epoch = later - 1
-        self._program = bisect_right(self._changes, self._epochs[self._epoch].begin)
-        self._functions = self._sessions.address_space(self._epochs[self._epoch])
-        self._latest = self._latest_time()
-
-    def _latest_time(self) -> int:
-        """Return the latest time of a record in the current epoch."""
-        after = self._epoch + 1
-        latest = TimeWord.fields["time"].mask
-        return min(self._epochs[after].begin - 1, latest) if after < len(self._epochs) else latest
+    def _enter_epoch(self, number: int) -> None:
+        """Go on with the functions of an epoch, and note the latest time that a record in it has."""
+        self._epoch, epoch = number, self._epochs[number]
+        self._program = bisect_right(self._changes, epoch.begin)
+        self._functions = self._sessions.address_space(epoch)
+        self._latest = TimeWord.fields["time"].mask
+        if number + 1 < len(self._epochs):
+            self._latest = min(self._epochs[number + 1].begin - 1, self._latest)
 
     def _after_unknown(self, words: Array, base: int, index: int, count: int, *, last: bool) -> int:
         """Report a payload without specification; return the index after it, or -1 if more bytes are needed.

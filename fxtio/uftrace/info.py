@@ -85,11 +85,6 @@ def field_offset(name: str) -> int:
     raise KeyError(name)
 
 
-def _is_plausible(header: Any) -> bool:
-    """Return whether a header has the values that uftrace writes, although the magic before it is damaged."""
-    return header.version in VERSIONS and header.endian in tuple(ByteOrder) and header.word_class in tuple(WordClass)
-
-
 _ENDIAN = Struct("before" / Bytes(14), "endian" / ByteField)
 
 
@@ -140,12 +135,13 @@ class InfoFile:
         except ConstructError:
             fault = f"ends after {counted(len(raw), 'byte')} of its header" if raw else "is missing or empty"
             raise DecodeError("info.header", f"the file info {fault}", 0) from None
+        has_known_form = header.endian in tuple(ByteOrder) and header.version in VERSIONS
         if header.magic != INFO_MAGIC:
             fault = f"begins with the bytes {header.magic.hex(' ')} instead of {INFO_MAGIC.hex(' ')} (Ftrace!)"
-            if not _is_plausible(header):
+            if not (has_known_form and header.word_class in tuple(WordClass)):
                 raise DecodeError("info.header", f"the file info {fault}, and no header of uftrace follows", 0)
             findings.add("info.magic", 0, f"the file {fault}; the rest is read as usual", file=INFO_FILE)
-        if header.endian not in (ByteOrder.LITTLE, ByteOrder.BIG) or header.version not in VERSIONS:
+        if not has_known_form:
             message = f"unknown version {header.version} or byte order {header.endian}; the file is read as version 4"
             findings.add("info.version", len(INFO_MAGIC), message, file=INFO_FILE)
         lines = split_lines(raw[HEADER_SIZE:])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -47,52 +47,46 @@ FUNCTION_GRAPH = "ftrace"
 """The subsystem of the events that report calls of kernel functions."""
 
 _COMMON = (
-    ("unsigned short common_type", 0, 2, 0),
-    ("unsigned char common_flags", 2, 1, 0),
-    ("unsigned char common_preempt_count", 3, 1, 0),
-    ("int common_pid", 4, 4, 1),
+    "unsigned short common_type; unsigned char common_flags; unsigned char common_preempt_count; int common_pid",
 )
-_EVENTS: dict[tuple[str, str, int], tuple[tuple[tuple[str, int, int, int], ...], str]] = {
-    ("ftrace", "funcgraph_entry", 11): (
-        (("unsigned long func", 8, 8, 0), ("int depth", 16, 4, 1)),
+_EVENTS: dict[str, tuple[int, tuple[str, ...], str]] = {
+    "ftrace:funcgraph_entry": (
+        11,
+        ("unsigned long func; int depth",),
         '"--> %ps (%d)", (void *)REC->func, REC->depth',
     ),
-    ("ftrace", "funcgraph_exit", 10): (
+    "ftrace:funcgraph_exit": (
+        10,
         (
-            ("unsigned long func", 8, 8, 0),
-            ("unsigned long long calltime", 16, 8, 0),
-            ("unsigned long long rettime", 24, 8, 0),
-            ("unsigned long overrun", 32, 8, 0),
-            ("int depth", 40, 4, 1),
+            "unsigned long func; unsigned long long calltime; unsigned long long rettime; unsigned long overrun",
+            "int depth",
         ),
         '"<-- %ps (%d) (start: %llx  end: %llx)", (void *)REC->func, REC->depth, REC->calltime, REC->rettime',
     ),
-    ("sched", "sched_switch", 316): (
+    "sched:sched_switch": (
+        316,
         (
-            ("char prev_comm[16]", 8, 16, 0),
-            ("pid_t prev_pid", 24, 4, 1),
-            ("int prev_prio", 28, 4, 1),
-            ("long prev_state", 32, 8, 1),
-            ("char next_comm[16]", 40, 16, 0),
-            ("pid_t next_pid", 56, 4, 1),
-            ("int next_prio", 60, 4, 1),
+            "char prev_comm[16]; pid_t prev_pid; int prev_prio; long prev_state",
+            "char next_comm[16]; pid_t next_pid; int next_prio",
         ),
         '"prev_comm=%s prev_pid=%d ==> next_comm=%s", REC->prev_comm, REC->prev_pid, REC->next_comm',
     ),
-    ("sched", "sched_wakeup", 318): (
-        (
-            ("char comm[16]", 8, 16, 0),
-            ("pid_t pid", 24, 4, 1),
-            ("int prio", 28, 4, 1),
-            ("int target_cpu", 32, 4, 1),
-        ),
+    "sched:sched_wakeup": (
+        318,
+        ("char comm[16]; pid_t pid; int prio; int target_cpu",),
         '"comm=%s pid=%d prio=%d target_cpu=%03d", REC->comm, REC->pid, REC->prio, REC->target_cpu',
     ),
-    ("sched", "sched_process_exec", 309): (
-        (("__data_loc char[] filename", 8, 4, 0), ("pid_t pid", 12, 4, 1), ("pid_t old_pid", 16, 4, 1)),
+    "sched:sched_process_exec": (
+        309,
+        ("__data_loc char[] filename; pid_t pid; pid_t old_pid",),
         '"filename=%s pid=%d old_pid=%d", __get_str(filename), REC->pid, REC->old_pid',
     ),
-}
+}  # the id of each event, its fields in C, and how it is printed
+_TYPES = {
+    "char": (1, 0), "unsigned char": (1, 0), "unsigned short": (2, 0), "int": (4, 1), "pid_t": (4, 1), "long": (8, 1),
+    "unsigned long": (8, 0), "unsigned long long": (8, 0), "__data_loc char[]": (4, 0),
+}  # fmt: skip
+"""The size of a value of each type in bytes, and whether it is signed."""
 
 HEADER_PATH = "events/header_page"
 """The path of the description of a page of the ring buffer."""
@@ -110,20 +104,26 @@ def path_of(system: str, name: str) -> str:
     return f"events/{system}/{name}/format"
 
 
-def _lines(fields: tuple[tuple[str, int, int, int], ...]) -> str:
-    return "".join(
-        f"\tfield:{name};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n" for name, offset, size, signed in fields
-    )
+def _fields(declarations: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines about fields in the data of an event, each of which is aligned to its size."""
+    offset = 0
+    for field in "; ".join(declarations).split("; "):
+        kind, _, name = field.rpartition(" ")
+        size, signed = _TYPES[kind]
+        offset += -offset % size
+        count = re.search(r"\[(\d+)\]", name)
+        size *= int(count[1]) if count else 1
+        yield f"\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n"
+        offset += size
 
 
-def _text(name: str, number: int, fields: tuple[tuple[str, int, int, int], ...], shown: str) -> str:
-    return f"name: {name}\nID: {number}\nformat:\n{_lines(_COMMON)}\n{_lines(fields)}\nprint fmt: {shown}\n"
+def _description(name: str, number: int, own: tuple[str, ...], shown: str) -> str:
+    lines = [*_fields(_COMMON + own)]
+    common, rest = "".join(lines[:4]), "".join(lines[4:])
+    return f"name: {name.partition(':')[2]}\nID: {number}\nformat:\n{common}\n{rest}\nprint fmt: {shown}\n"
 
 
-DESCRIPTIONS: dict[str, str] = {
-    f"{system}:{name}": _text(name, number, fields, shown)
-    for (system, name, number), (fields, shown) in _EVENTS.items()
-}
+DESCRIPTIONS: dict[str, str] = {name: _description(name, *event) for name, event in _EVENTS.items()}
 """The descriptions by names such as sched:sched_switch."""
 
 _ENTRY, _EXIT = (f"{FUNCTION_GRAPH}:{name}" for name in (FUNCTION_ENTRY, FUNCTION_EXIT))
@@ -321,19 +321,6 @@ class SchedFiles:
             time = self._last.get(cpu, 0)
         self.check_times(cpu, np.array([time], np.uint64))
         self.append(cpu, time, raw)
-
-    def encode(self, cpu: int, time: Array, **columns: Array | Sequence[str | None]) -> bytes:
-        """Return the bytes of events that can be appended for a CPU.
-
-        Args:
-            cpu: the CPU.
-            time: nanoseconds.
-            columns: the other columns, see `perf.encode`.
-        """
-        fields: dict[str, Any] = columns
-        raw = perf.encode(time=time, **fields, order=self._order)
-        self.check_times(cpu, time)
-        return raw
 
     def check_times(self, cpu: int, times: Array) -> None:
         """Raise `EncodeError` if the next events of a CPU cannot have these times."""

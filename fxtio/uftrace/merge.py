@@ -153,18 +153,16 @@ def _merged_tasks(
 ) -> bytes:
     """Return the file of the beginnings of tasks and sessions, in the order of time."""
     lists: list[list[TaskEvent]] = [
-        [_with_sid(event, sids) for event in reading.task_events()]
+        [
+            msgspec.structs.replace(event, sid=sids.get(event.sid, event.sid))
+            if isinstance(event, Session | Dlopen)
+            else event
+            for event in reading.task_events()
+        ]
         for reading, sids in zip(readings, renamed, strict=True)
     ]
     events = list(heapq.merge(*lists, key=lambda event: event.time))
     return (TaskFile(events) if name == TEXT else BinaryTaskFile(info.order, events)).to_bytes()
-
-
-def _with_sid(event: TaskEvent, sids: dict[str, str]) -> TaskEvent:
-    """Return an event with the new id of its session, if it has one."""
-    if not isinstance(event, Session | Dlopen):
-        return event
-    return msgspec.structs.replace(event, sid=sids.get(event.sid, event.sid))
 
 
 def _merged_names(readings: Sequence[SmallFiles]) -> EventsFile:

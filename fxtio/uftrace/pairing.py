@@ -8,7 +8,6 @@ the task.  So that it can be shown around the calls within it, the records of a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ _FIELDS = RecordWord.fields
 _STEPS = np.array([{RecordType.ENTRY: 1, RecordType.EXIT: -1}.get(kind, 0) for kind in RecordType], np.int8)
 _SPAN_STEPS = np.array([SpanStep.END, SpanStep.NONE, SpanStep.BEGIN], np.int8)  # of exits, others, and entries
 _LAST_DEPTH = DEPTHS - 1
+_NO_CALLS = np.empty(0, np.int64), np.empty(0, np.uint64)  # the depths and the addresses of calls
 
 
 class CallSteps:
@@ -148,43 +148,6 @@ class CallSteps:
         return depth, address
 
 
-@dataclass(slots=True)
-class OpenCalls:
-    """Calls that have not ended yet, outermost first.
-
-    Attributes:
-        depth: their depths (int64).
-        address: addresses inside their functions (uint64).
-        entry: the numbers of their entry records (int64).
-    """
-
-    depth: Array
-    address: Array
-    entry: Array
-
-    @classmethod
-    def empty(cls) -> OpenCalls:
-        """Return no calls."""
-        return cls(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))
-
-
-@dataclass(slots=True)
-class EndedCalls:
-    """Calls that have ended, in the order of their ends.
-
-    Attributes:
-        state: codes in `STATES` (int64).
-        entry: the numbers of their entry records, or -1 (int64).
-        exit: the numbers of their exit records, or -1 (int64).
-        row: the rows of the records that ended them, exits or not (int64).
-    """
-
-    state: Array
-    entry: Array
-    exit: Array
-    row: Array
-
-
 class CallPairing(CallSteps):
     """Pairs the entries and exits of one task.
 
@@ -193,30 +156,27 @@ class CallPairing(CallSteps):
     child after `fork`) is a call that began before the file: at the fork, or with the first record.  After `exec`, the
     next program of the task begins without calls.  If the call at the depth of an exit is that of another function, the
     exit ends the innermost call of its function.
-
-    Attributes:
-        open: the calls that have not ended.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.open = OpenCalls.empty()
+        self._open = _NO_CALLS
 
-    def pair(self, chunk: Chunk, record: int = 0) -> EndedCalls:
-        """Return the calls that end in a chunk, whose first record has a number."""
+    def pair(self, chunk: Chunk) -> tuple[Array, Array]:
+        """Return the calls that end in a chunk, in the order of their ends.
+
+        Returns:
+            Their states, codes in `STATES`, and the rows of the records that ended them, exits or not (int64 each).
+        """
         if self.leave_program(chunk):
-            self.open = OpenCalls.empty()
+            self._open = _NO_CALLS
         self.enter(chunk)
-        before = self.open
-        depth, address = np.append(before.depth, self.depth), np.append(before.address, self.address)
-        entry = np.append(before.entry, np.arange(record, record + len(chunk)))
-        step = np.append(np.ones(len(before.depth), np.int8), self.step)
-        begin, by, state, still = pair_calls(step, depth, address, len(before.depth))
-        self.open = OpenCalls(depth[still], address[still], entry[still])
-        number = by - len(before.depth) + record
-        return EndedCalls(
-            state, np.where(begin >= 0, entry[begin], -1), np.where(state == NO_EXIT, -1, number), number - record
-        )
+        depth, address = np.append(self._open[0], self.depth), np.append(self._open[1], self.address)
+        carried = len(depth) - len(self.depth)
+        step = np.append(np.ones(carried, np.int8), self.step)
+        _, by, state, still = pair_calls(step, depth, address, carried)
+        self._open = depth[still], address[still]
+        return state, by - carried
 
 
 def pair_calls(step: Array, depth: Array, address: Array, carried: int = 0) -> tuple[Array, Array, Array, Array]:
@@ -281,10 +241,10 @@ def missing_entries(
         if chunk.gap is not None:
             pairing.skip()
             continue
-        ended = pairing.pair(chunk)
+        state, row = pairing.pair(chunk)
         rows = slice(None) if pairing.step.all() else np.flatnonzero(pairing.step)
         numbers, depth, times = np.arange(first, first + len(chunk))[rows], pairing.depth[rows], chunk.nanoseconds[rows]
-        exits = ended.row[ended.state == NO_ENTRY][: MAX_MISSING - len(result)]
+        exits = row[state == NO_ENTRY][: MAX_MISSING - len(result)]
         if len(exits):
             begin = pairing.first or 0
             places = records.before(numbers, depth, times, np.searchsorted(numbers, exits + first))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,6 +37,28 @@ def program(values: ValueSpecs) -> tuple[int, ...]:
     return (*(step for step in steps if step), 0)
 
 
+def parts(specs: ValueSpecs, payload: bytes, order: Order) -> Iterator[tuple[ValueSpec, bytes]]:
+    """Yield the specification and the bytes of each value of a payload; those of a string are without its length.
+
+    Raises:
+        DecodeError: the payload is too short.
+    """
+    at = 0
+    for spec in specs:
+        size = spec.size
+        if spec.is_text:
+            size = int.from_bytes(payload[at : at + 2], order)
+            at += 2
+        raw = payload[at : at + size]
+        if len(raw) < size or (spec.is_text and at > len(payload)):
+            raise DecodeError(
+                "record.payload-unknown", f"{spec.label} goes beyond the payload of {counted(len(payload), 'byte')}"
+            )
+        yield spec, raw
+        at += size
+        at += -at % 4
+
+
 def decode(specs: ValueSpecs, payload: bytes, order: Order = "little") -> list[Any]:
     """Decode the values of a payload.
 
@@ -51,22 +73,7 @@ def decode(specs: ValueSpecs, payload: bytes, order: Order = "little") -> list[A
     Raises:
         DecodeError: the payload is too short.
     """
-    values: list[Any] = []
-    at = 0
-    for spec in specs:
-        size = spec.size
-        if spec.is_text:
-            size = int.from_bytes(payload[at : at + 2], order)
-            at += 2
-        raw = payload[at : at + size]
-        if len(raw) < size or (spec.is_text and at > len(payload)):
-            raise DecodeError(
-                "record.payload-unknown", f"{spec.label} goes beyond the payload of {counted(len(payload), 'byte')}"
-            )
-        values.append(_decode_value(spec, raw, order))
-        at += size
-        at += -at % 4
-    return values
+    return [_decode_value(spec, raw, order) for spec, raw in parts(specs, payload, order)]
 
 
 def _decode_value(spec: ValueSpec, raw: bytes, order: Order) -> Any:
@@ -134,7 +141,7 @@ def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
         elif spec.format == "c":
             raw = value.encode("latin-1") if isinstance(value, str) else _encode_integer(value, spec, order)
         elif spec.format == "f":
-            raw = _encode_float(_checked_float(value), spec.size, order)
+            raw = _encode_float(value, spec.size, order)
         else:
             raw = _encode_integer(value, spec, order)
     except EncodeError:
@@ -146,12 +153,6 @@ def _encode_value(spec: ValueSpec, value: Any, order: Order) -> bytes:
     return raw
 
 
-def _checked_float(value: Any) -> float:
-    if isinstance(value, str | bytes):
-        raise TypeError
-    return float(value)
-
-
 def _encode_integer(value: Any, spec: ValueSpec, order: Order) -> bytes:
     signed = spec.format in SIGNED
     return checked_integer(value, spec.label, *limits_of(spec.size, signed=signed)).to_bytes(
@@ -159,7 +160,10 @@ def _encode_integer(value: Any, spec: ValueSpec, order: Order) -> bytes:
     )
 
 
-def _encode_float(value: float, size: int, order: Order) -> bytes:
+def _encode_float(value: Any, size: int, order: Order) -> bytes:
+    if isinstance(value, str | bytes):  # a text such as "1.5" is no number
+        raise TypeError
+    value = float(value)
     prefix = "<" if order == "little" else ">"
     if size != 10:
         return struct.pack(prefix + {4: "f", 8: "d"}[size], value)

@@ -175,14 +175,8 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
 
 def _size_reader(order: Order) -> Any:
     """Return a function that reads the size of the record at an offset of bytes."""
-    skipped = _offset_of(PERF_HEADER, "size")
+    skipped = _HEADER - PERF_HEADER["size"].itemsize  # it is the last field
     return struct.Struct(f"{'<' if order == 'little' else '>'}{skipped}xH").unpack_from
-
-
-def _offset_of(dtype: np.dtype[Any], name: str) -> int:
-    fields = dtype.fields
-    assert fields is not None
-    return int(fields[name][1])
 
 
 def _boundaries(raw: bytes, order: Order) -> tuple[list[int], int]:
@@ -211,6 +205,7 @@ def _decode(cpu: int, raw: bytes, base: int, places: list[int], end: int, order:
     size = np.diff(at, append=end)
     header = _taken(data, at, PERF_HEADER, order)
     body = size - _HEADER
+    # Each type of record has its fields at another place; what a record has no room for stays 0 and `other`.
     time = np.zeros(len(at), np.uint64)
     parent, parent_pid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     pid, tid = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
@@ -292,11 +287,15 @@ def encode(
         EncodeError: a value does not fit its field, a kind is unknown or `other`, or an event of this kind has no name
             or no parent.
     """
-    codes = np.array([_code_of(name) for name in kind], np.int8)
+    kinds: list[Any] = [*kind]
+    if unknown := [name for name in kinds if name not in KINDS[:OTHER]]:
+        raise EncodeError(f"{unknown[0]!r} is not one of {', '.join(KINDS[:OTHER])}", "kind")
+    codes = np.array([KINDS.index(name) for name in kinds], np.int8)
     is_comm, is_task = np.isin(codes, (TASK_NAME, EXEC)), np.isin(codes, (TASK_NEW, TASK_EXIT))
     texts = [_comm(text, has_name) for text, has_name in zip(comm, is_comm.tolist(), strict=True)]
     padded = np.array([(len(text) // 8 + 1) * 8 for text in texts], np.int64)
     size = _HEADER + _SAMPLE + np.where(is_comm, _COMM + padded, np.where(is_task, _TASK, 0))
+    # A record is a header, the fields of its kind, and at its end those that all have; names are padded to whole words.
     end = np.cumsum(size)
     at, out = end - size, np.zeros(int(end[-1]) if len(end) else 0, np.uint8)
     fields = {
@@ -332,12 +331,6 @@ def _comm(text: Any, has_name: bool) -> bytes:
     if b"\0" in raw or len(raw) > _MAX_COMM:
         raise EncodeError(f"{text!r} has more than {_MAX_COMM} bytes or a NUL", "name")
     return raw
-
-
-def _code_of(kind: Any) -> int:
-    if not isinstance(kind, str) or kind not in KINDS[:OTHER]:
-        raise EncodeError(f"{kind!r} is not one of {', '.join(KINDS[:OTHER])}", "kind")
-    return KINDS.index(kind)
 
 
 def checked(name: str, values: Any, dtype: Any) -> Array:

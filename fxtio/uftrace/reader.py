@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES, SmallFiles
 from fxtio.uftrace.state import Function, Sessions
-from fxtio.uftrace.tables import RECORD_TABLES, SPECS, Columns, TableBuilder
+from fxtio.uftrace.tables import RECORD_TABLES, SPECS, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT
 from fxtio.uftrace.values import addressed, meanings
 
@@ -212,9 +212,11 @@ class UftraceTrace(TraceReader[Info]):
     def _resolved(self, entry: Entry, chunk: Chunk, events: EventsFile) -> Entry:
         record = entry.record
         if isinstance(record, Event):
-            values = self._event_values(record)
-            names = addressed(values or {}, chunk.functions)
-            return entry._replace(name=events.name(record.event), values=values, meanings=names)
+            data = data_of(record.payload, chunk.order)
+            values: dict[str, Any] = values_of(record.event, data, chunk.order, self.info_file.pointer_size)
+            names = addressed(values, chunk.functions)
+            values = values or ({"data": data} if data else {})
+            return entry._replace(name=events.name(record.event), values=values or None, meanings=names)
         if not isinstance(record, FunctionEntry | FunctionExit):
             return entry
         function = chunk.functions.function_at(record.address)
@@ -229,71 +231,47 @@ class UftraceTrace(TraceReader[Info]):
         values = {spec.label: value for spec, value in zip(specs, decoded, strict=True)}
         return entry._replace(values=values, meanings=meanings(chunk.functions, specs, decoded, record.address))
 
-    def _event_values(self, event: Event) -> dict[str, Any] | None:
-        data = data_of(event.payload, self.info_file.order)
-        values = values_of(event.event, data, self.info_file.order, self.info_file.pointer_size)
-        return values or ({"data": data} if data else None)
-
     @property
     def table_names(self) -> tuple[str, ...]:
         """The names of the tables; every trace has all of them, some may be empty."""
         return readable_tables(SPECS)
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
-        reading = self.begin()
-        of_records = [name for name in names if name in RECORD_TABLES]
-        reading.quiet = bool(of_records)
-        tables = self._record_tables(of_records, reading) if of_records else {}
-        tables |= {name: reading.table(name) for name in names if name in FILE_TABLES}
-        return {name: tables[name] for name in names}
-
-    def _record_tables(self, names: list[str], reading: SmallFiles) -> dict[str, Table]:
-        builder, tables = self._builder(names, reading), {name: GrowingTable() for name in names}
-        for chunk in chain([empty_chunk(reading.sessions.empty)], self.chunks_of(reading)):
-            for name, columns in builder.of_chunk(chunk).items():
-                tables[name].append(columns, self.share)
+        tables = {name: GrowingTable() for name in names}
+        for batch in self._parts(names, keeps_names=True):
+            for name, part in batch.items():
+                tables[name].append(dict(part.items()), self.share if name in RECORD_TABLES else 1.0)
         return {name: Table(table.columns()) for name, table in tables.items()}
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        """Yield batches; the tables of small files are whole in the first one, and empty in the others."""
-        reading = self.begin()
-        reading.quiet = any(name in RECORD_TABLES for name in names)
+        return self._parts(names, keeps_names=False)
+
+    def _parts(self, names: tuple[str, ...], *, keeps_names: bool) -> Iterator[dict[str, Table]]:
+        """Yield tables in batches, at least one; the tables of small files are whole in it, and empty in the others.
+
+        Args:
+            names: the names of the tables.
+            keeps_names: whether the codes of names are the same in all batches, however many there are.
+        """
+        reading, of_records = self.begin(), [name for name in names if name in RECORD_TABLES]
+        reading.quiet = bool(of_records)
+        builder = TableBuilder(of_records, reading.events, self.info_file.pointer_size, reading.findings)
         of_files = {name: reading.table(name) for name in names if name in FILE_TABLES}
 
-        def batch(columns: dict[str, Columns]) -> dict[str, Table]:
-            tables = of_files | {name: Table(part) for name, part in columns.items()}
+        def batch(chunk: Chunk) -> dict[str, Table]:
+            tables = of_files | {name: Table(part) for name, part in builder.of_chunk(chunk).items()}
             of_files.update({name: table.take(np.empty(0, np.int64)) for name, table in of_files.items()})
             return {name: tables[name] for name in names}
 
         is_first = True
-        if len(of_files) < len(names):
-            for columns in self._batch_columns(names, reading):
+        for chunk in self.chunks_of(reading) if of_records else ():
+            if chunk.gap is None:
                 is_first = False
-                yield batch(columns)
+                if not keeps_names:
+                    builder.drop_unused_names()
+                yield batch(chunk)
         if is_first:
-            empty = empty_chunk(reading.sessions.empty)
-            yield batch(self._builder(list(names), reading).of_chunk(empty))
-
-    def _batch_columns(self, names: tuple[str, ...], reading: SmallFiles) -> Iterator[dict[str, Columns]]:
-        builder = self._builder(list(names), reading)
-        for chunk in self.chunks_of(reading):
-            builder.drop_unused_names()
-            if columns := builder.of_chunk(chunk):
-                yield columns
-
-    def _builder(self, names: list[str], reading: SmallFiles) -> TableBuilder:
-        pointer_size = self.info_file.pointer_size
-        return TableBuilder(names, reading.events, pointer_size, reading.findings)
-
-    def perf_events(self) -> Iterator[tuple[int, perf.PerfEvent]]:
-        """Yield the scheduler events with the number of their CPU, file by file."""
-        for _, block in self.begin().perf_blocks():
-            for event in block.events():
-                yield event.cpu, event
-
-    def kernel_events(self) -> Iterator[tuple[int, kernel.KernelEvent]]:
-        """Yield the kernel events with the number of their CPU, file by file."""
-        return ((event.cpu, event) for _, event in self.begin().kernel_events())
+            yield batch(empty_chunk(reading.sessions.empty))
 
     def sessions(self) -> Sessions:
         """Return the sessions and tasks; `findings` are then their faults."""
@@ -302,10 +280,6 @@ class UftraceTrace(TraceReader[Info]):
     def file(self, name: str) -> StoredFile:
         """Return a file of the trace as it is, which `UftraceWriter.file` copies; `name` is that of the file."""
         return StoredFile(self.directory, name)
-
-    def _total(self) -> int:
-        """Return the size of all `<tid>.dat` files in bytes."""
-        return sum(self.directory.size(f"{tid}{_DAT}") for tid in self.tids)
 
     def chunks(self, tids: list[int] | None = None) -> Iterator[Chunk]:
         """Yield chunks of records, task by task; each is valid until the next one is requested.
@@ -334,7 +308,7 @@ class UftraceTrace(TraceReader[Info]):
         findings, listed = reading.findings, frozenset(self.info_file.tids)
         has_list = self.info_file.get("taskinfo", "tids") is not None
         _ = reading.events  # parsed for its findings, even if no name of an event is needed
-        total = self._total()
+        total = sum(self.directory.size(f"{tid}{_DAT}") for tid in self.tids)
         for tid, allowed in self.allowed_sizes(self.tids if tids is None else tids):
             name = f"{tid}{_DAT}"
             if has_list and tid not in listed:
@@ -363,7 +337,7 @@ class UftraceTrace(TraceReader[Info]):
         """
         name, ignored = f"{tid}{_DAT}", Findings("uftrace")
         descriptor, order = self.directory.open(name), self.info_file.order
-        return iter(TaskReader(tid, name, descriptor, reading.sessions, order, ignored, _no_progress, allowed))
+        return iter(TaskReader(tid, name, descriptor, reading.sessions, order, ignored, lambda count: None, allowed))
 
     def allowed_sizes(self, tids: list[int]) -> Iterator[tuple[int, int]]:
         """Yield tasks, and for each the number of bytes of its file that may be read."""
@@ -407,10 +381,6 @@ class UftraceTrace(TraceReader[Info]):
         info.tasks = {tid: program for tid, _, program in reading.tasks()}
         info.set_started_at(file.wall_clock)
         return info
-
-
-def _no_progress(count: int) -> None:
-    """Do nothing."""
 
 
 def _extend(info: Info, first: int, last: int) -> None:

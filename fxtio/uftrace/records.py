@@ -40,10 +40,10 @@ class FunctionEntry(Record, frozen=True, gc=False, tag="entry"):
     """
 
     words = (TimeWord, EntryWord)
-    time: int
+    time: int = field(name="timestamp")
     depth: int
     address: int
-    payload: Payload = None
+    payload: Payload = field(default=None, name="_payload")
 
 
 class FunctionExit(Record, frozen=True, gc=False, tag="exit"):
@@ -57,10 +57,10 @@ class FunctionExit(Record, frozen=True, gc=False, tag="exit"):
     """
 
     words = (TimeWord, ExitWord)
-    time: int
+    time: int = field(name="timestamp")
     depth: int
     address: int
-    payload: Payload = None
+    payload: Payload = field(default=None, name="_payload")
 
 
 class Lost(Record, frozen=True, gc=False, tag="lost"):
@@ -74,10 +74,10 @@ class Lost(Record, frozen=True, gc=False, tag="lost"):
     """
 
     words = (TimeWord, LostWord)
-    time: int
-    depth: int
+    time: int = field(name="timestamp")
+    depth: int = field(name="_depth")
     count: int
-    payload: Payload = None
+    payload: Payload = field(default=None, name="_payload")
 
 
 class Event(Record, frozen=True, gc=False, tag="event"):
@@ -91,10 +91,10 @@ class Event(Record, frozen=True, gc=False, tag="event"):
     """
 
     words = (TimeWord, EventWord)
-    time: int
-    depth: int
+    time: int = field(name="timestamp")
+    depth: int = field(name="_depth")
     event: int = field(name="id")
-    payload: Payload = None
+    payload: Payload = field(default=None, name="_payload")
 
 
 CLASSES: dict[RecordType, type[Record]] = {

@@ -13,6 +13,7 @@ from fxtio.codec.record import Opaque
 from fxtio.report import Report, ReportTable, counted, human_duration, summary_of
 from fxtio.table import Categories, Table
 from fxtio.timeline.parts import Registry
+from fxtio.timeline.sums import Sums
 from fxtio.uftrace.canonical import bytes_of
 from fxtio.uftrace.events import Message
 from fxtio.uftrace.kernel import KernelEvent
@@ -37,7 +38,7 @@ def stats(trace: UftraceTrace, top: int) -> Report:
     """
     calls, _ = trace.timeline().fold(_Calls, "slices")
     hints = trace.findings.hints  # the next reading begins anew
-    program, kernel, events = calls.program, calls.kernel, Counter[str]()
+    program, kernel, events = calls.functions(in_kernel=False), calls.functions(in_kernel=True), Counter[str]()
     lost = messages = 0
     for batch in trace.batches("events", "kernel", "sched", "lost", "messages"):
         events += _counts(batch["events"]["name"])
@@ -47,22 +48,22 @@ def stats(trace: UftraceTrace, top: int) -> Report:
         messages += batch["messages"].num_rows
     trace.findings.hints |= hints
     tables = [
-        ReportTable([">calls", "state"], [(count, state) for state, count in program.states.items()]),
-        program.table("function", top),
+        ReportTable([">calls", "state"], [(count, state) for state, count in calls.states.items()]),
+        _ranking("function", program, top),
     ]
-    tables += [kernel.table("function of the kernel", top)] if kernel.totals else []
+    tables += [_ranking("function of the kernel", kernel, top)] if kernel else []
     tables += [ReportTable([">events", "event"], [(n, name) for name, n in events.most_common()])] if events else []
     facts = [("lost records", f"{lost:,}")] if lost else []
     facts += [("messages", f"{messages:,}")] if messages else []
     json = {
-        "calls": dict(program.states),
-        "functions": program.json(top),
-        "kernel_functions": kernel.json(top),
+        "calls": dict(calls.states),
+        "functions": program[:top],
+        "kernel_functions": kernel[:top],
         "events": [{"name": name, "count": number} for name, number in events.most_common()],
         "lost": lost,
         "messages": messages,
     }
-    title = f"{trace.name}: {counted(program.states.total(), 'call')} of {counted(len(program.totals), 'function')}"
+    title = f"{trace.name}: {counted(calls.states.total(), 'call')} of {counted(len(program), 'function')}"
     return Report(title, facts, tables, json=json)
 
 
@@ -74,57 +75,38 @@ def _counts(column: Categories) -> Counter[str]:
 
 
 class _Calls:
-    """Counts the slices of a timeline, which are calls: those of the program, and those of the kernel."""
+    """The slices of a timeline, which are calls: those of the program, and those of the kernel.
+
+    Attributes:
+        states: the number of calls of the program in each state.
+    """
 
     def __init__(self, registry: Registry) -> None:
-        self.program, self.kernel = _Functions(), _Functions()
+        self.states: Counter[str] = Counter()
+        self._names = registry.names
+        self._sums = Sums(("in_kernel", "name"), ("calls", "total"))
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Count the calls of a batch."""
         if "slices" in tables:
             slices = tables["slices"]
-            in_kernel = slices["category"].is_in(KERNEL)
-            self.program.add(slices.take(np.flatnonzero(~in_kernel)))
-            self.kernel.add(slices.take(np.flatnonzero(in_kernel)))
+            in_kernel, names = slices["category"].is_in(KERNEL), slices["name"].codes
+            columns = {"in_kernel": in_kernel, "name": names, "calls": 1, "total": slices["duration"]}
+            self._sums.add(columns, slices.num_rows)
+            self.states += _counts(slices["state"].take(~in_kernel))
+
+    def functions(self, *, in_kernel: bool) -> list[dict[str, Any]]:
+        """Return the functions with their calls and their time in nanoseconds, those with the longest time first."""
+        rows = [row for row in self._sums.table().rows() if row["in_kernel"] == in_kernel]
+        functions = [{**row, "name": self._names.values[row["name"]]} for row in rows]
+        functions = [{key: row[key] for key in ("name", "calls", "total")} for row in functions]
+        return sorted(functions, key=lambda row: (-row["total"], row["name"]))
 
 
-class _Functions:
-    """The number of calls and the total time of functions.
-
-    Attributes:
-        totals: the number of calls and the nanoseconds of each function.
-        states: the number of calls in each state.
-    """
-
-    def __init__(self) -> None:
-        self.totals: dict[str, list[int]] = {}
-        self.states: Counter[str] = Counter()
-
-    def add(self, table: Table) -> None:
-        """Add calls, rows of the table `slices`."""
-        names = table["name"]
-        distinct, place, calls = np.unique(names.codes, return_inverse=True, return_counts=True)
-        high, low = (np.zeros(len(distinct), np.int64) for _ in range(2))
-        for sums, part in zip((high, low), np.divmod(table["duration"], 2**32), strict=True):
-            np.add.at(sums, place, part)  # in halves, as exact sums need more than 64 bits
-        columns = (column.tolist() for column in (distinct, calls, high, low))
-        for code, count, upper, lower in zip(*columns, strict=True):
-            total = self.totals.setdefault(names.values[code], [0, 0])
-            total[0] += count
-            total[1] += upper * 2**32 + lower
-        self.states += _counts(table["state"])
-
-    def _largest(self, top: int) -> list[tuple[str, list[int]]]:
-        return sorted(self.totals.items(), key=lambda item: (-item[1][1], item[0]))[:top]
-
-    def table(self, title: str, top: int) -> ReportTable:
-        """Return the functions with the longest total time."""
-        rows = [(calls, human_duration(time), name) for name, (calls, time) in self._largest(top)]
-        return ReportTable([">calls", ">total time", title], rows, len(self.totals) - len(rows))
-
-    def json(self, top: int) -> list[dict[str, Any]]:
-        """Return the same for programs."""
-        return [{"name": name, "calls": n, "total": time} for name, (n, time) in self._largest(top)]
+def _ranking(title: str, functions: list[dict[str, Any]], top: int) -> ReportTable:
+    """Return the first functions as a table."""
+    rows = [(row["calls"], human_duration(row["total"]), row["name"]) for row in functions[:top]]
+    return ReportTable([">calls", ">total time", title], rows, len(functions) - len(rows))
 
 
 def text_lines(entries: Sequence[Entry]) -> Iterable[str]:

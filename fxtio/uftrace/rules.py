@@ -63,7 +63,10 @@ def check(trace: UftraceTrace) -> None:
         task.check(chunk)
         if bool((chunk.size > _HEADER).any()):
             payload_columns(chunk, DistinctStrings(), combined)  # for its findings
-    check_cpus(reading)
+    last: dict[str, int] = {}
+    for name, block in reading.perf_blocks():
+        last[name] = _check_perf(block, name, last.get(name, 0), reading.findings)
+    _check_kernel(reading)
     check_files(reading)
 
 
@@ -128,21 +131,20 @@ class _TaskRules:
     def _check_calls(self, chunk: Chunk, kinds: Array) -> None:
         """Check the depths, and the pairs of entries and exits."""
         had_lower_exits = self._pairing.has_lower_exits
-        calls = self._pairing.pair(chunk)
+        state, ended = self._pairing.pair(chunk)
         if self._pairing.has_lower_exits and not had_lower_exits:
             self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1])
         if self._pairing.wraps and not self._wraps:
             self._wraps = True
             message = f"calls are deeper than the {DEPTHS:,} depths of a record"
             self._report("record.wrapped-depth", chunk, np.zeros(1, np.int64), message)
-        ended = calls.row
         lost = np.flatnonzero(kinds == RecordType.LOST)
         whole = ended < (lost[0] if len(lost) else len(chunk)) if self._is_whole else np.zeros(len(ended), np.bool_)
         if not self._forked:
             message = "the exit of a call whose entry is not in the file"
-            self._report("record.exit-without-entry", chunk, ended[whole & (calls.state == NO_ENTRY)], message)
+            self._report("record.exit-without-entry", chunk, ended[whole & (state == NO_ENTRY)], message)
         message = "a call ended without an exit: this record shows that it is over"
-        self._report("record.entry-without-exit", chunk, ended[whole & (calls.state == NO_EXIT)], message)
+        self._report("record.entry-without-exit", chunk, ended[whole & (state == NO_EXIT)], message)
         self._check_depths(chunk, lost)
         self._is_whole &= not len(lost)
 
@@ -527,14 +529,6 @@ def _messages(reading: SmallFiles) -> Faults:
 
 MAX_DESCRIPTION = 4095
 """The largest number of bytes of a description of a kernel event that uftrace reads."""
-
-
-def check_cpus(reading: SmallFiles) -> None:
-    """Check the events of all CPUs; the findings of the reading get the faults."""
-    last: dict[str, int] = {}
-    for name, block in reading.perf_blocks():
-        last[name] = _check_perf(block, name, last.get(name, 0), reading.findings)
-    _check_kernel(reading)
 
 
 def _check_perf(block: perf.PerfBlock, name: str, last: int, findings: Findings) -> int:

@@ -93,7 +93,8 @@ class SmallFiles:
     def tasks(self) -> list[tuple[int, int, str]]:
         """Return the task, the process and the program of each `.dat` file."""
         sessions = self.sessions
-        return [(tid, sessions.process_of(tid), sessions.program_of(tid)) for tid in self._tids]
+        pids = {tid: sessions.process_of(tid) for tid in self._tids}
+        return [(tid, pid, sessions.programs.get(pid, "")) for tid, pid in pids.items()]
 
     def perf_blocks(self) -> Iterator[tuple[str, perf.PerfBlock]]:
         """Yield the scheduler events with the names of their files, file by file."""
@@ -275,6 +276,7 @@ def _sched(files: SmallFiles) -> Columns:
 
     time = joined([block.time for block in blocks], np.uint64)
     order = np.argsort(time, kind="stable")
+    # The rows of all CPUs follow each other until the end, where each column is put in the order of time.
     names = DistinctStrings()
     kind = joined([block.kind for block in blocks], np.int8).astype(np.int32)
     has_parent = np.isin(kind, (perf.TASK_NEW, perf.TASK_EXIT))[order]
@@ -333,16 +335,13 @@ def _kernel_slices(files: SmallFiles) -> Rows:
         state = np.append(state, np.full(len(still), OPEN))
         for begun, by, code in zip(of_task[first].tolist(), of_task[last].tolist(), state.tolist(), strict=True):
             (number, event), (number_of_exit, ended) = calls[begun], calls[by]
-            start = min(_start(event) if code == NO_ENTRY else event.time, MAX_TIME)
+            time, began = event.time, event.values.get("calltime")
+            if code == NO_ENTRY and isinstance(began, int) and 0 < began <= time:
+                time = began  # the event of the end tells it
+            start = min(time, MAX_TIME)
             numbers = -1 if code == NO_ENTRY else number, number_of_exit if code in (WHOLE, NO_ENTRY) else -1
             length = min(ended.time, MAX_TIME) - start
             yield tid, event.cpu, names[begun], start, length, event.depth, event.function, STATES[code], *numbers
-
-
-def _start(event: kernel.KernelEvent) -> int:
-    """Return the start of a call by the event of its end."""
-    value = event.values.get("calltime")
-    return value if isinstance(value, int) and 0 < value <= event.time else event.time
 
 
 _ROWS: dict[str, Callable[[SmallFiles], Rows]] = {

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from fxtio.uftrace.demangle import simple_name
 from fxtio.uftrace.directory import Directory
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.symbols import DebugFile, MapFile, Module, Symbol, SymbolFile
-from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
+from fxtio.uftrace.tasks import BINARY, TEXT, BinaryTaskFile, Dlopen, Fork, Session, Task, TaskFile
 
 T = TypeVar("T")
 
@@ -274,8 +275,7 @@ def _ranges(raw: bytes, name: str, findings: Findings) -> tuple[Array, Array, li
     return SymbolFile.parse(raw, name, findings).ranges()
 
 
-def _time(event: TaskEvent) -> int:
-    return event.time
+_time = attrgetter("time")
 
 
 class Sessions:
@@ -290,7 +290,7 @@ class Sessions:
         file: the task file.
         sessions: the sessions, ordered by time.
         tasks: the process of each task.
-        programs: the program of each process.
+        programs: the last program of each process.
         empty: an address space without functions.
         bytes_read: the bytes of records that were read so far; their readers add to it.
         specs: the argument specifications.
@@ -407,10 +407,6 @@ class Sessions:
     def process_of(self, tid: int) -> int:
         """Return the process of a task; a task that is not in the task file is taken for a process."""
         return self.tasks.get(tid, tid)
-
-    def program_of(self, tid: int) -> str:
-        """Return the last program of the process of a task, empty if it is unknown."""
-        return self.programs.get(self.process_of(tid), "")
 
     def _session_of(self, pid: int, time: int | None) -> Session | None:
         """Return the session of a process, or of the process that it was forked from, or else the first one.

@@ -100,16 +100,6 @@ class Module:
     build_id: str = ""
 
 
-def parse_mapping(line: str) -> Mapping | None:
-    """Return the mapping that a line describes, or None if it describes none."""
-    match = _MAPPING.fullmatch(line)
-    if not match:
-        return None
-    begin, end, perms, offset, device, inode, path = match.groups()
-    path, _, build_id = path.partition(_BUILD_ID)
-    return Mapping(int(begin, 16), int(end, 16), perms, int(offset, 16), device, int(inode), path, build_id)
-
-
 @dataclass(slots=True)
 class MapFile:
     """A map of a session.
@@ -127,9 +117,12 @@ class MapFile:
         """Parse the file `name`."""
         parsed = cls()
         for offset, line in placed_lines(raw, name, findings):
-            mapping = parse_mapping(line)
-            if mapping is not None:
-                parsed.mappings.append(mapping)
+            match = _MAPPING.fullmatch(line)
+            if match:
+                begin, end, perms, at, device, inode, path = match.groups()
+                place = int(begin, 16), int(end, 16), perms, int(at, 16), device, int(inode)
+                path, _, build_id = path.partition(_BUILD_ID)
+                parsed.mappings.append(Mapping(*place, path, build_id))
                 parsed.places.append(offset)
             elif line and not line.startswith("#"):
                 findings.add("session.map-line", offset, file=name)

@@ -13,6 +13,7 @@ from fxtio.codec.distinct import rows_of_each
 from fxtio.errors import EncodeError
 from fxtio.pairing import pair
 from fxtio.table import MAX_TIME, Bytes, Categories, Optional
+from fxtio.uftrace import perf
 from fxtio.uftrace.declarations import FUNCTION_SIZE
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import payload_of
@@ -244,10 +245,12 @@ class TableWriter:
         for cpu, chosen in _rows_of("cpu", columns["cpu"]):
             fields = {name: columns[name][chosen] for name in ("time", "pid", "tid")}
             indices = chosen.tolist()
-            raw = self._trace.sched.encode(
-                cpu, **fields, kind=[kinds[row] for row in indices], comm=[names[row] for row in indices],
+            raw = perf.encode(
+                **fields, kind=[kinds[row] for row in indices], comm=[names[row] for row in indices],
                 **{name: getattr(column, "values", column)[chosen] for name, column in parents.items()},
+                order=self._trace.order,
             )  # fmt: skip
+            self._trace.sched.check_times(cpu, fields["time"])
             encoded.append((cpu, int(fields["time"][-1]), raw))
         for cpu, last, raw in encoded:
             self._trace.sched.append(cpu, last, raw)

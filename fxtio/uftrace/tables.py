@@ -289,22 +289,12 @@ class FunctionCodes:
 
     def codes(self, chunk: Chunk, addresses: Array) -> tuple[Array, Array]:
         """Return the codes of the names at addresses, and of the file names of their modules, -1 for none (int32)."""
-        number, pairs = self._pairs(chunk, addresses)
-        return pairs[0][number], pairs[1][number]
-
-    def names(self, chunk: Chunk, addresses: Array) -> Array:
-        """Return the codes of the names at addresses (int32)."""
-        number, pairs = self._pairs(chunk, addresses)
-        names: Array = pairs[0][number]
-        return names
-
-    def _pairs(self, chunk: Chunk, addresses: Array) -> tuple[Array, Array]:
-        """Return the number of the pair of each address, and the distinct pairs as two rows."""
         if chunk.functions is not self._functions or len(self._code_of) > MAX_ADDRESSES:
             self._functions, self._code_of = chunk.functions, {}
-        numbers, first = number_distinct(addresses)
+        number, first = number_distinct(addresses)
         pairs = [self._pair(chunk.functions, address) for address in addresses[first].tolist()]
-        return numbers, np.array(pairs, np.int32).reshape(-1, 2).T
+        names, modules = np.array(pairs, np.int32).reshape(-1, 2).T
+        return names[number], modules[number]
 
     def _pair(self, functions: AddressSpace, address: int) -> tuple[int, int]:
         pair = self._code_of.get(address)
@@ -347,9 +337,7 @@ class TableBuilder:
         self._functions = FunctionCodes(self.names.code, of_modules=False)
 
     def of_chunk(self, chunk: Chunk) -> dict[str, Columns]:
-        """Return the tables of a chunk; none for bytes that are not a record."""
-        if chunk.gap is not None:
-            return {}
+        """Return the tables of a chunk of records."""
         tables = {name: self.table(name, chunk) for name in self._tables}
         self.record += len(chunk)
         return tables
@@ -365,7 +353,7 @@ class TableBuilder:
         name = np.full(len(chunk), -1, np.int32)
         calls = np.flatnonzero((kinds == RecordType.ENTRY) | (kinds == RecordType.EXIT))
         if len(calls):
-            name[calls] = self._functions.names(chunk, address[calls])
+            name[calls], _ = self._functions.codes(chunk, address[calls])
         events = np.flatnonzero(kinds == RecordType.EVENT)
         name[events] = [self.names.code(self._events.name(event)) for event in address[events].tolist()]
         return (

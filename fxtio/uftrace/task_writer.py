@@ -222,7 +222,9 @@ class TaskWriter:
             functions, codes = function
             addresses = self._addresses([*functions], int(times[0]))
         except (TypeError, ValueError) as error:
-            raise error if isinstance(error, EncodeError) else _not_functions() from None
+            if isinstance(error, EncodeError):
+                raise
+            raise EncodeError("this is not a pair of functions and of indices", "function") from None
         rows = integers("function", codes)
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(addresses):
             raise EncodeError(f"an index is not from 0 to {len(addresses) - 1}", "function")
@@ -271,10 +273,6 @@ class TaskWriter:
 
     def _payload(self, specs: ValueSpecs, values: Sequence[Any]) -> bytes:
         return payloads.encode(specs, self._trace.declarations.numbers(specs, values), self._trace.order)
-
-
-def _not_functions() -> EncodeError:
-    return EncodeError("this is not a pair of functions and of indices", "function")
 
 
 def _addressed(values: dict[str, Any]) -> dict[str, Any]:

@@ -134,16 +134,6 @@ _LINES: list[tuple[re.Pattern[str], Callable[[int, tuple[str, ...]], TaskEvent]]
 ]
 
 
-def parse_line(line: str) -> TaskEvent | None:
-    """Return the event that a line of `task.txt` describes, or None if it describes none."""
-    for pattern, make in _LINES:
-        match = pattern.match(line)
-        if match:
-            seconds, nanos, *rest = match.groups()
-            return make(int(seconds) * NS + int(nanos), tuple(rest))
-    return None
-
-
 @dataclasses.dataclass(slots=True)
 class TaskFile:
     """The file `task.txt`.
@@ -161,9 +151,11 @@ class TaskFile:
         """Parse the file."""
         parsed = cls()
         for offset, line in placed_lines(raw, TEXT, findings):
-            event = parse_line(line)
-            if event is not None:
-                parsed.events.append(event)
+            made = ((match, make) for pattern, make in _LINES if (match := pattern.match(line)))
+            match, make = next(made, (None, None))
+            if match and make:
+                seconds, nanoseconds, *rest = match.groups()
+                parsed.events.append(make(int(seconds) * NS + int(nanoseconds), tuple(rest)))
                 parsed.places.append(offset)
             elif line:
                 message = f"the line beginning with {line[:20]!r} is unknown"

@@ -64,7 +64,9 @@ class SystemFiles:
         if "args" in self._tables:
             part.tables["args"] = self._args_table()
         if "logs" in self._tables:
-            part.tables["logs"] = self._logs()
+            messages = self._reading.table("messages")
+            logs = {"time": messages["time"], "message": self._names.codes(messages["text"]), "thread": -1, "level": -1}
+            part.tables["logs"] = self._registry.columns("logs", logs)
         if "scheduling" in self._tables:
             part.tables["scheduling"] = self._scheduling(sched)
         return part
@@ -132,12 +134,10 @@ class SystemFiles:
         steps.step[:], steps.detail[:] = SpanStep.INSTANT, SCOPES.index("process")
         steps.time[:] = [min(time, MAX_TIME) for time, _, _, _ in rows]
         steps.ticks[:] = [min(time, MAX_UINT64) for time, _, _, _ in rows]
-        steps.track[:] = [self._process_track(pid) for _, pid, _, _ in rows]
+        track, process = self._registry.track, self._registry.process
+        steps.track[:] = [track(TrackKind.PROCESS, pid, process=process(pid)) for _, pid, _, _ in rows]
         steps.name[:] = [self._names.code(name) for _, _, name, _ in rows]
         return steps
-
-    def _process_track(self, pid: int) -> int:
-        return self._registry.track(TrackKind.PROCESS, pid, process=self._registry.process(pid))
 
     def _add_args(self, event: int, values: Mapping[str, int | str]) -> None:
         """Add the arguments of an event."""
@@ -183,6 +183,7 @@ class SystemFiles:
         instants.name[:] = [self._names.code(event.label or f"kernel_event:{event.id}") for event in others]
         for number, event in zip(instants.event.tolist(), others, strict=True):
             self._add_args(number, event.values)
+        # The steps of a track are in the order of time; of calls that begin together, the longer one is the outer one.
         rows = Steps.joined([steps, instants])
         tids = np.append(calls["tid"], np.array([event.tid for event in others], np.int64))
         for tid, of_task in rows_of_each(tids):
@@ -191,7 +192,7 @@ class SystemFiles:
             order = np.lexsort((-mine.end, mine.time))
             self._of_task[tid] = mine.take(order)
 
-    # ---- the scheduler and messages
+    # ---- the scheduler
 
     def _scheduling(self, sched: Table) -> dict[str, Column]:
         """Return when the tasks ran."""
@@ -213,8 +214,3 @@ class SystemFiles:
             priority=np.zeros(len(kinds) + len(cpus), np.int64),
             state=np.append(states[kinds], np.full(len(cpus), -1, np.int32)),
         )
-
-    def _logs(self) -> dict[str, Column]:
-        messages = self._reading.table("messages")
-        message = self._names.codes(messages["text"])
-        return self._registry.columns("logs", {"time": messages["time"], "thread": -1, "level": -1, "message": message})

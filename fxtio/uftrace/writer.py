@@ -7,6 +7,7 @@ and tasks, except those that were given as a whole.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -170,7 +171,7 @@ class UftraceWriter(TraceWriter):
         text_bytes(name, "name")
         if not is_file_name(name):
             raise EncodeError(f"{name!r} is not the name of a file in a directory", "name")
-        if _is_task_file(name):
+        if re.fullmatch(r"(0|[1-9][0-9]{0,9})\.dat", name):
             raise EncodeError("the records of a task are written by `put` and by the writer of the task", name)
         if not isinstance(content, bytes | bytearray | memoryview | StoredFile):
             raise EncodeError(f"{type(content).__name__} is neither bytes nor a file of a trace", "content")
@@ -404,7 +405,11 @@ class UftraceWriter(TraceWriter):
             if INFO_FILE not in self._files:
                 files[INFO_FILE] = self._info_file().to_bytes()
         if trace.processes.tasks:
-            files |= self._task_file()
+            events = trace.processes.events()
+            if trace.is_old:
+                files[BINARY] = BinaryTaskFile(self.order, events).to_bytes()
+            else:
+                files[TEXT] = TaskFile(events).to_bytes()
             sessions, declarations = trace.processes.sessions, trace.declarations
             files |= {map_name(session.sid): declarations.map_file(session.program).to_bytes() for session in sessions}
             symbols = declarations.symbol_files(sized=self._sized_symbols)
@@ -416,13 +421,6 @@ class UftraceWriter(TraceWriter):
         if trace.kernel:
             files |= trace.kernel.files()
         return files | trace.sched.files()
-
-    def _task_file(self) -> dict[str, Any]:
-        """Return the task file by its name, which depends on the version."""
-        events = self._trace.processes.events()
-        if self._trace.is_old:
-            return {BINARY: BinaryTaskFile(self.order, events).to_bytes()}
-        return {TEXT: TaskFile(events).to_bytes()}
 
     def _info_file(self) -> InfoFile:
         trace, program = self._trace, self._trace.declarations
@@ -441,7 +439,8 @@ class UftraceWriter(TraceWriter):
         tids = sorted(trace.buffers)
         info.set_block(InfoBit.EXE_NAME, f"exename:{program.path}")
         info.set_block(InfoBit.CMDLINE, f"cmdline:{self._command}")
-        if program.needs_registers:
+        values = [value for pair in program.specs.values() for specs in pair for value in specs]
+        if any(value.in_register for value in values):
             info.set_block(
                 InfoBit.CPUINFO, "cpuinfo:lines=2", "cpuinfo:nr_cpus=1 / 1 (online/possible)", "cpuinfo:desc="
             )
@@ -458,9 +457,3 @@ class UftraceWriter(TraceWriter):
         if self._utc_offset is not None:
             info.set_block(InfoBit.UTC_OFFSET, f"utc_offset:{self._utc_offset}")
         return info
-
-
-def _is_task_file(name: str) -> bool:
-    """Return whether a file has the name of the records of a task."""
-    stem = name.removesuffix(".dat")
-    return stem != name and stem.isascii() and stem.isdigit() and len(stem) <= 10 and str(int(stem)) == stem

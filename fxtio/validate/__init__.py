@@ -88,11 +88,11 @@ class Selection:
     ignored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.profile not in profiles():
+        if self.profile != ALL and self.profile not in profiles():  # the rules of all formats take a while to read
             raise SelectionError(f"there is no profile {self.profile!r}, only {', '.join(profiles())}")
-        without_texts = {name for name in formats() if not rules_of(name)}
         for pattern in (*self.rules, *self.ignored):
-            is_foreign = pattern.partition(".")[0] in without_texts  # the ids of its rules are not declared
+            name = pattern.partition(".")[0]
+            is_foreign = name in formats() and not rules_of(name)  # the ids of its rules are not declared
             if not is_foreign and not any(fnmatchcase(rule.id, pattern) for rule in all_rules()):
                 raise SelectionError(
                     f"no rule has an id like {pattern!r}; `fxtio validate --list-rules` prints the ids"

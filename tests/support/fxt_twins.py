@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.columns import (
     Block,
     Columns,
@@ -24,7 +24,7 @@ from fxtio.codec.columns import (
     columns_of,
     members_of,
 )
-from fxtio.codec.encode_columns import ManyWords, Ragged, ranges, words_of
+from fxtio.codec.encode_columns import ManyWords, Ragged, words_of
 from fxtio.codec.generate import Faults, Order, decode
 from fxtio.codec.parts import Stream
 from fxtio.codec.record import Opaque, Record, TaggedUnion, layout_of

@@ -134,8 +134,8 @@ def _value_text(value: ValueSpec, raw: bytes, functions: AddressSpace, address: 
 
 def _perf(trace: UftraceTrace) -> Iterator[bytes]:
     ids = {name: number for number, name in _SCHED.items()}
-    for _, event in trace.perf_events():
-        if event.kind == "other" or event.tid not in trace.tids:
+    for event in trace.records():
+        if not isinstance(event, PerfEvent) or event.kind == "other" or event.tid not in trace.tids:
             continue
         kind = "task-name" if event.kind == "exec" else event.kind
         time = event.time

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fxtio.uftrace.pairing import STATES, CallPairing
+import numpy as np
+
+from fxtio.uftrace.frames import Chunk
+from fxtio.uftrace.pairing import NO_EXIT, STATES, CallSteps, pair_calls
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, FunctionExit, encode
 from fxtio.uftrace.writer import UftraceWriter
@@ -54,14 +57,52 @@ def slices_of(trace: UftraceTrace) -> list[dict[str, Any]]:
 
 def pairs_of(trace: UftraceTrace) -> list[tuple[str, int, int]]:
     """Return the state, and the numbers of the entry and the exit record, of each call of the only task."""
-    pairing, first = CallPairing(), 0
+    calls = NumberedCalls()
     result: list[tuple[str, int, int]] = []
     for chunk in trace.chunks_of(trace.begin()):
-        ended = pairing.pair(chunk, first)
-        columns = (column.tolist() for column in (ended.state, ended.entry, ended.exit))
-        result += [(STATES[state], entry, leave) for state, entry, leave in zip(*columns, strict=True)]
-        first += len(chunk)
-    return result + [("open", entry, -1) for entry in reversed(pairing.open.entry.tolist())]
+        result += [(STATES[state], entry, -1 if state == NO_EXIT else by) for state, entry, by in calls.ended(chunk)]
+    return result + [("open", entry, -1) for entry in reversed(calls.open)]
+
+
+class NumberedCalls:
+    """The calls of one task by the numbers of their records.
+
+    Attributes:
+        open: the entries of the calls that have not ended, outermost first.
+        entered: the entries in the last chunk.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self.open: list[int] = []
+        self.entered: list[int] = []
+        self._steps, self._next = CallSteps(), first
+        self._calls: dict[int, tuple[int, int]] = {}  # the depth and the address of each open call
+
+    def skip(self) -> None:
+        """Go on after bytes that are not a record."""
+        self._steps.skip()
+
+    def ended(self, chunk: Chunk) -> list[tuple[int, int, int]]:
+        """Return the state, the entry or -1, and the record that ended it, of each call that ends in a chunk."""
+        steps = self._steps
+        if steps.leave_program(chunk):
+            self.open = []
+        steps.enter(chunk)
+        self.entered = (np.flatnonzero(steps.step > 0) + self._next).tolist()
+        numbers = [*self.open, *range(self._next, self._next + len(chunk))]
+        rows = zip(numbers[len(self.open) :], steps.depth.tolist(), steps.address.tolist(), strict=True)
+        self._calls |= {number: (depth, address) for number, depth, address in rows}
+        depths, addresses = zip(*(self._calls[number] for number in numbers), strict=True)
+        step = np.append(np.ones(len(self.open), np.int8), steps.step)
+        begin, by, state, still = pair_calls(
+            step, np.array(depths, np.int64), np.array(addresses, np.uint64), len(self.open)
+        )
+        self._next += len(chunk)
+        self.open = [numbers[row] for row in still.tolist()]
+        return [
+            (code, numbers[entry] if entry >= 0 else -1, numbers[end])
+            for code, entry, end in zip(state.tolist(), begin.tolist(), by.tolist(), strict=True)
+        ]
 
 
 def flame(trace: UftraceTrace) -> Counter[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.text.items import (
     PADDING,
     Characters,
@@ -46,8 +46,7 @@ class ListColumn:
 
     def __getitem__(self, rows: Array) -> ListColumn:
         counts = self.counts[rows]
-        begins = np.cumsum(self.counts) - self.counts
-        items = np.arange(int(counts.sum())) + np.repeat(begins[rows] - (np.cumsum(counts) - counts), counts)
+        items = ranges((np.cumsum(self.counts) - self.counts)[rows], counts)
         return ListColumn(self.cls, counts, {name: column[items] for name, column in self.columns.items()})
 
     def tolist(self) -> list[tuple[Any, ...]]:
@@ -258,8 +257,7 @@ def _read_compounds(cursor: _Cursor, layout: Layout, last: Array) -> Columns:
     lines = cursor.lines
     count = np.where(cursor.valid, last - cursor.at, 0).clip(min=0)
     owner = np.repeat(np.arange(len(count)), count)
-    begins = np.cumsum(count) - count
-    flat = np.arange(len(owner)) - begins[owner] + cursor.at[owner]
+    flat = ranges(cursor.at, count)
     spaces = lines.separator[flat] == SPACE
     cursor.valid &= (cursor.at == last) | (cursor.separator() == SPACE)
     at, owner = flat[spaces], owner[spaces]

@@ -159,6 +159,7 @@ class _Ended:
             recent = np.flatnonzero(rows.offset >= since)
         recent = np.setdiff1d(recent, left_out, assume_unique=True) if len(left_out) else recent
         kept = recent[(rows.step[recent] == SpanStep.COMPLETE) & (rows.end[recent] >= rows.begin[recent])]
+        # An event that ends before an earlier one of its thread is within that one: nothing later overlaps it.
         number = track[kept]
         inner = np.empty(len(kept), np.int64)
         latest = np.zeros(int(number.max(initial=-1)) + 1, np.uint64)
@@ -376,7 +377,8 @@ def _on_instants(step: Array, track: Array, tracks: int) -> tuple[Array, Array]:
     is_flow = step == SpanStep.FLOW
     if not is_flow.any() or not (step == SpanStep.INSTANT).any():
         return step[:0].astype(np.int64), last
-    order = np.argsort(track, kind="stable")
+    narrow = track.astype(np.min_scalar_type(-tracks))  # few tracks are sorted in linear time
+    order = np.argsort(narrow, kind="stable")
     order = order[(track[order] >= 0) & (step[order] != SpanStep.NONE)]
     is_flow = is_flow[order]
     begins = np.diff(track[order], prepend=-1) != 0

@@ -15,24 +15,13 @@ from fxtio.mono.columns import Batch
 from fxtio.mono.frames import Recording
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.rules.heap import HeapShots
-from fxtio.mono.rules.references import Loads, References, Threads
+from fxtio.mono.rules.references import Loads, ReferenceRules
 from fxtio.mono.rules.sequences import Buffers, Calls, GcSteps, Pairs, Times
-from fxtio.mono.rules.values import (
-    ClauseObjects,
-    Counters,
-    Coverage,
-    ImageUnloads,
-    ItemCounts,
-    SingleValues,
-    Sizes,
-    Texts,
-    check_header,
-)
+from fxtio.mono.rules.values import Counters, Coverage, SingleValues, Texts, check_header
 from fxtio.mono.rules.view import Check, View
 
 CHECKS: tuple[type[Check], ...] = (
-    Buffers, Texts, SingleValues, Sizes, ClauseObjects, ItemCounts, ImageUnloads, References, Threads, Loads, Times,
-    Pairs, GcSteps, Calls, HeapShots, Counters, Coverage,
+    Buffers, Texts, SingleValues, ReferenceRules, Loads, Times, Pairs, GcSteps, Calls, HeapShots, Counters, Coverage,
 )  # fmt: skip
 """All checks of events."""
 

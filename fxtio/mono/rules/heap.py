@@ -10,7 +10,8 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, Numbers, View, mixed
+from fxtio.mono.rules.view import Check, View, mixed
+from fxtio.references import Numbers
 
 _MOST_MISSING = 1 << 16
 """The most objects that are remembered as missing in a shot."""
@@ -73,11 +74,9 @@ class HeapShots(Check):
     def _check_objects(self, view: View, marks: Array, is_open: Array, threads: Array) -> None:
         offsets, addresses = view.offsets(r.HeapObject), view.values(r.HeapObject, "object")
         number = np.searchsorted(marks, offsets)
-        self.report("heap.outside", ~is_open[number], offsets, "the object of the heap is not in a heap shot")
-        self.report(
-            "heap.other-thread", is_open[number] & (view.threads(r.HeapObject) != threads[number]), offsets,
-            "another thread wrote the start of the heap shot",
-        )  # fmt: skip
+        self.report("heap.outside", ~is_open[number], offsets)
+        is_other = is_open[number] & (view.threads(r.HeapObject) != threads[number])
+        self.report("heap.other-thread", is_other, offsets)
         shots = number + self._shot
         objects = _Objects(shots, mixed(addresses, shots), addresses, offsets)
         inside = is_open[number]
@@ -100,12 +99,10 @@ class HeapShots(Check):
 
     def _check_references(self, view: View, objects: _Objects, inside: Array, shots: Array, last: int) -> None:
         """Report references to what their shot does not have; those of the last shot wait until it ends."""
-        references, counts = (
-            view.items(r.HeapObject, "references", "object"),
-            view.item_counts(r.HeapObject, "references"),
-        )
+        references, counted = (view.read(r.HeapObject, f"references{part}") for part in ("[].object", "[#]"))
         assert references is not None
-        assert counts is not None
+        assert counted is not None
+        counts = counted[0]
         of_shots = np.repeat(shots, counts)
         targets = _Objects(of_shots, mixed(references[0], of_shots), *references)
         targets = targets.select(np.repeat(inside, counts) & (references[0] != 0))

@@ -2,255 +2,130 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, EventClass, Numbers, View, mixed
+from fxtio.mono.rules.view import Check, EventClass, View, mixed
+from fxtio.references import Kind, References
+from fxtio.table import GrowingTable
 
-MOST_UNDEFINED = 1 << 16
-"""The most addresses without a definition that are remembered until the end; there are no findings of further ones."""
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A field that has addresses.
 
     Attributes:
-        cls: the class of events.
-        field: the field, or that of a list.
-        item: the field of the list's items; empty for plain numbers.
-        is_list: whether the field is a list.
+        cls: the class of events; None for the headers of buffers.
+        field: the field, as `View.read` has it.
         action: the event has the address only with this value of its field `action`; None for all events.
     """
 
-    cls: EventClass
+    cls: EventClass | None
     field: str
-    item: str = ""
-    is_list: bool = False
     action: int | None = None
 
     def addresses(self, view: View) -> tuple[Array, Array] | None:
         """Return the addresses and the byte offsets of their events, or None if there are none."""
-        if not view.has(self.cls):
-            return None
-        if self.is_list:
-            return view.items(self.cls, self.field, self.item)
-        values = view.column(self.cls, self.field)
-        if values is None:
-            return None
-        offsets = view.offsets(self.cls)
-        if self.action is not None:
-            selected = view.values(self.cls, "action") == self.action
-            values, offsets = values[selected], offsets[selected]
-        return values.astype(np.uint64, copy=False), offsets
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceRule:
-    """A kind of address: the events that define it, those that use it, and the rules about both.
-
-    Attributes:
-        subject: what the address is of, for messages.
-        definitions: where it is defined.
-        uses: where it is used.
-        undefined: the rule that is broken by a use without a definition anywhere.
-        late: the rule that is broken by a use before the definition; empty if this is allowed.
-    """
-
-    subject: str
-    definitions: tuple[Place, ...]
-    uses: tuple[Place, ...]
-    undefined: str
-    late: str = ""
+        if self.cls is None:
+            return view.headers[self.field].astype(np.uint64), view.header_offsets
+        columns = view.read(self.cls, self.field)
+        if columns is None or self.action is None:
+            return columns
+        selected = view.values(self.cls, "action") == self.action
+        return columns[0][selected], columns[1][selected]
 
 
 def _backtraces(*classes: EventClass) -> Iterator[Place]:
-    return (Place(cls, "backtrace", is_list=True) for cls in classes)
+    return (Place(cls, "backtrace[]") for cls in classes)
 
 
 _LOAD = enums.LoadAction.LOAD
+_WRITER = Place(None, "thread")
 
-REFERENCE_RULES = (
-    ReferenceRule(
+KINDS = (
+    Kind(
         "method",
         (Place(r.JitMethod, "method"),),
         (
             Place(r.Call, "method"),
             Place(r.Clause, "method"),
-            Place(r.SampleHit, "frames", is_list=True),
-            Place(r.SampleHit, "located_frames", "method", is_list=True),
+            Place(r.SampleHit, "frames[]"),
+            Place(r.SampleHit, "located_frames[].method"),
             *_backtraces(r.Allocation, r.HandleCreated, r.HandleDestroyed, r.Throw, r.Monitor),
         ),
         "method.undefined",
         "method.late",
     ),
-    ReferenceRule(
+    Kind(
         "vtable",
         (Place(r.VtableLoad, "pointer"),),
         (Place(r.Allocation, "vtable"), Place(r.HeapObject, "vtable")),
         "vtable.undefined",
         "vtable.late",
     ),
-    ReferenceRule(
+    Kind(
         "class",
         (Place(r.ClassLoad, "pointer"),),
         tuple(Place(cls, "class_pointer") for cls in (r.Allocation, r.HeapObject, r.VtableLoad)),
         "class.undefined",
     ),
-    ReferenceRule(
+    Kind(
         "image",
-        (Place(r.Image, "pointer", action=_LOAD),),
+        (Place(r.Image, "pointer", _LOAD),),
         (Place(r.ClassLoad, "image"), Place(r.Assembly, "image")),
         "image.undefined",
     ),
-    ReferenceRule(
+    Kind(
         "domain",
-        (Place(r.Domain, "id", action=_LOAD),),
+        (Place(r.Domain, "id", _LOAD),),
         (Place(r.Context, "domain"), Place(r.VtableLoad, "domain")),
         "domain.undefined",
     ),
-    ReferenceRule(
+    Kind(
         "root",
         (Place(r.RootRegister, "address"),),
         (Place(r.RootUnregister, "address"),),
         "root.unregistered",
     ),
-    ReferenceRule(
+    Kind(
         "counter",
-        (Place(r.CounterDescriptions, "counters", "index", is_list=True),),
-        (Place(r.CounterValues, "values", "index", is_list=True),),
+        (Place(r.CounterDescriptions, "counters[].index"),),
+        (Place(r.CounterValues, "values[].index"),),
         "counter.undescribed",
         "counter.undescribed",
     ),
-    ReferenceRule(
+    Kind(
         "covered method",
         (Place(r.CoverageMethod, "method_id"),),
         (Place(r.CoverageStatement, "method_id"),),
         "coverage.undefined",
     ),
-)  # fmt: skip
+    Kind("thread", (Place(r.Thread, "id"),), (_WRITER,), "thread.undefined"),
+    Kind("sampled thread", (Place(r.Thread, "id"), _WRITER), (Place(r.SampleHit, "interrupted"),), "sample.thread"),
+)
 """The rules about references; null pointers refer to nothing."""
 
 
-def first_places(places: tuple[Place, ...], view: View) -> tuple[Array, Array]:
-    """Return the different addresses of some fields, and the byte offset of the first event that has each of them."""
-    addresses, offsets = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for place in places:
-        columns = place.addresses(view)
-        if columns is not None and len(columns[0]):
-            first = number_distinct(columns[0])[1]
-            addresses.append(columns[0][first])
-            offsets.append(columns[1][first])
-    values, places_of = np.concatenate(addresses), np.concatenate(offsets)
-    order = np.argsort(places_of, kind="stable")
-    distinct, first = np.unique(values[order], return_index=True)
-    return distinct, places_of[order][first]
-
-
-def _remember(first: dict[int, int], addresses: Array, offsets: Array) -> None:
-    """Add addresses that are not in `first` yet, with the byte offsets of their events, as far as there is room."""
-    room = max(MOST_UNDEFINED - len(first), 0)
-    for address, offset in zip(addresses[:room].tolist(), offsets[:room].tolist(), strict=True):
-        first.setdefault(address, offset)
-
-
-class References(Check):
+class ReferenceRules(Check):
     """Finds uses of what is not defined, or only later in the file."""
 
     classes = r.EVENTS
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._defined = [Numbers() for _ in REFERENCE_RULES]
-        self._open: list[dict[int, int]] = [{} for _ in REFERENCE_RULES]  # without a definition so far: the first use
+        self._references = References((kind._replace(ignored=(0,)) for kind in KINDS), self.findings)
 
     def _add(self, view: View) -> None:
-        for rule, defined, unresolved in zip(REFERENCE_RULES, self._defined, self._open, strict=True):
-            if not any(view.has(place.cls) for place in (*rule.uses, *rule.definitions)):
-                continue
-            used, use_offsets = first_places(rule.uses, view)
-            new, definition_offsets = first_places(rule.definitions, view)
-            if len(used):
-                unknown = (used != 0) & ~defined.has(used)
-                used, use_offsets = used[unknown], use_offsets[unknown]
-                place = np.minimum(np.searchsorted(new, used), max(len(new) - 1, 0))
-                is_early = np.ones(len(used), bool)
-                if len(new):
-                    is_early = (new[place] != used) | (definition_offsets[place] > use_offsets)
-                _remember(unresolved, used[is_early], use_offsets[is_early])
-            if len(new):
-                self._resolve(rule, unresolved, new)
-                defined.add(new)
+        self._references.add(lambda place: place.addresses(view))
 
-    def _resolve(self, rule: ReferenceRule, unresolved: dict[int, int], new: Array) -> None:
-        """Take the addresses that are now defined from those that are not."""
-        if not unresolved:
-            return
-        for address in np.intersect1d(new, np.array([*unresolved], np.uint64)).tolist():
-            offset = unresolved.pop(address)
-            if rule.late:
-                self.findings.add(
-                    rule.late, offset, f"the {rule.subject} {address:#x} is used before the event that defines it"
-                )
-
-    def _finish(self) -> None:
-        for rule, unresolved in zip(REFERENCE_RULES, self._open, strict=True):
-            for address, offset in unresolved.items():
-                self.findings.add(rule.undefined, offset, f"the {rule.subject} {address:#x} is never defined")
-
-
-class Threads(Check):
-    """Finds threads that write or are sampled, but of which no event tells that they exist."""
-
-    classes = r.EVENTS
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._announced, self._writers = Numbers(), Numbers()
-        self._first: dict[int, int] = {}  # the first buffer of each thread
-        self._sampled: dict[int, int] = {}  # the first sample of each thread
-
-    def _add(self, view: View) -> None:
-        writers = view.headers["thread"].astype(np.uint64)
-        threads, first = np.unique(writers[writers > 0], return_index=True)
-        _remember(self._first, threads, view.header_offsets[writers > 0][first])
-        self._writers.add(writers)
-        if view.has(r.Thread):
-            self._announced.add(view.values(r.Thread, "id"))
-        _remember(self._sampled, *first_places((Place(r.SampleHit, "interrupted"),), view))
-
-    def _finish(self) -> None:
-        for rule, threads, sets, text in (
-            ("thread.undefined", self._first, [self._announced], "writes events, but no event announces it"),
-            (
-                "sample.thread",
-                self._sampled,
-                [self._announced, self._writers],
-                "is sampled, but no event announces it, and it writes no events",
-            ),
-        ):
-            numbers = np.array([*threads], np.uint64)
-            missing = ~np.any([numbers_of.has(numbers) for numbers_of in sets], axis=0)
-            for thread in numbers[missing].tolist():
-                self.findings.add(rule, threads[thread], f"the thread {thread:#x} {text}")
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Rows that are kept up to the end: loads and unloads of one kind of metadata."""
-
-    ids: list[Array]
-    times: list[Array]
-    actions: list[Array]
-    offsets: list[Array]
-    count: int = 0
+    def finish(self) -> None:
+        """Report what has no definition anywhere."""
+        self._references.finish()
 
 
 _MOST_LOADS = 1 << 20
@@ -267,27 +142,28 @@ class Loads(Check):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._rows: dict[EventClass, _Rows] = {}
+        self._rows: dict[EventClass, GrowingTable] = {}
+        self._count: Counter[EventClass] = Counter()
 
     def _add(self, view: View) -> None:
         for cls, field in self._IDS.items():
             if not view.has(cls):
                 continue
             actions = view.values(cls, "action")
-            rows = self._rows.setdefault(cls, _Rows([], [], [], []))
-            selected = np.flatnonzero(actions != enums.NameAction.NAME)[: _MOST_LOADS - rows.count]
+            selected = np.flatnonzero(actions != enums.NameAction.NAME)[: _MOST_LOADS - self._count[cls]]
             ids = view.values(cls, field)
             if cls is r.Context:  # every domain has a context 0
                 ids = mixed(ids, view.values(cls, "domain"))
-            rows.ids.append(ids[selected])
-            rows.times.append(view.times(cls)[selected])
-            rows.actions.append(actions[selected])
-            rows.offsets.append(view.offsets(cls)[selected])
-            rows.count += len(selected)
+            rows = {"id": ids, "time": view.times(cls), "action": actions, "offset": view.offsets(cls)}
+            table = self._rows.setdefault(cls, GrowingTable())
+            table.append({name: column[selected] for name, column in rows.items()})
+            self._count[cls] += len(selected)
 
-    def _finish(self) -> None:
-        for cls, rows in self._rows.items():
-            ids, times, actions, offsets = map(np.concatenate, (rows.ids, rows.times, rows.actions, rows.offsets))
+    def finish(self) -> None:
+        """Compare the loads and unloads in the order of time."""
+        for cls, table in self._rows.items():
+            rows: dict[str, Any] = table.columns()
+            ids, times, actions, offsets = rows.values()
             order = np.lexsort((offsets, times, ids))
             ids, actions, offsets = ids[order], actions[order], offsets[order]
             loads = actions == enums.LoadAction.LOAD

@@ -12,8 +12,9 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct
 from fxtio.mono import enums
 from fxtio.mono import records as r
-from fxtio.mono.rules.view import Check, EventClass, Numbers, View, mixed
+from fxtio.mono.rules.view import Check, EventClass, View, mixed
 from fxtio.pairing import Matched, pair
+from fxtio.references import LastOfEach, Numbers
 
 _WRITTEN_LATE = (r.JitMethod, r.SampleHit, r.NativeSymbol, r.CounterDescriptions, r.CounterValues)
 """The events that Mono writes with the time of something that happened before."""
@@ -48,6 +49,7 @@ class Times(Check):
             "time.backwards", back, offsets,
             lambda row: f"the event is {int(times[row - 1] - times[row]):,} ns earlier than the one before it",
         )  # fmt: skip
+        # `latest[n]` is the time of the last synchronization point before event n.
         syncs = np.where(is_sync, times, -1)
         latest = np.append(self._last_sync, np.maximum.accumulate(np.maximum(syncs, self._last_sync)))
         self._last_sync = int(latest[-1])
@@ -64,20 +66,14 @@ class Buffers(Check):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._times: dict[int, int] = {}  # by thread: the time of its last buffer
+        self._times = LastOfEach(_MOST_THREADS)  # by thread: the time of its last buffer
 
     def _add(self, view: View) -> None:
         headers, offsets = view.headers, view.header_offsets
-        threads, times = headers["thread"].tolist(), headers["time"].tolist()
-        early = []
-        for row, (thread, time) in enumerate(zip(threads, times, strict=True)):
-            if time < self._times.get(thread, 0):
-                early.append(row)
-            if thread in self._times or len(self._times) < _MOST_THREADS:
-                self._times[thread] = time
+        threads, times = headers["thread"], headers["time"]
         self.report(
-            "buffer.order", np.array(early, np.int64), offsets,
-            lambda row: f"the buffer begins at {times[row]:,} ns, earlier than the last of thread {threads[row]:#x}",
+            "buffer.order", times < self._times.before(threads, times, 0), offsets,
+            lambda row: f"the buffer begins at {int(times[row]):,} ns, earlier than the last of this thread",
         )  # fmt: skip
         self.report("buffer.thread-zero", headers["thread"] == 0, offsets)
         if view.pointer_bits < 64:
@@ -121,14 +117,12 @@ class PairRule:
         key: what a pair has in common: `thread` for that of the buffer, or fields of the events.
         not_open: the rule that is broken by the second event without the first.
         already_open: the rule that is broken by the first event twice; empty if that is allowed.
-        subject: what is opened, for messages.
     """
 
     opens: Step
     closes: Step
     key: tuple[str, ...]
     not_open: str
-    subject: str
     already_open: str = ""
 
 
@@ -137,30 +131,23 @@ _GC, _MONITOR = enums.GcEventType, enums.MonitorEvent
 PAIR_RULES = (
     PairRule(
         Step(r.GcEvent, (_GC.START,)), Step(r.GcEvent, (_GC.END,)), ("generation",), "gc.end-without-start",
-        "a collection of this generation", "gc.start-twice",
+        "gc.start-twice",
     ),
     PairRule(
         Step(r.GcEvent, (_GC.PRE_STOP_WORLD,)), Step(r.GcEvent, (_GC.POST_START_WORLD,)), ("thread",),
-        "gc.world-not-stopped", "a stop of the world by this thread",
+        "gc.world-not-stopped",
     ),
-    PairRule(
-        Step(r.FinalizeStart), Step(r.FinalizeEnd), ("thread",), "finalizer.end-without-start",
-        "a run of the finalizer queue on this thread",
-    ),
+    PairRule(Step(r.FinalizeStart), Step(r.FinalizeEnd), ("thread",), "finalizer.end-without-start"),
     PairRule(
         Step(r.FinalizeObjectStart), Step(r.FinalizeObjectEnd), ("thread", "object"),
-        "finalizer.object-end-without-start", "the finalizer of this object on this thread",
+        "finalizer.object-end-without-start",
     ),
     PairRule(
         Step(r.Monitor, (_MONITOR.CONTENTION,)), Step(r.Monitor, (_MONITOR.ACQUIRED, _MONITOR.FAILED)),
-        ("thread", "object"), "monitor.no-contention", "an attempt of this thread to enter this monitor",
+        ("thread", "object"), "monitor.no-contention",
     ),
-    PairRule(
-        Step(r.HeapStart), Step(r.HeapEnd), (), "heap.end-without-start", "a heap shot", "heap.nested",
-    ),
-    PairRule(
-        Step(r.HandleCreated), Step(r.HandleDestroyed), ("handle",), "handle.not-created", "this handle",
-    ),
+    PairRule(Step(r.HeapStart), Step(r.HeapEnd), (), "heap.end-without-start", "heap.nested"),
+    PairRule(Step(r.HandleCreated), Step(r.HandleDestroyed), ("handle",), "handle.not-created"),
 )  # fmt: skip
 """The rules about pairs of events."""
 
@@ -183,13 +170,12 @@ class Pairs(Check):
             opens = np.arange(len(keys)) < len(parts[0][0])
             order = np.lexsort((offsets, keys))
             keys, offsets, opens = keys[order], offsets[order], opens[order]
+            # In the order of keys, the row before is the event of the same key before it, if this batch has one.
             same = np.append(False, keys[1:] == keys[:-1])
             was_open = np.where(same, np.append(False, opens[:-1]), open_.has(keys))
-            message = f"the event ends {rule.subject}, which did not begin"
-            self.report(rule.not_open, ~opens & ~was_open, offsets, message)
+            self.report(rule.not_open, ~opens & ~was_open, offsets)
             if rule.already_open and not open_.is_full:
-                message = f"the event begins {rule.subject}, but one has not ended"
-                self.report(rule.already_open, opens & was_open, offsets, message)
+                self.report(rule.already_open, opens & was_open, offsets)
             is_last = np.append(~same[1:], True)
             open_.remove(keys[is_last & ~opens])
             open_.add(keys[is_last & opens])
@@ -223,17 +209,12 @@ class GcSteps(Check):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._last: dict[int, int] = {}  # by thread: its last step
+        self._last = LastOfEach(_MOST_THREADS)  # by thread: its last step
 
     def _add(self, view: View) -> None:
         rows = np.flatnonzero(view.values(r.GcEvent, "event") < len(_STEPS))  # another rule is about the others
-        threads = view.threads(r.GcEvent)[rows]
-        rows = rows[np.argsort(threads, kind="stable")]
-        threads, steps = view.threads(r.GcEvent)[rows], view.values(r.GcEvent, "event")[rows].astype(np.int64)
-        offsets = view.offsets(r.GcEvent)[rows]
-        first = np.flatnonzero(np.append(True, threads[1:] != threads[:-1])[: len(rows)])
-        before = np.append(-1, steps[:-1])[: len(rows)]
-        before[first] = [self._last.get(thread, -1) for thread in threads[first].tolist()]
+        steps, offsets = view.values(r.GcEvent, "event")[rows].astype(np.int64), view.offsets(r.GcEvent)[rows]
+        before = self._last.before(view.threads(r.GcEvent)[rows], steps, -1)
         is_late = (before >= 0) & (_RANK[steps] < _RANK[before])
         is_new = (steps == _GC.PRE_STOP_WORLD) & (_RANK[before] >= _RANK[_GC.POST_START_WORLD])
         is_next = (steps == _GC.START) & (before == _GC.END)
@@ -241,9 +222,6 @@ class GcSteps(Check):
             "gc.step-order", is_late & ~is_new & ~is_next, offsets,
             lambda row: f"step {_GC(steps[row]).name} comes after {_GC(before[row]).name}",
         )  # fmt: skip
-        for thread, step in zip(threads.tolist(), steps.tolist(), strict=True):
-            if thread in self._last or len(self._last) < _MOST_THREADS:
-                self._last[thread] = step
 
 
 class Calls(Check):
@@ -257,6 +235,7 @@ class Calls(Check):
 
     def _add(self, view: View) -> None:
         threads, methods = view.threads(r.Call), view.values(r.Call, "method")
+        # What was open before the batch goes before its rows, as entries without a byte offset.
         codes, first = number_distinct(threads)
         owners = threads[first].tolist()
         carried = [self._open.get(owner, methods[:0]) for owner in owners]

@@ -1,4 +1,4 @@
-"""The events of one recording within a batch, as columns; the base of all checks; sets of numbers of bounded size."""
+"""The events of one recording within a batch, as columns; the base of all checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
 from fxtio.codec.stream.declare import Item, Repeated, parts_of
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.mono import records as r
@@ -20,10 +19,6 @@ EventClass = type[r.Event]
 
 KINDS: dict[EventClass, int] = {cls: kind for kind, cls in enumerate(r.EVENTS)}
 """The number of each class of events."""
-
-MOST_NUMBERS = 1 << 22
-"""The most numbers that a set of `Numbers` takes, so that a hostile recording cannot fill the memory."""
-
 
 Message = str | Callable[[int], str]
 
@@ -97,28 +92,29 @@ class View:
         """Return the thread that wrote each event of a class (uint64)."""
         return np.repeat(self.headers["thread"].astype(np.uint64), self._counts[:, KINDS[cls]])
 
-    def item_counts(self, cls: EventClass, field: str) -> Array | None:
-        """Return the number of items of a list in each event of a class (int64), or None if the version has no list."""
-        counts = self.column(cls, field, "count")
-        return None if counts is None else np.maximum(counts, 0)
-
-    def items(self, cls: EventClass, field: str, name: str = "") -> tuple[Array, Array] | None:
-        """Return the numbers in all lists of a field, and the byte offset of the event of each.
+    def read(self, cls: EventClass, field: str) -> tuple[Array, Array] | None:
+        """Return the numbers of a field, and the byte offset of the event of each.
 
         Args:
             cls: the class of events.
-            field: the field of the list.
-            name: the field of the items; empty for a list of plain numbers.
+            field: the field; `list[]` for the items of a list of numbers, `list[].field` for a field of other items,
+                `list[#]` for the numbers of items.
 
         Returns:
-            The two columns, or None if the version does not have the list or the field.
+            The two columns, or None if there are no such events, or the version does not have the field.
         """
-        counts = self.item_counts(cls, field)
-        owner = self._batch.steps.list_owner(KINDS[cls], field)
-        if counts is None or owner is None:
+        if not self.has(cls):
             return None
-        column = self._batch.column(owner, name)
-        return None if column is None else (column[self._rows(owner)], np.repeat(self.offsets(cls), counts))
+        name, _, item = field.partition("[")
+        values, offsets = self.column(cls, name, "count" if item else "value"), self.offsets(cls)
+        if values is None or not item:
+            return None if values is None else (values, offsets)
+        counts = np.maximum(values, 0)
+        if item == "#]":
+            return counts, offsets
+        owner = self._batch.steps.list_owner(KINDS[cls], name)
+        column = None if owner is None else self._batch.column(owner, item.removeprefix("]").removeprefix("."))
+        return None if owner is None or column is None else (column[self._rows(owner)], np.repeat(offsets, counts))
 
     def texts(self) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
         """Yield all columns of texts: the class, the field, where texts begin in `data`, their sizes, the offsets."""
@@ -135,13 +131,13 @@ class View:
         self, cls: EventClass, field: str, item: type[Item]
     ) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
         """Yield the columns of texts in the items of a list, as `texts` does; a text that is null begins at -1."""
-        owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.item_counts(cls, field)
+        owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.read(cls, f"{field}[#]")
         if owner is None or counts is None:
             return
         for name in parts_of(item):
             if (places := self._batch.texts(owner, name)) is not None:
                 begin, size = (column[self._rows(owner)] for column in places)
-                yield item, name, begin, size, np.repeat(self.offsets(cls), counts)
+                yield item, name, begin, size, np.repeat(counts[1], counts[0])
 
 
 class Check(ABC):
@@ -164,15 +160,11 @@ class Check(ABC):
         if not view.present.isdisjoint(self.classes):
             self._add(view)
 
-    def finish(self) -> None:
-        """Check what follows from all events."""
-        self._finish()
-
     @abstractmethod
     def _add(self, view: View) -> None:
         """Check the next events, of which there is at least one of `classes`."""
 
-    def _finish(self) -> None:  # noqa: B027  # most checks have nothing to do at the end
+    def finish(self) -> None:  # noqa: B027  # most checks have nothing to do at the end
         """Check what follows from all events."""
 
     def report(self, rule: str, rows: Array, offsets: Array, message: Message = "") -> None:
@@ -185,13 +177,12 @@ class Check(ABC):
             message: what is wrong, or what returns it for the number of a row; by default what the rule says.
         """
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        if not len(rows):
+            return
         room = max(KEPT_PER_RULE - self.findings.counts[f"{self.findings.format}.{rule}"], 0)
-        for row in rows[:room].tolist():
-            self.findings.add(rule, int(offsets[row]), message if isinstance(message, str) else message(row))
-        if len(rest := rows[room:]):
-            first = int(rest[0])
-            text = message if isinstance(message, str) else message(first)
-            self.findings.add(rule, int(offsets[first]), text, times=len(rest))
+        for place, row in enumerate(rows[: room + 1].tolist()):
+            text = message if isinstance(message, str) else message(row)
+            self.findings.add(rule, int(offsets[row]), text, times=len(rows) - room if place == room else 1)
 
 
 _FACTOR = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, and without a pattern
@@ -204,39 +195,3 @@ def mixed(*columns: Array) -> Array:
         numbers = (numbers + column.astype(np.uint64)) * _FACTOR  # wraps
         numbers ^= numbers >> np.uint64(29)
     return numbers
-
-
-class Numbers:
-    """A set of numbers (uint64) that grows, up to `MOST_NUMBERS`."""
-
-    def __init__(self) -> None:
-        self._values: Array = np.empty(0, np.uint64)  # ascending
-
-    @property
-    def is_full(self) -> bool:
-        """Whether numbers may have been left out."""
-        return len(self._values) >= MOST_NUMBERS
-
-    def add(self, values: Array) -> None:
-        """Add numbers."""
-        if len(values) and not self.is_full:
-            new = np.sort(values[number_distinct(values)[1]])
-            place, is_there = self._places(new)
-            self._values = np.insert(self._values, place[~is_there], new[~is_there])[:MOST_NUMBERS]
-
-    def remove(self, values: Array) -> None:
-        """Remove numbers."""
-        place, is_there = self._places(values)
-        if is_there.any():
-            self._values = np.delete(self._values, place[is_there])
-
-    def has(self, values: Array) -> Array:
-        """Return which numbers are in the set (bool); all, if it is full."""
-        return np.ones(len(values), bool) if self.is_full else self._places(values)[1]
-
-    def _places(self, values: Array) -> tuple[Array, Array]:
-        """Return where numbers are or would be among those of the set, which ascend, and which are there (bool)."""
-        place = np.searchsorted(self._values, values)
-        is_there = place < len(self._values)
-        is_there[is_there] = self._values[place[is_there]] == values[is_there]
-        return place, is_there

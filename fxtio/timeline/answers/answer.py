@@ -199,8 +199,8 @@ def summary(timeline: Timeline) -> TraceInfo:
         return info
     times, registry = timeline.fold(Times, *TIMED)
     info = TraceInfo(timeline.name, timeline.format, records=times.rows)
-    if times.are_known:
-        info.start, info.end = times.start, times.end
+    if times.extent is not None:
+        info.start, info.end = times.extent
         info.set_started_at(registry.wall_clock)
     return info
 
@@ -208,18 +208,15 @@ def summary(timeline: Timeline) -> TraceInfo:
 class Times:
     """The first and the last time of a timeline, and the rows of its tables; a consumer of `Timeline.fold`.
 
+    Samples and allocations of a profile have no times: they are all at 0.
+
     Attributes:
         rows: the number of rows of each table.
-        start: the first time, None if there is none.
-        end: the last time, None if there is none.
-        are_known: whether the timeline is anything but a profile, whose samples are all at 0.
     """
 
     def __init__(self, registry: Registry) -> None:
         self.rows: Counter[str] = Counter()
-        self.start: int | None = None
-        self.end: int | None = None
-        self.are_known = False
+        self._extents: dict[str, tuple[int, int]] = {}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Look at the times of a batch."""
@@ -230,6 +227,16 @@ class Times:
             begin = table["time" if "time" in table else "start"]
             end: Any = begin + table["duration"] if "duration" in table else begin
             first, last = int(np.min(begin)), int(np.max(end))
-            self.are_known = self.are_known or name not in _MAY_BE_UNTIMED or (first, last) != (0, 0)
-            self.start = first if self.start is None else min(self.start, first)
-            self.end = last if self.end is None else max(self.end, last)
+            before = self._extents.get(name, (first, last))
+            self._extents[name] = min(before[0], first), max(before[1], last)
+
+    @property
+    def extent(self) -> tuple[int, int] | None:
+        """The first and the last time, None if nothing has a time."""
+        known = [each for name, each in self._extents.items() if name not in _MAY_BE_UNTIMED or each != (0, 0)]
+        return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+
+    @property
+    def is_profile(self) -> bool:
+        """Whether there is something, but nothing has a time."""
+        return bool(self._extents) and self.extent is None

@@ -12,7 +12,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.errors import require_type, shown
-from fxtio.selection import Selection, is_selected
+from fxtio.selection import EVERYTHING, Selection, is_selected
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import ArgumentValue, Labels, QuestionError, argument_value
 from fxtio.timeline.answers.places import Places, place_of
@@ -176,7 +176,7 @@ def find(
         require_type(condition, (Condition,), _CONDITIONS)
     if order not in ORDERS:
         raise QuestionError(f"{order!r} is not an order; there are {', '.join(ORDERS)}")
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     names = ["slices", "args"] if longer is not None or shorter is not None else [*KINDS, "args"]
     subset = chosen(timeline, selection, *names)
     make = partial(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fxtio.arrays import Array
-from fxtio.selection import Selection
+from fxtio.arrays import Array, ranges
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import MAX_TIME, Table, numbers_of
 from fxtio.timeline.answers.answer import Labels
 from fxtio.timeline.answers.rows import Chosen, Rows, Texts, chosen, cut_to
@@ -111,7 +111,7 @@ def lanes(
     """
     check_types(timeline=timeline, start=start, end=end, cells=cells, levels=depth, limit=limit, selection=selection)
     start, end = min(start, MAX_TIME - 1), min(end, MAX_TIME)
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     selection = Selection(
         threads=selection.threads, processes=selection.processes, categories=selection.categories, names=selection.names
     )
@@ -153,8 +153,7 @@ def _in_cells(bounds: Array, start: Array, end: Array) -> tuple[Array, Array, Ar
     final = np.clip(np.searchsorted(bounds, end, side="left") - 1, first, last)
     counts = final - first + 1
     row = np.repeat(np.arange(len(start)), counts)
-    # The parts of an interval follow each other, so the place of a part among them is its cell after the first one.
-    cell = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    cell = ranges(first, counts)
     return row, cell, np.minimum(end[row], bounds[cell + 1]) - np.maximum(start[row], bounds[cell])
 
 
@@ -204,6 +203,7 @@ class _Slices:
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
         filled, calls = self._filled.table(), self._calls.table()
+        # Both tables are in the order of lanes, so the sums of a lane are a run of rows.
         filled = filled.take(np.argsort(_number_of_lane(filled), kind="stable"))
         calls = calls.take(np.argsort(_number_of_lane(calls), kind="stable"))
         tracks = np.unique(calls["track"])
@@ -272,6 +272,7 @@ class _Samples:
         if not calls.num_rows:
             return [], 0
         units, place = np.unique(calls["unit"], return_inverse=True)
+        # Only one unit is drawn: the one that the trace says, else that of most samples.
         counts = np.zeros(len(units), np.int64)
         np.add.at(counts, place, calls["calls"])
         if self._registry.shown_unit is not None:

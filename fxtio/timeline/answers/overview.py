@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import Answer, Labels, text_of
 from fxtio.timeline.answers.top import Weighted
+from fxtio.timeline.answers.totals import Totals
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.typecheck import check_types
 
@@ -92,15 +92,13 @@ class _Overview:
     def __init__(self, registry: Registry, *, limit: int) -> None:
         self._limit = limit
         self._longest: list[tuple[int, int, int, int]] = []  # negative duration, begin, name, track
-        self._busy = np.zeros(0, np.int64)
-        self._slices = np.zeros(0, np.int64)
+        self._tracks = Totals()
         self._gaps = Gaps()
-        options: Any = {"by": "name", "unit": None, "selection": Selection(), "subset": None}
-        self._weighted = [Weighted(what, registry, **options) for what in ("samples", "allocations")]
+        self._weighted = [Weighted(what, registry, by="name") for what in ("samples", "allocations")]
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch, or its samples and allocations."""
-        if not len(self._slices):
+        if not len(self._tracks):
             for content in self._weighted:
                 content.enter(tables)
         if "slices" in tables:
@@ -113,32 +111,28 @@ class _Overview:
         self._longest += zip(*(column.tolist() for column in columns), strict=True)
         self._longest = sorted(self._longest)[: self._limit]
         outermost = slices["depth"] == 0
-        missing = int(track.max()) + 1 - len(self._busy)
-        if missing > 0:
-            more = np.zeros(max(missing, len(self._busy)), np.int64)
-            self._busy, self._slices = (np.append(column, more) for column in (self._busy, self._slices))
-        np.add.at(self._slices, track, 1)
-        np.add.at(self._busy, track[outermost], duration[outermost])
+        self._tracks.add(track, {"calls": np.ones(len(track), np.int64), "total": np.where(outermost, duration, 0)})
         self._gaps.enter(start[outermost], start[outermost] + duration[outermost])
 
     def finish(self, registry: Registry) -> Overview:
         """Return the overview."""
-        weighted = [] if len(self._slices) else [content for content in self._weighted if not content.is_empty]
+        busy, slices = self._tracks["total"], self._tracks["calls"]
+        weighted = [] if len(slices) else [content for content in self._weighted if not content.is_empty]
         functions = weighted[0].answer(registry).first("self", self._limit) if weighted else None
         labels, names = Labels(registry.tables()), registry.names.values
-        tracks = np.lexsort((-self._slices, -self._busy))[: self._limit]
+        tracks = np.lexsort((-slices, -busy))[: self._limit]
         return Overview(
             [
                 Longest(text_of(names, name), start, -duration, labels.track(track))
                 for duration, start, name, track in self._longest
             ],
             [
-                Busiest(labels.track(track), int(self._busy[track]), int(self._slices[track]))
+                Busiest(labels.track(track), int(busy[track]), int(slices[track]))
                 for track in tracks.tolist()
-                if self._slices[track]
+                if slices[track]
             ],
             self._gaps.longest(self._limit),
-            int(self._slices.sum()),
+            int(slices.sum()),
             functions,
         )
 
@@ -156,6 +150,7 @@ class Gaps:
             return
         order = np.argsort(start, kind="stable")
         start, latest = start[order], np.maximum.accumulate(end[order])
+        # In the order of starts, an interval that starts after all ends so far begins a new one.
         is_new = np.ones(len(start), bool)
         is_new[1:] = start[1:] > latest[:-1]
         first = np.flatnonzero(is_new)

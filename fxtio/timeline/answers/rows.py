@@ -189,6 +189,7 @@ class Inner:
             rows: columns `id` and `parent` of slices, in the order of their ids.
             values: the value of each of them (int64).
         """
+        # Slices come when they end, so the sum of a slice is complete when it comes itself; until then it waits.
         is_child = rows["parent"] >= 0
         parents = np.concatenate([self._ids, rows["parent"][is_child]])
         ids, place = np.unique(parents, return_inverse=True)
@@ -215,13 +216,14 @@ class Inner:
         known = known.take(known["duration"] >= 0)
         ids = np.concatenate([slices["id"], known["id"]])
         ends = np.concatenate([begin + duration, known["start"] + known["duration"]])
+        # The row after the last id stands for parents that are not known, which limit nothing.
         order = np.argsort(ids)
         ids, ends = np.append(ids[order], -1), np.append(ends[order], MAX_TIME)
         at = np.searchsorted(ids[:-1], slices["parent"])
         limit = np.where(ids[at] == slices["parent"], ends[at], MAX_TIME)
         within = np.maximum(np.minimum(begin + duration, limit) - begin, 0)
-        rests: Array = np.maximum(duration - self.sums(slices, within), 0)
-        return rests
+        rest: Array = np.maximum(duration - self.sums(slices, within), 0)
+        return rest
 
 
 class SlicesById:

@@ -11,12 +11,12 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.report import counted, human_value
-from fxtio.selection import Selection
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import MAX_TIME, Categories, Table, numbers_of
 from fxtio.timeline.answers.answer import Answer, Labels, QuestionError, text_of
 from fxtio.timeline.answers.places import Places, place_of
 from fxtio.timeline.answers.rows import ARGUMENT, Chosen, Groups, Rows, chosen
-from fxtio.timeline.answers.stack_tree import StackCollector
+from fxtio.timeline.answers.stack_tree import StackCollector, StackTree
 from fxtio.timeline.answers.totals import Durations, Totals
 from fxtio.timeline.answers.waiting import MAX_RUNS, Pauses, Runs, Waiting
 from fxtio.timeline.parts import Registry
@@ -87,7 +87,7 @@ def top(
     check_types(
         timeline=timeline, by=by, sort=sort, limit=limit, what=what, unit=unit, selection=selection, waiting=waiting
     )
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     contents = _contents(what, sort, unit)
     names = {name: None for content in contents for name in _TABLES[content]}
     if by.startswith(ARGUMENT) or (by == "name" and "slices" in contents):
@@ -198,9 +198,9 @@ class Slices:
         registry: Registry,
         *,
         by: str,
-        unit: str | None,
-        selection: Selection,
-        subset: Chosen | None,
+        unit: str | None = None,
+        selection: Selection = EVERYTHING,
+        subset: Chosen | None = None,
         waiting: bool = False,
         pauses: Pauses | None = None,
     ) -> None:
@@ -392,9 +392,9 @@ class Weighted:
         registry: Registry,
         *,
         by: str,
-        unit: str | None,
-        selection: Selection,
-        subset: Chosen | None,
+        unit: str | None = None,
+        selection: Selection = EVERYTHING,
+        subset: Chosen | None = None,
     ) -> None:
         groupings = (*_STACK_GROUPINGS, "thread", "process", *(["type"] if what == "allocations" else []))
         if by not in groupings:
@@ -437,7 +437,7 @@ class Weighted:
         labels = Labels(registry.tables())
         calls, own = totals["calls"], totals["self"]
         if self._by in _STACK_GROUPINGS:
-            table = self._by_stack(calls, own)
+            table = self._by_stack()
         else:
             groups = np.flatnonzero(calls)
             if self._by == "process":
@@ -462,14 +462,27 @@ class Weighted:
         )
         return unit, self._sums[unit][0] if unit in self._sums else Totals()
 
-    def _by_stack(self, calls: Array, own: Array) -> Table:
-        """Return the rows by name or module of the frames of stacks; item 0 of the sums has no stack."""
+    def of_stacks(self) -> tuple[str, StackTree, Array]:
+        """Return the weights by stack, if they are grouped by what is on stacks.
+
+        Returns:
+            The unit, the stacks, and an array (int64) whose two rows are the calls and the weight: first of all without
+            a stack, then of each stack.
+        """
+        unit, totals = self._unit_asked_for()
         tree = self._stacks.finish()
+        size = len(tree.frame) + 1
+        sums = np.zeros((2, size), np.int64)
+        for row, column in zip(sums, (totals["calls"], totals["self"]), strict=True):
+            row[: len(column)] = column[:size]
+            row[0] = min(sum([int(row[0]), *column[size:].tolist()]), MAX_TIME)
+        return unit, tree, sums
+
+    def _by_stack(self) -> Table:
+        """Return the rows by name or module of the frames of stacks."""
+        _, tree, (calls, own) = self.of_stacks()
         code = tree.groups(_STACK_GROUPINGS[self._by], self._registry.names) + 1
-        size = len(code) + 1
-        calls, own = (np.append(column, np.zeros(max(0, size - len(column)), np.int64)) for column in (calls, own))
-        missing = [min(sum([column[0].item(), *column[size:].tolist()]), MAX_TIME) for column in (calls, own)]
-        calls, own = calls[1:size], own[1:size]
+        missing, calls, own = (int(calls[0]), int(own[0])), calls[1:], own[1:]
         total = np.where(tree.is_outermost(code), tree.inclusive(own), 0)
         sums = Totals()
         sums.add(code, {"calls": calls, "total": total, "self": own})

@@ -10,11 +10,11 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.report import counted
-from fxtio.selection import Selection
+from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import Categories, Table
 from fxtio.timeline.answers.answer import Answer, QuestionError, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
-from fxtio.timeline.answers.stack_tree import StackCollector
+from fxtio.timeline.answers.top import Weighted
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import SliceNodes
 from fxtio.timeline.sums import add_by_group, add_to_parents
@@ -70,7 +70,7 @@ def tree(
     check_types(timeline=timeline, share=share, depth=depth, what=what, selection=selection)
     if what is not None and what not in CONTENTS:
         raise QuestionError(f"there is no tree of {what!r}; there are trees of {', '.join(CONTENTS)}")
-    selection = selection or Selection()
+    selection = selection or EVERYTHING
     contents = CONTENTS if what is None else (what,)
     names = {name: None for content in contents for name in _TABLES[content]}
     subset = chosen(timeline, selection, *names)
@@ -97,6 +97,7 @@ class Nodes:
         total: their time, or their weight.
         own: the part of it that no child has.
         unit: the unit of times and weights.
+        depth: the number of nodes above it (int64); a last item is -1, for no node.
         open: the number of its calls without an end, None for samples and allocations.
         used: whether it, or a node below it, has calls (bool).
         count: the number of used nodes.
@@ -122,28 +123,19 @@ class Nodes:
         self.open = unended
         self.parent, self.code, self.calls, self.total, self.own = parent, code, calls, total, own
         self._whole = float(total[(parent < 0) & self.used].sum(dtype=np.float64))
-        self._depth = np.zeros(len(parent) + 1, np.int64)
-        self._depth[-1] = -1
+        self.depth = np.zeros(len(parent) + 1, np.int64)
+        self.depth[-1] = -1
         for node, above in enumerate(parent.tolist()):
-            self._depth[node] = self._depth[above] + 1
+            self.depth[node] = self.depth[above] + 1
 
     def rows(self, share: float, depth: int | None) -> list[int]:
         """Return the nodes that are shown, a node before its children, the largest first."""
         shown = self.used & (self.total >= share * self._whole)
         if depth is not None:
-            shown &= self._depth[:-1] < depth
-        children: dict[int, list[int]] = {}
+            shown &= self.depth[:-1] < depth
         nodes = np.flatnonzero(shown)
-        order = np.lexsort((nodes, -self.calls[nodes], -self.total[nodes]))
-        for node in nodes[order].tolist():
-            children.setdefault(int(self.parent[node]), []).append(node)
-        result: list[int] = []
-        waiting = children.get(-1, [])[::-1]
-        while waiting:
-            node = waiting.pop()
-            result.append(node)
-            waiting += children.get(node, [])[::-1]
-        return result
+        nodes = nodes[np.lexsort((nodes, -self.calls[nodes], -self.total[nodes]))]
+        return depth_first(nodes, self.parent[nodes])
 
     def table(self, rows: list[int], registry: Registry) -> Table:
         """Return nodes as a table."""
@@ -153,7 +145,7 @@ class Nodes:
         values = registry.names.values
         return Table(
             {
-                "depth": self._depth[at],
+                "depth": self.depth[at],
                 "parent": row_of[self.parent[at]],
                 "name": Categories.of([text_of(values, code) for code in self.code[at].tolist()]),
                 "calls": self.calls[at],
@@ -163,6 +155,25 @@ class Nodes:
                 "share": self.total[at] / self._whole if self._whole else np.zeros(len(at)),
             }
         )
+
+
+def depth_first(nodes: Array, parents: Array) -> list[int]:
+    """Return nodes, each before its children, and these in the order in which they are given.
+
+    Args:
+        nodes: the nodes, in any order.
+        parents: the parent of each, -1 for a root.
+    """
+    children: dict[int, list[int]] = {}
+    for node, parent in zip(nodes.tolist(), parents.tolist(), strict=True):
+        children.setdefault(parent, []).append(node)
+    result: list[int] = []
+    waiting = children.get(-1, [])[::-1]
+    while waiting:
+        node = waiting.pop()
+        result.append(node)
+        waiting += children.get(node, [])[::-1]
+    return result
 
 
 class _Forest:
@@ -175,58 +186,32 @@ class _Forest:
         self._contents = contents
         self._seen: set[str] = set()
         self.slices = SliceTree(registry, selection, subset)
-        self._stacks = StackCollector()
-        self._rows = Rows(registry, Selection(selection.start, selection.end), subset)
-        self._weights: dict[str, dict[str, Array]] = {}
+        self._weighted = {
+            what: Weighted(what, registry, by="name", selection=selection, subset=subset)
+            for what in contents
+            if what != "slices"
+        }
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices, samples or allocations of a batch, and their stacks."""
-        self._stacks.enter(tables)
-        for name in self._contents:
-            if name in tables:
-                self._seen.add(name)
-                self._enter(name, tables[name])
-
-    def _enter(self, what: str, table: Table) -> None:
-        if what == "slices":
-            self.slices.enter(table)
-            return
-        table = self._rows.events(table)
-        if what == "allocations":
-            self._add("bytes", table["stack"], table["count"], table["size"])
-            return
-        for code in np.unique(table["unit"].codes).tolist():
-            own = table.take(table["unit"].codes == code)
-            unit = own["unit"].values[code] if code >= 0 else "samples"
-            self._add(unit, own["stack"], np.ones(own.num_rows, np.int64), own["count"])
-
-    def _add(self, unit: str, stack: Array, calls: Array, weight: Array) -> None:
-        sums = self._weights.setdefault(unit, {"calls": np.zeros(0, np.int64), "own": np.zeros(0, np.int64)})
-        room = int(stack.max(initial=-1)) + 2
-        for name, values in (("calls", calls), ("own", weight)):
-            if len(sums[name]) < room:
-                sums[name] = np.append(sums[name], np.zeros(room, np.int64))
-            add_by_group(sums[name], stack + 1, values)
+        self._seen.update(name for name in self._contents if name in tables)
+        if "slices" in self._contents and "slices" in tables:
+            self.slices.enter(tables["slices"])
+        for weighted in self._weighted.values():
+            weighted.enter(tables)
 
     def finish(self) -> tuple[str, Nodes]:
         """Return the content and its nodes."""
         what = next((name for name in self._contents if name in self._seen), self._contents[0])
         if what == "slices":
             return what, self.slices.finish()
-        units = [unit for unit in self._weights if (unit == "bytes") == (what == "allocations")]
-        shown = self._registry.shown_unit
-        unit = max(units, key=lambda unit: (unit == shown, int(self._weights[unit]["calls"].sum())), default="samples")
-        calls = self._stacks.finish()
-        node, parent, code = calls.nodes(calls.groups("function", self._registry.names))
-        sums = []
-        for name in ("calls", "own"):
-            of_stack = self._weights.get(unit, {}).get(name, np.zeros(1, np.int64))[1:]
-            of_stack = np.append(of_stack, np.zeros(max(0, len(node) - len(of_stack)), np.int64))[: len(node)]
-            of_node = np.zeros(len(parent), np.int64)
+        unit, stacks, sums = self._weighted[what].of_stacks()
+        node, parent, code = stacks.nodes(stacks.groups("function", self._registry.names))
+        of_nodes = np.zeros((2, len(parent)), np.int64)
+        for of_node, of_stack in zip(of_nodes, sums[:, 1:], strict=True):
             add_by_group(of_node, node, of_stack)
-            sums.append(of_node)
-        number, total = (add_to_parents(each, parent) for each in sums)
-        return what, Nodes(parent, code, number, total, sums[1], unit)
+        number, total = (add_to_parents(each, parent) for each in of_nodes)
+        return what, Nodes(parent, code, number, total, of_nodes[1], unit)
 
 
 class SliceTree:
@@ -243,7 +228,12 @@ class SliceTree:
     """
 
     def __init__(
-        self, registry: Registry, selection: Selection, subset: Chosen | None, *, most: int = MAX_NODES
+        self,
+        registry: Registry,
+        selection: Selection = EVERYTHING,
+        subset: Chosen | None = None,
+        *,
+        most: int = MAX_NODES,
     ) -> None:
         self.lost = 0
         self._most = most

@@ -34,7 +34,6 @@ from fxtio.errors import FormatError
 from fxtio.fxt import timeline as room
 from fxtio.fxt.live_file import HEAD_BYTES, Chunks, filler_header
 from fxtio.fxt.tail import Follower, LiveTrace
-from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
@@ -385,7 +384,7 @@ def test_busy_times_add_up(actions: list[tuple[int, int, int]], waits: list[int]
     They are no more than all, also where the time of a display was ahead of the events that are read after it.
     """
     registry = Registry()
-    nesting, slices = Nesting(registry), Slices(registry, by="name", unit=None, selection=Selection(), subset=None)
+    nesting, slices = Nesting(registry), Slices(registry, by="name")
     track, time, open_names, expected = registry.thread_track(1, 2), 0, list[int](), Counter[str]()
     shown_until, shown = 0, Counter[str]()
     for (action, name, passed), wait, early in zip(actions, itertools.cycle(waits), itertools.cycle(ahead)):

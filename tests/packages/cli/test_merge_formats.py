@@ -160,7 +160,7 @@ def test_scheduler_events_of_a_cpu_are_in_order(tmp_path: Path) -> None:
         assert path.exists()
     merged([tmp_path / "as", tmp_path / "bs"], tmp_path / "all")
     with UftraceTrace(tmp_path / "all") as trace:
-        assert [event.time for _, event in trace.perf_events()] == list(range(100, 120))
+        assert [record.time for record in trace.records() if isinstance(record, PerfEvent)] == list(range(100, 120))
 
 
 def test_directories_that_cannot_be_one(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fxtio.arrays import ranges
 from fxtio.codec.columns import (
     Block,
     OptionalColumn,
@@ -20,7 +21,7 @@ from fxtio.codec.columns import (
     WordsColumn,
     columns_of,
 )
-from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, ranges, streams, words_of
+from fxtio.codec.encode_columns import ManyWords, Ragged, interleave, streams, words_of
 from fxtio.codec.generate import Order, encode
 from fxtio.codec.record import Record, layout_of
 from fxtio.errors import EncodeError

@@ -58,7 +58,7 @@ def test_what_is_listed_is_written_byte_by_byte(case: Path, tmp_path: Path) -> N
 
 def test_kernel_events_are_not_listed_with_everything(tmp_path: Path) -> None:
     records = json.loads((CASES / "valid/kernel.json").read_text("utf-8"))["expect"]["records"]
-    with pytest.raises(EncodeError, match="events of the kernel cannot be asked for exactly"):
+    with pytest.raises(EncodeError, match="records 'kernel-event' cannot be asked for exactly"):
         written(records, tmp_path / "x.data")
 
 

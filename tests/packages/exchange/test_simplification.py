@@ -24,6 +24,7 @@ from fxtio.exchange.filter import Plan, Simplification
 from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
+from fxtio.timeline.answers.answer import Times
 from fxtio.timeline.parts import Part, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind
 
@@ -76,7 +77,7 @@ def timeline_of(spans: list[Span], instants: list[int], cuts: list[int]) -> Time
 def simplified(
     timeline: Timeline, what: Simplification, selection: Selection = EVERYTHING
 ) -> tuple[dict[str, list[dict[str, Any]]], Counter[str]]:
-    passed, _ = Plan(selection, what).fold(timeline, Rows.TABLES, lambda _: Rows())
+    passed, _ = Plan(selection, what).fold(timeline, Rows.TABLES, lambda _: Rows(), Times)
     return passed.target.rows, passed.left_out
 
 

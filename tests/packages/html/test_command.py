@@ -58,6 +58,15 @@ def test_a_part_is_shown(trace: Path, tmp_path: Path) -> None:
     assert "work 2" not in text
 
 
+def test_short_slices_are_left_out(trace: Path, tmp_path: Path) -> None:
+    output = tmp_path / "page.html"
+    arguments = ["--name", "work 1", "--from", "250ns", "--min-duration", "300ns", "--max-depth", "5"]
+    assert run_fxtio("report", str(trace), "-o", str(output), *arguments).returncode == 0
+    text = output.read_text("ascii")
+    assert "work 1" in text and "work 2" not in text
+    assert "Not shown: slices shorter than 300 ns, and those within them (1)." in text
+
+
 def test_nothing_is_selected(trace: Path, tmp_path: Path) -> None:
     done = run_fxtio("report", str(trace), "-o", str(tmp_path / "page.html"), "--thread", "none", "--to", "5us")
     assert done.returncode == 0

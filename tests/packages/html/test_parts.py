@@ -21,7 +21,6 @@ from fxtio.html.flames import LongestSlices, MergedCalls, MergedStacks
 from fxtio.html.messages import Instants, Messages, Notices
 from fxtio.html.moments import Moments
 from fxtio.html.tracks import Arrows, Processors, Tracks
-from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
@@ -141,7 +140,7 @@ def paths_of(rows: list[dict[str, Any]]) -> Counter[tuple[str, ...]]:
 
 
 def merged(registry: Registry) -> MergedCalls:
-    return MergedCalls(registry, Selection(), None)
+    return MergedCalls(registry)
 
 
 @pytest.mark.full

@@ -12,6 +12,8 @@ import pytest
 
 import fxtio
 from fxtio.errors import FxtioError
+from fxtio.exchange.convert import convert
+from fxtio.exchange.filter import Plan, Simplification
 from fxtio.formats import BUILT_IN
 from fxtio.html import sections
 from fxtio.html.contents import MAX_TEXT, Cell, Chart, Facts, Flame, Grid, Page
@@ -28,7 +30,7 @@ from support.limits import lower_limits
 PartT = TypeVar("PartT")
 
 GRIDS_SIZE = 1_000_000
-EVERYTHING = Selection()
+EVERYTHING = Plan()
 
 
 def traces() -> list[Path]:
@@ -183,7 +185,7 @@ def made() -> Timeline:
     ids=["range", "thread", "name", "all"],
 )
 def test_a_part_of_a_trace(selection: Selection) -> None:
-    page = trace_page(made(), selection)
+    page = trace_page(made(), Plan(selection))
     facts = dict(parts_of(page, Facts)[0].rows)
     answer = top(made(), selection=selection).table
     assert facts["Slices"] == f"{answer['calls'].sum():,}"
@@ -195,6 +197,35 @@ def test_a_part_of_a_trace(selection: Selection) -> None:
     flame = section_named(page, "Flame graph").parts[-1]
     slices = imported(flame.speedscope).table("slices")
     assert slices["duration"].sum() == answer["total"].sum()
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(Selection(start=1_000, end=3_050, names=("g", "outer"))),
+        Plan(Selection(threads=("worker",)), Simplification(min_duration=40)),
+        Plan(simplification=Simplification(max_depth=1)),
+    ],
+    ids=["part", "short", "deep"],
+)
+def test_a_part_is_that_which_is_converted(plan: Plan, tmp_path: Path) -> None:
+    """The page about a part has the rankings and flame graphs of a trace with nothing else, and says what it lacks."""
+    spans = [(number % 2, 100 * number, 10 + number, "fgh"[number % 3]) for number in range(60)]
+    timeline = Content(spans=[*spans, (0, 0, 7_000, "outer"), (1, 0, 7_000, "outer")]).timeline()
+    page = trace_page(timeline, plan)
+    lost = convert(timeline, tmp_path / "part.fxt", selection=plan.selection, simplification=plan.simplification)
+    with fxtio.open_timeline(tmp_path / "part.fxt") as part:
+        expected = trace_page(part, EVERYTHING)
+    rankings = [section_named(each, "What took the time").parts for each in (page, expected)]
+    assert rankings[0] == rankings[1]
+    durations = [
+        sorted(imported(section_named(each, "Flame graph").parts[-1].speedscope).table("slices")["duration"].tolist())
+        for each in (page, expected)
+    ]
+    assert durations[0] == durations[1]
+    notes = section_named(page, "Summary").notes
+    assert [f"Not shown: {phrase} ({number:,})." for phrase, number in lost.items()] == notes
+    assert bool(notes) == (not plan.simplification.is_nothing)
 
 
 def test_a_trace_without_anything() -> None:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from fxtio.finding import Finding, Findings
-from fxtio.table import Categories, Table
 from fxtio.uftrace import explain, merge, state
 from fxtio.uftrace.argspec import MAX_VALUES, ArgumentSpecs
 from fxtio.uftrace.info import InfoFile
 from fxtio.uftrace.layout import InfoBit
-from fxtio.uftrace.pairing import STATES
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionEntry, encode
-from fxtio.uftrace.report import _Functions
 from fxtio.uftrace.symbols import Symbol
 from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
@@ -79,24 +74,6 @@ def test_explaining_a_record_takes_only_its_findings(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Findings, "__iter__", all_findings)
     *_, last = explain.explain(UftraceTrace(path), record=None, offset=0, kinds=None)
     assert [finding.rule for finding in last.findings] == ["uftrace.record.truncated"]
-
-
-def test_the_calls_of_all_functions_are_counted_together() -> None:
-    class Codes(np.ndarray[Any, Any]):  # noqa: PLW1641  # arrays have no hash
-        """Codes that cannot be compared with a single one."""
-
-        def __eq__(self, other: object) -> Any:
-            raise AssertionError("the calls of each function are looked for")
-
-    functions = _Functions()
-    codes = np.array([1, 0, 1, 1], np.int32).view(Codes)
-    durations = np.array([5, -1, 2**62, 2**62], np.int64)
-    states = Categories(np.zeros(4, np.int8), STATES)
-    functions.add(Table({"name": Categories(codes, ["a", "b"]), "duration": durations, "state": states}))
-    functions.add(
-        Table({"name": Categories(codes.view(np.ndarray), ["a", "b"]), "duration": durations, "state": states})
-    )
-    assert functions.totals == {"a": [2, -2], "b": [6, 10 + 2**64]}
 
 
 def specs_of(findings: Findings, **lines: str) -> ArgumentSpecs:

@@ -36,7 +36,9 @@ def test_functions_of_the_kernel(tmp_path: Path) -> None:
     assert table["name"].tolist()[3] == "sched:sched_switch"
     assert table["depth"].tolist() == [0, 1, 2, 0, 2, 1, 0]
     assert table["time"].tolist()[4] == 1_299_999_800  # too far for one delta
-    switch = next(event for _, event in trace.kernel_events() if event.name == "sched_switch")
+    switch = next(
+        each for each in trace.records() if isinstance(each, kernel.KernelEvent) and each.name == "sched_switch"
+    )
     assert switch.values["prev_comm"] == "game" and switch.values["next_pid"] == 0 and switch.tid == 100
     assert not trace.findings
 

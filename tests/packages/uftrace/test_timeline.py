@@ -27,7 +27,7 @@ from fxtio.timeline import Timeline
 from fxtio.timeline.answers import top
 from fxtio.uftrace import pairing
 from fxtio.uftrace.demangle import available
-from fxtio.uftrace.pairing import NO_EXIT, CallPairing
+from fxtio.uftrace.pairing import NO_EXIT
 from fxtio.uftrace.perf import PerfEvent
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.records import FunctionExit
@@ -35,7 +35,7 @@ from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.writer import UftraceWriter
 from support.limits import processor_seconds
 from support.uftrace_judge import VIEWS, needs_uftrace, run
-from support.uftrace_samples import SAMPLES, UFTRACE, expected, from_calls, plain, reference_flame
+from support.uftrace_samples import SAMPLES, UFTRACE, NumberedCalls, expected, from_calls, plain, reference_flame
 
 AS_UFTRACE = (
     "args-all-v013", "auto-args-cpp-v013", "callsite-v019", "cpp-v019", "dlopen-v013", "old-v014-args",
@@ -70,22 +70,19 @@ def calls_of_records(path: Path) -> Counter[tuple[Any, ...]]:
         records, first = trace.table("records"), 0
         names, times = records["name"].tolist(), records["time"].tolist()
         for tid, chunks in groupby(trace.chunks_of(trace.begin()), key=lambda chunk: chunk.tid):
-            pairing, left = CallPairing(), list[int]()
+            numbered, left = NumberedCalls(first), list[int]()
             for chunk in chunks:
                 if chunk.gap is not None:
-                    pairing.skip()
+                    numbered.skip()
                     continue
-                before = pairing.open.entry.tolist()
-                ended = pairing.pair(chunk, first)
-                entered = np.flatnonzero(pairing.step > 0) + first
-                closed = {*ended.entry.tolist(), *pairing.open.entry.tolist()}
-                left += [entry for entry in [*before, *entered.tolist()] if entry not in closed]  # at an exec
-                columns = (each.tolist() for each in (ended.state, ended.entry, ended.row + first))
-                for state, entry, by in zip(*columns, strict=True):
+                before, ended = numbered.open, numbered.ended(chunk)
+                closed = {*(entry for _, entry, _ in ended), *numbered.open}
+                left += [entry for entry in [*before, *numbered.entered] if entry not in closed]  # at an exec
+                for state, entry, by in ended:
                     of, start = (by, None) if entry < 0 else (entry, times[entry])
                     rows[tid, names[of], start, times[by], "open" if state == NO_EXIT else "closed"] += 1
                 first += len(chunk)
-            for entry in [*left, *pairing.open.entry.tolist()]:
+            for entry in [*left, *numbered.open]:
                 rows[tid, names[entry], times[entry], None, "open"] += 1
     return rows
 
