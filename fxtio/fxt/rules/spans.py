@@ -9,14 +9,14 @@ parents.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import FITTING, UNWIND, SpanStep
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
@@ -77,7 +77,8 @@ _MESSAGES = {
 }
 
 
-class _Rows(NamedTuple):
+@dataclass(slots=True)
+class _Rows(ArrayRows):
     """Rows for the kernel, in the order of the file, and where they come from.
 
     Attributes:
@@ -105,14 +106,6 @@ class _Rows(NamedTuple):
         step, thread = np.zeros(count, np.int8), np.full(count, -1, np.int32)
         return cls(step, np.empty(count, np.int32), thread, *words, np.empty(count, np.int64))
 
-    def take(self, rows: Array | slice) -> _Rows:
-        """Return some of the rows."""
-        return _Rows(*(column[rows] for column in self))
-
-    def before(self, other: _Rows) -> _Rows:
-        """Return these rows and others after them."""
-        return _Rows(*map(np.concatenate, zip(self, other, strict=True)))
-
 
 class _Ended:
     """The last complete events that have ended, without those that are within another one of these.
@@ -131,7 +124,7 @@ class _Ended:
         if view.batch.threads is not self._threads:
             codes, inverse = np.unique(self.rows.thread, return_inverse=True)
             fresh = [view.batch.threads.code(self._threads.values[code]) for code in codes.tolist()]
-            self.rows = self.rows._replace(thread=np.array(fresh, np.int32)[inverse])
+            self.rows.thread = np.array(fresh, np.int32)[inverse]
             self._threads = view.batch.threads
         begin = view.batch.columns(r.DurationComplete)[1]["timestamp"]
         is_late = len(begin) > 0 and int(begin.min()) < self._latest
@@ -154,7 +147,7 @@ class _Ended:
         if is_whole:
             recent = np.flatnonzero((rows.offset >= since) | (rows.offset < frame.offset(0)))
         elif is_sorted:
-            recent = np.arange(int(rows.offset.searchsorted(since)), len(rows.step))
+            recent = np.arange(int(rows.offset.searchsorted(since)), len(rows))
         else:
             recent = np.flatnonzero(rows.offset >= since)
         recent = np.setdiff1d(recent, left_out, assume_unique=True) if len(left_out) else recent
@@ -167,9 +160,9 @@ class _Ended:
         if not is_sorted:
             kept = kept[np.argsort(rows.offset[kept])]
         fresh = rows.take(kept[-MAX_ENDED:])
-        room = MAX_ENDED - len(fresh.step)
+        room = MAX_ENDED - len(fresh)
         if not is_whole and room:
-            fresh = self.rows.take(slice(-room, None)).before(fresh)
+            fresh = _Rows.joined([self.rows.take(slice(-room, None)), fresh])
         self.rows = fresh
 
 
@@ -192,7 +185,7 @@ class Spans:
         before = self._before(view, with_ended=is_late)
         rows = self._rows(view, present, before)
         track, tracks = _tracks(rows)
-        self._check_order(view, rows, track, tracks, len(before.step))
+        self._check_order(view, rows, track, tracks, len(before))
         is_sorted = not _native.late(track, rows.begin, np.zeros(tracks, np.uint64), np.empty(0, np.int64))
         if not is_sorted:
             order = np.lexsort((rows.begin, track))
@@ -207,19 +200,19 @@ class Spans:
         rows = _Rows.blank(0)
         if self._open is not None:
             codes = [view.batch.threads.code(each) for each in self._threads]
-            rows = self._open._replace(thread=np.array(codes, np.int32))
+            rows = replace(self._open, thread=np.array(codes, np.int32))
         ended = self._ended.rows
-        if with_ended and len(ended.step):
-            rows = rows.before(ended.take(~np.isin(ended.offset, rows.offset)))
+        if with_ended and len(ended):
+            rows = _Rows.joined([rows, ended.take(~np.isin(ended.offset, rows.offset))])
             rows = rows.take(np.argsort(rows.offset, kind="stable"))
         return rows
 
     def _rows(self, view: View, present: list[type[Record]], kept: _Rows) -> _Rows:
         """Return the rows of a batch after others."""
-        batch, before = view.batch, len(kept.step)
+        batch, before = view.batch, len(kept)
         result = _Rows.blank(before + len(batch))
-        for column, values in zip(result, kept, strict=True):
-            column[:before] = values
+        for name in _Rows.__slots__:
+            getattr(result, name)[:before] = getattr(kept, name)
         result.key[before:] = 0
         result.provider[before:] = batch.provider
         for cls in present:
