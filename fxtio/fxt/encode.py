@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any
@@ -21,18 +20,14 @@ from fxtio.codec.generate import Order, encode_buffers
 from fxtio.codec.integers import MAX_UINT64, text_bytes
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
-from fxtio.fxt import records as r
 from fxtio.fxt.batch_tables import EVENT_LABELS
-from fxtio.fxt.event_columns import MAX_COLUMN_TEXT, EventColumns, Indexed, texts
+from fxtio.fxt.event_columns import EVENT_TYPES, MAX_COLUMN_TEXT, EventTable, Indexed, texts
 from fxtio.fxt.events import ENDS_EARLY, check_count
-from fxtio.fxt.layout import MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
+from fxtio.fxt.layout import MAX_TEXT_BYTES
 from fxtio.fxt.records import Thread
 from fxtio.fxt.slots import NS_PER_SECOND, Clock
 from fxtio.fxt.tables import TABLES, WRITABLE_TABLES, FxtTable, Member, Same, Source
 from fxtio.table import Categories, Optional
-
-MAX_ROWS = 1 << 18
-"""The most rows of a table that are encoded at once."""
 
 NOT_IN_RECORDS = frozenset({"provider", "time"})
 """Columns that are written as other records, or follow from ticks."""
@@ -105,76 +100,6 @@ def _check_same(expected: Array, given: Array, clock: Clock, where: str) -> None
         raise EncodeError(f"{given[row]} ns does not agree with the ticks: at {rate} it is {expected[row]} ns", where)
 
 
-@dataclass(frozen=True, slots=True)
-class EventTable:
-    """The checked columns of a table of events.
-
-    Attributes:
-        kind: the event types (int64).
-        ticks: the times in ticks (uint64).
-        thread: the threads, `Thread` values.
-        name: the names.
-        category: the categories.
-        tail: the `end` or the `id` of the events that have one (uint64).
-        scope: the scope of the instants that have one.
-        args: the arguments by name.
-        present: for arguments that not all rows have, by name, the rows that have it (bool).
-    """
-
-    kind: Array
-    ticks: Array
-    thread: Indexed
-    name: Indexed
-    category: Indexed
-    tail: Array
-    scope: OptionalColumn
-    args: dict[str, Indexed | Array]
-    present: dict[str, Array]
-
-    def groups(self, rows: Array) -> list[EventColumns]:
-        """Return some rows (indices) by event type."""
-        return [self._group(kind, rows[self.kind[rows] == kind]) for kind in np.unique(self.kind[rows]).tolist()]
-
-    def _group(self, kind: int, rows: Array) -> EventColumns:
-        cls = r.EVENT_CLASSES[EVENT_LABELS[kind]]
-        present = {key: mask[rows] for key, mask in self.present.items()}
-        keys = [key for key in self.args if key not in present or present[key].any()]
-        return EventColumns(
-            cls,
-            rows,
-            self.ticks[rows],
-            self.thread.take(rows),
-            self.name.take(rows),
-            self.category.take(rows),
-            {key: value.take(rows) if isinstance(value := self.args[key], Indexed) else value[rows] for key in keys},
-            self._tail(cls, rows),
-            {key: mask for key, mask in present.items() if key in keys},
-        )
-
-    def _tail(self, cls: type[r.Event], rows: Array) -> dict[str, Array | OptionalColumn]:
-        if cls is r.Instant:
-            return {"scope": OptionalColumn(self.scope.values[rows], self.scope.present[rows])}
-        return {name: self.tail[rows] for name in ("end", "id") if name in cls.__struct_fields__}
-
-    def chunks(self, rows: slice) -> Iterator[list[EventColumns]]:
-        """Yield rows in parts whose strings and threads fit in the tables of a provider, each part by event type."""
-        pending = [
-            np.arange(begin, min(begin + MAX_ROWS, rows.stop)) for begin in range(rows.start, rows.stop, MAX_ROWS)
-        ]
-        pending.reverse()
-        while pending:
-            part = pending.pop()
-            groups = self.groups(part)
-            threads = {thread for group in groups for thread in group.thread.values}
-            if len(part) > 1 and (
-                sum(group.strings for group in groups) > MAX_STRING_SLOT or len(threads) > MAX_THREAD_SLOT
-            ):
-                half = len(part) // 2
-                pending += [part[half:], part[:half]]
-            else:
-                yield groups
-
-
 def event_table(
     columns: Mapping[str, Any], args: Mapping[str, Any], rows: int, clock_of: Callable[[int | None], Clock]
 ) -> EventTable:
@@ -225,7 +150,7 @@ def event_table(
 
 def _has_field(name: str) -> Array:
     """Return for each event type whether its events have a field (bool)."""
-    return np.array([name in r.EVENT_CLASSES[label].__struct_fields__ for label in EVENT_LABELS])
+    return np.array([name in cls.__struct_fields__ for cls in EVENT_TYPES])
 
 
 def _values(column: Array | Optional) -> Array:

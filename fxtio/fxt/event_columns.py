@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,16 @@ from fxtio.codec.integers import text_bytes
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt import records as r
 from fxtio.fxt.events import ENDS_EARLY, ProviderEncoder, check_count
-from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_THREAD_SLOT
+from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_THREAD_SLOT
 from fxtio.fxt.records import Thread
 from fxtio.report import counted
 from fxtio.table import Categories
+
+MAX_ROWS = 1 << 18
+"""The most rows of a table that are encoded at once."""
+
+EVENT_TYPES = [*r.EVENT_CLASSES.values()]
+"""The class of each event type, by its number."""
 
 MAX_COLUMN_TEXT = 1024
 """The longest argument text in bytes that a column may have: all of it goes into the string table."""
@@ -75,6 +81,73 @@ class EventColumns:
         values = sum(len(value.values) for value in self.args.values() if isinstance(value, Indexed))
         values += 0 if self.listed is None else len(self.listed.texts)
         return len(self.name.values) + len(self.category.values) + len(self.args) + values
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """Checked columns of events of all types.
+
+    Attributes:
+        kind: the event types, see `EventType` (int64).
+        ticks: the times in ticks (uint64).
+        thread: the threads, `Thread` values.
+        name: the names.
+        category: the categories.
+        tail: the `end` or the `id` of the events that have one (uint64).
+        scope: the scope of the instants that have one.
+        args: the arguments by name.
+        present: for arguments that not all rows have, by name, the rows that have it (bool).
+        listed: all arguments, in place of `args`.
+    """
+
+    kind: Array
+    ticks: Array
+    thread: Indexed
+    name: Indexed
+    category: Indexed
+    tail: Array
+    scope: OptionalColumn
+    args: dict[str, Indexed | Array] = field(default_factory=dict)
+    present: dict[str, Array] = field(default_factory=dict)
+    listed: ListedArguments | None = None
+
+    def parts(self, rows: slice) -> Iterator[list[EventColumns]]:
+        """Yield rows in parts whose strings and threads fit in the tables of a provider, each part by event type."""
+        begins = range(rows.start, rows.stop, MAX_ROWS)
+        pending = [np.arange(begin, min(begin + MAX_ROWS, rows.stop)) for begin in reversed(begins)]
+        while pending:
+            part = pending.pop()
+            kind = self.kind[part]
+            groups = [self._group(each, part[kind == each]) for each in np.unique(kind).tolist()]
+            threads = {thread for group in groups for thread in group.thread.values}
+            strings = sum(group.strings for group in groups)
+            if len(part) > 1 and (strings > MAX_STRING_SLOT or len(threads) > MAX_THREAD_SLOT):
+                half = len(part) // 2
+                pending += [part[half:], part[:half]]
+            else:
+                yield groups
+
+    def _group(self, kind: int, rows: Array) -> EventColumns:
+        """Return some rows, which are of an event type."""
+        cls = EVENT_TYPES[kind]
+        present = {key: mask[rows] for key, mask in self.present.items()}
+        keys = [key for key in self.args if key not in present or present[key].any()]
+        tail: dict[str, Array | OptionalColumn]
+        tail = {name: self.tail[rows] for name in ("end", "id") if name in cls.__struct_fields__}
+        if cls is r.Instant:
+            tail = {"scope": OptionalColumn(self.scope.values[rows], self.scope.present[rows])}
+        return EventColumns(
+            cls,
+            rows,
+            self.ticks[rows],
+            self.thread.take(rows),
+            self.name.take(rows),
+            self.category.take(rows),
+            {key: value.take(rows) if isinstance(value := self.args[key], Indexed) else value[rows] for key in keys},
+            tail,
+            {key: mask for key, mask in present.items() if key in keys},
+            None if self.listed is None else self.listed.of(rows),
+        )
 
 
 def event_columns(group: Any) -> EventColumns:
@@ -314,6 +387,25 @@ class ListedArguments:
     name: Array
     bits: Array
     texts: Sequence[str]
+
+    def of(self, events: Array) -> ListedArguments | None:
+        """Return the arguments of some events (ascending), which are numbered anew; None if they have none."""
+        first, last = int(events[0]), int(events[-1])
+        begin, end = np.searchsorted(self.row, (first, last + 1)).tolist()
+        number = np.full(last + 1 - first, -1)
+        number[events - first] = np.arange(len(events))
+        row = number[self.row[begin:end] - first]
+        is_own = row >= 0
+        own = slice(begin, end) if is_own.all() else np.flatnonzero(is_own) + begin
+        row = row[is_own]
+        if not len(row):
+            return None
+        cls, name, bits = self.cls[own], self.name[own], self.bits[own].copy()
+        is_text = cls == r.ARGUMENTS.classes.index(r.StringArgument)
+        used = _used_only(self.texts, np.append(name, bits[is_text].view(np.int64)))
+        assert used.codes is not None
+        bits[is_text] = used.codes[len(name) :].view(np.uint64)
+        return ListedArguments(row, cls, used.codes[: len(name)], bits, used.values)
 
     def words(self, slots: Array, rows: int) -> ManyWords:
         """Encode the arguments.

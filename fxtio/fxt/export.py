@@ -7,9 +7,7 @@ id is that of the track, and its thread the first one of the process.  Perfetto 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +17,8 @@ from fxtio.arrays import Array
 from fxtio.codec.columns import OptionalColumn
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ObjectType, ThreadState
-from fxtio.fxt.event_columns import EventColumns, Indexed, ListedArguments
-from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_STRING_SLOT, MAX_TEXT_BYTES, MAX_THREAD_SLOT
+from fxtio.fxt.event_columns import EVENT_TYPES, EventTable, Indexed, ListedArguments
+from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_TEXT_BYTES
 from fxtio.fxt.records import Koid, Thread
 from fxtio.fxt.writer import FxtWriter
 from fxtio.table import Categories, Optional, Table
@@ -54,8 +52,6 @@ _ASYNC_CLASSES: dict[int, type[r.Event]] = {
     SpanStep.INSTANT: r.AsyncInstant,
 }
 _FLOW_CLASSES = {"begin": r.FlowBegin, "step": r.FlowStep, "end": r.FlowEnd}
-_EVENT_CLASSES = list(r.EVENT_CLASSES.values())
-_MAX_ROWS = 1 << 18
 _FIRST_ID = 1 << 62
 """The first id of tracks whose own id another track has, or that have none."""
 
@@ -181,87 +177,63 @@ class Exporter(EventExporter):
         used, place = _distinct(codes, len(self._registry.names.values))
         return Indexed([self._texts.text(code) for code in used.tolist()], place)
 
+    def _thread_column(self, track: Array) -> Indexed:
+        """Return a column of the threads of tracks; several tracks may have the same one."""
+        used, place = _distinct(track, len(self._threads))
+        threads = [self._threads[each] for each in used.tolist()]
+        number_of = {thread: number for number, thread in enumerate(dict.fromkeys(threads))}
+        return Indexed([*number_of], np.array([number_of[thread] for thread in threads], np.int64)[place])
+
     # Events.
 
     def _write_events(self, events: Events, args: ArgumentRows) -> None:
         self._grow()
         ids = np.array(self._ids, np.uint64)
         cls = self._classes(events)
-        is_async = np.isin(cls, [_EVENT_CLASSES.index(each) for each in _ASYNC_CLASSES.values()])
+        is_async = np.isin(cls, [EVENT_TYPES.index(each) for each in _ASYNC_CLASSES.values()])
         tail = np.where(is_async, ids[events.track], events.id)
-        tail = np.where(cls == _EVENT_CLASSES.index(r.DurationComplete), events.end.view(np.uint64), tail)
-        listed, count = self._limited(args, len(events))
-        bounds = np.concatenate([[0], np.cumsum(count)])
-        starts = [*range(0, len(events), _MAX_ROWS), len(events)]
-        pending = list(pairwise(starts))[::-1]
-        while pending:
-            low, high = pending.pop()
-            chosen = listed.take(np.arange(bounds[low], bounds[high]))
-            groups = list(self._groups(events, chosen, cls, tail, low, high))
-            threads = {thread for group in groups for thread in group.thread.values}
-            if high - low > 1 and (
-                sum(group.strings for group in groups) > MAX_STRING_SLOT or len(threads) > MAX_THREAD_SLOT
-            ):
-                half = (low + high) // 2
-                pending += [(half, high), (low, half)]
-            else:
-                self._writer.main._write_groups(groups)
+        tail = np.where(cls == EVENT_TYPES.index(r.DurationComplete), events.end.view(np.uint64), tail)
+        scope = events.detail.astype(np.uint64)
+        self._write(
+            EventTable(
+                cls,
+                events.time.view(np.uint64),
+                self._thread_column(events.track),
+                self._indexed(events.name),
+                self._indexed(events.category),
+                tail,
+                OptionalColumn(scope, scope > 0),
+                listed=self._listed(self._limited(args, len(events))),
+            )
+        )
+
+    def _write(self, table: EventTable) -> None:
+        for groups in table.parts(slice(0, len(table.kind))):
+            self._writer.main._write_groups(groups)
 
     def _classes(self, events: Events) -> Array:
-        """Return the index in `_EVENT_CLASSES` of the class of each event."""
+        """Return the index in `EVENT_TYPES` of the class of each event."""
         width = max(SpanStep) + 1
         table = np.zeros((3, width + len(FLOW_TYPES)), np.int64)
         for row, classes in ((0, _ASYNC_CLASSES), (1, _THREAD_CLASSES)):
             for step, cls in classes.items():
-                table[row, step] = _EVENT_CLASSES.index(cls)
+                table[row, step] = EVENT_TYPES.index(cls)
             for place, flow in enumerate(FLOW_TYPES):
-                table[row, width + place] = _EVENT_CLASSES.index(_FLOW_CLASSES[flow])
+                table[row, width + place] = EVENT_TYPES.index(_FLOW_CLASSES[flow])
         is_thread = (self._registry.track_kinds(events.track) == TrackKind.THREAD).astype(np.int64)
         column = np.where(events.step == SpanStep.FLOW, width + events.detail.astype(np.int64), events.step)
         result: Array = table[is_thread, column]
         return result
 
-    def _limited(self, args: ArgumentRows, rows: int) -> tuple[ArgumentRows, Array]:
-        """Return the arguments that fit in events, and their number for each event."""
+    def _limited(self, args: ArgumentRows, rows: int) -> ArgumentRows:
+        """Return the arguments that fit in events."""
         count = np.bincount(args.row, minlength=rows)
-        if len(args) and int(count.max()) > MAX_ARGUMENTS:
-            first = np.cumsum(count) - count
-            fits = np.arange(len(args)) - first[args.row] < MAX_ARGUMENTS
-            self.losses[_MANY] += int((~fits).sum())
-            return args.take(fits), np.minimum(count, MAX_ARGUMENTS)
-        return args, count
-
-    def _groups(
-        self, events: Events, args: ArgumentRows, cls: Array, tail: Array, low: int, high: int
-    ) -> Iterator[EventColumns]:
-        """Yield the events of each class, from row `low` to `high`."""
-        part = cls[low:high]
-        for number in np.flatnonzero(np.bincount(part)).tolist():
-            rows = np.flatnonzero(part == number) + low
-            # `place` leads from a row of the part to its row in the group, so that arguments follow their events.
-            place = np.full(high - low, -1)
-            place[rows - low] = np.arange(len(rows))
-            owner = place[args.row - low]
-            chosen = args if len(rows) == high - low else args.take(owner >= 0)
-            event_class = _EVENT_CLASSES[number]
-            used, thread = _distinct(events.track[rows], len(self._threads))
-            tails: dict[str, Array | OptionalColumn] = {
-                name: tail[rows] for name in ("end", "id") if name in event_class.__struct_fields__
-            }
-            if event_class is r.Instant:
-                scope = events.detail[rows].astype(np.uint64)
-                tails = {"scope": OptionalColumn(scope, scope > 0)}
-            yield EventColumns(
-                event_class,
-                rows,
-                events.time[rows].view(np.uint64),
-                _merged_threads([self._threads[track] for track in used.tolist()], thread),
-                self._indexed(events.name[rows]),
-                self._indexed(events.category[rows]),
-                {},
-                tails,
-                listed=self._listed(replace(chosen, row=owner[owner >= 0])) if len(chosen) else None,
-            )
+        if not len(args) or int(count.max()) <= MAX_ARGUMENTS:
+            return args
+        first = np.cumsum(count) - count
+        fits = np.arange(len(args)) - first[args.row] < MAX_ARGUMENTS
+        self.losses[_MANY] += int((~fits).sum())
+        return args.take(fits)
 
     def _listed(self, args: ArgumentRows) -> ListedArguments:
         is_text = args.kind == ArgumentKind.TEXT
@@ -281,13 +253,13 @@ class Exporter(EventExporter):
         """Write each value as an event with one argument; `a:b` is the value `b` of the counter `a`."""
         self._grow()
         rows = counters.num_rows
-        codes: dict[int, tuple[int, int]] = {}
-        for track in np.unique(counters["track"]).tolist():
+        codes = []
+        used, place = _distinct(counters["track"], len(self._threads))
+        for track in used.tolist():
             name, _, series = (self._registry.track_info(track).name or "").rpartition(":")
             name = name or series
-            codes[track] = self._registry.names.code(name), self._registry.names.code(series or name)
-        used, place = _distinct(counters["track"], len(self._threads))
-        pairs = np.array([codes[track] for track in used.tolist()], np.int32)[place]
+            codes.append((self._registry.names.code(name), self._registry.names.code(series or name)))
+        pairs = np.array(codes, np.int32)[place]
         value = counters["value"]
         # A value that is a whole number, as most are, is written as one; up to 2^53 a double has each.
         whole = (np.abs(value) < 2**53) & (value == np.floor(value))
@@ -295,18 +267,19 @@ class Exporter(EventExporter):
         kind = np.where(whole, ArgumentKind.INTEGER, ArgumentKind.NUMBER)
         ids = np.array(self._ids, np.uint64)[counters["track"]]
         order = np.argsort(counters["time"], kind="stable")
-        for low, high in pairwise([*range(0, rows, _MAX_STRINGS), rows]):
-            some = order[low:high]
-            args = ArgumentRows(np.arange(len(some)), pairs[some, 1], kind[some], bits[some], np.full(len(some), -1))
-            used, thread = _distinct(counters["track"][some], len(self._threads))
-            threads = _merged_threads([self._threads[track] for track in used.tolist()], thread)
-            for few in _few_threads(threads):
-                group = EventColumns(
-                    r.Counter, few, counters["time"][some][few].view(np.uint64), threads.take(few),
-                    self._indexed(pairs[some][few, 0]), Indexed([""], None), {}, {"id": ids[some][few]},
-                    listed=self._listed(replace(args.take(few), row=np.arange(len(few)))),
-                )  # fmt: skip
-                self._writer.main._write_groups([group])
+        args = ArgumentRows(np.arange(rows), pairs[order, 1], kind[order], bits[order], np.full(rows, -1))
+        self._write(
+            EventTable(
+                np.full(rows, EVENT_TYPES.index(r.Counter)),
+                counters["time"][order].view(np.uint64),
+                self._thread_column(counters["track"][order]),
+                self._indexed(pairs[order, 0]),
+                Indexed([""], None),
+                ids[order],
+                OptionalColumn(ids, np.zeros(rows, bool)),
+                listed=self._listed(args),
+            )
+        )
 
     def _write_logs(self, logs: Table) -> None:
         levels = int((logs["level"].codes >= 0).sum())
@@ -367,7 +340,6 @@ class Exporter(EventExporter):
         self._running[cpu] = (end, tid, priority, number)
 
 
-_MAX_STRINGS = MAX_STRING_SLOT // 4
 _STATE_NAMES = {state: state.name.lower() for state in ThreadState}
 
 
@@ -392,19 +364,3 @@ def _distinct(codes: Array, size: int) -> tuple[Array, Array]:
     present = np.bincount(codes.astype(np.int64) + 1, minlength=size + 1) > 0
     used = np.flatnonzero(present) - 1
     return used, (np.cumsum(present) - 1)[codes.astype(np.int64) + 1]
-
-
-def _merged_threads(threads: list[Thread], place: Array) -> Indexed:
-    """Return a column of threads; equal ones of several tracks become one."""
-    distinct = {thread: number for number, thread in enumerate(dict.fromkeys(threads))}
-    if len(distinct) < len(threads):
-        place = np.array([distinct[thread] for thread in threads])[place]
-    return Indexed(list(distinct), place)
-
-
-def _few_threads(threads: Indexed) -> Iterator[Array]:
-    """Yield rows in parts with at most as many threads as the table of threads has slots."""
-    assert threads.codes is not None
-    part = threads.codes // MAX_THREAD_SLOT
-    for number in np.unique(part).tolist():
-        yield np.flatnonzero(part == number)

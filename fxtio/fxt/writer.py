@@ -290,7 +290,7 @@ class FxtWriter(FileWriter):
         runs = list(providers_of(columns, rows))
         provider_of = self._providers_of(number for number, _ in runs)
         for number, run in runs:
-            for groups in table.chunks(run):
+            for groups in table.parts(run):
                 provider_of[number]._write_groups(groups)
 
     def _clock_of(self, number: int | None) -> Clock:

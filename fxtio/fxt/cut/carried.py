@@ -11,11 +11,12 @@ own: in a part that begins later, they are written again at its start.
 from __future__ import annotations
 
 import secrets
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -43,7 +44,8 @@ _INSTANTS: Classes = frozenset({r.AsyncInstant})
 # ---- flows
 
 
-class _Points(NamedTuple):
+@dataclass(slots=True)
+class _Points(ArrayRows):
     """Points of flows.
 
     Attributes:
@@ -63,10 +65,6 @@ class _Points(NamedTuple):
     at: Array
     size: Array
     header: Array
-
-    def take(self, rows: Array) -> _Points:
-        """Return some of the points."""
-        return _Points(*(column[rows] for column in self))
 
 
 class Flows:
@@ -95,7 +93,7 @@ class Flows:
             marked.taken[rows], places[rows], frame.size[rows] * 8, frame.block.words[frame.at[rows]],
         )  # fmt: skip
         if self._waiting is not None:
-            points = _Points(*map(np.concatenate, zip(self._waiting, points, strict=True)))
+            points = _Points.joined([self._waiting, points])
         self._settle(points, is_last=False)
 
     def finish(self) -> None:

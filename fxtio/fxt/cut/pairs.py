@@ -8,14 +8,14 @@ goes before the rows of the next one.
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import FITTING, UNWIND, SpanStep
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -41,7 +41,8 @@ class _State(IntEnum):
     """It is written."""
 
 
-class _Rows(NamedTuple):
+@dataclass(slots=True)
+class _Rows(ArrayRows):
     """Begins, ends and what belongs to them, in the order of the file.
 
     Attributes:
@@ -61,10 +62,6 @@ class _Rows(NamedTuple):
     state: Array
     row: Array
     early: Array
-
-    def take(self, rows: Array) -> _Rows:
-        """Return some of the rows."""
-        return _Rows(*(column[rows] for column in self))
 
 
 class Pairs:
@@ -105,7 +102,7 @@ class Pairs:
             return
         rows = self._fresh(marked)
         if self._open is not None:
-            rows = _Rows(*map(np.concatenate, zip(self._open, rows, strict=True)))
+            rows = _Rows.joined([self._open, rows])
         track, first = number_distinct(rows.key)
         if _native.late(track, rows.time, np.zeros(len(first), np.uint64), np.empty(0, np.int64)):
             order = np.lexsort((rows.time, track))

@@ -15,7 +15,7 @@ from fxtio.errors import shown
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ProviderEventId
-from fxtio.fxt.rules.view import View
+from fxtio.fxt.rules.view import View, by_provider
 from fxtio.fxt.slots import NS_PER_SECOND, Clock
 
 MAX_ERROR = 100
@@ -53,7 +53,7 @@ class Archive:
         self._clockless: set[int] = set()
         self._times: dict[int, _Times] = {}
         self._has_provider = False  # or records before the first provider are reported
-        self._wrong_from: list[int | None] = []  # by the code of the clock, see `_first_inexact`
+        self._wrong_from: list[int] = []  # by the code of the clock, see `_first_inexact`
 
     def enter(self, view: View) -> None:
         """Check a batch."""
@@ -64,9 +64,8 @@ class Archive:
         if r.Initialization in view.present:
             self._check_rates(view)
         self._check_clocks(view)
-        timed = [cls for cls in view.batch.classes() if cls in r.TIMED]
-        if not self._is_plain(view, timed):
-            for cls in timed:
+        for cls in view.batch.classes():
+            if cls in r.TIMED:
                 self._check_times(view, cls)
 
     def finish(self, findings: Findings) -> None:
@@ -167,26 +166,6 @@ class Archive:
 
     # ---- times
 
-    def _is_plain(self, view: View, timed: list[type[Any]]) -> bool:
-        """Return whether no time of a batch is odd; the least and the greatest time of its provider are noted."""
-        batch = view.batch
-        self._note_clocks(view)
-        clock, provider = batch.only_clock, batch.provider
-        if clock is None or not isinstance(provider, int):
-            return False
-        columns = [(cls, batch.columns(cls)[1]) for cls in timed]
-        ticks = [each["timestamp"] for cls, each in columns if issubclass(cls, r.Event)]
-        events = np.concatenate([np.empty(0, np.uint64), *ticks])
-        others = [each["timestamp"] for cls, each in columns if not issubclass(cls, r.Event)]
-        others += [each["end"] for _, each in columns if "end" in each]
-        greatest = max((int(values.max(initial=0)) for values in (events, *others)), default=0)
-        least, limit = int(events.min(initial=_NEGATIVE)), self._wrong_from[clock]
-        if greatest >= min(_NEGATIVE, batch.reading.clocks[clock].latest + 1, limit or _NEGATIVE) or least == 0:
-            return False
-        if len(events):
-            self._note_extremes(provider, least, int(events.max()))
-        return True
-
     def _check_times(self, view: View, cls: type[Any]) -> None:
         rows, columns = view.batch.columns(cls)
         if not len(rows):
@@ -204,54 +183,37 @@ class Archive:
 
     def _check_exact(self, view: View, rows: Array, ticks: Array, clocks: Array) -> None:
         """Report times that Perfetto converts with an error of more than `MAX_ERROR`."""
-        self._note_clocks(view)
-        if not any(self._wrong_from):
+        known = view.batch.reading.clocks
+        self._wrong_from += map(_first_inexact, known[len(self._wrong_from) :])
+        latest = int(ticks.max())
+        if latest < min(self._wrong_from):
             return
         for code, mine in rows_of_each(clocks):
-            limit = self._wrong_from[code]
-            if limit is not None:
-                wrong = rows[mine[ticks[mine] >= np.uint64(limit)]]
-                rate = view.batch.reading.clocks[code].ticks_per_second
+            if latest >= self._wrong_from[code]:
+                wrong = rows[mine[ticks[mine] >= np.uint64(self._wrong_from[code])]]
+                rate = known[code].ticks_per_second
                 message = f"Perfetto converts this time at {rate:,} ticks per second with an error of over 100 ns"
                 if len(wrong):
                     view.batch.report("clock.inexact", wrong, message)
 
-    def _note_clocks(self, view: View) -> None:
-        for clock in view.batch.reading.clocks[len(self._wrong_from) :]:
-            self._wrong_from.append(_first_inexact(clock))
-
     def _note_times(self, view: View, rows: Array, ticks: Array) -> None:
-        provider = view.batch.provider_of(rows)
-        if isinstance(provider, int):
-            self._note_times_of(view, provider, rows, ticks)
-            return
-        for index, mine in rows_of_each(provider):
-            self._note_times_of(view, index, rows[mine], ticks[mine])
-
-    def _note_times_of(self, view: View, index: int, rows: Array, ticks: Array) -> None:
-        times = self._times.setdefault(index, _Times())
-        if int(ticks.min()) == 0:
-            zeros = np.flatnonzero(ticks == 0)
-            if not times.zeros:
-                times.first_zero = int(view.offsets(rows[zeros[:1]])[0])
-            times.zeros += len(zeros)
-            ticks = ticks[ticks > 0]
-        if len(ticks):
-            self._note_extremes(index, int(ticks.min()), int(ticks.max()))
-
-    def _note_extremes(self, index: int, least: int, greatest: int) -> None:
-        times = self._times.setdefault(index, _Times())
-        times.least, times.most = min(times.least, least), max(times.most, greatest)
+        for index, mine in by_provider(view.batch.provider_of(rows)):
+            times, own = self._times.setdefault(index, _Times()), ticks[mine]
+            if int(own.min()) == 0:
+                zeros = np.flatnonzero(own == 0)
+                if not times.zeros:
+                    times.first_zero = int(view.offsets(rows[mine][zeros[:1]])[0])
+                times.zeros += len(zeros)
+                own = own[own > 0]
+            times.least = min(times.least, int(own.min(initial=_NEGATIVE)))
+            times.most = max(times.most, int(own.max(initial=0)))
 
 
-def _first_inexact(clock: Clock) -> int | None:
-    """Return the first tick whose time in Perfetto is wrong by more than `MAX_ERROR`; None if there is none.
+def _first_inexact(clock: Clock) -> int:
+    """Return the first tick whose time in Perfetto is wrong by more than `MAX_ERROR`; 2**64 or more if there is none.
 
     Perfetto multiplies the upper 32 bits of a tick with the nanoseconds of 2**32 ticks, rounded down.
     """
     factor = Fraction(NS_PER_SECOND * 2**32, clock.ticks_per_second)
     error = factor - factor.numerator // factor.denominator
-    if not error:
-        return None
-    first = (int(MAX_ERROR / error) + 1) * 2**32
-    return first if first < 2**64 else None
+    return (int(MAX_ERROR / error) + 1) * 2**32 if error else 2**64

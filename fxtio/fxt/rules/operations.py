@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
@@ -24,7 +25,8 @@ _ASYNC: dict[type[Record], int] = {r.AsyncBegin: _BEGIN, r.AsyncInstant: _MIDDLE
 _FLOWS: dict[type[Record], int] = {r.FlowBegin: _BEGIN, r.FlowStep: _MIDDLE, r.FlowEnd: _END}
 
 
-class _Events(NamedTuple):
+@dataclass(slots=True)
+class _Events(ArrayRows):
     """Events with ids, in the order of the file.
 
     Attributes:
@@ -42,10 +44,6 @@ class _Events(NamedTuple):
     key: Array
     process: Array
     offset: Array
-
-    def take(self, rows: Array) -> _Events:
-        """Return some of the events."""
-        return _Events(*(column[rows] for column in self))
 
 
 class _Event(NamedTuple):
@@ -124,7 +122,7 @@ def _events(view: View, present: list[type[Record]], is_flow: bool, waiting: _Ev
     values = [*(column[order] for column in values), view.offsets(rows[order])]
     values[-2] = batch.threads.koids()[:, 0].take(values[-2])  # some threads are new
     events = _Events(*values)
-    return events if waiting is None else _Events(*map(np.concatenate, zip(waiting, events, strict=True)))
+    return events if waiting is None else _Events.joined([waiting, events])
 
 
 def _examined(findings: Findings, events: _Events, is_flow: bool, *, is_last: bool) -> Array:

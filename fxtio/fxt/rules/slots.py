@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import DistinctStrings, rows_of_each
+from fxtio.codec.distinct import DistinctStrings
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
@@ -17,7 +16,7 @@ from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.faults import has_misplaced_boolean
 from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import StringColumn
-from fxtio.fxt.rules.view import MAX_KEPT, View, report_at, string_fields
+from fxtio.fxt.rules.view import MAX_KEPT, View, by_provider, report_at, string_fields
 from fxtio.fxt.slots import Definitions, SlotLookup
 
 MIN_UNUSED = 8
@@ -154,7 +153,7 @@ class Strings:
         nul = self._nul(view)[code]
         view.report("text.nul", row[nul], lambda index: f"a NUL in {view.text(int(code[nul][index]))}")
         offsets = view.offsets(row)
-        for number, mine in _by_provider(provider):
+        for number, mine in by_provider(provider):
             table = self._table(number, slot[mine])
             if table is None:
                 continue
@@ -165,7 +164,7 @@ class Strings:
     def _check_later(self, view: View, definitions: Definitions) -> None:
         """Report strings that are defined after their use."""
         offsets = view.offsets(definitions.row)
-        for number, mine in _by_provider(definitions.provider):
+        for number, mine in by_provider(definitions.provider):
             table, slots = self._slots.get(number, _Slots()), definitions.slot[mine]
             inside = slots < len(table)
             last = np.full(len(table), _NO_OFFSET, np.int64)
@@ -207,14 +206,14 @@ class Strings:
         provider = view.batch.provider_of(rows)
         if int(codes.min()) < 0:
             self._note_undefined(view, rows, column.slot, codes < 0, provider)
-        for number, mine in _by_provider(provider) if self._counted else ():
+        for number, mine in by_provider(provider) if self._counted else ():
             if number in self._counted:
                 self._slots[number].count(column.slot[mine])
 
     def _note_undefined(self, view: View, rows: Array, slots: Array, undefined: Array, provider: Any) -> None:
         provider = provider if isinstance(provider, int) else provider[undefined]
         offsets = view.offsets(rows[undefined])
-        for number, mine in _by_provider(provider):
+        for number, mine in by_provider(provider):
             slot = slots[undefined][mine]
             table = self._table(number, slot)
             if table is None:
@@ -240,11 +239,6 @@ class Strings:
 def _text_of(text: str, numbers: Array, index: int) -> str:
     """Return a text with a number filled in."""
     return text.format(numbers[index])
-
-
-def _by_provider(provider: int | Array) -> Sequence[tuple[int, Array | slice]]:
-    """Return each provider of some rows with its rows, in ascending order."""
-    return [(provider, slice(None))] if isinstance(provider, int) else rows_of_each(provider)
 
 
 def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, row: Array) -> Array:

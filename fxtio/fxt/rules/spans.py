@@ -9,15 +9,14 @@ parents.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from fxtio import _native
 from fxtio._native.constants import FITTING, UNWIND, SpanStep
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.record import Record
 from fxtio.finding import Findings
 from fxtio.fxt import records as r
@@ -79,12 +78,12 @@ _MESSAGES = {
 
 
 @dataclass(slots=True)
-class _Rows:
+class _Rows(ArrayRows):
     """Rows for the kernel, in the order of the file, and where they come from.
 
     Attributes:
         step: see `SpanStep` (int8).
-        provider: the index of the provider: an int for all rows, or int32 per row.
+        provider: the index of the provider (int32).
         thread: the code of the thread, valid in the batch; -1 without a step (int32).
         begin: the time in ticks (uint64).
         end: the end of a complete event (uint64).
@@ -93,34 +92,19 @@ class _Rows:
     """
 
     step: Array
-    provider: int | Array
+    provider: Array
     thread: Array
     begin: Array
     end: Array
     key: Array
     offset: Array
 
-    def take(self, rows: Array | slice) -> _Rows:
-        """Return some of the rows."""
-        provider = self.provider if isinstance(self.provider, int) else self.provider[rows]
-        columns = (self.thread, self.begin, self.end, self.key, self.offset)
-        return _Rows(self.step[rows], provider, *(column[rows] for column in columns))
-
-    def before(self, other: _Rows) -> _Rows:
-        """Return these rows and others after them."""
-        if not len(self.step) or not len(other.step):
-            return other if len(other.step) else self
-        provider = _joined(self.provider, len(self.step), other.provider, len(other.step))
-        columns = [
-            np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in ("step", "thread", "begin", "end", "key", "offset")
-        ]
-        return _Rows(columns[0], provider, *columns[1:])
-
-
-def _no_rows() -> _Rows:
-    words = np.empty(0, np.uint64)
-    return _Rows(np.empty(0, np.int8), 0, np.empty(0, np.int32), words, words, words, np.empty(0, np.int64))
+    @classmethod
+    def blank(cls, count: int) -> _Rows:
+        """Return this many rows without a step, to be filled."""
+        words = np.empty((3, count), np.uint64)
+        step, thread = np.zeros(count, np.int8), np.full(count, -1, np.int32)
+        return cls(step, np.empty(count, np.int32), thread, *words, np.empty(count, np.int64))
 
 
 class _Ended:
@@ -131,7 +115,7 @@ class _Ended:
     """
 
     def __init__(self) -> None:
-        self.rows = _no_rows()
+        self.rows = _Rows.blank(0)
         self._threads = Threads()  # what the codes of threads mean
         self._latest = 0  # the greatest begin of a complete event so far
 
@@ -163,7 +147,7 @@ class _Ended:
         if is_whole:
             recent = np.flatnonzero((rows.offset >= since) | (rows.offset < frame.offset(0)))
         elif is_sorted:
-            recent = np.arange(int(rows.offset.searchsorted(since)), len(rows.step))
+            recent = np.arange(int(rows.offset.searchsorted(since)), len(rows))
         else:
             recent = np.flatnonzero(rows.offset >= since)
         recent = np.setdiff1d(recent, left_out, assume_unique=True) if len(left_out) else recent
@@ -176,9 +160,9 @@ class _Ended:
         if not is_sorted:
             kept = kept[np.argsort(rows.offset[kept])]
         fresh = rows.take(kept[-MAX_ENDED:])
-        room = MAX_ENDED - len(fresh.step)
+        room = MAX_ENDED - len(fresh)
         if not is_whole and room:
-            fresh = self.rows.take(slice(-room, None)).before(fresh)
+            fresh = _Rows.joined([self.rows.take(slice(-room, None)), fresh])
         self.rows = fresh
 
 
@@ -201,7 +185,7 @@ class Spans:
         before = self._before(view, with_ended=is_late)
         rows = self._rows(view, present, before)
         track, tracks = _tracks(rows)
-        self._check_order(view, rows, track, tracks, len(before.step))
+        self._check_order(view, rows, track, tracks, len(before))
         is_sorted = not _native.late(track, rows.begin, np.zeros(tracks, np.uint64), np.empty(0, np.int64))
         if not is_sorted:
             order = np.lexsort((rows.begin, track))
@@ -213,49 +197,39 @@ class Spans:
 
     def _before(self, view: View, *, with_ended: bool) -> _Rows:
         """Return the rows to put before those of a batch, in the order of the file."""
-        rows = _no_rows()
+        rows = _Rows.blank(0)
         if self._open is not None:
-            self._open.thread = np.array([view.batch.threads.code(each) for each in self._threads], np.int32)
-            rows = self._open
+            codes = [view.batch.threads.code(each) for each in self._threads]
+            rows = replace(self._open, thread=np.array(codes, np.int32))
         ended = self._ended.rows
-        if with_ended and len(ended.step):
-            rows = rows.before(ended.take(~np.isin(ended.offset, rows.offset)))
+        if with_ended and len(ended):
+            rows = _Rows.joined([rows, ended.take(~np.isin(ended.offset, rows.offset))])
             rows = rows.take(np.argsort(rows.offset, kind="stable"))
         return rows
 
     def _rows(self, view: View, present: list[type[Record]], kept: _Rows) -> _Rows:
         """Return the rows of a batch after others."""
-        batch = view.batch
-        before = len(kept.step)
-        count = before + len(batch)
-        step, thread, key = np.zeros(count, np.int8), np.full(count, -1, np.int32), np.zeros(count, np.uint64)
-        begin, end, offset = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
+        batch, before = view.batch, len(kept)
+        result = _Rows.blank(before + len(batch))
+        for name in _Rows.__slots__:
+            getattr(result, name)[:before] = getattr(kept, name)
+        result.key[before:] = 0
+        result.provider[before:] = batch.provider
         for cls in present:
             rows, columns = batch.columns(cls)
             places = rows + before if before else rows
             codes = view.threads(cls, "thread")
-            self._fill(view, cls, places, columns, (thread, begin, end, key))
-            step[places] = _STEPS[cls]
+            result.thread[places], result.begin[places] = codes, columns["timestamp"]
+            result.step[places] = _STEPS[cls]
             if int(codes.min(initial=0)) < 0:
-                step[places[codes < 0]] = SpanStep.NONE
-        np.multiply(batch.frame.at, 8, out=offset[before:])
-        offset[before:] += batch.frame.base
-        provider = batch.provider
-        if before:
-            provider = _joined(kept.provider, before, provider, len(batch))
-            for name, column in (("step", step), ("thread", thread), ("begin", begin), ("end", end), ("key", key),
-                                 ("offset", offset)):  # fmt: skip
-                column[:before] = getattr(kept, name)
-        return _Rows(step, provider, thread, begin, end, key, offset)
-
-    def _fill(self, view: View, cls: type[Record], rows: Array, columns: Any, into: tuple[Array, ...]) -> None:
-        thread, begin, end, key = into
-        thread[rows] = view.threads(cls, "thread")
-        begin[rows] = columns["timestamp"]
-        if cls is r.DurationComplete:
-            end[rows] = columns["end"]
-        elif cls in (r.DurationBegin, r.DurationEnd):
-            key[rows] = view.name_keys(cls)
+                result.step[places[codes < 0]] = SpanStep.NONE
+            if cls is r.DurationComplete:
+                result.end[places] = columns["end"]
+            elif cls in (r.DurationBegin, r.DurationEnd):
+                result.key[places] = view.name_keys(cls)
+        np.multiply(batch.frame.at, 8, out=result.offset[before:])
+        result.offset[before:] += batch.frame.base
+        return result
 
     def _check_order(self, view: View, rows: _Rows, track: Array, tracks: int, before: int) -> None:
         """Report begins and ends that are earlier than one before them on their thread; `before` rows are older."""
@@ -285,8 +259,7 @@ class Spans:
             report_at(view.findings, "event.backwards", rows.offset[pairs[late]], message)
 
     def _owner(self, view: View, rows: _Rows, row: int) -> tuple[int, Thread]:
-        provider = rows.provider if isinstance(rows.provider, int) else int(rows.provider[row])
-        return provider, view.batch.threads.values[int(rows.thread[row])]
+        return int(rows.provider[row]), view.batch.threads.values[int(rows.thread[row])]
 
     def _nest(self, view: View, rows: _Rows, track: Array, tracks: int) -> Array:
         """Report how spans do not nest; return the complete events that are left out because of that."""
@@ -340,8 +313,7 @@ class Spans:
         """Check what only the end of the trace decides."""
         if self._open is None:
             return
-        providers = np.broadcast_to(self._open.provider, len(self._threads)).tolist()
-        owners = zip(providers, self._threads, strict=True)
+        owners = zip(self._open.provider.tolist(), self._threads, strict=True)
         ordered = np.array([owner not in self._disordered for owner in owners], bool)
         begins = np.sort(self._open.offset[(self._open.step == SpanStep.BEGIN) & ordered])
         if len(begins):
@@ -419,7 +391,7 @@ def _tracks(rows: _Rows) -> tuple[Array, int]:
     """
     thread, provider = rows.thread, rows.provider
     count = int(thread.max(initial=-1)) + 1
-    if isinstance(provider, int) or not len(provider):
+    if not len(provider) or int(provider.min()) == int(provider.max()):
         return thread, count
     used = thread >= 0
     pairs = np.where(used, provider.astype(np.int64) * count + thread, -1)
@@ -428,14 +400,6 @@ def _tracks(rows: _Rows) -> tuple[Array, int]:
     if not used.all():
         track -= 1
     return track, int(track.max()) + 1
-
-
-def _joined(first: int | Array, count: int, second: int | Array, rest: int) -> int | Array:
-    """Return the providers of some rows and of others after them; an int if all are the same."""
-    if isinstance(first, int) and isinstance(second, int) and first == second:
-        return first
-    provider = np.concatenate([np.broadcast_to(first, count), np.broadcast_to(second, rest)])
-    return int(provider[0]) if int(provider.min()) == int(provider.max()) else provider
 
 
 def _before_spans(rows: _Rows, flows: Array) -> Array:

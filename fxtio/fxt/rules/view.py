@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.distinct import DistinctStrings
+from fxtio.codec.distinct import DistinctStrings, rows_of_each
 from fxtio.codec.record import Record
 from fxtio.errors import shown
 from fxtio.finding import KEPT_PER_RULE, Findings
@@ -33,6 +33,11 @@ def report_at(findings: Findings, rule: str, offsets: Array, message: Message) -
     rest = len(offsets) - len(places)
     if rest:
         findings.add(rule, int(offsets[len(places)]), next(texts), times=rest)
+
+
+def by_provider(provider: int | Array) -> Sequence[tuple[int, Array | slice]]:
+    """Return each provider of some rows with its rows, in ascending order."""
+    return [(provider, slice(None))] if isinstance(provider, int) else rows_of_each(provider)
 
 
 class Keys:

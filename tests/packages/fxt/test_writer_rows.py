@@ -16,7 +16,7 @@ import fxtio
 from fxtio.codec import generate
 from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
-from fxtio.fxt import FxtTrace, FxtWriter, encode
+from fxtio.fxt import FxtTrace, FxtWriter, event_columns
 from fxtio.fxt import records as rec
 from fxtio.fxt.enums import EventType, Scope
 from fxtio.fxt.records import EVENT_CLASSES, Thread
@@ -170,7 +170,7 @@ def test_many_more_names_than_slots() -> None:
 
 def test_rows_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = events(written(lambda writer: writer.write_table("events", {**THREE, "args": {"n": [1, 2, 3]}})))
-    monkeypatch.setattr(encode, "MAX_ROWS", 2)
+    monkeypatch.setattr(event_columns, "MAX_ROWS", 2)
     parts = events(written(lambda writer: writer.write_table("events", {**THREE, "args": {"n": [1, 2, 3]}})))
     assert parts == whole
 
