@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -259,11 +259,11 @@ class CoreProfilerTrace(FileReader[Info]):
             else:
                 yield block.offsets().tolist(), block.exact(self.style)
 
-    def watch(self, checks: Callable[[Findings], BlockRules] | None = None) -> Info:
+    def watch(self, checks: Callable[[Findings], Sequence[BlockRules]] = lambda _: ()) -> Info:
         """Read the whole trace, and apply the rules of `consistency`.
 
         Args:
-            checks: makes further rules for the findings of this reading, unless it is None.
+            checks: makes further rules for the findings of this reading.
 
         Returns:
             The summary.
@@ -278,30 +278,29 @@ class CoreProfilerTrace(FileReader[Info]):
         return info
 
     def _checked_blocks(
-        self, info: Info, checks: Callable[[Findings], BlockRules] | None = None
+        self, info: Info, checks: Callable[[Findings], Sequence[BlockRules]] = lambda _: ()
     ) -> Iterator[Block | tuple[int, bytes]]:
         """Yield the blocks of the file, apply the rules to each after that, and fill a summary."""
         rules: Rules | None = None
-        more: BlockRules | None = None
+        more: Sequence[BlockRules] = ()
         for block in self._blocks(detect=True, within=_STYLE_BYTES):
             yield block
             assert self._findings is not None
             if rules is None:
-                rules = Rules(self._findings, info.timeline)
-                more = checks(self._findings) if checks is not None else None
+                rules, more = Rules(self._findings, info.timeline), checks(self._findings)
             if not isinstance(block, Block):  # a part of a line that is too long
                 info.records[Opaque.__name__] += 1
                 continue
             info.records.update(block.counts())
-            rules.add(block)
-            if more is not None:
-                more.add(block)
+            for each in (rules, *more):
+                each.add(block)
         info.size, info.style = self.position, self._style or info.style
-        if more is not None:
-            more.finish(self.position)
-        if rules is None:
+        if rules is None or self._findings is None:
             return
-        rules.finish(self.position, info.style)
+        if info.style.mark or info.style.newline != "\n":
+            self._findings.add("source.windows-lines", 0)
+        for each in (rules, *more):
+            each.finish(self.position)
         info.config, info.threads, info.started_at = rules.config, rules.threads, rules.started_at
         if rules.first is not None and rules.last is not None:
             info.start, info.end = nanoseconds(rules.first), nanoseconds(rules.last)
