@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.columns import is_utf8
 from fxtio.codec.text.lines import Columns, ListColumn
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.consistency import MAX_IDS, can_store, numbers_of
@@ -165,10 +166,8 @@ class _Lines(_Rules):
         self._mixed: set[int] = set()
 
     def add(self, block: Block) -> None:
-        try:
-            block.data.decode("utf-8")
-        except UnicodeDecodeError:
-            rows = [row for row in range(len(block)) if not _is_utf8(block.lines.raw(row))]
+        if not is_utf8(block.data):
+            rows = [row for row in range(len(block)) if not is_utf8(block.lines.raw(row))]
             self.report("line.not-utf8", block, np.array(rows, np.int64))
         for cls in block.classes() - self._first.keys():
             self._first[cls] = int(block.offsets()[block.columns(cls)[0][0]])
@@ -177,14 +176,6 @@ class _Lines(_Rules):
             if number not in self._mixed and min(first) >= 0:
                 self._mixed.add(number)
                 self.findings.add("line.dialects", max(first))
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class _Threads(_Rules):

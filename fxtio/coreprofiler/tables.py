@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import DistinctStrings
 from fxtio.codec.pages import doc_of
 from fxtio.codec.text.items import Flags, MarkedColumn, layout_of
 from fxtio.codec.text.lines import Columns, ListColumn, columns_from
@@ -229,10 +230,11 @@ class RecordCollector:
 
     Args:
         names: the tables, of `TABLES`.
-        stacks: the stacks as they are before the first block.
+        stacks: the stacks as they are before the first block, None if there is no block.
     """
 
-    def __init__(self, names: tuple[str, ...], stacks: Stacks) -> None:
+    def __init__(self, names: tuple[str, ...], stacks: Stacks | None = None) -> None:
+        stacks = stacks or Stacks(Findings("coreprofiler"))
         self._names = names
         self._stacks = _StackTables(stacks) if any(name in STACK_SPECS for name in names) else None
         self._records = [RECORD_TABLES[name] for name in names if name in RECORD_TABLES]
@@ -241,8 +243,7 @@ class RecordCollector:
             [*lists, *((cls, name) for cls in self._records for name in layout_of(cls).members)]
         )
         self._classes = dict.fromkeys([*self._records, *(cls for cls, _ in lists)])
-        self._texts: dict[str, int] = {}
-        self._values: list[str] = []
+        self._texts = DistinctStrings()
         self._tables: dict[Any, GrowingTable] = {key: GrowingTable() for key in (*self._records, *self._lists)}
         self._counts = {key: Growing() for key in self._lists}
         for cls in self._classes:
@@ -323,19 +324,12 @@ class RecordCollector:
         return result
 
     def _categories(self, texts: list[str]) -> Categories:
-        codes = []
-        for text in texts:
-            code = self._texts.get(text)
-            if code is None:
-                code = self._texts[text] = len(self._values)
-                self._values.append(text)
-            codes.append(code)
-        return Categories(np.array(codes, np.int32), self._values)
+        return Categories(np.array([*map(self._texts.code, texts)], np.int32), self._texts.values)
 
 
 def specs() -> dict[str, TableSpec]:
     """Return the columns of all tables: those of records and items have the meanings of their fields."""
-    empty = RecordCollector(TABLES, Stacks(Findings("coreprofiler"))).tables()
+    empty = RecordCollector(TABLES).tables()
     result = {}
     for name, cls in RECORD_TABLES.items():
         result[name] = spec_of(doc_of(cls).text.rstrip("."), empty[name], _meanings(cls), WRITABLE[name])
