@@ -72,6 +72,15 @@ _LOADS = (
 """What is loaded, and refers to what is loaded."""
 
 
+_IDENTITIES: tuple[tuple[str, str, tuple[type[Any], ...], tuple[str, ...]], ...] = (
+    ("id.again", "class", (r.ClassLoaded,), ("class_iid", "class_id", "token")),
+    ("id.again", "function", _FUNCTIONS, ("function_iid", "function_id", "token")),
+    ("id.name-again", "class", (r.ClassName,), ("class_iid", "name")),
+    ("id.name-again", "function", (r.FunctionName, r.FunctionNameOld), ("function_iid", "name")),
+)
+"""What an Internal ID has once: the rule, what has the ID, the classes of records, and their fields, the ID first."""
+
+
 def check(trace: CoreProfilerTrace) -> None:
     """Read a trace once, in bounded memory, and add a finding for each fault to `trace.findings`.
 
@@ -179,7 +188,7 @@ class _Lines(_Rules):
 
 
 class _Threads(_Rules):
-    """Threads that are destroyed, and threads by the number of the operating system."""
+    """Threads that are destroyed."""
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
@@ -208,34 +217,16 @@ class _Ids(_Rules):
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
-        self._objects: dict[tuple[str, int], Any] = {}
-        self._names: dict[tuple[str, int], int] = {}  # hashes
+        self._meanings: list[dict[int | None, int]] = [{} for _ in _IDENTITIES]  # hashes
 
     def add(self, block: Block) -> None:
-        for offset, loaded in block.placed(r.ClassLoaded):
-            self._define(offset, "class", loaded.class_iid, (loaded.class_id, loaded.token))
-        for offset, function in block.placed(*_FUNCTIONS):
-            self._define(offset, "function", function.function_iid, (function.function_id, function.token))
-        for offset, named in block.placed(r.ClassName):
-            self._name(offset, "class", named.class_iid, named.name)
-        for offset, named in block.placed(r.FunctionName, r.FunctionNameOld):
-            self._name(offset, "function", named.function_iid, named.name)
-
-    def _define(self, offset: int, kind: str, iid: int | None, identity: tuple[int, int]) -> None:
-        if iid is not None and not _is_same(self._objects, (kind, iid), identity):
-            message = f"{kind} {iid:#x} stands for another {kind} already"
-            self.findings.add("id.again", offset, message)
-
-    def _name(self, offset: int, kind: str, iid: int | None, name: str) -> None:
-        if iid is not None and not _is_same(self._names, (kind, iid), hash(name)):
-            self.findings.add("id.name-again", offset, f"{kind} {iid:#x} has another name already")
-
-
-def _is_same(values: dict[Any, Any], key: Any, value: Any) -> bool:
-    """Return whether a key has no other value so far, and keep its first one, as long as there are not too many."""
-    if len(values) < MAX_IDS:
-        return bool(values.setdefault(key, value) == value)
-    return bool(values.get(key, value) == value)
+        for (rule, kind, classes, fields), meanings in zip(_IDENTITIES, self._meanings, strict=True):
+            for offset, record in block.placed(*classes):
+                iid, *values = (getattr(record, field) for field in fields)
+                meaning = hash(tuple(values))
+                first = meanings.setdefault(iid, meaning) if len(meanings) < MAX_IDS else meanings.get(iid, meaning)
+                if iid is not None and first != meaning:
+                    self.findings.add(rule, offset, f"{kind} {iid:#x} has another {fields[-1]} already")
 
 
 class _Loads(_Rules):

@@ -27,7 +27,7 @@ from fxtio.coreprofiler.layout import (
     nanoseconds_of,
     undefined_column,
 )
-from fxtio.coreprofiler.records import RECORDS, TIME_FIELD, MemorySample, StackSample
+from fxtio.coreprofiler.records import RECORDS, TIME_FIELD, MemorySample
 from fxtio.coreprofiler.state import STACK_RECORDS, Stacks, ThreadStack
 from fxtio.finding import Findings
 from fxtio.schema import ColumnSpec, TableSpec, spec_of
@@ -145,18 +145,9 @@ class _StackTables:
         """Take in the next block; `share` is as for `RecordCollector.add`."""
         samples: list[tuple[Any, ...]] = []
         frames: list[tuple[Any, ...]] = []
-        for offset, record in block.placed(*STACK_RECORDS):
+        for offset, record, thread, matched in self._stacks.follow(block.placed(*STACK_RECORDS)):
             is_memory = type(record) is MemorySample
-            if is_memory:
-                thread = self._stacks.current(offset, record)
-                matched = unchanged = len(thread.frames)
-            elif type(record) is StackSample:
-                thread = self._stacks.change(offset, record)
-                matched, unchanged = max(len(thread.frames) - len(record.frames), 0), thread.unchanged
-            else:
-                self._stacks.observe(record)
-                continue
-            row = self._row(record.thread, thread, unchanged, frames)
+            row = self._row(record.thread, thread, frames)
             number = self._counts[is_memory]
             self._counts[is_memory] += 1
             samples.append(
@@ -175,17 +166,16 @@ class _StackTables:
             )
         self._append(samples, frames, share)
 
-    def _row(self, iid: int | None, thread: ThreadStack, unchanged: int, frames: list[tuple[Any, ...]]) -> int:
+    def _row(self, iid: int | None, thread: ThreadStack, frames: list[tuple[Any, ...]]) -> int:
         """Return the row of a thread's stack, and add the rows that are new.
 
         Args:
             iid: the thread's Internal ID.
             thread: its stack.
-            unchanged: number of frames whose functions are as they were; the pointer of the last of them may be new.
             frames: receives the new rows.
         """
         rows = self._rows.setdefault(iid, []) if thread.followed else []
-        begin = max(min(unchanged - 1, len(rows)), 0)
+        begin = max(min(thread.unchanged - 1, len(rows)), 0)  # the pointer of the last unchanged frame may be new
         del rows[begin:]
         below = rows[-1] if rows else NO_ROW
         for depth, frame in enumerate(thread.frames[begin:], begin):
