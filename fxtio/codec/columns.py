@@ -25,7 +25,8 @@ from fxtio.codec.word import Field
 _NOT_ASCII = 0x8080_8080_8080_8080  # the bits that no byte of ASCII text has
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -89,7 +90,7 @@ class StreamColumn:
         unusual = np.flatnonzero(words & np.uint64(_NOT_ASCII))
         rows = np.unique(np.searchsorted(np.cumsum(count), unusual, side="right"))
         texts = self.take(rows).to_bytes()
-        return rows[[not _is_utf8(text) for text in texts]]
+        return rows[[not is_utf8(text) for text in texts]]
 
 
 @dataclass(frozen=True, slots=True)

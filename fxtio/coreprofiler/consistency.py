@@ -19,7 +19,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style, nanoseconds
+from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import Samples, Stacks, iid_of
 from fxtio.finding import Findings
@@ -306,17 +306,10 @@ class Rules:
         for offset in offsets[tracked & (first[which] > offsets)].tolist():
             self._findings.add("allocation.place", offset)
 
-    def finish(self, end: int, style: Style) -> None:
-        """Check what is known only at the end of the trace: missing names and ends, and the style of the lines.
-
-        Args:
-            end: the byte offset of the end.
-            style: the style of the file.
-        """
+    def finish(self, end: int) -> None:
+        """Check what is known only at the end of the trace, which is at a byte offset: definitions and ends."""
         if count := self._timeline.open_count():
             self._findings.add("time.interval-open", end, times=count)
-        if style.mark or style.newline != "\n":
-            self._findings.add("source.windows-lines", 0)
         self._references.finish()
 
     def _add_time(self, offset: int, timestamp: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
+from fxtio.codec.pages import doc_of
 from fxtio.codec.record import Opaque
 from fxtio.codec.text.items import FixedItem, Layout, layout_of
 from fxtio.coreprofiler.layout import TAG_SIZE
@@ -113,14 +114,14 @@ def describe_markdown() -> str:
         lines += [
             f"## {cls.__name__}",
             "",
-            (cls.__doc__ or "").partition("\n")[0],
+            doc_of(cls).text,
             "",
             "```text",
             usage(cls),
             "```",
             "",
         ]
-        lines.append(f"Specification: {cls.spec}." if cls.spec else "Not in the specification.")
+        lines.append(f"Specification: {doc_of(cls).spec}." if doc_of(cls).spec else "Not in the specification.")
         lines.append("")
     lines += ["## Compound items", "", "| Item | Parts |", "|---|---|"]
     for member in Compound.__subclasses__():

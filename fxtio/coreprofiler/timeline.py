@@ -8,6 +8,7 @@ of an event is the offset of its line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,7 @@ def _tick(config: dict[str, str]) -> int | None:
     return int(text) * NS_PER_MS or None if is_sampled else None
 
 
+@dataclass(slots=True)
 class _Activations:
     """The functions of a thread that are shown as slices.
 
@@ -170,10 +172,9 @@ class _Activations:
         time: the time of the thread's last sample in nanoseconds.
     """
 
-    def __init__(self, track: int) -> None:
-        self.track = track
-        self.depth = 0
-        self.time = 0
+    track: int
+    depth: int = 0
+    time: int = 0
 
 
 class _Mapping:
@@ -266,7 +267,7 @@ class _Mapping:
         if rows:
             values = np.array(rows, np.int64)
             steps.event[:], steps.time[:], steps.track[:], steps.step[:] = values[:, :4].T
-            self._name_functions(steps, values[:, 4])
+            steps.name[:], steps.category[:] = self._functions(values[:, 4])
         return steps
 
     def _checked(self, thread: _Activations, time: int) -> int:
@@ -276,14 +277,15 @@ class _Mapping:
         thread.time = max(time, thread.time)
         return thread.time
 
-    def _name_functions(self, steps: Steps, iids: Array) -> None:
+    def _functions(self, iids: Array) -> Array:
+        """Return the codes of the names and of the classes of functions (int32, two rows)."""
         distinct, place = np.unique(iids, return_inverse=True)
         for iid in distinct.tolist():
             if iid not in self._codes:
                 name = self._whole.function(iid)
                 class_name, separator, _ = name.rpartition(CLASS_END)
                 self._codes[iid] = self._names.code(name), self._names.code(class_name if separator else None)
-        steps.name[:], steps.category[:] = np.array([self._codes[iid] for iid in distinct.tolist()], np.int32)[place].T
+        return np.array([self._codes[iid] for iid in distinct.tolist()], np.int32).reshape(-1, 2)[place].T
 
     def _track(self, kind: TrackKind, thread: int, label: str = "") -> int:
         """Return a track of a thread; one that is not its own has a label."""
@@ -336,14 +338,10 @@ class _Mapping:
 
     def _stack_numbers(self, stacks: Table) -> Array:
         """Return the number of each stack of a batch, then -1 for the empty one."""
-        frame_of: dict[int, int] = {}
-        for iid in np.unique(stacks["function_iid"]).tolist():
-            name = self._whole.function(iid)
-            class_name, separator, _ = name.rpartition(CLASS_END)
-            frame_of[iid] = self._stacks.frame(name, class_name if separator else None)
+        frames = self._stacks.frames_of_slices(*self._functions(stacks["function_iid"])).tolist()
         numbers: list[int] = []
-        for parent, iid in zip(stacks["parent"].tolist(), stacks["function_iid"].tolist(), strict=True):
-            numbers.append(self._stacks.on(numbers[parent] if parent >= 0 else -1, frame_of[iid]))
+        for parent, frame in zip(stacks["parent"].tolist(), frames, strict=True):
+            numbers.append(self._stacks.on(numbers[parent] if parent >= 0 else -1, frame))
         return np.array([*numbers, -1], np.int64)
 
     def _sample_threads(self, table: Table) -> Array:

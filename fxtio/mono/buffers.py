@@ -68,16 +68,6 @@ def decode_events_exactly(dialect: Dialect, header: BufferHeader, data: bytes) -
         offset = after
 
 
-def encode_events(dialect: Dialect, header: BufferHeader, events: list[Any]) -> bytes:
-    """Return the bytes of the events of a buffer.
-
-    Raises:
-        EncodeError: the data version does not have one of them, or a value does not fit.
-    """
-    state = state_of(header, dialect)
-    return b"".join(encode_record(dialect, event, state) for event in events)
-
-
 class OpenBuffer:
     """A buffer to which events are appended.
 
