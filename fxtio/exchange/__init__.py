@@ -20,7 +20,6 @@ from importlib import import_module
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from fxtio.errors import FormatError
 from fxtio.formats import Exporter
 from fxtio.io.source import without_compression
 
@@ -120,15 +119,3 @@ def by_suffix(name: str) -> Exchange | None:
         (len(suffix), each) for each in exchanges().values() for suffix in each.suffixes if name.endswith(suffix)
     ]
     return max(endings, key=itemgetter(0), default=(0, None))[1]
-
-
-def by_name(name: str) -> Exchange:
-    """Return the exchange format of this name.
-
-    Raises:
-        FormatError: there is none.
-    """
-    try:
-        return exchanges()[name]
-    except KeyError:
-        raise FormatError(f"there is no format {name!r}, only {', '.join(exchanges())}") from None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio._native.constants import SpanStep
-from fxtio.exchange import by_name
+from fxtio.exchange import exchanges
 from fxtio.formats import Exporter
 from fxtio.io.sink import Sink
 from fxtio.table import Table
@@ -82,7 +82,7 @@ def _frame(text: str) -> tuple[str, None, str | None, int]:
 
 def exported(timeline: Timeline, name: str) -> tuple[bytes, Counter[str]]:
     """Return a timeline in an exchange format, and what got lost."""
-    exporter = by_name(name).exporter
+    exporter = exchanges()[name].exporter
     streams = []
 
     def begun(registry: Registry) -> Exporter:  # again, if the timeline turns out not to be in order
