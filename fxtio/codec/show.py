@@ -16,8 +16,7 @@ import msgspec
 
 from fxtio.codec.parts import Display, Header, Number, Words
 from fxtio.codec.record import Opaque, Record, layout_of, once
-from fxtio.codec.stream.declare import Item, Relative, Repeated, Running, Sleb, enumeration_of
-from fxtio.codec.stream.declare import Part as StreamPart
+from fxtio.codec.stream.declare import Item, Relative, Repeated, Running, Sleb, StreamPart, enumeration_of
 from fxtio.report import counted, quoted, seconds
 
 Show = Callable[[Any], str]

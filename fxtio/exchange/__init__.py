@@ -25,7 +25,7 @@ from fxtio.io.source import without_compression
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
-    from fxtio.timeline.parts import Part, Registry
+    from fxtio.timeline.parts import Registry, TimelinePart
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Exchange:
         """Whether there is an exporter."""
         return hasattr(self._module, self._exporter_name)
 
-    def parts(self, source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(self, source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         """Read a file, and yield what each part of it adds to a timeline, see `fxtio.formats.TimelineRoom.parts`."""
-        return cast("Iterator[Part]", self._module.parts(source, registry, tables))
+        return cast("Iterator[TimelinePart]", self._module.parts(source, registry, tables))
 
     @property
     def exporter(self) -> type[Exporter]:
