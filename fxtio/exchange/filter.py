@@ -356,6 +356,7 @@ class Filter(Generic[ConsumerT, WatcherT]):
         stays = np.isin(before.id, open_ids) | np.isin(before.id, ids)
         columns = [column[stays] for column in before.columns]
         place = _places(columns[0], ids)
+        # Rows that were open before keep their places and what is known of them; the others are appended.
         is_new = place == len(columns[0])
         columns[2][place[~is_new]], columns[3][place[~is_new]] = lost[~is_new], short[~is_new]
         new = (ids, parents, lost, short, np.zeros(len(ids), bool))

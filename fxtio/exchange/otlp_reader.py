@@ -215,6 +215,7 @@ class _Reader:
         depth = self._depth(parent)
         lanes = self._lanes(group, start, end, depth, parent)
         track = self._tracks(group, lanes, name, np.lexsort((depth, -end, start)))
+        # Rows are the spans, then the points; at one time the longest and outermost span is first, and points are last.
         is_point = np.repeat([False, True], [len(spans), len(points)])
         until = np.concatenate([-end, np.zeros(len(points), np.int64)])
         depth = np.concatenate([depth, np.zeros(len(points), np.int64)])

@@ -178,6 +178,7 @@ class _Importer:
         types = [event.type for event in events]
         is_begin = np.array([each == "O" for each in types], bool)
         frame = np.array([min(event.frame, MAX_TIME) if event.frame >= 0 else MAX_TIME for event in events], np.int64)
+        # A frame that does not exist is `MAX_TIME`, which no list of frames reaches; its event has no effect.
         none = len(self._frames) - 1
         is_right = (frame < none) & (is_begin | np.array([each == "C" for each in types], bool))
         self._losses["events with an unknown type or frame"] += int((~is_right).sum())
@@ -379,6 +380,7 @@ class Exporter(StackExporter):
     def _sampled(self, table: Table, units: Array, weights: Array, stacks: _StackLists, titles: list[str]) -> None:
         """Write a profile for each thread and unit."""
         thread = table["thread"]
+        # The rows of a unit and thread are together, in the order of time.
         order = np.lexsort((table["time"], thread, units))
         borders = np.flatnonzero(np.diff(units[order]) | np.diff(thread[order])) + 1
         for rows in np.split(order, borders) if len(order) else ():

@@ -234,6 +234,7 @@ class Groups:
         Returns:
             The group of each row for which there is room, and these rows (int64).
         """
+        # Rows have one place if they agree in all keys so far; the places of all are 0, 1, ... without a gap.
         place = np.zeros(len(keys[0]), np.int64)
         for key in keys:
             _, place = np.unique(place * PAIR + key + 1, return_inverse=True)

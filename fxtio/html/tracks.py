@@ -170,6 +170,7 @@ class Arrows:
             "name": points["name"].codes.astype(np.int64),
             "within": SlicesById(self._registry, tables).name_codes(points["slice"]),
         }
+        # The points of a flow are together and in the order of time, first the one that waits from earlier batches.
         rows = {name: np.concatenate([self._waiting[name], new[name]]) for name in _POINT}
         order = np.lexsort((rows["time"], rows["id"]))
         rows = {name: column[order] for name, column in rows.items()}

@@ -205,6 +205,7 @@ class _Slices:
         filled, calls = self._filled.table(), self._calls.table()
         filled = filled.take(np.argsort(_number_of_lane(filled), kind="stable"))
         calls = calls.take(np.argsort(_number_of_lane(calls), kind="stable"))
+        # Both are in the order of lanes from here on, so the cells of a lane are together.
         tracks = np.unique(calls["track"])
         busy = np.zeros(len(tracks), np.int64)
         outermost = filled.take(filled["depth"] == 0)
@@ -270,6 +271,7 @@ class _Samples:
         calls = self._calls.table()
         if not calls.num_rows:
             return [], 0
+        # The unit to be shown outweighs all others together.
         units, place = np.unique(calls["unit"], return_inverse=True)
         counts = np.zeros(len(units), np.int64)
         np.add.at(counts, place, calls["calls"])
@@ -286,6 +288,7 @@ class _Samples:
         self.most = int(cells.table()["part"].max(initial=0))
         width = np.diff(self._bounds)
         full = width if self.unit == _TIME_UNIT else np.full(len(width), self.most)
+        # `threads` and `weight` are in the order of threads; so are the lanes that are shown, the heaviest ones.
         threads, place = np.unique(filled["thread"], return_inverse=True)
         weight = np.zeros(len(threads), np.int64)
         add_by_group(weight, place, filled["part"])

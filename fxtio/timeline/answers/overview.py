@@ -149,6 +149,7 @@ class Gaps:
         if not len(start):
             return
         order = np.argsort(start, kind="stable")
+        # `latest` is the end of all intervals so far: one that starts after it is not joined to them.
         start, latest = start[order], np.maximum.accumulate(end[order])
         is_new = np.ones(len(start), bool)
         is_new[1:] = start[1:] > latest[:-1]
