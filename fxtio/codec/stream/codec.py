@@ -178,9 +178,12 @@ class _Source:
         for number, (name, part) in enumerate(layout.body):
             where = f"{layout.name}.{name}"
             taken = self._take(part, prefix + name, where, layout)
+            condition = part.flag if isinstance(part, Repeated) else ""
             if part.when is not None:
+                condition = f"{prefix}{part.when[0]} in {_numbers(part.when[1])}"
+            if condition:
                 yield f"{prefix}{name} = None"
-                yield f"if {prefix}{part.when[0]} in {_numbers(part.when[1])}:"
+                yield f"if {condition}:"
                 taken = _indented(taken)
             yield from taken
             if number == 0 and subtype is not None:
@@ -196,7 +199,7 @@ class _Source:
                     yield from _indented(self._take(chosen, name, where, layout))
                 yield f"else: raise unknown_form({where!r}, {prefix}{by})"
             case Repeated():
-                yield from self._take_list(part, name, where, layout)
+                yield from self._take_items(part, name, where, layout)
             case AfterCount():
                 pass  # it is read after the count of its list
             case _:
@@ -207,14 +210,6 @@ class _Source:
                     yield f"{name} = {form.updates} = {taken}"
                 elif taken != name:
                     yield f"{name} = {taken}"
-
-    def _take_list(self, part: Repeated, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
-        if part.flag:
-            yield f"{name} = None"
-            yield f"if {part.flag}:"
-            yield from _indented(self._take_items(part, name, where, layout))
-        else:
-            yield from self._take_items(part, name, where, layout)
 
     def _take_items(self, part: Repeated, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
         yield f"{name} = []"

@@ -312,7 +312,7 @@ class RecordLayout:
         mask, pinned = self.word.pattern("tag", "const", "reserved")
         enumerated = [field for field in self.fields.values() if field.meaning]
         for value in range(1 << self.word.width):
-            if value & mask == pinned and all(_has_meaning(field, value) for field in enumerated):
+            if value & mask == pinned and all(field.get(value) in set(field.meaning or ()) for field in enumerated):
                 yield value
 
     def parts_behind(self, first_byte: int) -> list[tuple[str, StreamPart]]:
@@ -326,11 +326,6 @@ class RecordLayout:
                 continue
             present.append((name, part))
         return present
-
-
-def _has_meaning(field: Field, first_byte: int) -> bool:
-    assert field.meaning is not None
-    return field.get(first_byte) in [member.value for member in field.meaning]
 
 
 @once
@@ -366,8 +361,9 @@ def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
     Raises:
         LayoutError: the declaration contradicts itself.
     """
-    word = None
+    word, any_head = None, set[str]()  # the fields of the first byte of any version
     if issubclass(cls, StreamRecord):
+        any_head.update(*(head.word.fields for head in cls.first_bytes))
         words = [head.word for head in cls.first_bytes if head.since <= version < head.before]
         if not words:
             return None
@@ -387,7 +383,7 @@ def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
         elif name in header:
             parts.append((name, FirstByteField(field=header[name])))
             filled.add(name)
-        elif marks or _in_any_first_byte(cls, name):
+        elif marks or name in any_head:
             absent.append(name)
         else:
             raise LayoutError(f"{cls.__name__}.{name} has no part, and the first byte has no field of its name")
@@ -396,11 +392,6 @@ def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
     if idle := header.keys() - filled:
         raise LayoutError(f"{cls.__name__}: nothing fills the field {', '.join(sorted(idle))} of the first byte")
     return RecordLayout(cls, version, word, tuple(parts), tuple(absent))
-
-
-def _in_any_first_byte(cls: type[Item], name: str) -> bool:
-    """Return whether the first byte of any version has the field."""
-    return issubclass(cls, StreamRecord) and any(name in head.word.fields for head in cls.first_bytes)
 
 
 class Dialect:
