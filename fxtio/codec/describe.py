@@ -412,5 +412,5 @@ def _count(record: Any, name: str) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, int):
-        return f"{value} ({value:#x})" if value > 9 else str(value)
+        return word_value(value)
     return f'"{value}"' if isinstance(value, str) else str(value)

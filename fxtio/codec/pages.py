@@ -182,7 +182,8 @@ def field_rows(cls: type[Item], prefix: str = "", *, first_version: int = 1) -> 
     for name, parts in parts_of(cls).items():
         for part in parts:
             versions = _versions(part.since, part.before, first_version)
-            yield f"| `{prefix}{name}` | {_encoding(part)}{_when(part)} | {versions} |"
+            when = f"; only where `{part.when[0]}` is {_numbers(part.when[1])}" if part.when else ""
+            yield f"| `{prefix}{name}` | {_encoding(part)}{when} | {versions} |"
         if not parts:
             yield f"| `{prefix}{name}` | in the first byte | |"
         items = next(
@@ -202,10 +203,6 @@ def _versions(since: float, before: float, first: int = 1) -> str:
     if since <= first:
         return "" if before == inf else f"before {before:g}"
     return f"{since:g} on" if before == inf else f"{since:g} to before {before:g}"
-
-
-def _when(part: StreamPart) -> str:
-    return "" if part.when is None else f"; only where `{part.when[0]}` is {_numbers(part.when[1])}"
 
 
 def _numbers(values: tuple[int, ...]) -> str:

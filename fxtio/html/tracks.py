@@ -155,7 +155,7 @@ class Arrows:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._groups = DurationGroups()
-        self._waiting = _no_points()
+        self._waiting = {name: np.empty(0, dtype) for name, dtype in _POINT.items()}
         self._lost = 0
 
     def enter(self, tables: Mapping[str, Table]) -> None:
@@ -202,10 +202,6 @@ class Arrows:
 
 _POINT = {"id": np.uint64, "time": np.int64, "type": np.int64, "name": np.int64, "within": np.int64}
 """The columns of points that wait for the next one with their id."""
-
-
-def _no_points() -> dict[str, Array]:
-    return {name: np.empty(0, dtype) for name, dtype in _POINT.items()}
 
 
 class Processors:
