@@ -390,7 +390,7 @@ def _item(
 ) -> tuple[str, int]:
     """Return the list and the index of the item that a field belongs to: a first field begins another item."""
     for field, part in lists.items():
-        if not isinstance(part.of, declare.Part) and part.of.__name__ == owner:
+        if not isinstance(part.of, declare.StreamPart) and part.of.__name__ == owner:
             inner = declare.layout_of(part.of, layout.version)
             assert inner is not None
             index = -1 if field != current else index
@@ -412,5 +412,5 @@ def _count(record: Any, name: str) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, int):
-        return f"{value} ({value:#x})" if value > 9 else str(value)
+        return word_value(value)
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -138,6 +138,7 @@ def _(part: Number, column: Any, rows: int, header: Columns, where: str) -> list
         return [Ragged(column.values[column.present], column.present.astype(np.int64))]
     if part.optional and column is None:
         return [Ragged(np.empty(0, np.uint64), 0)]
+    # From here on every row has exactly one word, whose bits are those of its value.
     values = np.broadcast_to(np.asarray(column), rows)
     if part.kind == "f":
         return [Ragged(values.astype(np.float64).view(np.uint64), 1)]

@@ -15,7 +15,7 @@ from typing import Any
 from fxtio.codec.parts import Many, Number, Part, Rest, Sized, Stream, Words
 from fxtio.codec.record import Record, layout_of, load_extensions, once
 from fxtio.codec.stream import declare
-from fxtio.codec.stream.declare import Choice, Item, Repeated, StreamRecord, parts_of, single
+from fxtio.codec.stream.declare import Choice, Item, Repeated, StreamPart, StreamRecord, parts_of, single
 from fxtio.codec.word import Field, Word
 
 
@@ -182,11 +182,13 @@ def field_rows(cls: type[Item], prefix: str = "", *, first_version: int = 1) -> 
     for name, parts in parts_of(cls).items():
         for part in parts:
             versions = _versions(part.since, part.before, first_version)
-            yield f"| `{prefix}{name}` | {_encoding(part)}{_when(part)} | {versions} |"
+            when = f"; only where `{part.when[0]}` is {_numbers(part.when[1])}" if part.when else ""
+            yield f"| `{prefix}{name}` | {_encoding(part)}{when} | {versions} |"
         if not parts:
             yield f"| `{prefix}{name}` | in the first byte | |"
         items = next(
-            (part.of for part in parts if isinstance(part, Repeated) and not isinstance(part.of, declare.Part)), None
+            (part.of for part in parts if isinstance(part, Repeated) and not isinstance(part.of, StreamPart)),
+            None,
         )
         if items is not None:
             yield from field_rows(items, f"{prefix}{name}[].", first_version=first_version)
@@ -203,22 +205,18 @@ def _versions(since: float, before: float, first: int = 1) -> str:
     return f"{since:g} on" if before == inf else f"{since:g} to before {before:g}"
 
 
-def _when(part: declare.Part) -> str:
-    return "" if part.when is None else f"; only where `{part.when[0]}` is {_numbers(part.when[1])}"
-
-
 def _numbers(values: tuple[int, ...]) -> str:
     return ", ".join(str(int(value)) for value in values)
 
 
-def _encoding(part: declare.Part) -> str:
+def _encoding(part: StreamPart) -> str:
     """Return how a part is encoded, in the words of the documents."""
     match part:
         case Choice(by=by, cases=cases):
             encodings = [f"{_numbers(values)}: {_encoding(case)}" for values, case in cases]
             return f"by `{by}`: {'; '.join(encodings)}"
         case Repeated(of=of, until_zero=until_zero):
-            what = f": {_encoding(of)}" if isinstance(of, declare.Part) else ""
+            what = f": {_encoding(of)}" if isinstance(of, StreamPart) else ""
             return (
                 f"{'items until a 0 in the place of the first number' if until_zero else 'uleb128 count, items'}{what}"
             )

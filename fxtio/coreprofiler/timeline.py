@@ -22,7 +22,7 @@ from fxtio.io.reading import since_epoch
 from fxtio.references import Lookup
 from fxtio.table import Column, Table
 from fxtio.timeline.arguments import NewArguments
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
 
@@ -54,7 +54,7 @@ _PAUSED = "profiler paused"
 _MAX_USAGE = 2**63  # a larger one is a difference below 0
 
 
-def parts(trace: CoreProfilerTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(trace: CoreProfilerTrace, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a trace, and yield what each batch adds to its timeline.
 
     Args:
@@ -204,9 +204,9 @@ class _Mapping:
         sources += _COUNTED if "counters" in tables else ()
         self.sources = tuple(dict.fromkeys(sources or ["starts"]))
 
-    def part(self, batch: dict[str, Table]) -> Part:
+    def part(self, batch: dict[str, Table]) -> TimelinePart:
         """Convert a batch."""
-        part, tables = Part(), self._tables
+        part, tables = TimelinePart(), self._tables
         if self._has_steps:
             part.steps = self._steps(batch)
         if "args" in tables:
@@ -224,13 +224,13 @@ class _Mapping:
             part.tables["counters"] = self._counters(batch)
         return part
 
-    def finish(self) -> Part:
+    def finish(self) -> TimelinePart:
         """Return what ends the activations of each thread after its last sample."""
         threads = [thread for thread in self._threads.values() if thread.depth]
         steps = Steps.blank(len(threads))
         steps.step[:], steps.level[:], steps.event[:] = SpanStep.RESET, 0, -1
         steps.track[:], steps.time[:] = [each.track for each in threads], [each.time for each in threads]
-        return Part(steps if self._has_steps and threads else None)
+        return TimelinePart(steps if self._has_steps and threads else None)
 
     # ---- steps
 

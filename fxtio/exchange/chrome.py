@@ -21,7 +21,7 @@ from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.event_export import TrackEventExporter
 from fxtio.timeline.losses import plain
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
@@ -67,7 +67,7 @@ _EXTRAS = ByteColumn.of([b"", b',"dur":', b',"id":"0x', *(b',"s":"%b"' % scope f
 _KINDS = "types of arguments that are pointers, koids, or not finite"
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
     from fxtio.exchange.chrome_reader import parts as read
 

@@ -18,7 +18,7 @@ from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
 from fxtio.exchange.json_events import JsonEvents, value_of
 from fxtio.timeline.arguments import argument_of
-from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps
+from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart
 from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
 
@@ -94,7 +94,7 @@ ARRAYS: dict[str, type[msgspec.Struct]] = {"traceEvents": Event, "samples": Samp
 _BASE, _VIZTRACER, _FRAMES = "baseTimeNanoseconds", "viztracer_metadata", "stackFrames"
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
     events = JsonEvents(source, ARRAYS, (_BASE, _VIZTRACER, _FRAMES), registry.losses)
     reading = _Reading(registry, tables)
@@ -136,7 +136,7 @@ class _Reading:
         self._samples: list[Array] = []  # a row for each sample
         self._stacks: dict[str, int] = {}  # the stacks of samples by the numbers of their innermost frames
 
-    def part(self, items: list[Event]) -> Part:
+    def part(self, items: list[Event]) -> TimelinePart:
         """Convert a batch."""
         self._events, self._args, self._counters = [], [], []
         self._needs_args = "args" in self._tables
@@ -147,7 +147,7 @@ class _Reading:
         for number, event in enumerate(items, self._first_event):
             self._enter(event, number)
         self._first_event += len(items)
-        part = Part(_steps(self._events) if self._events else None)
+        part = TimelinePart(_steps(self._events) if self._events else None)
         for table, rows in (("args", self._args), ("counters", self._counters)):
             if table in self._tables and rows:
                 part.tables[table] = self._registry.columns_of_rows(table, [*TABLES[table]], rows)
@@ -361,7 +361,7 @@ class _Reading:
         if rows:
             self._samples.append(np.array(rows, np.int64))
 
-    def samples(self, frames: Any) -> Iterator[Part]:
+    def samples(self, frames: Any) -> Iterator[TimelinePart]:
         """Yield the samples with their stacks."""
         if not self._samples or not isinstance(frames, dict):
             return
@@ -371,7 +371,7 @@ class _Reading:
         for batch in self._samples:
             time, thread, cpu, stack, count, unit = batch.T
             columns = {"time": time, "thread": thread, "cpu": cpu, "stack": rows[stack], "count": count, "unit": unit}
-            yield Part(None, {**tables, "samples": self._registry.columns("samples", columns)})
+            yield TimelinePart(None, {**tables, "samples": self._registry.columns("samples", columns)})
             tables = {}
 
 

@@ -125,6 +125,7 @@ class Exporter:
 
     def _wait(self, instants: Table) -> None:
         """Keep instants until the slices end that they are in."""
+        # `fitting` are the rows that are kept, as many as there is room for; later arrays have one item for each.
         inside = np.flatnonzero(instants["slice"] >= 0)
         fitting = inside[: MAX_WAITING - self._waiting_count]
         self.losses[_ALONE] += instants.num_rows - len(inside)
@@ -189,6 +190,7 @@ class Exporter:
         ids, parent, start, duration = (slices[name][rows] for name in ("id", "parent", "start", "duration"))
         name, state = (slices[name].codes[rows] for name in ("name", "state"))
         count = len(ids)
+        # A list of attributes is `owner`, `attributes`, `states`; each begins with a comma if there is one before it.
         attributes = self._attributes(arguments, count, owner.size > 0)
         not_closed = np.flatnonzero(state != SliceState.CLOSED)
         is_first = (owner.size + attributes.size)[not_closed] == 0
@@ -271,6 +273,7 @@ class Exporter:
         order = np.lexsort((scope, resource))
         line, resource, scope = line[order], resource[order], scope[order]
         begins = [np.concatenate([[True], each[1:] != each[:-1]]) for each in (line, resource, scope)]
+        # Where a line begins, a resource and a scope begin; so the number of these says which brackets come between.
         level = np.sum(begins, axis=0)
         level[0] = len(_BETWEEN) - 1
         opened, entered = np.flatnonzero(begins[1]), np.flatnonzero(begins[2])

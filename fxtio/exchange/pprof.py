@@ -31,7 +31,7 @@ from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.stacks import MAX_STACK_DEPTH, Stacks
 
 NOT_CARRIED = (
@@ -109,7 +109,7 @@ def sniff(head: bytes) -> bool:
     return says or head.startswith(_NO_STRING)
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, and yield its samples and allocations, see `fxtio.formats.TimelineRoom.parts`.
 
     Raises:
@@ -164,7 +164,7 @@ class _Importer:
         begin, end = self._found[kind][2 * place : 2 * place + 2]
         return begin, end
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[TimelinePart]:
         """Yield the samples and allocations."""
         types = [
             (self._text(each["type"]) or "", self._text(each["unit"]) or "")
@@ -175,7 +175,7 @@ class _Importer:
         found = self._pairs("sample")
         while places := [*islice(found, _ROWS)]:
             rows = [self._sample(begin, end, len(types)) for begin, end in places]
-            yield Part(tables=self._tables(plan, [row for row in rows if row is not None]))
+            yield TimelinePart(tables=self._tables(plan, [row for row in rows if row is not None]))
 
     def _tables(self, plan: _Plan, rows: list[tuple[int, int, int, list[int]]]) -> dict[str, Any]:
         """Return the rows of tables for samples: thread, stack, class of objects, values."""

@@ -17,7 +17,7 @@ import msgspec
 from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.codec.record import Opaque
 from fxtio.codec.stream.codec import decode_record, encode_record
-from fxtio.codec.stream.declare import Dialect, Item, Part, Relative, Repeated, Running, StreamState, layout_of
+from fxtio.codec.stream.declare import Dialect, Item, Relative, Repeated, Running, StreamPart, StreamState, layout_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header
 from fxtio.mono.layout import MAX_BUFFER_SIZE
@@ -184,10 +184,10 @@ def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:
         _find_base(part, getattr(record, name), version, bases)
 
 
-def _find_base(part: Part, value: Any, version: float, bases: dict[str, int]) -> None:
+def _find_base(part: StreamPart, value: Any, version: float, bases: dict[str, int]) -> None:
     if isinstance(part, Repeated) and isinstance(value, tuple):
         for item in value:
-            if isinstance(part.of, Part):
+            if isinstance(part.of, StreamPart):
                 _find_base(part.of, item, version, bases)
             elif isinstance(item, Item):
                 _find_bases(item, version, bases)

@@ -16,10 +16,10 @@ from fxtio.codec.stream.declare import (
     Clock,
     Dialect,
     FirstByteField,
-    Part,
     Relative,
     Repeated,
     Running,
+    StreamPart,
     Text,
     enumeration_of,
     layout_of,
@@ -253,7 +253,7 @@ class _EventRows:
                 owner = self.steps.list_owner(self.kind, name)
                 assert owner is not None
                 self._set(columns, self.kind, name, "count", counts)
-                if isinstance(part.of, Part):
+                if isinstance(part.of, StreamPart):
                     self._set(columns, owner, "", "value", values)
                     _add_base(part.of, values, bases)
             elif isinstance(part, Text):
@@ -324,7 +324,7 @@ def _encode(steps: Steps, tables: list[_EventRows]) -> Iterator[bytes]:
             number, room = after, MAX_EVENT_BYTES
 
 
-def _add_base(part: Part, values: Array, bases: dict[str, int]) -> None:
+def _add_base(part: StreamPart, values: Array, bases: dict[str, int]) -> None:
     """Set a base to the first value that is not null, if it is not set yet."""
     if isinstance(part, Relative | Running):
         base, shift = (part.base, part.shift) if isinstance(part, Relative) else (part.of, 0)

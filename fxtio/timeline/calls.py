@@ -90,6 +90,7 @@ class Calls:
         self._losses[_OTHERS] += int((begins & ~is_thread).sum())
         self._losses[_CATEGORIES] += int((begins & is_thread & ~np.isin(events.category, self._shown)).sum())
         events = events.take(is_span & is_thread)
+        # The order within a track stays that of time.
         order = np.argsort(events.track, kind="stable")
         bounds = np.flatnonzero(np.diff(events.track[order])) + 1
         for rows in np.split(order, bounds):

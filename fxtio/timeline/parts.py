@@ -1,7 +1,7 @@
 """The content that formats deliver to a timeline, batch by batch: steps on tracks, rows of other tables, names.
 
-The room `timeline` of a format reads its trace and yields a `Part` for each batch.  It numbers names, processes,
-threads and tracks with a `Registry`, whose numbers are valid for the whole reading.
+The room `timeline` of a format reads its trace and yields a `TimelinePart` for each batch.  It numbers names,
+processes, threads and tracks with a `Registry`, whose numbers are valid for the whole reading.
 """
 
 from __future__ import annotations
@@ -489,7 +489,7 @@ def pair_keys(first: Array, second: Array) -> Array:
 
 
 @dataclass(slots=True)
-class Part:
+class TimelinePart:
     """The content that a batch of a trace adds to its timeline.
 
     Attributes:

@@ -16,7 +16,7 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.table import MAX_TIME, Column, Table
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.scheduling import IDLE, Processors
 from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
 from fxtio.uftrace.perf import EXEC, KINDS, PREEMPTED, SCHED_IN, SCHED_OUT, TASK_EXIT, TASK_NAME, TASK_NEW
@@ -54,9 +54,9 @@ class SystemFiles:
         """Return the track of a task."""
         return self._registry.thread_track(self._reading.sessions.process_of(tid), tid)
 
-    def part(self) -> Part:
+    def part(self) -> TimelinePart:
         """Return everything except the steps that are merged into those of tasks."""
-        part, sched = Part(), self._reading.table("sched")
+        part, sched = TimelinePart(), self._reading.table("sched")
         self._name(sched)
         if self._has_steps or "args" in self._tables:
             part.steps = self._process_instants(sched)

@@ -67,6 +67,7 @@ class StackTree:
         node = np.full(len(group) + 1, -1, np.int64)  # the last item stands for no parent
         parents, groups = [], []
         count = 0
+        # Level by level: the nodes around a level have numbers, so equal pairs of outer node and group are one node.
         depth = self.depth[:-1]
         order = np.argsort(depth, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(depth)))[:-1] if len(depth) else []:
