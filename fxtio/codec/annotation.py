@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.integers import MAX_UINT64
-from fxtio.codec.pages import doc_of
 from fxtio.codec.word import Field
 from fxtio.finding import Finding
 from fxtio.report import counted, printable

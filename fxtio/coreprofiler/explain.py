@@ -9,7 +9,7 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.pages import doc_of
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.record import Opaque
 from fxtio.codec.text.items import FixedItem, Layout, layout_of
 from fxtio.coreprofiler.layout import TAG_SIZE

@@ -13,7 +13,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.distinct import DistinctStrings
-from fxtio.codec.pages import doc_of
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.text.items import Flags, MarkedColumn, layout_of
 from fxtio.codec.text.lines import Columns, ListColumn, columns_from
 from fxtio.coreprofiler.frames import Block

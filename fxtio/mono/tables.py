@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.pages import doc_of
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.stream.declare import (
     Byte,
     Choice,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fxtio.codec.pages import doc_of
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, describe_markdown, frames
 from fxtio.coreprofiler import records as r

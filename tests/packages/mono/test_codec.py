@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native.constants import RULES
-from fxtio.codec.describe import ranges_of
 from fxtio.codec.stream.codec import codec_of
 from fxtio.codec.stream.declare import UNKNOWN, Dialect, layout_of
+from fxtio.codec.stream.describe import ranges_of
 from fxtio.codec.stream.kernels import Kernels
 from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.errors import DecodeError, EncodeError, LayoutError
