@@ -17,7 +17,7 @@ from fxtio.fxt.faults import has_misplaced_boolean
 from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import StringColumn
 from fxtio.fxt.rules.view import MAX_KEPT, View, by_provider, report_at, string_fields
-from fxtio.fxt.slots import Definitions, SlotLookup
+from fxtio.fxt.slots import Definitions
 
 MIN_UNUSED = 8
 """From this many strings on, it is reported if most of them are not used."""
@@ -140,11 +140,11 @@ class Strings:
 
     def _check_definitions(self, view: View, definitions: Definitions) -> None:
         is_text = np.isin(definitions.row, view.batch.rows(r.String))  # the others are resets of a provider
-        row, slot, code = (values[is_text] for values in (definitions.row, definitions.slot, definitions.code))
-        provider = definitions.provider[is_text]
+        texts = definitions.take(is_text)
+        provider, slot, row, code = texts.provider, texts.slot, texts.row, texts.code
         empty = code == 0
         view.report("string.empty", row[empty], lambda index: f"string {slot[empty][index]} is empty")
-        same = code == _codes_before(view.batch.string_slots, provider, slot, code, row)
+        same = code == view.batch.string_slots.codes(provider, slot, row - 1)
         view.report(
             "string.again",
             row[same],
@@ -239,20 +239,6 @@ class Strings:
 def _text_of(text: str, numbers: Array, index: int) -> str:
     """Return a text with a number filled in."""
     return text.format(numbers[index])
-
-
-def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, row: Array) -> Array:
-    """Return the code of each defined slot before its definition (-1: none); rows are ascending."""
-    order = np.lexsort((row, slot, provider))
-    before = np.empty(len(slot), np.int64)
-    before[order[1:]] = code[order[:-1]]
-    is_first = np.ones(len(slot), bool)
-    is_first[1:] = (np.diff(slot[order]) != 0) | (np.diff(provider[order]) != 0)
-    initial = order[is_first]
-    for number in np.unique(provider[initial]).tolist():
-        mine = initial[provider[initial] == number]
-        before[mine] = slots.before.get(number, slots.initial).take(slot[mine])
-    return before
 
 
 class Koids:
