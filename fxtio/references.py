@@ -6,6 +6,7 @@ Everything here takes columns, batch by batch, and remembers only so much that a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +76,7 @@ class Kind(NamedTuple):
         undefined: the rule that is broken by a use without a definition anywhere.
         late: the rule that is broken by a use before the definition; empty if this is allowed.
         ignored: numbers that refer to nothing.
+        text: the message about a number without a definition, with a place for it; empty for the usual one.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Kind(NamedTuple):
     undefined: str
     late: str = ""
     ignored: tuple[int, ...] = ()
+    text: str = ""
 
 
 class References:
@@ -103,6 +106,11 @@ class References:
         self._most_undefined = MOST_UNDEFINED if most_undefined is None else most_undefined
         # For each kind, what is defined, and the first uses of what is not.
         self._kinds = [(kind, Numbers(most_defined), dict[int, int]()) for kind in kinds]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether definitions of a kind may have been left out."""
+        return any(defined.is_full for _, defined, _ in self._kinds)
 
     def add(self, read: Callable[[Any], Placed | None]) -> None:
         """Check the next batch.
@@ -132,8 +140,9 @@ class References:
     def finish(self) -> None:
         """Report the numbers that have no definition."""
         for kind, _, undefined in self._kinds:
-            for number, offset in undefined.items():
-                self._findings.add(kind.undefined, offset, f"{kind.name} {number:#x} is never defined")
+            text = kind.text or f"{kind.name} {{:#x}} is never defined"
+            for number, offset in sorted(undefined.items(), key=itemgetter(1)):
+                self._findings.add(kind.undefined, offset, text.format(number))
 
 
 def _first_of_each(parts: Iterable[Placed | None]) -> Placed:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.distinct import number_distinct, rows_of_each
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.fxt.records import Thread
@@ -160,7 +160,7 @@ _MOST_EMPTY = 8  # a larger one has, if the slots with a value are at least one 
 
 
 @dataclass(frozen=True, slots=True)
-class Definitions:
+class Definitions(ArrayRows):
     """The slots that a batch defines, in the order of the file.
 
     Attributes:
@@ -285,13 +285,8 @@ class SlotTables:
             slot, after = slot[after < len(at)], after[after < len(at)]
             code = self._initial.take(slot)
             parts.append(Definitions(np.full(len(slot), provider, np.int32), slot, at[after], code))
-        order = np.argsort(np.concatenate([part.row for part in parts]), kind="stable")
-        return Definitions(
-            np.concatenate([part.provider for part in parts])[order],
-            np.concatenate([part.slot for part in parts])[order],
-            np.concatenate([part.row for part in parts])[order],
-            np.concatenate([part.code for part in parts])[order],
-        )
+        joined = Definitions.joined(parts)
+        return joined.take(np.argsort(joined.row, kind="stable"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,11 +359,9 @@ class SlotLookup:
 
     def _codes_at(self, provider: int, slot: Array, row: Array) -> Array:
         """Return the codes of slots that are defined again after the reference: by the last definition before it."""
-        own = self.definitions.provider == provider
-        order = np.lexsort((self.definitions.row[own], self.definitions.slot[own]))
-        slots = self.definitions.slot[own][order]
-        keys = slots * _MAX_ROWS + self.definitions.row[own][order]
-        index = np.searchsorted(keys, slot * _MAX_ROWS + row) - 1
-        in_batch = (index >= 0) & (slots[index] == slot)
+        own = self.definitions.take(self.definitions.provider == provider)
+        own = own.take(np.lexsort((own.row, own.slot)))
+        index = np.searchsorted(own.slot * _MAX_ROWS + own.row, slot * _MAX_ROWS + row) - 1
+        in_batch = (index >= 0) & (own.slot[index] == slot)
         old = self.before.get(provider, self.initial).take(slot)
-        return np.where(in_batch, self.definitions.code[own][order][index], old)
+        return np.where(in_batch, own.code[index], old)

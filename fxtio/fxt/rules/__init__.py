@@ -41,4 +41,3 @@ def check(trace: FxtTrace) -> None:
     findings = trace.findings
     for ending in (archive, strings, spans, operations, contents):
         ending.finish(findings)
-    arguments.finish(findings, contents.names.named)

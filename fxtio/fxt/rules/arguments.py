@@ -8,13 +8,11 @@ from fxtio import _native
 from fxtio.arrays import Array
 from fxtio.codec.columns import Members, lane
 from fxtio.codec.record import Record
-from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.layout import ArgumentWord, StringRefWord
 from fxtio.fxt.records import INTEGER_LIMITS, Int32Argument, Uint32Argument
 from fxtio.fxt.reference_columns import LEAST_INLINE
-from fxtio.fxt.rules.slots import Koids
 from fxtio.fxt.rules.view import View, empty_references
 
 MAX_EXACT = 2**53
@@ -32,9 +30,6 @@ _REFERENCE = ArgumentWord.fields["name"]
 class Arguments:
     """The rules of the groups arg and counter."""
 
-    def __init__(self) -> None:
-        self._koids = Koids()
-
     def enter(self, view: View) -> None:
         """Check a batch."""
         for cls in view.batch.classes():
@@ -43,15 +38,6 @@ class Arguments:
                 self._check(view, cls, rows, members)
             if cls is r.Counter:
                 _check_counters(view, rows, members)
-
-    def finish(self, findings: Findings, named: Koids) -> None:
-        """Check what only the end of the trace decides.
-
-        Args:
-            findings: takes the faults.
-            named: the koids of all kernel objects.
-        """
-        self._koids.report_missing(findings, "arg.koid-unnamed", named, "koid {:,} has no kernel object record")
 
     def _check(self, view: View, cls: type[Record], rows: Array, members: Members) -> None:
         counts = members.many.count
@@ -76,13 +62,10 @@ class Arguments:
                 nan = np.flatnonzero(np.isnan(columns["value"]))
                 view.report("arg.nan", _owners(rows, counts, indices, nan))
             if kind == ArgumentType.KOID and cls is not r.KernelObject:
-                koids, first = np.unique(columns["value"], return_index=True)
-                offsets = view.offsets(_owners(rows, counts, indices, first))
-                for koid, offset in zip(koids.tolist(), offsets.tolist(), strict=True):
-                    self._koids.add(koid, offset)
+                view.note("argument", columns["value"], _owners(rows, counts, indices, slice(None)))
 
 
-def _owners(rows: Array, counts: Array, indices: Array | slice, members: Array) -> Array:
+def _owners(rows: Array, counts: Array, indices: Array | slice, members: Array | slice) -> Array:
     """Return the records of some arguments of a kind."""
     owners: Array = np.repeat(rows, counts)[indices][members]
     return owners

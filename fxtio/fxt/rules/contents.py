@@ -13,8 +13,9 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, ThreadState
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_RECORD_WORDS, ProfilerMmapWord
-from fxtio.fxt.rules.slots import Koids, Names
+from fxtio.fxt.rules.slots import Threads
 from fxtio.fxt.rules.view import MAX_KEPT, View, empty_references, thread_fields
+from fxtio.references import Kind, References
 
 MAX_CPUS = 4_096
 """The CPUs that Perfetto can import are below this."""
@@ -27,16 +28,25 @@ _HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 _MIN_BUILD_ID = 16  # digits
 
 
-class Contents:
-    """The rules of the groups object, sched, log, profiler, blob, large and thread, and of the names of events.
+_KOIDS = (
+    Kind("thread", ("thread name",), ("thread",), "thread.nameless",
+         text="thread {:,} has no kernel object record with a name"),
+    Kind("process", ("process name",), ("process",), "thread.nameless",
+         text="process {:,} has no kernel object record with a name"),
+    Kind("thread", ("object",), ("scheduled",), "sched.no-object", ignored=(0,),
+         text="thread {:,} is scheduled, and has no kernel object record"),
+    Kind("object", ("object",), ("argument",), "arg.koid-unnamed", text="koid {:,} has no kernel object record"),
+)  # fmt: skip
+"""What names koids, and what uses them, as `View.note` has it."""
 
-    Attributes:
-        names: the rules of the names of threads and processes.
-    """
+
+class Contents:
+    """The rules of koids, objects, scheduling, logs, profiles, blobs, and of the names of events."""
 
     def __init__(self) -> None:
-        self.names = Names()
-        self._scheduled = Koids()
+        self._threads = Threads()
+        self._koids: References | None = None
+        self._last_object = 0
         self._running: dict[int, tuple[int, int]] = {}  # the last time and incoming thread of each CPU
         self._modules: dict[int, Array] = {}  # by provider: whether each module id was described
         self._packets = _Packets()
@@ -51,7 +61,7 @@ class Contents:
                 empty = rows[empty_references(columns["name"])]
                 view.report("event.name-empty", empty)
             for field in thread_fields(cls, columns):
-                self.names.enter(view, cls, rows, view.threads(cls, field))
+                self._threads.enter(view, cls, rows, view.threads(cls, field))
         for check, classes in (
             (self._check_objects, (r.KernelObject,)),
             (self._check_switches, (r.ContextSwitch,)),
@@ -65,15 +75,17 @@ class Contents:
         ):
             if view.present.intersection(classes):
                 check(view)
+        if self._koids is None:
+            self._koids = References(_KOIDS, view.findings, most_defined=MAX_KEPT + 1, most_undefined=MAX_KEPT)
+        self._koids.add(view.noted)
 
     def finish(self, findings: Findings) -> None:
         """Check what only the end of the trace decides."""
-        self.names.finish(findings)
-        if self.names.named.is_full:
-            message = f"more than {MAX_KEPT:,} objects; what refers to the others is not checked"
-            findings.add("object.too-many", max(self.names.named.offsets.values()), message)
-        text = "thread {:,} is scheduled, and has no kernel object record"
-        self._scheduled.report_missing(findings, "sched.no-object", self.names.named, text)
+        if self._koids is not None:
+            self._koids.finish()
+            if self._koids.is_full:
+                message = f"more than {MAX_KEPT:,} objects; what refers to the others is not checked"
+                findings.add("object.too-many", self._last_object, message)
         if self._logs:
             message = "Perfetto does not show log records"
             findings.add("log.not-shown", self._first_log, message, times=self._logs)
@@ -84,16 +96,11 @@ class Contents:
         rows, columns = view.batch.columns(r.KernelObject)
         kinds, koids = columns["object_type"], columns["koid"]
         codes = view.codes(r.KernelObject, "name")
-        offsets = view.offsets(rows)
-        names = self.names
-        for koid, kind, code, offset in zip(
-            koids.tolist(), kinds.tolist(), codes.tolist(), offsets.tolist(), strict=True
-        ):
-            names.named.add(koid, offset)
-            if code != 0 and kind == ObjectType.PROCESS:
-                names.named_processes.add(koid, offset)
-            elif code != 0 and kind == ObjectType.THREAD:
-                names.named_threads.add(koid, offset)
+        view.note("object", koids, rows)
+        for field, kind in (("process name", ObjectType.PROCESS), ("thread name", ObjectType.THREAD)):
+            own = (codes != 0) & (kinds == kind)
+            view.note(field, koids[own], rows[own])
+        self._last_object = int(view.offsets(rows[-1:])[0]) if len(rows) else self._last_object
         self._check_processes(view, rows[kinds == ObjectType.THREAD])
 
     def _check_processes(self, view: View, threads: Array) -> None:
@@ -112,26 +119,20 @@ class Contents:
         rows, columns = view.batch.columns(r.ContextSwitch)
         _check_cpus(view, rows, columns["cpu"])
         _check_weights(view, r.ContextSwitch)
-        self._schedule(view, rows, columns["outgoing"])
-        self._schedule(view, rows, columns["incoming"])
+        view.note("scheduled", columns["outgoing"], rows)
+        view.note("scheduled", columns["incoming"], rows)
         self._check_order(view, rows, columns)
 
     def _check_wakeups(self, view: View) -> None:
         rows, columns = view.batch.columns(r.ThreadWakeup)
         _check_cpus(view, rows, columns["cpu"])
         _check_weights(view, r.ThreadWakeup)
-        self._schedule(view, rows, columns["waking"])
+        view.note("scheduled", columns["waking"], rows)
 
     def _check_legacy(self, view: View) -> None:
         rows, columns = view.batch.columns(r.LegacyContextSwitch)
         running = rows[columns["outgoing_state"] == ThreadState.RUNNING]
         view.report("sched.running", running)
-
-    def _schedule(self, view: View, rows: Array, koids: Array) -> None:
-        values, first = np.unique(koids, return_index=True)
-        for koid, offset in zip(values.tolist(), view.offsets(rows[first]).tolist(), strict=True):
-            if koid:
-                self._scheduled.add(koid, offset)
 
     def _check_order(self, view: View, rows: Array, columns: Any) -> None:
         """Report threads that leave a CPU on which another one ran."""

@@ -14,10 +14,9 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType
 from fxtio.fxt.faults import has_misplaced_boolean
-from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import StringColumn
 from fxtio.fxt.rules.view import MAX_KEPT, View, by_provider, report_at, string_fields
-from fxtio.fxt.slots import Definitions, SlotLookup
+from fxtio.fxt.slots import Definitions
 
 MIN_UNUSED = 8
 """From this many strings on, it is reported if most of them are not used."""
@@ -140,11 +139,11 @@ class Strings:
 
     def _check_definitions(self, view: View, definitions: Definitions) -> None:
         is_text = np.isin(definitions.row, view.batch.rows(r.String))  # the others are resets of a provider
-        row, slot, code = (values[is_text] for values in (definitions.row, definitions.slot, definitions.code))
-        provider = definitions.provider[is_text]
+        texts = definitions.take(is_text)
+        provider, slot, row, code = texts.provider, texts.slot, texts.row, texts.code
         empty = code == 0
         view.report("string.empty", row[empty], lambda index: f"string {slot[empty][index]} is empty")
-        same = code == _codes_before(view.batch.string_slots, provider, slot, code, row)
+        same = code == view.batch.string_slots.codes(provider, slot, row - 1)
         view.report(
             "string.again",
             row[same],
@@ -241,73 +240,12 @@ def _text_of(text: str, numbers: Array, index: int) -> str:
     return text.format(numbers[index])
 
 
-def _codes_before(slots: SlotLookup, provider: Array, slot: Array, code: Array, row: Array) -> Array:
-    """Return the code of each defined slot before its definition (-1: none); rows are ascending."""
-    order = np.lexsort((row, slot, provider))
-    before = np.empty(len(slot), np.int64)
-    before[order[1:]] = code[order[:-1]]
-    is_first = np.ones(len(slot), bool)
-    is_first[1:] = (np.diff(slot[order]) != 0) | (np.diff(provider[order]) != 0)
-    initial = order[is_first]
-    for number in np.unique(provider[initial]).tolist():
-        mine = initial[provider[initial] == number]
-        before[mine] = slots.before.get(number, slots.initial).take(slot[mine])
-    return before
-
-
-class Koids:
-    """Numbers of processes, threads or objects, with the offset where each was seen first; bounded.
-
-    Attributes:
-        offsets: the offsets by number.
-        is_full: some numbers were left out.
-    """
+class Threads:
+    """Notes the koids of threads and processes, and reports those that Perfetto cannot tell apart."""
 
     def __init__(self) -> None:
-        self.offsets: dict[int, int] = {}
-        self.is_full = False
-
-    def add(self, number: int, offset: int) -> bool:
-        """Add a number; return whether it is new."""
-        if number in self.offsets:
-            return False
-        if len(self.offsets) >= MAX_KEPT:
-            self.is_full = True
-            return False
-        self.offsets[number] = offset
-        return True
-
-    def report_missing(self, findings: Findings, rule: str, named: Koids, text: str) -> None:
-        """Report the numbers that have no name, in the order of their offsets; none if names were left out.
-
-        Args:
-            findings: takes the faults.
-            rule: the rule.
-            named: the numbers that have a name.
-            text: the message, with a place for the number.
-        """
-        missing = sorted((offset, number) for number, offset in self.offsets.items() if number not in named.offsets)
-        if missing and not named.is_full:
-            offsets = np.array([offset for offset, _ in missing])
-            report_at(findings, rule, offsets, lambda index: text.format(missing[index][1]))
-
-
-class Names:
-    """The rules of threads and processes: names, and numbers that Perfetto cannot tell apart.
-
-    Attributes:
-        named: the koids of all kernel objects.
-        named_processes: the koids of those of processes that have a name.
-        named_threads: the koids of those of threads that have a name.
-    """
-
-    def __init__(self) -> None:
-        self.named = Koids()
-        self.named_processes = Koids()
-        self.named_threads = Koids()
-        self._processes = Koids()
-        self._threads = Koids()
-        self._low: dict[str, dict[int, int]] = {"process": {}, "thread": {}}
+        self._known: set[tuple[str, int]] = set()
+        self._low: dict[tuple[str, int], int] = {}
         self._seen: Array = np.zeros(0, bool)
         self._list: Any = None
 
@@ -324,27 +262,19 @@ class Names:
         fresh = ~self._seen[codes]
         if fresh.any():
             where, first = np.unique(codes[fresh], return_index=True)
+            self._seen[where] = True
             for code, row in zip(where.tolist(), rows[fresh][first].tolist(), strict=True):
-                self._seen[code] = True
-                self._add(view, view.batch.threads.values[code], row, is_optional=cls in _WITHOUT_THREAD)
+                thread = threads.values[code]
+                self._add(view, "process", thread.process, row)
+                if thread.thread is not None and (thread.thread or cls not in _WITHOUT_THREAD):
+                    self._add(view, "thread", thread.thread, row)
 
-    def _add(self, view: View, thread: Thread, row: int, *, is_optional: bool) -> None:
-        offset = view.batch.frame.offset(row)
-        if self._processes.add(thread.process, offset):
-            self._check_low(view, "process", thread.process, row)
-        has_thread = bool(thread.thread) or not is_optional
-        if thread.thread is not None and has_thread and self._threads.add(thread.thread, offset):
-            self._check_low(view, "thread", thread.thread, row)
-
-    def _check_low(self, view: View, what: str, koid: int, row: int) -> None:
-        other = self._low[what].setdefault(koid % 2**32, koid)
+    def _add(self, view: View, what: str, koid: int, row: int) -> None:
+        if (what, koid) in self._known or len(self._known) >= 2 * MAX_KEPT:
+            return
+        self._known.add((what, koid))
+        view.note(what, np.array([koid], np.uint64), np.array([row]))
+        other = self._low.setdefault((what, koid % 2**32), koid)
         if other != koid:
             message = f"the {what} koids {other:,} and {koid:,} are equal in their low 32 bits"
             view.report("thread.wide", np.array([row]), message)
-
-    def finish(self, findings: Findings) -> None:
-        """Check what only the end of the trace decides."""
-        text = "thread {:,} has no kernel object record with a name"
-        self._threads.report_missing(findings, "thread.nameless", self.named_threads, text)
-        text = "process {:,} has no kernel object record with a name"
-        self._processes.report_missing(findings, "thread.nameless", self.named_processes, text)

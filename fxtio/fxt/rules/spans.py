@@ -102,8 +102,8 @@ class _Rows(ArrayRows):
     @classmethod
     def blank(cls, count: int) -> _Rows:
         """Return this many rows without a step, to be filled."""
-        begin, end, key = np.empty((3, count), np.uint64)
         step, thread = np.zeros(count, np.int8), np.full(count, -1, np.int32)
+        begin, end, key = np.empty((3, count), np.uint64)
         return cls(step, np.empty(count, np.int32), thread, begin, end, key, np.empty(count, np.int64))
 
 

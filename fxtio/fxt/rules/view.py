@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.fxt.records import Thread
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
 from fxtio.fxt.state import Batch
+from fxtio.references import Placed
 
 MAX_KEPT = 65_536
 """The most open spans, operations, threads or objects that a rule remembers between batches."""
@@ -92,6 +94,7 @@ class View:
         self._keys = keys
         self._names: dict[tuple[type[Record], str], Array] = {}
         self._threads: dict[tuple[type[Record], str], Array] = {}
+        self._noted: defaultdict[str, list[Placed]] = defaultdict(list)
         self._argument_names: dict[int, Array] = {}  # the batch keeps the columns, so that their ids stay theirs
 
     def offsets(self, rows: Array) -> Array:
@@ -102,6 +105,15 @@ class View:
         """Add a finding for each of some records."""
         if len(rows):
             report_at(self.findings, rule, self.offsets(rows), message)
+
+    def note(self, field: str, numbers: Array, rows: Array) -> None:
+        """Note numbers that name or use something, with the records that have them."""
+        self._noted[field].append((numbers, self.offsets(rows)))
+
+    def noted(self, field: str) -> Placed | None:
+        """Return the numbers that were noted, see `fxtio.references.References.add`."""
+        parts = self._noted.get(field)
+        return None if parts is None else (np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
 
     def codes(self, cls: type[Record], field: str) -> Array:
         """Return the codes of a string reference in all records of a class; -1 is one that is not defined."""

@@ -213,6 +213,17 @@ def test_operations_with_one_id_nest(text: str, expected: dict[str, int]) -> Non
         assert broken(data) == expected
 
 
+def test_what_refers_to_objects_is_not_checked_any_more_if_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.fxt.rules.contents.MAX_KEPT", 20)
+    objects = [r.KernelObject(1, koid, "name", ()) for koid in range(1, 41)]
+    switches = [r.ContextSwitch(0, 2, 10 + koid, koid, koid + 1, ()) for koid in range(35, 45)]
+    few = broken(trace_of(*objects[:15], *switches))
+    assert (few["fxt.sched.no-object"], few["fxt.object.too-many"]) == (11, 0)
+    with in_batches(20):
+        many = broken(trace_of(*objects, *switches))
+    assert (many["fxt.sched.no-object"], many["fxt.object.too-many"]) == (0, 1)
+
+
 def test_ends_that_cross_many_operations_take_linear_time() -> None:
     def lines(count: int) -> int:
         data = trace_of(*operations("<a " * count + "<b " * count + "a> " * count + "b> " * count))
