@@ -194,10 +194,10 @@ class _Importer:
         tables: dict[str, Any] = self._stacks.new_tables()
         if samples:
             columns = ["thread", "stack", "count", "unit"]
-            tables["samples"] = self._registry.columns_of_rows("samples", columns, samples, time=0, cpu=-1)
+            tables["samples"] = self._registry.columns_of_rows("samples", samples, columns, time=0, cpu=-1)
         if allocations:
             columns = ["thread", "stack", "type", "count", "size"]
-            tables["allocations"] = self._registry.columns_of_rows("allocations", columns, allocations, time=0)
+            tables["allocations"] = self._registry.columns_of_rows("allocations", allocations, columns, time=0)
         return tables
 
     def _sample(self, begin: int, end: int, count: int) -> tuple[int, int, int, list[int]] | None:
