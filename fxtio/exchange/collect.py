@@ -16,21 +16,13 @@ from fxtio.arrays import Array
 from fxtio.io.sink import Sink
 from fxtio.table import Table, numbers_of
 from fxtio.timeline.answers.places import Place, Places, place_of
-from fxtio.timeline.losses import count_lost, plain
+from fxtio.timeline.losses import LOST_ROWS, count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import MAX_STACK_DEPTH, SliceStacks, WholeTables
 from fxtio.timeline.sums import Sums
 
-OTHER_TABLES = {
-    "args": "arguments",
-    "instants": "instants",
-    "flow_points": "points of flows",
-    "counters": "values of counters",
-    "logs": "messages",
-    "scheduling": "intervals in which a thread ran on a processor",
-    "wakeups": "wakeups of threads",
-}
-"""The tables beside those of stacks, and phrases for their rows."""
+OTHER_TABLES = ("args", "instants", "flow_points", "counters", "logs", "scheduling", "wakeups")
+"""The tables beside those of stacks."""
 
 
 class StackExporter(ABC):
@@ -90,14 +82,14 @@ class FramePlaces:
         """Take the rows of a batch."""
         self._places.enter(tables)
         if "slices" in tables:
-            self._losses[OTHER_TABLES["args"]] -= self._places.note(tables["slices"])
+            self._losses[LOST_ROWS["args"]] -= self._places.note(tables["slices"])
         self._places.leave(tables)
 
     def with_place(self, frame: Mapping[str, Any]) -> dict[str, Any]:
         """Return the frame of a slice, a row of the table `frames`, with the file and the line of its function."""
         if self._found is None:
             self._found = self._places.found()
-            self._losses[OTHER_TABLES["args"]] += self._places.loose_parts
+            self._losses[LOST_ROWS["args"]] += self._places.loose_parts
         place = place_of(frame["name"], self._found)
         return {**frame} if place is None else {**frame, "file": place.file, "line": place.line}
 
