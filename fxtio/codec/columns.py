@@ -18,7 +18,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array, ranges
-from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
+from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, load_extensions, once
 from fxtio.codec.word import Field
 
@@ -91,19 +91,6 @@ class StreamColumn:
         rows = np.unique(np.searchsorted(np.cumsum(count), unusual, side="right"))
         texts = self.take(rows).to_bytes()
         return rows[[not is_utf8(text) for text in texts]]
-
-
-@dataclass(frozen=True, slots=True)
-class RestColumn:
-    """A column of the words up to the end of each record.
-
-    Attributes:
-        stream: the words as byte streams.
-        present: the records whose header flag is set (bool).
-    """
-
-    stream: StreamColumn
-    present: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,15 +428,6 @@ def _(part: Sized, rows: Rows, header: Columns, layout: Layout, index: int) -> S
 def _(part: Words, rows: Rows, header: Columns, layout: Layout, index: int) -> WordsColumn:
     count = header[part.count].astype(np.int64)
     column = WordsColumn(rows.block.words, rows.here(), count)
-    rows.claim(count)
-    return column
-
-
-@take_part.register
-def _(part: Rest, rows: Rows, header: Columns, layout: Layout, index: int) -> RestColumn:
-    present = header[part.flag] != 0
-    count = np.where(present, rows.size - rows.delta, 0)
-    column = RestColumn(StreamColumn(rows.block.raw, rows.here(), count * 8), present)
     rows.claim(count)
     return column
 

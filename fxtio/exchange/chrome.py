@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -77,11 +77,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
 class Exporter(TrackEventExporter):
     """Writes trace event JSON, see `fxtio.formats.Exporter`."""
 
-    LOST: ClassVar[Mapping[str, str]] = {
-        **TrackEventExporter.LOST,
-        "scheduling": "intervals in which a thread ran on a processor",
-        "wakeups": "wakeups of threads",
-    }
+    LOST: ClassVar = (*TrackEventExporter.LOST, "scheduling", "wakeups")
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         super().__init__(sink, registry)

@@ -19,7 +19,7 @@ from fxtio.codec.integers import MAX_INT64, as_double
 from fxtio.exchange.json_events import JsonEvents, value_of
 from fxtio.timeline.arguments import argument_of
 from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart
-from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
+from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class _Reading:
         part = TimelinePart(_steps(self._events) if self._events else None)
         for table, rows in (("args", self._args), ("counters", self._counters)):
             if table in self._tables and rows:
-                part.tables[table] = self._registry.columns_of_rows(table, [*TABLES[table]], rows)
+                part.tables[table] = self._registry.columns_of_rows(table, rows)
         return part
 
     def _enter(self, event: Event, number: int) -> None:

@@ -1,10 +1,10 @@
 """The part of a timeline that is converted: what a selection has of it, without short slices, deep slices or arguments.
 
-A consumer is between the fold of a timeline and an exporter, so every format is cut in one way.  Slices that the
-range of times divides are cut to it; what is left out by its time, track, category or name leaves those within it
-where they are, and what is too short or too deep takes those within it along.  Counters have their last values from
-before the range at its start.  Of a flow that is divided, the points that are left become a flow of their own; a single
-point is left out.
+A consumer is between the fold of a timeline and an exporter or a page, so every format is cut in one way.  Slices
+that the range of times divides are cut to it; what is left out by its time, track, category or name leaves those
+within it where they are, and what is too short or too deep takes those within it along.  Counters have their last
+values from before the range at its start.  Of a flow that is divided, the points that are left become a flow of their
+own; a single point is left out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LEFT_OUT = -1
 
 @dataclass(frozen=True, slots=True)
 class Simplification:
-    """The content that a conversion leaves out.
+    """The content that a conversion or a page leaves out.
 
     Attributes:
         min_duration: slices shorter than this are left out (ns).

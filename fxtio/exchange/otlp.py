@@ -21,7 +21,6 @@ from fxtio._native.constants import SliceState
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined
 from fxtio.codec.integers import MAX_INT64
-from fxtio.exchange.collect import OTHER_TABLES
 from fxtio.exchange.formatting import Converter, by_kind, portions
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
@@ -54,10 +53,7 @@ NOT_CARRIED = (
 MAX_WAITING = 1_000_000
 """The most instants that wait for the end of the slice that they are in; further ones are left out."""
 
-_LOST = {name: phrase for name, phrase in OTHER_TABLES.items() if name not in ("args", "instants")} | {
-    "samples": "samples",
-    "allocations": "allocations",
-}
+_LOST = ("flow_points", "counters", "logs", "scheduling", "wakeups", "samples", "allocations")
 _STATES = LABELS["slices", "state"]
 _SPANS = 1000
 """The most spans in a line."""

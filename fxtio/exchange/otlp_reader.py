@@ -22,7 +22,7 @@ from fxtio.io.source import MAX_BYTES, Source
 from fxtio.table import MAX_TIME
 from fxtio.timeline.arguments import argument_of
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
-from fxtio.timeline.schema import ARGS, TrackKind
+from fxtio.timeline.schema import TrackKind
 
 MAX_LANES = 64
 """The most tracks for the spans of one thread or trace; what overlaps on more of them is shown as overlapping."""
@@ -201,7 +201,7 @@ class _Reader:
         if not self._arguments:
             return {}
         rows, self._arguments = self._arguments, []
-        return {"args": self._registry.columns_of_rows("args", [*ARGS], rows)}
+        return {"args": self._registry.columns_of_rows("args", rows)}
 
     def spans(self) -> Iterator[TimelinePart]:
         """Yield all spans and their events in the order of time."""

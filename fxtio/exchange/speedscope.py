@@ -29,7 +29,7 @@ from fxtio.timeline.answers.places import FILE, LINE, names_with_places
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.replay import nested_events
-from fxtio.timeline.schema import ARGS, ArgumentKind
+from fxtio.timeline.schema import ArgumentKind
 from fxtio.timeline.stacks import MAX_FRAMES, Stacks
 
 NOT_CARRIED = (
@@ -210,7 +210,7 @@ class _Importer:
                 rows.append((event, code(LINE), ArgumentKind.INTEGER, line, -1))
         if not rows:
             return {}
-        return {"args": self._registry.columns_of_rows("args", [*ARGS], rows)}
+        return {"args": self._registry.columns_of_rows("args", rows)}
 
     def _sampled(self, profile: _Sampled, thread: int) -> Iterator[TimelinePart]:
         samples, weights = items(profile.samples, list[int]), items(profile.weights, float | int)  # type: ignore[arg-type]

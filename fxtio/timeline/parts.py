@@ -130,7 +130,7 @@ def _no_self_times(until: int) -> tuple[int, Array]:
 
 
 class TrackInfo(NamedTuple):
-    """A track, see `fxtio.timeline.schema.TRACKS`.
+    """A track, see the table `tracks` of `fxtio.timeline.schema`.
 
     Attributes:
         kind: what it shows.
@@ -365,17 +365,19 @@ class Registry:
         return result
 
     def columns_of_rows(
-        self, table: str, names: Sequence[str], rows: Iterable[tuple[Any, ...]], **others: Any
+        self, table: str, rows: Iterable[tuple[Any, ...]], names: Iterable[str] = (), **others: Any
     ) -> dict[str, Column]:
         """Return the columns of a table, see `columns`, of which some are given row by row.
 
         Args:
             table: the name of the table.
-            names: the names of these columns.
             rows: their numbers; at least one row.
+            names: the names of these columns, by default all of the table.
             others: the other columns.
         """
-        return self.columns(table, {**dict(zip(names, zip(*rows, strict=True), strict=True)), **others})
+        return self.columns(
+            table, {**dict(zip(names or TABLES[table], zip(*rows, strict=True), strict=True)), **others}
+        )
 
 
 def _has_rows(value: Any) -> bool:

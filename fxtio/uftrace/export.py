@@ -47,7 +47,7 @@ ARGUMENTS = "arguments"
 
 _DEEPEST = RecordWord.fields["depth"].limits[1]
 _MAX_MESSAGE = 1000
-_LOST = {"args": ARGUMENTS, "samples": "samples", "allocations": "allocations"}
+_LOST = ("args", "samples", "allocations")
 _NUMBERS = "numbers of threads that another thread has, or that are not positive or over 31 bits"
 _TEXTS = "names and messages with tabs or line ends, or that are empty or too long, which are changed"
 _NAMES = "names of processes and threads"
