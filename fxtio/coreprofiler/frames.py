@@ -54,7 +54,6 @@ class Block:
         self.data = data
         self._findings = findings
         self.lines = Lines(data, _TAGS)
-        self._single: dict[int, Any] = {}  # records that were decoded one by one, by their rows
         self._groups: dict[type[Any], tuple[Array, Columns]] = {}
         self._read()
 
@@ -67,28 +66,18 @@ class Block:
 
     def classes(self) -> set[type[Any]]:
         """Return the classes of the records."""
-        return self._groups.keys() | {type(record) for record in self._single.values()}
+        return {*self._groups}
 
     def counts(self) -> Counter[str]:
         """Return the number of records of each class by its name; lines that are not records are `Opaque`."""
         counts = Counter({cls.__name__: len(rows) for cls, (rows, _) in self._groups.items()})
-        counts.update(type(record).__name__ for record in self._single.values())
         if opaque := len(self) - counts.total():
             counts[Opaque.__name__] += opaque
         return counts
 
     def columns(self, cls: type[Any]) -> tuple[Array, Columns]:
         """Return the rows and the columns of all records of a class."""
-        single = {row: record for row, record in self._single.items() if type(record) is cls}
-        if not single:
-            if cls in self._groups:
-                return self._groups[cls]
-            return np.empty(0, np.int64), columns_from(cls, [])
-        rows, columns = np.array(list(single), np.int64), columns_from(cls, list(single.values()))
-        if cls in self._groups:
-            return _merged(self._groups[cls], (rows, columns))
-        order = np.argsort(rows, kind="stable")
-        return rows[order], {name: column[order] for name, column in columns.items()}
+        return self._groups.get(cls) or (np.empty(0, np.int64), columns_from(cls, []))
 
     def placed(self, *classes: type[Any], among: Array | None = None) -> list[tuple[int, Any]]:
         """Return the records of some classes in the order of the lines, each with its byte offset in the file.
@@ -115,8 +104,6 @@ class Block:
             if len(rows) == len(out):
                 return records
             out[rows] = records
-        for row, record in self._single.items():
-            out[row] = record
         result: list[Any] = out.tolist()
         for row, record in enumerate(result):
             if record is None:
@@ -146,10 +133,7 @@ class Block:
                 self._decode_single(rows[~valid])
                 rest = np.flatnonzero(valid)
                 rows, columns = rows[rest], {name: column[rest] for name, column in columns.items()}
-            if cls in self._groups and len(rows):  # the class has another tag, too
-                rows, columns = _merged(self._groups[cls], (rows, columns))
-            if len(rows):
-                self._groups[cls] = rows, columns
+            self._add(cls, rows, columns)
         self._report_bytes()
         for rows, columns in self._groups.values():
             if TIME_FIELD in columns and has_overflow(columns[TIME_FIELD]):
@@ -158,15 +142,24 @@ class Block:
             end = self.base + len(self.data)
             self._findings.add("line.no-end", end)
 
+    def _add(self, cls: type[Any], rows: Array, columns: Columns) -> None:
+        """Add records of a class, which may have another tag, too."""
+        if len(rows):
+            group = rows, columns
+            self._groups[cls] = _merged(self._groups[cls], group) if cls in self._groups else group
+
     def _decode_single(self, rows: Array) -> None:
+        """Decode the lines of some rows one by one."""
+        decoded: dict[type[Any], dict[int, Any]] = {}
         for row in rows.tolist():
             try:
-                record = self._single[row] = decode(self.lines.line(row))
+                record = decode(self.lines.line(row))
             except DecodeError as error:
                 self._findings.add(error.rule, self.base + self.lines.offset(row), error.message)
-                continue
-            if (time := getattr(record, TIME_FIELD, None)) is not None:
-                self._report_times(np.array([row]), np.array([time]))
+            else:
+                decoded.setdefault(type(record), {})[row] = record
+        for cls, records in decoded.items():
+            self._add(cls, np.array([*records]), columns_from(cls, [*records.values()]))
 
     def _report_bytes(self) -> None:
         """Report lines with NUL, or with a carriage return before their ends."""

@@ -100,17 +100,13 @@ class OpenBuffer:
         Raises:
             EncodeError: the data version does not have the event, or a value does not fit; the buffer is unchanged.
         """
-        if self._untimed and self._limit is not None and self._needs_another(event):
+        if self._limit is not None and type(event) in self._untimed and event.time != self._state.time:
             return False
         raw = encode_record(self._dialect, event, self._state)
         if self._limit is not None and self._data and len(self._data) + len(raw) > self._limit:
             return False
         self._data += raw
         return True
-
-    def _needs_another(self, event: Any) -> bool:
-        """Return whether an event has no time in the data version, and another one than the last of the buffer."""
-        return type(event) in self._untimed and event.time != self._state.time
 
     def to_bytes(self) -> bytes:
         """Return the header and the events.

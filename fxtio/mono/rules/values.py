@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -187,15 +187,10 @@ def check_header(recording: Recording, findings: Findings) -> None:
             f"version {header.major}.{header.minor} of the profiler does not write data version {header.data_version}"
         )
         findings.add("header.version-pair", offset, message)
-    for name, text in _header_texts(header):
-        if not is_utf8(raw := text.encode("utf-8", "surrogateescape")):
-            findings.add("text.not-utf8", offset, f"the text {name} of the header is not UTF-8: {raw[:60]!r}")
-
-
-def _header_texts(header: StreamHeader) -> Iterator[tuple[str, str]]:
     for name, parts in parts_of(StreamHeader).items():
-        if any(isinstance(part, SizedText) for part in parts) and (text := getattr(header, name)) is not None:
-            yield name, text
+        text = getattr(header, name) if isinstance(parts[0], SizedText) else None
+        if not is_utf8(raw := (text or "").encode("utf-8", "surrogateescape")):
+            findings.add("text.not-utf8", offset, f"the text {name} of the header is not UTF-8: {raw[:60]!r}")
 
 
 def _columns(view: View, cls: EventClass, field: str) -> tuple[Array, Array, Array]:
