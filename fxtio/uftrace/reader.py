@@ -255,8 +255,11 @@ class UftraceTrace(TraceReader[Info]):
         """
         reading, of_records = self.begin(), [name for name in names if name in RECORD_TABLES]
         reading.quiet = bool(of_records)
-        builder = TableBuilder(of_records, reading.events, self.info_file.pointer_size, reading.findings)
         of_files = {name: reading.table(name) for name in names if name in FILE_TABLES}
+        if not of_records:
+            yield of_files
+            return
+        builder = TableBuilder(of_records, reading.events, self.info_file.pointer_size, reading.findings)
 
         def batch(chunk: Chunk) -> dict[str, Table]:
             tables = of_files | {name: Table(part) for name, part in builder.of_chunk(chunk).items()}
@@ -264,7 +267,7 @@ class UftraceTrace(TraceReader[Info]):
             return {name: tables[name] for name in names}
 
         is_first = True
-        for chunk in self.chunks_of(reading) if of_records else ():
+        for chunk in self.chunks_of(reading):
             if chunk.gap is None:
                 is_first = False
                 if not keeps_names:

@@ -21,6 +21,7 @@ from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, EventsFile, data_of, values_of
 from fxtio.uftrace.frames import Chunk
 from fxtio.uftrace.layout import RecordWord
+from fxtio.uftrace.pairing import STATES
 from fxtio.uftrace.records import TYPES
 from fxtio.uftrace.state import AddressSpace
 from fxtio.uftrace.values import FORMATS, CombinedNames, payload_columns, structures, symbol_codes
@@ -49,7 +50,7 @@ _FUNCTION = ColumnSpec(TEXT, "the name of the function", REQUIRED)
 _START = ColumnSpec("int64", "the time of the entry", REQUIRED)
 _DURATION = ColumnSpec("int64", "the length", REQUIRED)
 _DEPTH = ColumnSpec("int64", "the number of calls around it", REQUIRED)
-_STATE = ColumnSpec(TEXT, "`whole`, `no_exit`, `no_entry` or `open`", OPTIONAL)
+_STATE = ColumnSpec(TEXT, "whether it has an entry and an exit", OPTIONAL, STATES)
 
 SPECS: dict[str, TableSpec] = {
     "records": TableSpec(
@@ -58,7 +59,7 @@ SPECS: dict[str, TableSpec] = {
             "record": _RECORD,
             "tid": _TID,
             "offset": _OFFSET,
-            "type": ColumnSpec(TEXT, "`entry`, `exit`, `lost` or `event`", REQUIRED),
+            "type": ColumnSpec(TEXT, "the type", REQUIRED, TYPES),
             "time": ColumnSpec("int64", "the time, 0 for `lost`", REQUIRED),
             "depth": ColumnSpec("int16", "the number of calls around it, modulo 1024", REQUIRED),
             "address": ColumnSpec("uint64", "the address; the id of an event, the count of lost records", REQUIRED),

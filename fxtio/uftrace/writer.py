@@ -18,7 +18,7 @@ from fxtio.io.sink import names_if_full, refuse_url
 from fxtio.io.writing import TraceWriter
 from fxtio.shared_folders import opener
 from fxtio.table import WritableTable
-from fxtio.uftrace import perf
+from fxtio.uftrace import perf, table_writer
 from fxtio.uftrace.declarations import Declarations, NewFunction, NewVariable
 from fxtio.uftrace.directory import StoredFile, is_file_name, text_bytes
 from fxtio.uftrace.enums import WordClass
@@ -29,7 +29,6 @@ from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.new_trace import NewTrace, checked_task
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.state import map_name
-from fxtio.uftrace.table_writer import TableWriter
 from fxtio.uftrace.tables import WRITABLE
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.tasks import BINARY, NS, TEXT, BinaryTaskFile, TaskFile, check_text
@@ -196,7 +195,7 @@ class UftraceWriter(TraceWriter):
     # ---- columns
 
     def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
-        TableWriter(self._trace).write(name, columns, rows)
+        table_writer.write(self._trace, name, columns, rows)
 
     # ---- calls and events
 
