@@ -87,14 +87,13 @@ class UftraceWriter(TraceWriter):
         self.path = Path(target)
         self._word_class = WordClass.BITS32 if word_class == 32 else WordClass.BITS64
         declarations = Declarations(program, word_class // 8)
-        self._trace = NewTrace(self.path, declarations, order, version, self._check_open)
+        self._trace = NewTrace(self.path, declarations, order, version, self._check_open, TaskWriter)
         self._command = check_text(program if command is None else command, "command")
         self._sized_symbols = sized_symbols
         if utc_offset is not None and not 0 <= utc_offset < MAX_UTC_OFFSET:
             raise EncodeError(f"{utc_offset!r} is not from 0 to {MAX_UTC_OFFSET - 1}", "utc_offset")
         self._utc_offset = utc_offset
         self._recorded_at = check_text(recorded_at, "recorded_at")
-        self._tasks: dict[int, TaskWriter] = {}
         self._files: dict[str, Any] = {}
         self.path.mkdir(parents=True, exist_ok=True)
         if next(self.path.iterdir(), None) is not None:
@@ -178,7 +177,7 @@ class UftraceWriter(TraceWriter):
 
     def _copy(self, trace: UftraceTrace) -> None:
         new = self._trace
-        given = (self._tasks, new.buffers, self._files, new.processes.tasks, new.events, new.messages, new.sched)
+        given = (new.buffers, self._files, new.processes.tasks, new.events, new.messages, new.sched)
         if new.position or any(given) or new.kernel:
             raise EncodeError("a trace can be copied only if nothing was written before", "copy")
         new.order = trace.info_file.order
@@ -289,11 +288,7 @@ class UftraceWriter(TraceWriter):
         Raises:
             EncodeError: the task was declared with another process, or a number is not positive.
         """
-        task = self._declaring.processes.task(tid, pid)
-        writer = self._tasks.get(task.tid)
-        if writer is None:
-            writer = self._tasks[task.tid] = TaskWriter(self._trace, task)
-        return writer
+        return self._declaring.processes.task(tid, pid)
 
     def event_id(self, name: str) -> int:
         """Return the number of an event, which is declared if it is new.
