@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -119,7 +120,7 @@ class Processes:
         self._declarations.add_module(program, "program")
         session = self._add_session(task.pid, program, time)
         task.sessions = [*(task.sessions or [before]), session]
-        self._note(task, time, time)
+        self.note_records(task, time, time)
         task.open = []
 
     def load(self, task: TaskWriter, library: str, time: int) -> None:
@@ -161,15 +162,12 @@ class Processes:
     def note_records(self, task: TaskWriter, first: int, last: int) -> None:
         """Note the times of the first and the last of some new records of a task."""
         self.enter_session(task)
-        self._note(task, first, last)
+        task.first, task.last = first if task.first is None else task.first, last
 
     def enter_session(self, task: TaskWriter) -> None:
         """Enter the first session of a task, with its first record."""
         if not task.sessions:
             task.sessions = [self._newest[task.pid]]
-
-    def _note(self, task: TaskWriter, first: int, last: int) -> None:
-        task.first, task.last = first if task.first is None else task.first, last
 
     @property
     def duration(self) -> int:
@@ -184,46 +182,34 @@ class Processes:
 
         Sessions and tasks begin with the first record, since earlier records have no names.
         """
+        begun_in = {
+            task.tid: task.sessions[0] if task.sessions else self._newest[task.pid] for task in self.tasks.values()
+        }
+        threads: defaultdict[str, list[TaskEvent]] = defaultdict(list)  # by session, those of its process
+        for task in sorted(self.tasks.values(), key=lambda task: task.first or 0):
+            session = begun_in[task.tid]
+            if task.pid == session.pid != task.tid:
+                threads[session.sid].append(Task(task.first or 0, task.tid, task.pid))
         events: list[TaskEvent] = []
-        threads = self._threads_by_session()
-        forked = {task.tid for task in self.tasks.values() if task.forked is not None}
         for session in self.sessions:
             if session.time is None:
-                events += self._process_events(session, threads.get(session.sid, []))
+                leader, own = self.tasks.get(session.pid), threads[session.sid]
+                times = [*([] if leader is None else [leader.first or 0]), *(event.time for event in own)]
+                begin = min(times, default=0)
+                events.append(Session(begin, session.pid, session.sid, session.program))
+                events += [Task(begin if leader is None else leader.first or 0, session.pid, session.pid), *own]
+        forked = {task.tid for task in self.tasks.values() if task.forked is not None}
         for task in self.tasks.values():
             if task.forked is not None:
                 events.append(task.forked)
-            elif task.pid in forked and self._first_session(task).pid != task.pid:
+            elif task.pid in forked and begun_in[task.tid].pid != task.pid:
                 events.append(Task(task.first or 0, task.tid, task.pid))
         for session in self.sessions:
             if session.time is not None:
                 events.append(Session(session.time, session.pid, session.sid, session.program))
-                events.append(Task(session.time, session.pid, session.pid))
-                events += [Task(task.first or 0, task.tid, task.pid) for task in threads.get(session.sid, [])]
+                events += [Task(session.time, session.pid, session.pid), *threads[session.sid]]
             events += session.loads
         return events
-
-    def _process_events(self, session: NewSession, threads: list[TaskWriter]) -> list[TaskEvent]:
-        """Return the beginnings of a session, of its process and of the threads that began in it."""
-        leader = self.tasks.get(session.pid)
-        tasks = [*([leader] if leader is not None else []), *threads]
-        begin = min((task.first or 0 for task in tasks), default=0)
-        lines = [Task(begin if leader is None else leader.first or 0, session.pid, session.pid)]
-        lines += [Task(task.first or 0, task.tid, task.pid) for task in threads]
-        return [Session(begin, session.pid, session.sid, session.program), *lines]
-
-    def _threads_by_session(self) -> dict[str, list[TaskWriter]]:
-        """Return by session id the threads of its process that began in it, by the times of their first records."""
-        threads: dict[str, list[TaskWriter]] = {}
-        for task in sorted(self.tasks.values(), key=lambda task: task.first or 0):
-            session = self._first_session(task)
-            if task.pid == session.pid != task.tid:
-                threads.setdefault(session.sid, []).append(task)
-        return threads
-
-    def _first_session(self, task: TaskWriter) -> NewSession:
-        """Return the session in which a task began; that of its process if it has no records."""
-        return task.sessions[0] if task.sessions else self._newest[task.pid]
 
 
 def checked_task(tid: Any) -> int:
@@ -348,10 +334,6 @@ class NewTrace:
         if not check_text(name, "event"):
             raise EncodeError("the name of an event is empty", "event")
         return EVENT_IDS.get(name) or self.events.get(name) or EventId.FIRST_USER + len(self.events)
-
-    def is_new_event(self, name: str) -> bool:
-        """Return whether an event is a user event that is not declared."""
-        return name not in EVENT_IDS and name not in self.events
 
     def event_id(self, name: str) -> int:
         """Return the number of an event, which is declared if it is new."""

@@ -17,7 +17,7 @@ from fxtio.table import MAX_TIME, Bytes, Categories, Optional
 from fxtio.uftrace import perf
 from fxtio.uftrace.declarations import FUNCTION_SIZE
 from fxtio.uftrace.enums import RecordType
-from fxtio.uftrace.events import payload_of
+from fxtio.uftrace.events import EVENT_IDS, payload_of
 from fxtio.uftrace.kernel import KernelEvent
 from fxtio.uftrace.layout import DEPTHS
 from fxtio.uftrace.new_trace import NewTrace
@@ -128,7 +128,7 @@ def _event_numbers(trace: NewTrace, names: list[Any]) -> dict[Any, int]:
     numbers: dict[Any, int] = {}
     new = 0
     for name in dict.fromkeys(names):
-        is_new = trace.is_new_event(name)
+        is_new = name not in EVENT_IDS and name not in trace.events
         numbers[name] = trace.event_number(name) + new * is_new
         new += is_new
     return numbers

@@ -66,17 +66,20 @@ class TaskWriter:
             EncodeError: a value does not fit, time goes back, or the function is not in memory.
         """
         self._trace.check_open()
-        calls, processes = self.open, self._trace.processes
+        calls, processes, declarations = self.open, self._trace.processes, self._trace.declarations
         time, session = processes.checked_time(self, time), processes.session_of(self)
-        target = self._target(function, session)
+        is_name = isinstance(function, str)
+        target: Any = declarations.functions.get((session.program, str(function))) if is_name else function
         if len(calls) >= DEPTHS:
             raise EncodeError(f"calls are nested deeper than {DEPTHS}", f"task {self.tid}")
-        if target is not None:
+        is_new = is_name and target is None
+        if is_new:
+            self._trace.check_declarable()
+        else:
             self._check_loaded(target, time, session)
-        arguments = target.arguments if target is not None else ()
-        payload = self._payload(arguments, values) if values else None
-        if target is None:
-            target = self._trace.declarations.function(str(function), module=session.program)
+        payload = self._payload(() if is_new else target.arguments, values) if values else None
+        if is_new:
+            target = declarations.function(str(function), module=session.program)
         self._trace.put_at(self, time, FunctionEntry(time, len(calls), target.address, payload))
         calls.append(target)
 
@@ -233,24 +236,13 @@ class TaskWriter:
 
     # ---- checks; nothing is written before all of them
 
-    def _target(self, function: NewFunction | str, session: NewSession) -> NewFunction | None:
-        """Return the function of a call, or None if it is not declared but can be."""
-        declarations = self._trace.declarations
-        if isinstance(function, str):
-            declared = declarations.declared_function(function, session.program)
-            if declared is None:
-                self._trace.check_declarable()
-                declarations.check_function(function, module=session.program)
-            return declared
-        return function
-
     def _check_loaded(self, target: NewFunction, time: int, session: NewSession) -> None:
         """Raise an error if a function is not in memory."""
         if not isinstance(target, NewFunction):
             raise EncodeError(f"{target!r} is neither a function nor the name of one", "function")
         if not self._trace.declarations.owns(target):
             raise EncodeError("the function was not declared by this writer", str(target.name))
-        module = self._trace.declarations.module(target.module)
+        module = self._trace.declarations.modules.get(target.module)
         if module is None or module.path == session.program:
             return
         loaded = session.libraries.get(target.module)

@@ -423,7 +423,7 @@ class UftraceWriter(TraceWriter):
         for feature, is_used in (
             (Feature.ARGUMENT | Feature.RETVAL, program.specs),
             (Feature.AUTO_ARGS, program.enums),
-            (Feature.DEBUG_INFO, any(module.debug for module in program.modules)),
+            (Feature.DEBUG_INFO, any(module.debug for module in program.modules.values())),
             (Feature.KERNEL, trace.kernel),
             (Feature.EVENT, trace.events or trace.kernel),
             (Feature.PERF_EVENT, trace.sched),
