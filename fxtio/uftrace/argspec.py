@@ -440,9 +440,8 @@ class ArgumentSpecs:
             return function.name
         if not self._warned and self._by_name and self._rules:
             self._warned = True
-            message = "mangled names cannot be matched with argument specifications; install fxtio[demangle]"
             place = min(rule.place for rule in self._rules)
-            self._findings.add("argspec.no-demangler", place, message, file=INFO_FILE)
+            self._findings.add("argspec.no-demangler", place, file=INFO_FILE)
         return name
 
 

@@ -138,7 +138,7 @@ def _small_files(files: SmallFiles) -> Iterator[Json]:
             yield from (shown_record(symbol) | {"file": name} for symbol in symbols.symbols)
     for _, number, label in files.events.places:
         yield {"type": "event-name", "id": str(number), "name": shown_text(label)}
-    for message in files.messages():
+    for message in files.extern.messages:
         yield {"type": "message", "timestamp": str(message.time), "message": shown_text(message.text)}
 
 

@@ -13,13 +13,7 @@ from fxtio.codec.generate import Order
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
-from fxtio.uftrace.directory import (
-    byte_size,
-    has_carriage_returns,
-    join_lines,
-    report_carriage_returns,
-    split_lines,
-)
+from fxtio.uftrace.directory import byte_size, has_carriage_returns, join_lines, split_lines
 from fxtio.uftrace.enums import ByteOrder, WordClass
 from fxtio.uftrace.layout import INFO_MAGIC, Feature, InfoBit
 
@@ -125,9 +119,8 @@ class InfoFile:
         Raises:
             DecodeError: it does not begin with a header of uftrace.
         """
-        damaged = has_carriage_returns(raw)
+        damaged = has_carriage_returns(raw, INFO_FILE, findings)
         if damaged:
-            report_carriage_returns(raw, INFO_FILE, findings)
             raw = raw.replace(b"\r\n", b"\n")
         try:
             order: Order = "big" if _ENDIAN.parse(raw).endian == ByteOrder.BIG else "little"

@@ -19,7 +19,6 @@ from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
-from fxtio.uftrace.tasks import add_overflow
 
 HEADER_FILE, SYMBOLS_FILE = "kernel_header", "kallsyms"
 FUNCTION_ENTRY, FUNCTION_EXIT = "funcgraph_entry", "funcgraph_exit"
@@ -322,8 +321,7 @@ def _page(
         findings.add("kernel.page", begin, f"the page claims {commit.size:,} bytes, more than there are", file=name)
         end = len(page)
     if missed:
-        message = "the kernel lost events before this page"
-        findings.add("kernel.missed", begin, message, file=name)
+        findings.add("kernel.missed", begin, file=name)
     while at + _WORD <= end:
         entry = RingWord.read(int.from_bytes(page[at : at + _WORD], order))
         first = int.from_bytes(page[at + _WORD : at + 2 * _WORD], order)
@@ -344,7 +342,7 @@ def _page(
         at = start + (size + _WORD - 1) // _WORD * _WORD
         if entry.kind != RingType.PADDING:
             if time > MAX_TIME:
-                add_overflow(findings, name, begin + start)
+                findings.add("time.overflow", begin + start, file=name)
             yield begin + start, time, page[start : start + size], missed
             missed = False
 

@@ -61,7 +61,7 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
                 elif name == NAMES_FILE:
                     file.write(_merged_names(readings).to_bytes())
                 elif name == EXTERN_FILE:
-                    messages = heapq.merge(*(reading.messages() for reading in readings), key=lambda one: one.time)
+                    messages = heapq.merge(*(reading.extern.messages for reading in readings), key=lambda one: one.time)
                     file.write(ExternFile(list(messages)).to_bytes())
                 elif perf.is_name(name) and len(sources) > 1:
                     file.writelines(_merged_events(readings, traces, name))

@@ -18,10 +18,10 @@ from fxtio.arrays import Array
 from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
+from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import PerfType
 from fxtio.uftrace.layout import PERF_COMM, PERF_HEADER, PERF_SAMPLE, PERF_TASK, PerfMiscWord
-from fxtio.uftrace.tasks import report_overflow
 
 Kind = Literal["sched-in", "sched-out", "sched-out (pre-empted)", "task-new", "task-exit", "task-name", "exec", "other"]
 
@@ -162,7 +162,9 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
         at, end = _boundaries(raw, order)
         if at:
             decoded = _decode(cpu, raw, base, at, end, order)
-            report_overflow(findings, name, decoded.time, decoded.at + base)
+            over = np.flatnonzero(decoded.time > np.uint64(MAX_TIME))
+            if len(over):
+                findings.add("time.overflow", base + at[over[0]], times=len(over), file=name)
             yield decoded
         base, rest = base + end, raw[end:]
         if len(rest) >= _HEADER and (size := _size_reader(order)(rest, 0)[0]) < _HEADER:

@@ -136,15 +136,12 @@ class _TaskRules:
             self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1])
         if self._pairing.wraps and not self._wraps:
             self._wraps = True
-            message = f"calls are deeper than the {DEPTHS:,} depths of a record"
-            self._report("record.wrapped-depth", chunk, np.zeros(1, np.int64), message)
+            self._report("record.wrapped-depth", chunk, np.zeros(1, np.int64))
         lost = np.flatnonzero(kinds == RecordType.LOST)
         whole = ended < (lost[0] if len(lost) else len(chunk)) if self._is_whole else np.zeros(len(ended), np.bool_)
         if not self._forked:
-            message = "the exit of a call whose entry is not in the file"
-            self._report("record.exit-without-entry", chunk, ended[whole & (state == NO_ENTRY)], message)
-        message = "a call ended without an exit: this record shows that it is over"
-        self._report("record.entry-without-exit", chunk, ended[whole & (state == NO_EXIT)], message)
+            self._report("record.exit-without-entry", chunk, ended[whole & (state == NO_ENTRY)])
+        self._report("record.entry-without-exit", chunk, ended[whole & (state == NO_EXIT)])
         self._check_depths(chunk, lost)
         self._is_whole &= not len(lost)
 
@@ -185,8 +182,7 @@ class _TaskRules:
         """Check the sizes of payloads."""
         size = (chunk.size - _HEADER) * _WORD
         rows = np.flatnonzero((size > MAX_PAYLOAD + (-MAX_PAYLOAD % _WORD)) & (self._pairing.step != 0))
-        message = f"the payload has more than {MAX_PAYLOAD:,} bytes"
-        self._report("record.payload-too-long", chunk, rows if chunk.has_specs else rows[:0], message)
+        self._report("record.payload-too-long", chunk, rows if chunk.has_specs else rows[:0])
 
     def _check_lost(self, chunk: Chunk, kinds: Array) -> None:
         """Report lost records."""
@@ -556,8 +552,7 @@ def _check_kernel(reading: SmallFiles) -> None:
     findings = reading.findings
     names = [name for name in reading.directory.names if kernel.is_name(name)]
     if names and kernel.HEADER_FILE not in reading.directory:
-        message = "there are kernel events, but no file that describes them"
-        findings.add("kernel.no-header", 0, message, file=names[0])
+        findings.add("kernel.no-header", 0, file=names[0])
     for offset, path, size in reading.kernel_header.placed_blocks():
         if size > MAX_DESCRIPTION:
             message = f"the description {path[:60]!r} has {size:,} bytes, more than {MAX_DESCRIPTION:,}"

@@ -312,8 +312,7 @@ class Sessions:
         places = self.file.places if isinstance(self.file, TaskFile) else [0] * len(events)
         self._places = {id(event): place for event, place in zip(events, places, strict=True)}
         if not events:
-            message = "there are no tasks and sessions; functions have no names"
-            findings.add("task.none", 0, message, file=self._file_name)
+            findings.add("task.none", 0, file=self._file_name)
         self.sessions = sorted((event for event in events if isinstance(event, Session)), key=_time)
         self._of_process: dict[int, list[Session]] = {}
         for session in self.sessions:
@@ -437,8 +436,7 @@ class Sessions:
         functions = self._address_spaces.get(key)
         if functions is None:
             if self._arranged > MAX_ARRANGED + ARRANGED_PER_BYTE * self.bytes_read:
-                message = "sessions and libraries change too often; functions have the names of an earlier time"
-                self._findings.add("session.too-many", 0, message, file=self._file_name)
+                self._findings.add("session.too-many", 0, file=self._file_name)
                 return next(reversed(self._address_spaces.values()))
             functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self.specs)
             self._arranged += len(functions) + _COST_OF_SPACE

@@ -337,8 +337,7 @@ class DebugFile:
             elif current is not None and kind == "L: " and words[0].isascii() and words[0][:10].isdigit():
                 current.line, current.source = int(words[0][:10]), words[1] if len(words) > 1 else ""
             elif line and not line.startswith("#"):
-                message = "the line is not debug information of a function"
-                findings.add("symbol.debug-line", offset, message, file=name)
+                findings.add("symbol.debug-line", offset, file=name)
         return parsed
 
     def to_bytes(self) -> bytes:
