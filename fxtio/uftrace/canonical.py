@@ -125,7 +125,7 @@ def _small_files(files: SmallFiles) -> Iterator[Json]:
         for line in filter(None, info.lines):
             key, _, value = line.partition(":")
             yield {"type": "info-line", "key": key, "value": shown_text(value)}
-    yield from map(shown_record, files.task_events())
+    yield from map(shown_record, files.sessions.file.events)
     for sid, file in files.maps():
         for item in file.mappings:
             form = shown_record(item) | {"sid": sid}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from fxtio.codec.generate import Order
@@ -73,6 +74,7 @@ FIRST_OWN_EVENT = 100_000
 """The number below which events are tracepoints of the kernel."""
 
 
+@lru_cache(1024)
 def sizes_of(event: int, pointer_size: int = 8) -> range:
     """Return the sizes in bytes that the data of an event may have; none if uftrace knows no data of the event."""
     if event == EventId.WATCH_VAR:
@@ -102,6 +104,7 @@ def payload_of(data: bytes | None, order: Order = "little") -> bytes | None:
     return raw + bytes(-len(raw) % 8)
 
 
+@lru_cache(1024)
 def _fields(event: int, pointer_size: int, size: int) -> dict[str, tuple[int, bool]]:
     """Return the sizes in bytes of the values in the data of an event, and whether they are signed, by name.
 

@@ -158,17 +158,8 @@ class InfoFile:
         return raw.replace(b"\n", b"\r\n") if self.carriage_returns else raw
 
     def _header(self) -> bytes:
-        values = {
-            "magic": self.magic,
-            "version": self.version,
-            "header_size": self.header_size,
-            "endian": ByteOrder.BIG if self.order == "big" else ByteOrder.LITTLE,
-            "word_class": self.word_class,
-            "features": int(self.features),
-            "blocks": int(self.blocks),
-            "max_stack": self.max_stack,
-            "reserved": self.reserved,
-        }
+        names = [part.name for part in HEADERS[self.order].subcons if part.name != "endian"]
+        values = {name: getattr(self, name) for name in names} | {"endian": ByteOrder[self.order.upper()]}
         try:
             header: bytes = HEADERS[self.order].build(values)
         except ConstructError as error:

@@ -28,7 +28,7 @@ from fxtio.uftrace.pairing import NO_ENTRY, OPEN, STATES, WHOLE, pair_calls
 from fxtio.uftrace.state import Sessions
 from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
 from fxtio.uftrace.tables import SPECS
-from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
+from fxtio.uftrace.tasks import Dlopen, Fork, Session
 
 T = TypeVar("T")
 Columns = dict[str, Column]
@@ -64,10 +64,6 @@ class SmallFiles:
     def events(self) -> EventsFile:
         """Return the names of events."""
         return EventsFile.parse(self.directory.read(NAMES_FILE, self.findings), self.findings)
-
-    def task_events(self) -> list[TaskEvent]:
-        """Return the events of the task file in its order."""
-        return self.sessions.file.events
 
     def maps(self) -> list[tuple[str, MapFile]]:
         """Return the maps with the ids of their sessions."""
@@ -226,7 +222,7 @@ def _info(files: SmallFiles) -> Rows:
 
 
 def _task_events(files: SmallFiles) -> Rows:
-    for event in files.task_events():
+    for event in files.sessions.file.events:
         if isinstance(event, Session):
             yield event.time, "session", event.pid, event.pid, None, event.sid, event.exename, None
         elif isinstance(event, Fork):
