@@ -125,13 +125,8 @@ class StoredFile:
         return self.directory.blocks(self.name)
 
 
-def split_lines(raw: bytes) -> list[str]:
-    """Return the lines of a text file; a final line end gives an empty last line."""
-    return raw.decode("utf-8", "surrogateescape").split("\n")
-
-
 def join_lines(lines: list[str]) -> bytes:
-    """Return the bytes of a text file, the inverse of `split_lines`."""
+    """Return the bytes of a text file; an empty last line gives a final line end."""
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -53,7 +54,7 @@ def _head(order: Order) -> Array:
 _HEADS: dict[str, Array] = {"little": _head("little"), "big": _head("big")}
 
 
-@dataclass(slots=True)
+@dataclass
 class Chunk:
     """Consecutive records of a task, or bytes that are not a record; valid until the next chunk is requested.
 
@@ -86,30 +87,24 @@ class Chunk:
     gap: bytes | None = None
     has_specs: bool = True
     has_late_times: bool = False
-    _words: Array | None = field(default=None, init=False, repr=False)
-    _times: Array | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.at)
 
-    @property
+    @cached_property
     def times(self) -> Array:
         """Return the first words of the records (uint64)."""
-        if self._times is None:
-            self._times = self._gather(0)
-        return self._times
+        return self._gather(0)
 
     @property
     def nanoseconds(self) -> Array:
         """Return the times of the records (int64); `MAX_TIME` replaces those that do not fit."""
         return saturated(self.times) if self.has_late_times else self.times.view(np.int64)
 
-    @property
+    @cached_property
     def words(self) -> Array:
         """Return the second words of the records (uint64)."""
-        if self._words is None:
-            self._words = self._gather(1)
-        return self._words
+        return self._gather(1)
 
     def _gather(self, delta: int) -> Array:
         count = len(self.at)

@@ -13,7 +13,7 @@ from fxtio.codec.generate import Order
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
-from fxtio.uftrace.directory import byte_size, has_carriage_returns, join_lines, split_lines
+from fxtio.uftrace.directory import byte_size, has_carriage_returns, join_lines
 from fxtio.uftrace.enums import ByteOrder, WordClass
 from fxtio.uftrace.layout import INFO_MAGIC, Feature, InfoBit
 
@@ -137,7 +137,7 @@ class InfoFile:
         if not has_known_form:
             message = f"unknown version {header.version} or byte order {header.endian}; the file is read as version 4"
             findings.add("info.version", len(INFO_MAGIC), message, file=INFO_FILE)
-        lines = split_lines(raw[HEADER_SIZE:])
+        lines = raw[HEADER_SIZE:].decode("utf-8", "surrogateescape").split("\n")
         parsed = cls(
             header.version, header.header_size, order, header.word_class, Feature(header.features),
             InfoBit(header.blocks), header.max_stack, header.reserved, lines, header.magic, damaged,

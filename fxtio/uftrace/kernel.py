@@ -263,11 +263,6 @@ def is_name(name: str) -> bool:
     return name.startswith("kernel-cpu") and name.endswith(".dat") and name[10:-4].isdecimal()
 
 
-def cpu_of(name: str) -> int:
-    """Return the number of the CPU in the name of a file."""
-    return int(name[10:-4][:9])
-
-
 def parse_pages(
     pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings, *, decode: bool = True
 ) -> Iterator[KernelEvent]:
@@ -280,7 +275,7 @@ def parse_pages(
         findings: receives faults.
         decode: decode values; else events have no names and values.
     """
-    cpu = cpu_of(name) if is_name(name) else 0
+    cpu = int(name[10:-4][:9]) if is_name(name) else 0
     for number, page in enumerate(pages):
         for offset, time, data, missed in _page(page, number * header.page_size, header, name, findings):
             id_, tid = int.from_bytes(data[:2], header.order), int.from_bytes(data[4:8], header.order, signed=True)

@@ -138,11 +138,6 @@ def is_name(name: str) -> bool:
     return name.startswith("perf-cpu") and name.endswith(".dat") and name[8:-4].isdecimal()
 
 
-def cpu_of(name: str) -> int:
-    """Return the number of the CPU in the name of a file."""
-    return int(name[8:-4][:9])
-
-
 # ---- reading
 
 
@@ -156,7 +151,7 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
         findings: receives faults.
     """
     base, rest = 0, b""
-    cpu = cpu_of(name) if is_name(name) else 0
+    cpu = int(name[8:-4][:9]) if is_name(name) else 0
     for block in blocks:
         raw = rest + block
         at, end = _boundaries(raw, order)

@@ -124,7 +124,8 @@ def _content(entry: Entry) -> str:
         return record.text
     values = _values(entry)
     if isinstance(record, _OF_CPU):
-        return f"cpu {entry.cpu}: {entry.name or f'event {_number(record)}'}{values and ' '}{values}"
+        number = record.kind if isinstance(record, PerfEvent) else record.id
+        return f"cpu {entry.cpu}: {entry.name or f'event {number}'}{values and ' '}{values}"
     if isinstance(record, Event):
         return f"{entry.name or f'event {record.event}'}{values and ' '}{values}"
     indent = "  " * record.depth if record.depth < _MAX_INDENT else f"{'  ' * _MAX_INDENT}({record.depth}) "
@@ -142,7 +143,3 @@ def _values(entry: Entry) -> str:
     shown = {name: f"{value} ({entry.meanings[name]})" if name in entry.meanings else value
              for name, value in shown.items()}  # fmt: skip
     return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-def _number(record: PerfEvent | KernelEvent) -> int | str:
-    return record.kind if isinstance(record, PerfEvent) else record.id

@@ -218,12 +218,9 @@ class _TaskRules:
             raw = chunk.payloads(with_data)
             wrong = [row for row, payload in zip(with_data.tolist(), raw, strict=True)
                      if len(data_of(payload, chunk.order)) not in sizes]  # fmt: skip
-            message = f"the data of the event {self._events.name(number)} have another size than {_list(sizes)} bytes"
+            allowed = f"{sizes[0]}{f' to {sizes[-1]}' if len(sizes) > 1 else ''}"
+            message = f"the data of the event {self._events.name(number)} have another size than {allowed} bytes"
             self._report("event.size", chunk, np.array(wrong, np.int64), message)
-
-
-def _list(sizes: range) -> str:
-    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 _BUILD_ID = re.compile(r"[0-9a-fA-F]{40}")

@@ -309,8 +309,7 @@ class Sessions:
         else:
             self.file = BinaryTaskFile.parse(directory.read(BINARY, findings), info.order, findings)
         events = self.file.events
-        places = self.file.places if isinstance(self.file, TaskFile) else [0] * len(events)
-        self._places = {id(event): place for event, place in zip(events, places, strict=True)}
+        self._places = {id(event): place for event, place in zip(events, self.file.places, strict=True)}
         if not events:
             findings.add("task.none", 0, file=self._file_name)
         self.sessions = sorted((event for event in events if isinstance(event, Session)), key=_time)

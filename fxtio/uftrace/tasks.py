@@ -197,10 +197,12 @@ class BinaryTaskFile:
     Attributes:
         order: the byte order.
         events: the events in the order of the file.
+        places: the byte offsets of the events that were read.
     """
 
     order: Order = "little"
     events: list[TaskEvent] = dataclasses.field(default_factory=list)
+    places: list[int] = dataclasses.field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, order: Order, findings: Findings) -> BinaryTaskFile:
@@ -215,7 +217,9 @@ class BinaryTaskFile:
             if end > len(raw):
                 break
             event = _event(head.type, head.size, raw[at + _HEAD : end], MESSAGES[order])
-            parsed.events += [event] if event is not None else []
+            if event is not None:
+                parsed.events.append(event)
+                parsed.places.append(at)
             at = end
         if at < len(raw):
             findings.add("task.message", at, f"not a whole message: {counted(len(raw) - at, 'byte')}", file=BINARY)

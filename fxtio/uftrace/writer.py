@@ -139,20 +139,14 @@ class UftraceWriter(TraceWriter):
             EncodeError: the record cannot be encoded.
         """
         self._check_open()
-        if isinstance(record, perf.PerfEvent | KernelEvent | Message):
-            self._put_elsewhere(record)
-            return
-        self._trace.put(checked_task(tid), record)
-
-    def _put_elsewhere(self, record: perf.PerfEvent | KernelEvent | Message) -> None:
-        """Append what is not a record of a task."""
-        self._trace.check_declarable()
         if isinstance(record, perf.PerfEvent):
-            self._trace.sched.add(record.cpu, record)
+            self.sched(record.cpu, record)
         elif isinstance(record, KernelEvent):
-            self._trace.kernel.put(record)
+            self._declaring.kernel.put(record)
+        elif isinstance(record, Message):
+            self.message(*record)
         else:
-            self._trace.messages.append(self._trace.check_message(*record))
+            self._trace.put(checked_task(tid), record)
 
     def file(self, name: str, content: Any) -> None:
         """Write a file of the directory as a whole, in place of the file that the writer would make.
