@@ -38,7 +38,7 @@ from fxtio.uftrace.pairing import NO_ENTRY, NO_EXIT, CallPairing
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.state import Sessions, map_name
-from fxtio.uftrace.symbols import END, END_MARKS, SYMBOL_TYPES, DebugFile, MapFile, SymbolFile, rows_at
+from fxtio.uftrace.symbols import END, END_MARKS, STACK, SYMBOL_TYPES, DebugFile, MapFile, SymbolFile, rows_at
 from fxtio.uftrace.tasks import BINARY, TEXT, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
 from fxtio.uftrace.values import CombinedNames, payload_columns
 
@@ -432,7 +432,7 @@ def _check_maps(reading: SmallFiles) -> None:
 
 def _map(file: MapFile, session: Session, reading: SmallFiles) -> Faults:
     """Check the mappings of a map, and that the program of its session is among them."""
-    if file.kernel_base is None:
+    if not any(mapping.path == STACK for mapping in file.mappings):
         yield "session.no-stack", 0, ""
     mappings = []
     for place, mapping in zip(file.places, file.mappings, strict=True):

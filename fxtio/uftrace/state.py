@@ -470,11 +470,11 @@ class Sessions:
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
         """Return the modules with symbols, the last loaded library first."""
         loads = self._libraries.get(sid, [])[:libraries]
-        modules = [Module(load.base, LAST_ADDRESS, load.libname) for load in reversed(loads)]
+        modules = [Module(load.base, load.libname) for load in reversed(loads)]
         session_map = self.map_of(sid)
         modules += session_map.modules if session_map is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
-            modules.append(Module(0, LAST_ADDRESS, PYTHON))
+            modules.append(Module(0, PYTHON))
         self._arranged += _COST_OF_MODULE * len(modules)
         if len(modules) > MAX_MODULES:
             message = f"session {sid} has {len(modules):,} modules; only the first {MAX_MODULES:,} are used"
