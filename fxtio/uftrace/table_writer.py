@@ -358,7 +358,7 @@ def write(trace: NewTrace, name: str, columns: Mapping[str, Any], rows: int) -> 
 
 
 def _as_declared(name: str, spec: ColumnSpec, column: Any, rows: int) -> Any:
-    """Return a column in the form that follows from its declaration; nulls or zeros if it is missing.
+    """Return a column in the form that follows from its declaration; nulls or zeros if it is missing, or no bytes.
 
     Returns:
         `Categories`, `Bytes`, or an array: of bool, or of integers, which are codes if the texts are fixed; zeros stand
@@ -366,6 +366,8 @@ def _as_declared(name: str, spec: ColumnSpec, column: Any, rows: int) -> Any:
     """
     if spec.labels is not None:
         return np.zeros(rows, np.int64) if column is None else codes_of(name, column, [*numbers_of_labels(spec.labels)])
+    if column is None and spec.dtype == BYTES:
+        return Bytes()
     has_values = column is not None and not (isinstance(column, Optional) and not column.present.any())
     column = column if has_values else spec.nulls(rows)
     if isinstance(column, Optional) and spec.dtype.endswith("?"):
