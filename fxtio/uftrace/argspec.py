@@ -15,7 +15,7 @@ from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.uftrace.demangle import HINT, available, is_mangled, simple_name, would_help
+from fxtio.uftrace.demangle import HINT, available, is_mangled, simple_name
 from fxtio.uftrace.directory import byte_size
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.patterns import BadPatternError, Pattern, is_name, pattern
@@ -425,7 +425,7 @@ class ArgumentSpecs:
 
     def look_at(self, name: str) -> None:
         """Give a hint if a function's name is one that could be shown better."""
-        if would_help(name):
+        if is_mangled(name) and not available():
             self._findings.hints[HINT] = None
 
     def _name(self, symbol: Symbol, debug: DebugFile | None) -> str:

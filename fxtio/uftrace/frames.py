@@ -166,7 +166,7 @@ class TaskReader:
         order: Order,
         findings: Findings,
         progress: Callable[[int], None],
-        max_bytes: int | None = None,
+        max_bytes: int,
     ) -> None:
         self.tid = tid
         self.name = name
@@ -207,13 +207,10 @@ class TaskReader:
                 buffer[:rest] = buffer[used * 8 : end].copy()
 
     def _fill(self, file: Any, target: memoryview) -> int:
-        filled = 0
-        if self._left is not None:
-            target = target[: self._left]
+        filled, target = 0, target[: self._left]
         while filled < len(target) and (count := file.readinto(target[filled:])):
             filled += count
-        if self._left is not None:
-            self._left -= filled
+        self._left -= filled
         self._sessions.bytes_read += filled
         self._progress(filled)
         return filled

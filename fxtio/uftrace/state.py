@@ -322,7 +322,6 @@ class Sessions:
         self._forks = {event.pid: event for event in events if isinstance(event, Fork)}
         self._session_places = {session.sid: self._places[id(session)] for session in reversed(self.sessions)}
         self._libraries = self._loaded([event for event in events if isinstance(event, Dlopen)])
-        self._load_times = {sid: [load.time for load in libraries] for sid, libraries in self._libraries.items()}
         self.tasks = {tid: lines[-1].pid for tid, lines in self._tasks.items()}
         self.programs = {session.pid: session.exename for session in self.sessions}
         for child in self._forks.values():
@@ -376,13 +375,13 @@ class Sessions:
         begins[0] = (0, begins[0][1])
         epochs: list[Epoch] = []
         for number, (begin, session) in enumerate(begins):
-            times = [] if session is None else self._load_times.get(session.sid, [])
-            first, last = bisect_right(times, begin), len(times)
+            loads = [] if session is None else self._libraries.get(session.sid, [])
+            first, last = bisect_right(loads, begin, key=_time), len(loads)
             if number + 1 < len(begins):
-                last = bisect_left(times, begins[number + 1][0])
+                last = bisect_left(loads, begins[number + 1][0], key=_time)
             if not epochs or (epochs[-1].session, epochs[-1].libraries) != (session, first):
                 epochs.append(Epoch(begin, session, first))
-            epochs += [Epoch(times[count], session, count + 1) for count in range(first, last)]
+            epochs += [Epoch(loads[count].time, session, count + 1) for count in range(first, last)]
         return [epoch for epoch, after in zip_longest(epochs, epochs[1:]) if after is None or epoch.begin < after.begin]
 
     def begin_of(self, tid: int) -> int | None:
