@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, Literal
 
@@ -253,22 +253,13 @@ def build(event: PerfEvent, order: Order = "little") -> bytes:
     """
     raw: Any = event.raw
     if raw:
-        if not isinstance(raw, bytes) or _meant(raw, order) != _fields_of(event):
+        blocks = parse([raw], "", order, Findings("uftrace")) if isinstance(raw, bytes) else ()
+        meant = [each for block in blocks for each in block.events()]
+        if [replace(each, offset=event.offset, cpu=event.cpu) for each in meant] != [event]:
             raise EncodeError("the bytes of the event are not those of one with these values", "raw")
-        return raw
+        return event.raw
     row: dict[str, list[Any]] = {name: [getattr(event, name)] for name in _COLUMNS}
     return encode(kind=[event.kind], **row, order=order)
-
-
-def _fields_of(event: PerfEvent) -> tuple[Any, ...]:
-    return (event.kind, *(getattr(event, name) for name in _COLUMNS))
-
-
-def _meant(raw: bytes, order: Order) -> tuple[Any, ...] | None:
-    """Return the values of the record in some bytes, or None if they are not one record."""
-    findings = Findings("uftrace")
-    events = [event for block in parse([raw], "", order, findings) for event in block.events()]
-    return _fields_of(events[0]) if len(events) == 1 and not findings.counts.keys() - {"time.overflow"} else None
 
 
 def encode(
