@@ -122,7 +122,7 @@ class _Mapping:
         self._reading.quiet = True
         pointer_size = trace.info_file.pointer_size
         self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
-        self._functions = FunctionCodes(registry.names.code, of_modules=True)
+        self._functions = FunctionCodes(registry.names.code)
         self._lost = self._names.code("lost records")
         self._system = SystemFiles(self._reading, registry, tables)
 
@@ -200,7 +200,11 @@ class _Mapping:
         before, others = self._system.rows_until(task.tid, times)
         extra.append((before * _PLACES + _SYSTEM, others))
         task.time = int(times[-1])
-        return _merged(rows, [part for part in extra if len(part[1])])
+        extra = [part for part in extra if len(part[1])]
+        if not extra:
+            return rows
+        places = np.concatenate([np.arange(count) * _PLACES + _RECORD, *(places for places, _ in extra)])
+        return Steps.joined([rows, *(steps for _, steps in extra)]).take(np.argsort(places, kind="stable"))
 
     def _instants(self, task: _Task, chunk: Chunk, rows: Steps) -> Array:
         """Name the instants of events and of lost records, and return the times of all records (int64 ns).
@@ -326,11 +330,3 @@ def _resets(task: _Task, rows: Steps) -> Placed:
     steps.time[:], steps.level[:] = rows.time[exits], rows.level[exits]
     rows.level[exits] = UNWIND
     return exits * _PLACES + _AFTER, steps
-
-
-def _merged(rows: Steps, extra: list[Placed]) -> Steps:
-    """Return the steps of records together with others."""
-    if not extra:
-        return rows
-    places = np.concatenate([np.arange(len(rows)) * _PLACES + _RECORD, *(places for places, _ in extra)])
-    return Steps.joined([rows, *(steps for _, steps in extra)]).take(np.argsort(places, kind="stable"))

@@ -113,7 +113,7 @@ class SystemFiles:
         """Return instants for the beginnings and ends of programs and tasks, in the order of time."""
         process_of = self._reading.sessions.process_of
         rows: list[tuple[int, int, str, dict[str, Any]]] = []
-        for event in self._reading.task_events():
+        for event in self._reading.sessions.file.events:
             if isinstance(event, Session):
                 rows.append((event.time, event.pid, "program", {"path": event.exename}))
             elif isinstance(event, Fork):
@@ -149,11 +149,9 @@ class SystemFiles:
             self._args.append((event, self._names.code(name), *row))
 
     def _args_table(self) -> dict[str, Column]:
-        names = ("event", "name", "type", "bits", "text")
-        dtypes = ("int64", "int32", "int8", "uint64", "int32")
-        columns = zip(*self._args, strict=True) if self._args else ((),) * len(names)
-        values = {n: np.array(column, dtype) for n, column, dtype in zip(names, columns, dtypes, strict=True)}
-        return self._registry.columns("args", values)
+        event, name, kind, bits, text = zip(*self._args, strict=True) if self._args else ((),) * 5
+        columns = {"event": event, "name": name, "type": kind, "bits": np.array(bits, np.uint64), "text": text}
+        return self._registry.columns("args", columns)
 
     # ---- the kernel
 
