@@ -167,14 +167,6 @@ class KernelFiles:
             self._formats, self._functions, self._missed = before
             raise
 
-    def _function(self, name: str) -> int:
-        """Return the address of a function, which is added if it is new."""
-        if not check_text(name, "name") or any(character.isspace() for character in name):
-            raise EncodeError(f"{name!r} is not the name of a kernel function", "name")
-        if name not in self._functions and len(self._functions) >= _MAX_FUNCTIONS:
-            raise EncodeError(f"there are {_MAX_FUNCTIONS:,} functions already", "name")
-        return self._functions.setdefault(name, self._first_function + len(self._functions) * _FUNCTION_SIZE)
-
     def event(self, cpu: int, time: int, tid: int, name: str, values: Mapping[str, Any]) -> None:
         """Append an event; common events are described when they are used first."""
         cpu, time = self._checked_place(cpu, time, tid)
@@ -217,7 +209,13 @@ class KernelFiles:
         """Append the entry of a call, or its exit, given its start and end in nanoseconds."""
         name = _ENTRY if call is None else _EXIT
         self._layout(name)  # nothing is added if another event has its id
-        values = {"func": self._function(function), "depth": depth}
+        if not check_text(function, "name") or any(character.isspace() for character in function):
+            raise EncodeError(f"{function!r} is not the name of a kernel function", "name")
+        count = len(self._functions)
+        if function not in self._functions and count >= _MAX_FUNCTIONS:
+            raise EncodeError(f"there are {_MAX_FUNCTIONS:,} functions already", "name")
+        address = self._functions.setdefault(function, self._first_function + count * _FUNCTION_SIZE)
+        values = {"func": address, "depth": depth}
         if call is not None:
             values |= {"calltime": call[0], "rettime": call[1]}
         self.event(cpu, time, tid, name, values)

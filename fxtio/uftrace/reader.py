@@ -30,7 +30,7 @@ from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES, SmallFiles
-from fxtio.uftrace.state import Function, Sessions
+from fxtio.uftrace.state import Function
 from fxtio.uftrace.tables import RECORD_TABLES, SPECS, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT
 from fxtio.uftrace.values import addressed, meanings
@@ -275,10 +275,6 @@ class UftraceTrace(TraceReader[Info]):
                 yield batch(chunk)
         if is_first:
             yield batch(empty_chunk(reading.sessions.empty))
-
-    def sessions(self) -> Sessions:
-        """Return the sessions and tasks; `findings` are then their faults."""
-        return self.begin().sessions
 
     def file(self, name: str) -> StoredFile:
         """Return a file of the trace as it is, which `UftraceWriter.file` copies; `name` is that of the file."""

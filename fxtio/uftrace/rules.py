@@ -14,12 +14,11 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.distinct import DistinctStrings, rows_of_each
-from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.argspec import MAX_PAYLOAD
-from fxtio.uftrace.directory import Directory, byte_size, placed_lines
+from fxtio.uftrace.directory import byte_size, placed_lines
 from fxtio.uftrace.enums import EventId, RecordType, WordClass
 from fxtio.uftrace.events import (
     EXTERN_FILE,
@@ -242,7 +241,7 @@ Faults = Iterator[tuple[str, int, str]]
 def check_files(reading: SmallFiles) -> None:
     """Check all text files, when the records were read; the findings of the reading get the faults."""
     info = reading.info
-    if _is_sound(reading.directory):
+    if not reading.findings.counts["uftrace.info.header"]:  # without a header, there is nothing to check
         for faults in (_header(info), _blocks(info), _needed(info), _features(info, reading), _specs(info, reading)):
             _report(reading, INFO_FILE, faults)
     if isinstance(reading.sessions.file, TaskFile):
@@ -258,15 +257,6 @@ def check_files(reading: SmallFiles) -> None:
 def _report(reading: SmallFiles, file: str, faults: Faults) -> None:
     for rule, place, message in faults:
         reading.findings.add(rule, place, message, file=file)
-
-
-def _is_sound(directory: Directory) -> bool:
-    """Return whether the header of the info file can be read; if not, a finding of the reader says so."""
-    try:
-        InfoFile.parse(directory.read(INFO_FILE, Findings("uftrace")), Findings("uftrace"))
-    except DecodeError:
-        return False
-    return True
 
 
 # ---- info
