@@ -213,8 +213,7 @@ class Processors:
         self._runs = DurationGroups()
         self._pauses = DurationGroups()
         self._wakeups = Groups()
-        self._last: dict[str, Array] = {"thread": np.empty(0, np.int64), "end": np.empty(0, np.int64)}
-        self._last["state"] = np.empty(0, np.int64)
+        self._last = {name: np.empty(0, np.int64) for name in ("thread", "start", "end", "state")}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the runs and wakeups of a batch."""
@@ -224,21 +223,18 @@ class Processors:
             self._wakeups.add([tables["wakeups"][name] for name in ("waker", "thread")], {})
 
     def _enter(self, table: Table) -> None:
-        thread, start = table["thread"].astype(np.int64), table["start"]
-        self._runs.enter([thread], table["duration"])
-        order = np.lexsort((start, thread))
-        end, state = (start + table["duration"])[order], table["state"].codes[order].astype(np.int64)
-        thread, start = thread[order], start[order]
-        # The last run of each thread in earlier batches is before its first one here.
-        at = np.searchsorted(thread, self._last["thread"], "left")
-        thread = np.insert(thread, at, self._last["thread"])
-        start, end = np.insert(start, at, self._last["end"]), np.insert(end, at, self._last["end"])
-        state = np.insert(state, at, self._last["state"])
+        self._runs.enter([table["thread"]], table["duration"])
+        end, state = table["start"] + table["duration"], table["state"].codes
+        new = {"thread": table["thread"], "start": table["start"], "end": end, "state": state}
+        rows = {name: np.concatenate([last, new[name]]) for name, last in self._last.items()}
+        # The last run of each thread in earlier batches is before those that follow it here.
+        order = np.lexsort((rows["start"], rows["thread"]))
+        thread, start, end, state = (column[order] for column in rows.values())
         is_same = thread[1:] == thread[:-1]
-        rows = np.flatnonzero(is_same)
-        self._pauses.enter([thread[rows], state[rows]], np.maximum(start[rows + 1] - end[rows], 0))
-        last = np.flatnonzero(np.append(~is_same, True))
-        self._last = {"thread": thread[last], "end": end[last], "state": state[last]}
+        before = np.flatnonzero(is_same)
+        self._pauses.enter([thread[before], state[before]], np.maximum(start[before + 1] - end[before], 0))
+        last = order[np.append(~is_same, True)]
+        self._last = {name: column[last] for name, column in rows.items()}
 
     def grids(self, labels: Labels) -> list[Grid]:
         """Return the grids about runs, pauses and wakeups, as far as there are any."""
