@@ -21,8 +21,7 @@ import fxtio
 from fxtio.codec.generate import encode
 from fxtio.codec.record import Opaque
 from fxtio.errors import EncodeError
-from fxtio.fxt import FxtWriter, Koid, Pointer
-from fxtio.fxt import encode as encoding
+from fxtio.fxt import FxtWriter, Koid, Pointer, event_columns
 from fxtio.fxt import events as single_events
 from fxtio.fxt import records as rec
 from fxtio.fxt.events import MAX_TABLE_TEXT, ProviderEncoder
@@ -121,7 +120,7 @@ def plain(record: Any) -> tuple[Any, ...]:
 def small_tables(strings: int, threads: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(single_events, "MAX_STRING_SLOT", strings))
-        for module in (single_events, encoding):
+        for module in (single_events, event_columns):
             stack.enter_context(mock.patch.object(module, "MAX_THREAD_SLOT", threads))
         yield
 
