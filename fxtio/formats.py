@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fxtio.selection import Selection
     from fxtio.table import Table, WritableTable
     from fxtio.timeline import Timeline
-    from fxtio.timeline.parts import Part, Registry
+    from fxtio.timeline.parts import Registry, TimelinePart
 
 BUILT_IN = {
     "fxt": "fxtio.fxt",
@@ -395,7 +395,7 @@ class TimelineRoom(Protocol):
 
     NOT_CARRIED: Sequence[str]
 
-    def parts(self, trace: Any, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(self, trace: Any, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         """Read a whole trace, and yield what each batch adds to its timeline.
 
         Args:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from fxtio.display import as_html
 from fxtio.errors import FormatError, FxtioError
@@ -27,6 +27,20 @@ InfoT = TypeVar("InfoT", bound=TraceInfo)
 
 QUICK_BYTES = 64_000_000
 """The most bytes, compressed or not, that are read to show a trace in a notebook."""
+
+
+class Entry(NamedTuple):
+    """A record with its place and its time; formats with more to tell of a record have entries of their own.
+
+    Attributes:
+        offset: its byte offset in the (decompressed) trace.
+        time: nanoseconds, or None for a record without a time.
+        record: the record.
+    """
+
+    offset: int
+    time: int | None
+    record: Any
 
 
 class _LargeError(Exception):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fxtio.table import Table
     from fxtio.timeline.answers import Answer
     from fxtio.timeline.answers.top import Slices
-    from fxtio.timeline.parts import Part, Registry
+    from fxtio.timeline.parts import Registry, TimelinePart
 
 HELP = "Show what took the time: calls, self and total time, percentiles by function, thread or argument"
 
@@ -228,7 +228,9 @@ class _View:
             print(_CLEAR, end="")
         done(self._slices.answer(self._registry).first(self._options.sort, self._options.limit))
 
-    def _noted(self, parts: Callable[[Registry, Set[str]], Iterator[Part]], *args: Any) -> Iterator[Part]:
+    def _noted(
+        self, parts: Callable[[Registry, Set[str]], Iterator[TimelinePart]], *args: Any
+    ) -> Iterator[TimelinePart]:
         """Yield the parts of the recording, and note the earliest time of what is new.
 
         Where the clock of this process is ahead of that of the recording, open slices were shown with time that belongs

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.integers import MAX_UINT64
-from fxtio.codec.pages import doc_of
 from fxtio.codec.word import Field
 from fxtio.finding import Finding
 from fxtio.report import counted, printable
@@ -203,7 +203,9 @@ def explained(
         reached = reached or (piece.number is not None and piece.number >= (record or 0))
         is_behind = piece.offset + max(piece.size, 1) > offset
         if reached and is_behind and (kinds is None or piece.cls in kinds):
-            findings = _findings_in(trace, piece)
+            begin = piece.offset - piece.base
+            inside = trace.findings.between(begin, begin + piece.size if piece.size else MAX_UINT64)
+            findings = [finding for finding in inside if finding.file == piece.file]
             if piece.size or findings:
                 yield _annotated(piece, [each for each in findings if each.rule not in hidden])
 
@@ -220,9 +222,3 @@ def _annotated(piece: Piece, findings: list[Finding]) -> AnnotatedRecord:
     cls: Any = piece.cls
     spec = piece.spec or ("" if cls is None else cls.spec if hasattr(cls, "spec") else doc_of(cls).spec)
     return AnnotatedRecord(piece.number, piece.offset, piece.size, piece.name or cls.__name__, spec, ranges, others)
-
-
-def _findings_in(trace: Any, piece: Piece) -> list[Finding]:
-    begin = piece.offset - piece.base
-    inside: list[Finding] = trace.findings.between(begin, begin + piece.size if piece.size else MAX_UINT64)
-    return [finding for finding in inside if finding.file == piece.file]

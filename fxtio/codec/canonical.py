@@ -133,12 +133,11 @@ def shown_record(record: Any, show: Callable[[str, Any], Any] | None = None) -> 
         value = getattr(record, field.attribute)
         if field.is_canonical and not (value is None and field.is_optional):
             within = result.setdefault(field.outer, {}) if field.outer else result
-            within[field.name] = _shown_field(field, value) if show is None else show(field.attribute, value)
+            if show is not None:
+                within[field.name] = show(field.attribute, value)
+            else:
+                within[field.name] = value if field.is_identifier else shown(value)
     return result
-
-
-def _shown_field(field: JsonField, value: Any) -> Any:
-    return value if field.is_identifier else shown(value)
 
 
 def shown(value: Any) -> Any:
@@ -189,14 +188,14 @@ def parsed_record(
         within = source.get(field.outer, {}) if field.outer else source
         if field.name in within or not field.is_optional:
             form = within[field.name]
-            values[field.attribute] = _parsed_field(field, form) if parse is None else parse(field, form)
+            if parse is not None:
+                form = parse(field, form)
+            elif not field.is_identifier:
+                form = parsed(form, field.kinds)
+            values[field.attribute] = form
         elif type(None) in field.kinds:
             values[field.attribute] = None
     return cls(**values)
-
-
-def _parsed_field(field: JsonField, form: Any) -> Any:
-    return form if field.is_identifier else parsed(form, field.kinds)
 
 
 def parsed(form: Any, kinds: tuple[Any, ...]) -> Any:

@@ -18,14 +18,15 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array, ranges
-from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
+from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Layout, Record, TaggedUnion, layout_of, load_extensions, once
 from fxtio.codec.word import Field
 
 _NOT_ASCII = 0x8080_8080_8080_8080  # the bits that no byte of ASCII text has
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -89,20 +90,7 @@ class StreamColumn:
         unusual = np.flatnonzero(words & np.uint64(_NOT_ASCII))
         rows = np.unique(np.searchsorted(np.cumsum(count), unusual, side="right"))
         texts = self.take(rows).to_bytes()
-        return rows[[not _is_utf8(text) for text in texts]]
-
-
-@dataclass(frozen=True, slots=True)
-class RestColumn:
-    """A column of the words up to the end of each record.
-
-    Attributes:
-        stream: the words as byte streams.
-        present: the records whose header flag is set (bool).
-    """
-
-    stream: StreamColumn
-    present: Array
+        return rows[[not is_utf8(text) for text in texts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,15 +433,6 @@ def _(part: Words, rows: Rows, header: Columns, layout: Layout, index: int) -> W
 
 
 @take_part.register
-def _(part: Rest, rows: Rows, header: Columns, layout: Layout, index: int) -> RestColumn:
-    present = header[part.flag] != 0
-    count = np.where(present, rows.size - rows.delta, 0)
-    column = RestColumn(StreamColumn(rows.block.raw, rows.here(), count * 8), present)
-    rows.claim(count)
-    return column
-
-
-@take_part.register
 def _(part: Many, rows: Rows, header: Columns, layout: Layout, index: int) -> ManyColumn:
     later = [part for _, part in layout.parts[index + 1 :]]
     counts = header[part.count].astype(np.int64)
@@ -468,6 +447,8 @@ def _(part: Many, rows: Rows, header: Columns, layout: Layout, index: int) -> Ma
     count, after = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
     rules, table = tables_of(part.union)
     total = _native.walk_many(rows.block.words, first, stop, counts, rules, table, at, size, kind, count, after)
+    # `after` is where the small records of a row end, -1 where one has no usable size.  The parts behind such a row are
+    # placed by counting from the end of the record; where that cannot be, the record is bad.
     broken = np.flatnonzero(after < 0)
     if len(broken):
         # After a member of unusable size, parts are counted from the end of the record, if all have a known size.

@@ -97,6 +97,7 @@ class DistinctStrings:
         """Return the codes of streams of the same number of words; equal ones are found by a hash, then compared."""
         if words == 0:
             return np.zeros(len(stream.at), np.int32)
+        # A row of `text` is a stream, with zeros after its last byte; equal rows of one length are equal texts.
         text = stream.raw[stream.at[:, None] + np.arange(words)]
         spare = (words * 8 - stream.length).astype(np.uint64) * np.uint64(8)
         text[:, -1] &= np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> spare

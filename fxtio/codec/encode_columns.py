@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array, ranges
-from fxtio.codec.columns import Columns, OptionalColumn, RestColumn, StreamColumn, WordsColumn
-from fxtio.codec.parts import Header, Many, Number, Part, Rest, Sized, Stream, Words
+from fxtio.codec.columns import Columns, OptionalColumn, StreamColumn, WordsColumn
+from fxtio.codec.parts import Header, Many, Number, Part, Sized, Stream, Words
 from fxtio.codec.record import SIZE, Layout, Record, layout_of, load_extensions
 from fxtio.errors import EncodeError
 
@@ -138,6 +138,7 @@ def _(part: Number, column: Any, rows: int, header: Columns, where: str) -> list
         return [Ragged(column.values[column.present], column.present.astype(np.int64))]
     if part.optional and column is None:
         return [Ragged(np.empty(0, np.uint64), 0)]
+    # From here on every row has exactly one word, whose bits are those of its value.
     values = np.broadcast_to(np.asarray(column), rows)
     if part.kind == "f":
         return [Ragged(values.astype(np.float64).view(np.uint64), 1)]
@@ -176,16 +177,6 @@ def _(part: Many, column: Any, rows: int, header: Columns, where: str) -> list[R
     assert isinstance(column, ManyWords)
     header[part.count] = column.count
     return [column.body]
-
-
-@put_part.register
-def _(part: Rest, column: Any, rows: int, header: Columns, where: str) -> list[Ragged]:
-    if column is None:
-        header[part.flag] = 0
-        return []
-    assert isinstance(column, RestColumn)
-    header[part.flag] = column.present.astype(np.uint64)
-    return [padded(column.stream)]
 
 
 def check_text(length: Array, limit: int, where: str) -> None:

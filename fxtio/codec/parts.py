@@ -228,6 +228,8 @@ class Many(Part):
 class Rest(Part):
     """The words up to the end of the record, as bytes; None where the header's flag is not set.
 
+    It has no numpy code: the formats that have it read such records in another way.
+
     Attributes:
         flag: the header field that tells whether there are any.
     """

@@ -16,8 +16,7 @@ import msgspec
 
 from fxtio.codec.parts import Display, Header, Number, Words
 from fxtio.codec.record import Opaque, Record, layout_of, once
-from fxtio.codec.stream.declare import Item, Relative, Repeated, Running, Sleb, enumeration_of
-from fxtio.codec.stream.declare import Part as StreamPart
+from fxtio.codec.stream.declare import Item, Relative, Repeated, Running, Sleb, StreamPart, enumeration_of
 from fxtio.report import counted, quoted, seconds
 
 Show = Callable[[Any], str]
@@ -88,12 +87,9 @@ def shows_of(cls: type[Any]) -> dict[str, Show]:
         marks |= {name: (part,) for name, part in layout_of(cls).parts}
     elif issubclass(cls, Item):
         marks |= {name: (meaning,) for name in marks if (meaning := enumeration_of(cls, name))}
-    return {name: _show_of_any(each) for name, each in marks.items()}
-
-
-def _show_of_any(marks: Iterable[Any]) -> Show:
-    """Return the function for a field that has several parts, such as one for each version of its format."""
-    return next((show for mark in marks if (show := show_of(mark)) is not show_value), show_value)
+    # Of several parts, such as one for each version of the format, the first that says how it is shown counts.
+    shows = {name: [show for mark in each if (show := show_of(mark)) is not show_value] for name, each in marks.items()}
+    return {name: [*each, show_value][0] for name, each in shows.items()}
 
 
 def show_value(value: Any) -> str:

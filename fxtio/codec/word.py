@@ -108,20 +108,9 @@ def _extent(values: Any) -> tuple[int, int]:
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Declaration:
-    lo: int
-    hi: int
-    role: Role
-    value: int = 0
-    least: int = 0
-    signed: bool = False
-    doc: str = ""
-
-
 def bits(lo: int, hi: int, *, least: int = 0, signed: bool = False, doc: str = "") -> Any:
-    """Declare a field of the bits `lo` to `hi`, both inclusive."""
-    return _Declaration(lo, hi, "bits", least=least, signed=signed, doc=doc)
+    """Declare a field of the bits `lo` to `hi`, both inclusive; the class gives it its name."""
+    return Field("", lo, hi, "bits", least=least, signed=signed, doc=doc)
 
 
 @overload
@@ -130,17 +119,17 @@ def tag(lo: int, hi: int, *, doc: str = "") -> Any: ...
 def tag(lo: int, hi: int, value: int, *, doc: str = "", init: Literal[False] = False) -> Any: ...
 def tag(lo: int, hi: int, value: int | None = None, *, doc: str = "", init: bool = False) -> Any:
     """Declare the field that tells record types apart; without a value, `Word.of` pins it later."""
-    return _Declaration(lo, hi, "bits" if value is None else "tag", int(value or 0), doc=doc)
+    return Field("", lo, hi, "bits" if value is None else "tag", int(value or 0), doc=doc)
 
 
 def const(lo: int, hi: int, value: int, *, doc: str = "", init: Literal[False] = False) -> Any:
     """Declare a field that always has this value; `init` tells type checkers that it is not an argument of the word."""
-    return _Declaration(lo, hi, "const", int(value), doc=doc)
+    return Field("", lo, hi, "const", int(value), doc=doc)
 
 
 def reserved(lo: int, hi: int, doc: str = "must be zero", *, init: Literal[False] = False) -> Any:
     """Declare bits that are written as zero."""
-    return _Declaration(lo, hi, "reserved", doc=doc)
+    return Field("", lo, hi, "reserved", doc=doc)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(bits, tag, const, reserved))
@@ -167,17 +156,13 @@ class Word:
             cls.width = width
         cls.partial = partial
         fields = dict(cls.fields)
-        own = {name: value for name, value in vars(cls).items() if isinstance(value, _Declaration)}
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
         hints = get_type_hints(cls) if own else {}
         for name, declared in own.items():
             hint = hints.get(name)
             meaning = hint if isinstance(hint, type) and issubclass(hint, IntEnum) else None
-            field = Field(
-                name, declared.lo, declared.hi, declared.role, declared.value, declared.least, declared.signed,
-                meaning, declared.doc,
-            )  # fmt: skip
-            fields[name] = field
-            setattr(cls, name, _Access(field))
+            fields[name] = replace(declared, name=name, meaning=meaning)
+            setattr(cls, name, _Access(fields[name]))
         cls.fields = MappingProxyType(dict(sorted(fields.items(), key=lambda item: item[1].lo)))
         cls._check()
 

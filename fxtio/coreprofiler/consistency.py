@@ -19,7 +19,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.frames import Block
-from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, Style, nanoseconds
+from fxtio.coreprofiler.layout import NS_PER_MS, OsThread, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import Samples, Stacks, iid_of
 from fxtio.finding import Findings
@@ -44,9 +44,16 @@ MAX_OPEN = 1 << 16
 NEGATIVE = 2**63
 """CPU times from here on come from an underflow."""
 
-_BEGINS: dict[type[Any], str] = {r.JitStarted: "jit", r.JitSearchStarted: "search", r.GcStarted: "gc"}
-_ENDS: dict[type[Any], str] = {r.JitFinished: "jit", r.JitSearchFinished: "search", r.GcFinished: "gc"}
-_PAUSE = "pause"
+_INTERVALS: dict[type[Any], tuple[str, bool]] = {
+    r.JitStarted: ("jit", True), r.JitFinished: ("jit", False),
+    r.JitSearchStarted: ("search", True), r.JitSearchFinished: ("search", False),
+    r.GcStarted: ("gc", True), r.GcFinished: ("gc", False),
+    r.ProfilerPaused: ("pause", True), r.ProfilerResumed: ("pause", False),
+}  # fmt: skip
+"""The kinds of intervals that records are about, and whether they begin them."""
+
+_PAIR_RULES = {"jit": "jit.pairs", "search": "jit.pairs", "gc": "gc.pairs", "pause": "profiling.pause-pairs"}
+_NESTING = ("jit", "search")
 
 _FOLLOWED = tuple(
     cls
@@ -141,61 +148,43 @@ class _TimelineRules:
         self._findings = findings
         self._timeline = timeline
         self._thread_kinds: set[bool] = set()
-        self._paused = False
         self._open: dict[tuple[str, Any, int | None], list[int]] = {}  # the times at which intervals began
         self._open_count = 0
 
     def open_count(self) -> int:
         """Return how many compilations, searches and collections have no end so far."""
-        return sum(len(opened) for (kind, *_), opened in self._open.items() if kind != _PAUSE)
+        return sum(len(opened) for (kind, *_), opened in self._open.items() if kind != "pause")
 
     def add(self, offset: int, record: Any) -> None:
         """Take in the next record that is not a sample."""
         cls = type(record)
-        if cls in _BEGINS or cls in _ENDS:
-            self._add_interval(offset, record)
+        if cls in _INTERVALS:
+            self._add_interval(offset, record, *_INTERVALS[cls])
         elif cls is r.ProcessCpu or cls is r.ThreadCpu:
             if record.usage >= NEGATIVE:
                 message = f"a CPU time of {record.usage - 2 * NEGATIVE:,} microseconds"
                 self._findings.add("thread.usage-negative", offset, message)
             elif cls is r.ProcessCpu:
                 self._timeline.process_cpu += record.usage
-        elif cls is r.ProfilerPaused or cls is r.ProfilerResumed:
-            self._add_pause(offset, record)
 
-    def _add_interval(self, offset: int, record: Any) -> None:
-        is_os = isinstance(record.thread, OsThread)
-        if record.thread is not None and is_os not in self._thread_kinds:
+    def _add_interval(self, offset: int, record: Any, kind: str, begins: bool) -> None:
+        thread, function = getattr(record, "thread", None), getattr(record, "function_id", None)
+        is_os, place = isinstance(thread, OsThread), (kind, thread, function)
+        if thread is not None and is_os not in self._thread_kinds:
             self._thread_kinds.add(is_os)
             if len(self._thread_kinds) > 1:
                 self._findings.add("thread.style", offset)
-        cls = type(record)
-        function = getattr(record, "function_id", None)
-        if cls in _BEGINS:
-            alone = self._begin((_BEGINS[cls], record.thread, function), record.timestamp)
-            if cls is r.GcStarted:
-                if not alone:
-                    self._findings.add("gc.pairs", offset, "a collection begins within another one")
-                if len(record.generations) != 4:
-                    message = f"the collection lists {len(record.generations)} generations instead of four"
-                    self._findings.add("gc.generations", offset, message)
-        elif not self._end(offset, (_ENDS[cls], record.thread, function), record.timestamp):
-            if cls is r.GcFinished:
-                self._findings.add("gc.pairs", offset, "a collection ends without a beginning")
-            else:
-                message = f"function {function:#x} ends on a thread where it did not begin"
-                self._findings.add("jit.pairs", offset, message)
-
-    def _add_pause(self, offset: int, record: Any) -> None:
-        pauses = type(record) is r.ProfilerPaused
-        if pauses == self._paused:
-            message = f"profiling is {'paused' if pauses else 'resumed'} twice"
-            self._findings.add("profiling.pause-pairs", offset, message)
-        elif pauses:
-            self._begin((_PAUSE, None, None), record.timestamp)
+        if not begins:
+            is_paired = self._end(offset, place, record.timestamp)
+        elif kind == "pause" and place in self._open:
+            is_paired = False
         else:
-            self._end(offset, (_PAUSE, None, None), record.timestamp)
-        self._paused = pauses
+            is_paired = self._begin(place, record.timestamp) or kind in _NESTING
+        if not is_paired:
+            self._findings.add(_PAIR_RULES[kind], offset)
+        if type(record) is r.GcStarted and len(record.generations) != 4:
+            message = f"the collection lists {len(record.generations)} generations instead of four"
+            self._findings.add("gc.generations", offset, message)
 
     def _begin(self, place: tuple[str, Any, int | None], timestamp: int) -> bool:
         """Begin an interval; return whether no such interval was open."""
@@ -306,17 +295,10 @@ class Rules:
         for offset in offsets[tracked & (first[which] > offsets)].tolist():
             self._findings.add("allocation.place", offset)
 
-    def finish(self, end: int, style: Style) -> None:
-        """Check what is known only at the end of the trace: missing names and ends, and the style of the lines.
-
-        Args:
-            end: the byte offset of the end.
-            style: the style of the file.
-        """
+    def finish(self, end: int) -> None:
+        """Check what is known only at the end of the trace, which is at a byte offset: definitions and ends."""
         if count := self._timeline.open_count():
             self._findings.add("time.interval-open", end, times=count)
-        if style.mark or style.newline != "\n":
-            self._findings.add("source.windows-lines", 0)
         self._references.finish()
 
     def _add_time(self, offset: int, timestamp: int) -> None:

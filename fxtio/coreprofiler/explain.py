@@ -9,8 +9,9 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.record import Opaque
-from fxtio.codec.text.items import FixedItem, Layout, layout_of
+from fxtio.codec.text.items import Layout, layout_of
 from fxtio.coreprofiler.layout import TAG_SIZE
 from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.coreprofiler.records import RECORDS, TAGS, Compound, decode, tag_of
@@ -84,7 +85,7 @@ def ranges_of(raw: bytes, record: Any) -> list[ByteRange]:
 def _add_ranges(layout: Layout, line: bytes, at: int, prefix: str, ranges: list[ByteRange], record: Any) -> int:
     """Add the ranges of items of fixed number, and return where they end."""
     for field in layout.fields:
-        match = _pattern(field.item).match(line, at)
+        match = re.compile(field.item.pattern.encode("ascii")).match(line, at)
         if match is None:
             break
         if match.end() > at:
@@ -93,10 +94,6 @@ def _add_ranges(layout: Layout, line: bytes, at: int, prefix: str, ranges: list[
             ranges.append(ByteRange(at, line[at : match.end()], f"{prefix}{field.name}", text))
         at = match.end()
     return at
-
-
-def _pattern(item: FixedItem) -> re.Pattern[bytes]:
-    return re.compile(item.pattern.encode("ascii"))
 
 
 _PREFACE = """\
@@ -113,14 +110,14 @@ def describe_markdown() -> str:
         lines += [
             f"## {cls.__name__}",
             "",
-            (cls.__doc__ or "").partition("\n")[0],
+            doc_of(cls).text,
             "",
             "```text",
             usage(cls),
             "```",
             "",
         ]
-        lines.append(f"Specification: {cls.spec}." if cls.spec else "Not in the specification.")
+        lines.append(f"Specification: {doc_of(cls).spec}." if doc_of(cls).spec else "Not in the specification.")
         lines.append("")
     lines += ["## Compound items", "", "| Item | Parts |", "|---|---|"]
     for member in Compound.__subclasses__():

@@ -1,7 +1,7 @@
 """Blocks of whole lines, and their records as columns.
 
 A file is read in blocks.  The lines of a class are read together (`fxtio.codec.text.lines`); those few that do not
-certainly fit their declaration are decoded one by one, so both ways give the same records.  A `Detector` takes the
+certainly fit their declaration are decoded one by one, so both ways give the same records.  `detect` takes the
 style of a file from its lines, see `layout.Style`.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -53,7 +54,6 @@ class Block:
         self.data = data
         self._findings = findings
         self.lines = Lines(data, _TAGS)
-        self._single: dict[int, Any] = {}  # records that were decoded one by one, by their rows
         self._groups: dict[type[Any], tuple[Array, Columns]] = {}
         self._read()
 
@@ -66,28 +66,18 @@ class Block:
 
     def classes(self) -> set[type[Any]]:
         """Return the classes of the records."""
-        return self._groups.keys() | {type(record) for record in self._single.values()}
+        return {*self._groups}
 
     def counts(self) -> Counter[str]:
         """Return the number of records of each class by its name; lines that are not records are `Opaque`."""
         counts = Counter({cls.__name__: len(rows) for cls, (rows, _) in self._groups.items()})
-        counts.update(type(record).__name__ for record in self._single.values())
         if opaque := len(self) - counts.total():
             counts[Opaque.__name__] += opaque
         return counts
 
     def columns(self, cls: type[Any]) -> tuple[Array, Columns]:
         """Return the rows and the columns of all records of a class."""
-        single = {row: record for row, record in self._single.items() if type(record) is cls}
-        if not single:
-            if cls in self._groups:
-                return self._groups[cls]
-            return np.empty(0, np.int64), columns_from(cls, [])
-        rows, columns = np.array(list(single), np.int64), columns_from(cls, list(single.values()))
-        if cls in self._groups:
-            return _merged(self._groups[cls], (rows, columns))
-        order = np.argsort(rows, kind="stable")
-        return rows[order], {name: column[order] for name, column in columns.items()}
+        return self._groups.get(cls) or (np.empty(0, np.int64), columns_from(cls, []))
 
     def placed(self, *classes: type[Any], among: Array | None = None) -> list[tuple[int, Any]]:
         """Return the records of some classes in the order of the lines, each with its byte offset in the file.
@@ -114,8 +104,6 @@ class Block:
             if len(rows) == len(out):
                 return records
             out[rows] = records
-        for row, record in self._single.items():
-            out[row] = record
         result: list[Any] = out.tolist()
         for row, record in enumerate(result):
             if record is None:
@@ -145,10 +133,7 @@ class Block:
                 self._decode_single(rows[~valid])
                 rest = np.flatnonzero(valid)
                 rows, columns = rows[rest], {name: column[rest] for name, column in columns.items()}
-            if cls in self._groups and len(rows):  # the class has another tag, too
-                rows, columns = _merged(self._groups[cls], (rows, columns))
-            if len(rows):
-                self._groups[cls] = rows, columns
+            self._add(cls, rows, columns)
         self._report_bytes()
         for rows, columns in self._groups.values():
             if TIME_FIELD in columns and has_overflow(columns[TIME_FIELD]):
@@ -157,15 +142,24 @@ class Block:
             end = self.base + len(self.data)
             self._findings.add("line.no-end", end)
 
+    def _add(self, cls: type[Any], rows: Array, columns: Columns) -> None:
+        """Add records of a class, which may have another tag, too."""
+        if len(rows):
+            group = rows, columns
+            self._groups[cls] = _merged(self._groups[cls], group) if cls in self._groups else group
+
     def _decode_single(self, rows: Array) -> None:
+        """Decode the lines of some rows one by one."""
+        decoded: dict[type[Any], dict[int, Any]] = {}
         for row in rows.tolist():
             try:
-                record = self._single[row] = decode(self.lines.line(row))
+                record = decode(self.lines.line(row))
             except DecodeError as error:
                 self._findings.add(error.rule, self.base + self.lines.offset(row), error.message)
-                continue
-            if (time := getattr(record, TIME_FIELD, None)) is not None:
-                self._report_times(np.array([row]), np.array([time]))
+            else:
+                decoded.setdefault(type(record), {})[row] = record
+        for cls, records in decoded.items():
+            self._add(cls, np.array([*records]), columns_from(cls, [*records.values()]))
 
     def _report_bytes(self) -> None:
         """Report lines with NUL, or with a carriage return before their ends."""
@@ -215,52 +209,42 @@ def _split(data: bytes) -> list[bytes]:
     return _split(data[:middle]) + _split(data[middle:])
 
 
-class Framer:
-    """Cuts a file into blocks of whole lines.
+def blocks_of(source: Source, findings: Findings) -> Iterator[Block | tuple[int, bytes]]:
+    """Cut a file into blocks of whole lines.
 
     Args:
         source: the file.
         findings: receives the faults.
+
+    Yields:
+        Blocks; and parts of lines that are too long, each with its byte offset.
     """
-
-    def __init__(self, source: Source, findings: Findings) -> None:
-        self._source = source
-        self._findings = findings
-
-    def __iter__(self) -> Iterator[Block | tuple[int, bytes]]:
-        """Yield blocks; and parts of lines that are too long, each with its byte offset."""
-        rest = b""  # the beginning of a line that continues in the next block
-        offset = self._skip_mark()
-        in_long_line = False
-        while True:
-            buffer = bytearray(BLOCK)
-            count = self._source.readinto(memoryview(buffer))
-            ended = count < BLOCK
-            data = rest + buffer[:count]
-            if in_long_line:
-                cut = data.find(b"\n") + 1
-                in_long_line = cut == 0 and not ended
-                if cut or data:
-                    yield offset, data[: cut or len(data)]
-                offset += cut or len(data)
-                data = data[cut or len(data) :]
-            cut = len(data) if ended else data.rfind(b"\n") + 1
-            for lines in _split(data[:cut]):
-                yield Block(lines, offset, self._findings)
-                offset += len(lines)
-            rest = data[cut:]
-            if ended:
-                return
-            if len(rest) > BLOCK:
-                self._findings.add("line.too-long", offset, f"a line of more than {BLOCK:,} bytes")
-                yield offset, rest
-                offset += len(rest)
-                rest, in_long_line = b"", True
-
-    def _skip_mark(self) -> int:
-        """Skip a byte-order mark and return its length."""
-        has_mark = self._source.head.startswith(BYTE_ORDER_MARK)
-        return self._source.readinto(memoryview(bytearray(BYTE_ORDER_MARK))) if has_mark else 0
+    rest = b""  # the beginning of a line that continues in the next block
+    has_mark = source.head.startswith(BYTE_ORDER_MARK)
+    offset = source.readinto(memoryview(bytearray(BYTE_ORDER_MARK))) if has_mark else 0
+    in_long_line = ended = False
+    while not ended:
+        buffer = bytearray(BLOCK)
+        count = source.readinto(memoryview(buffer))
+        ended = count < BLOCK
+        data = rest + buffer[:count]
+        if in_long_line:
+            cut = data.find(b"\n") + 1
+            in_long_line = cut == 0 and not ended
+            if cut or data:
+                yield offset, data[: cut or len(data)]
+            offset += cut or len(data)
+            data = data[cut or len(data) :]
+        cut = len(data) if ended else data.rfind(b"\n") + 1
+        for lines in _split(data[:cut]):
+            yield Block(lines, offset, findings)
+            offset += len(lines)
+        rest = data[cut:]
+        if len(rest) > BLOCK:
+            findings.add("line.too-long", offset, f"a line of more than {BLOCK:,} bytes")
+            yield offset, rest
+            offset += len(rest)
+            rest, in_long_line = b"", True
 
 
 _WIDTHS = (8, 16)
@@ -273,60 +257,49 @@ _TRAITS = {
 }
 
 
-class Detector:
-    """Takes a file's style from its lines.  The byte-order mark is not part of them.
+def detect(style: Style, data: bytes, *, first: bool) -> None:
+    """Take the traits of a style that some whole lines show and that were not detected before.
 
     Args:
-        style: is changed while the file shows its traits.
+        style: the style, which is changed; the byte-order mark is not part of the lines.
+        data: the lines.
+        first: whether they begin the file.
     """
-
-    def __init__(self, style: Style) -> None:
-        self.style = style
-        self._patterns = _number_patterns()
-
-    def look(self, data: bytes, *, first: bool) -> None:
-        """Take the traits that some whole lines show.
-
-        Args:
-            data: the lines.
-            first: whether they begin the file.
-        """
-        style = self.style
-        if first and "file" not in style.detected:
-            style.detected.add("file")
-            end = data.find(b"\n")
-            style.newline = "\r\n" if end > 0 and data[end - 1 : end] == b"\r" else "\n"
-        for kind in NUMBER_KINDS:
-            if f"{kind} size" not in style.detected or f"{kind} case" not in style.detected:
-                self._detect_format(kind, data)
-        for trait, pattern in _TRAITS.items():
-            if trait not in style.detected and (match := pattern.search(data)):
-                style.detected.add(trait)
-                if trait == "glued_flags":
-                    style.glued_flags = len(match[1]) > 1
-                else:
-                    setattr(style, trait, match[1].decode("ascii"))
-
-    def _detect_format(self, kind: str, data: bytes) -> None:
-        """Take the width of a kind of numbers from the first one, and the case from the first one with letters."""
-        style = self.style
-        for trait, pattern in zip((f"{kind} size", f"{kind} case"), self._patterns[kind], strict=True):
-            match = None if trait in style.detected else pattern.search(data)
-            if match is None:
-                continue
+    if first and "file" not in style.detected:
+        style.detected.add("file")
+        end = data.find(b"\n")
+        style.newline = "\r\n" if end > 0 and data[end - 1 : end] == b"\r" else "\n"
+    for kind in NUMBER_KINDS:
+        _detect_format(style, kind, data)
+    for trait, pattern in _TRAITS.items():
+        if trait not in style.detected and (match := pattern.search(data)):
             style.detected.add(trait)
-            text = match[match.lastindex or 0].decode("ascii")
-            digits = text.removeprefix("0x")
-            prefix, _, rest = style.formats[kind].partition("%")
-            size, letter = rest[:-1], rest[-1]
-            if trait.endswith("size"):
-                prefix = "0x" if text.startswith("0x") else ""
-                size = f"0{len(digits)}" if len(digits) in _WIDTHS else ""
+            if trait == "glued_flags":
+                style.glued_flags = len(match[1]) > 1
             else:
-                letter = "X" if digits == digits.upper() else "x"
-            style.formats[kind] = f"{prefix}%{size}{letter}"
+                setattr(style, trait, match[1].decode("ascii"))
 
 
+def _detect_format(style: Style, kind: str, data: bytes) -> None:
+    """Take the width of a kind of numbers from the first one, and the case from the first one with letters."""
+    for trait, pattern in zip((f"{kind} size", f"{kind} case"), _number_patterns()[kind], strict=True):
+        match = None if trait in style.detected else pattern.search(data)
+        if match is None:
+            continue
+        style.detected.add(trait)
+        text = match[match.lastindex or 0].decode("ascii")
+        digits = text.removeprefix("0x")
+        prefix, _, rest = style.formats[kind].partition("%")
+        size, letter = rest[:-1], rest[-1]
+        if trait.endswith("size"):
+            prefix = "0x" if text.startswith("0x") else ""
+            size = f"0{len(digits)}" if len(digits) in _WIDTHS else ""
+        else:
+            letter = "X" if digits == digits.upper() else "x"
+        style.formats[kind] = f"{prefix}%{size}{letter}"
+
+
+@cache
 def _number_patterns() -> dict[str, tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
     """Return patterns that find hexadecimal numbers of each kind in lines; the number is the only group that matches.
 

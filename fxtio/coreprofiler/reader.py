@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler.consistency import Rules, Timeline
-from fxtio.coreprofiler.frames import Block, Detector, Framer
+from fxtio.coreprofiler.frames import Block, blocks_of
+from fxtio.coreprofiler.frames import detect as detect_style
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
 from fxtio.coreprofiler.records import TIME_FIELD
 from fxtio.coreprofiler.state import STACK_RECORDS, Sample, Stacks
@@ -18,26 +19,12 @@ from fxtio.coreprofiler.tables import TABLES, RecordCollector
 from fxtio.display import MAX_ROWS
 from fxtio.finding import Findings
 from fxtio.io.reading import NOT_SHOWN, TraceInfo, pairs_of
-from fxtio.readers import FileReader
+from fxtio.readers import Entry, FileReader
 from fxtio.report import ReportTable
 from fxtio.table import Table
 
 _STYLE_BYTES = 1 << 22
 """A summary has the style of this many bytes; looking for letters in numbers that have none takes long."""
-
-
-class Entry(NamedTuple):
-    """A record with its place and its time.
-
-    Attributes:
-        offset: its byte offset in the decompressed file.
-        time: nanoseconds from the start of profiling, or None.
-        record: the record.
-    """
-
-    offset: int
-    time: int | None
-    record: Any
 
 
 class BlockRules(Protocol):
@@ -104,7 +91,6 @@ class CoreProfilerTrace(FileReader[Info]):
     format: ClassVar[str] = "coreprofiler"
 
     _style: Style | None = None
-    _detector: Detector | None = None
     _share = 0.0
 
     def _summarize(self) -> Info:
@@ -186,35 +172,33 @@ class CoreProfilerTrace(FileReader[Info]):
         Raises:
             DecodeError: in strict mode, at the first fault.
         """
+        for stacks, block in self._followed():
+            yield from stacks.samples(block.placed(*STACK_RECORDS))
+
+    def _followed(self) -> Iterator[tuple[Stacks, Block]]:
+        """Yield the blocks of whole lines, with the stacks as they are before each."""
         stacks: Stacks | None = None
         for block in self._blocks():
             if isinstance(block, Block):
-                stacks = stacks or self._new_stacks()
-                yield from stacks.samples(block.placed(*STACK_RECORDS))
-
-    def _new_stacks(self) -> Stacks:
-        """Return the stacks at the beginning of a reading."""
-        assert self._findings is not None
-        return Stacks(self._findings)
+                assert self._findings is not None
+                stacks = stacks or Stacks(self._findings)
+                yield stacks, block
 
     def _read_batches(self, names: tuple[str, ...]) -> Iterator[dict[str, Table]]:
-        stacks: Stacks | None = None
-        for block in self._blocks():
-            if isinstance(block, Block):
-                stacks = stacks or self._new_stacks()
-                collector = RecordCollector(names, stacks)
-                collector.add(block, 0.0)
-                yield collector.tables()
-        if stacks is None:
-            yield RecordCollector(names, self._new_stacks()).tables()
+        collector: RecordCollector | None = None
+        for stacks, block in self._followed():
+            collector = RecordCollector(names, stacks)
+            collector.add(block, 0.0)
+            yield collector.tables()
+        if collector is None:
+            yield RecordCollector(names).tables()
 
     def _read_tables(self, names: tuple[str, ...]) -> dict[str, Table]:
         collector: RecordCollector | None = None
-        for block in self._blocks():
-            if isinstance(block, Block):
-                collector = collector or RecordCollector(names, self._new_stacks())
-                collector.add(block, self._share)
-        return (collector or RecordCollector(names, self._new_stacks())).tables()
+        for stacks, block in self._followed():
+            collector = collector or RecordCollector(names, stacks)
+            collector.add(block, self._share)
+        return (collector or RecordCollector(names)).tables()
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -228,9 +212,8 @@ class CoreProfilerTrace(FileReader[Info]):
             detect: take the style of the file from its lines.
             within: only from lines in this many bytes at the beginning; None for all.
         """
-        if detect and self._detector is None:
+        if detect:
             self._style = self._style or dialect("D2")
-            self._detector = Detector(self._style)
         with self._reading() as (source, findings):
             if source.head == b"":
                 return
@@ -238,15 +221,15 @@ class CoreProfilerTrace(FileReader[Info]):
                 self._style.mark = source.head.startswith(BYTE_ORDER_MARK)
             first = True
             sizes: set[int] = set()
-            for block in Framer(source, findings):
+            for block in blocks_of(source, findings):
                 if isinstance(block, Block):
                     self._share = (block.base + len(block.data)) / source.size if source.size else 0.0
                     if len(sizes) < 2 and len(sizes | block.lines.widths) > 1:
                         message = "pointers have different widths, in these lines or in later ones"
                         findings.add("line.pointer-width", block.base, message)
                     sizes |= block.lines.widths
-                    if detect and self._detector is not None and (within is None or block.base < within):
-                        self._detector.look(block.data, first=first)
+                    if detect and self._style is not None and (within is None or block.base < within):
+                        detect_style(self._style, block.data, first=first)
                 first = False
                 yield block
                 self._report_progress(source)
@@ -259,11 +242,11 @@ class CoreProfilerTrace(FileReader[Info]):
             else:
                 yield block.offsets().tolist(), block.exact(self.style)
 
-    def watch(self, checks: Callable[[Findings], BlockRules] | None = None) -> Info:
+    def watch(self, checks: Callable[[Findings], Sequence[BlockRules]] = lambda _: ()) -> Info:
         """Read the whole trace, and apply the rules of `consistency`.
 
         Args:
-            checks: makes further rules for the findings of this reading, unless it is None.
+            checks: makes further rules for the findings of this reading.
 
         Returns:
             The summary.
@@ -278,30 +261,29 @@ class CoreProfilerTrace(FileReader[Info]):
         return info
 
     def _checked_blocks(
-        self, info: Info, checks: Callable[[Findings], BlockRules] | None = None
+        self, info: Info, checks: Callable[[Findings], Sequence[BlockRules]] = lambda _: ()
     ) -> Iterator[Block | tuple[int, bytes]]:
         """Yield the blocks of the file, apply the rules to each after that, and fill a summary."""
         rules: Rules | None = None
-        more: BlockRules | None = None
+        more: Sequence[BlockRules] = ()
         for block in self._blocks(detect=True, within=_STYLE_BYTES):
             yield block
             assert self._findings is not None
             if rules is None:
-                rules = Rules(self._findings, info.timeline)
-                more = checks(self._findings) if checks is not None else None
+                rules, more = Rules(self._findings, info.timeline), checks(self._findings)
             if not isinstance(block, Block):  # a part of a line that is too long
                 info.records[Opaque.__name__] += 1
                 continue
             info.records.update(block.counts())
-            rules.add(block)
-            if more is not None:
-                more.add(block)
+            for each in (rules, *more):
+                each.add(block)
         info.size, info.style = self.position, self._style or info.style
-        if more is not None:
-            more.finish(self.position)
-        if rules is None:
+        if rules is None or self._findings is None:
             return
-        rules.finish(self.position, info.style)
+        if info.style.mark or info.style.newline != "\n":
+            self._findings.add("source.windows-lines", 0)
+        for each in (rules, *more):
+            each.finish(self.position)
         info.config, info.threads, info.started_at = rules.config, rules.threads, rules.started_at
         if rules.first is not None and rules.last is not None:
             info.start, info.end = nanoseconds(rules.first), nanoseconds(rules.last)

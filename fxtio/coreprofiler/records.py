@@ -165,31 +165,29 @@ class HeapItem(Compound, frozen=True, gc=False):
 class Record(msgspec.Struct, frozen=True, gc=False):
     """Base of the records.
 
-    The tag of a class is the type and the subtype, with a hyphen between them.
+    The tag of a class is the type and the subtype, with a hyphen between them.  A class without a section of the
+    specification is of a record that the specification does not know.
 
     Attributes:
         table: the name of the table of all records of the class.
-        spec: the section of the specification; empty for records that it does not know.
     """
 
     table: ClassVar[str] = ""
-    spec: ClassVar[str] = ""
 
 
 class ProfilerStart(Record, frozen=True, gc=False, tag="prf-stm"):
-    """The start of profiling.
+    """The start of profiling.  spec: Profiler Start Time: `prf stm`
 
     Attributes:
         started_at: local time; with its distance from UTC in newer dialects.
     """
 
     table: ClassVar[str] = "starts"
-    spec: ClassVar[str] = "Profiler Start Time: `prf stm`"
     started_at: Annotated[datetime, LocalTime("systime")] = field(name="systime")
 
 
 class ProfilerConfig(Record, frozen=True, gc=False, tag="prf-cfg"):
-    """A parameter of the profiler.
+    """A parameter of the profiler.  spec: Profiler Configuration: `prf cfg`
 
     Attributes:
         name: its name.
@@ -197,29 +195,26 @@ class ProfilerConfig(Record, frozen=True, gc=False, tag="prf-cfg"):
     """
 
     table: ClassVar[str] = "config"
-    spec: ClassVar[str] = "Profiler Configuration: `prf cfg`"
     name: Annotated[str, Word("str")]
     value: Annotated[str, Rest("str")]
 
 
 class ProfilerPaused(Record, frozen=True, gc=False, tag="prf-tps"):
-    """Profiling is paused."""
+    """Profiling is paused.  spec: Profiler Pause/Resume: `prf tps`/`prf tps`"""
 
     table: ClassVar[str] = "pauses"
-    spec: ClassVar[str] = "Profiler Pause/Resume: `prf tps`/`prf tps`"
     timestamp: Ms
 
 
 class ProfilerResumed(Record, frozen=True, gc=False, tag="prf-trs"):
-    """Profiling is resumed."""
+    """Profiling is resumed.  spec: Profiler Pause/Resume: `prf tps`/`prf tps`"""
 
     table: ClassVar[str] = "resumptions"
-    spec: ClassVar[str] = "Profiler Pause/Resume: `prf tps`/`prf tps`"
     timestamp: Ms
 
 
 class ProcessCpu(Record, frozen=True, gc=False, tag="prc-cpu"):
-    """CPU time of the process since the last such record.
+    """CPU time of the process since the last such record.  spec: Process CPU Usage: `prc cpu`
 
     Attributes:
         timestamp: milliseconds from the start of profiling.
@@ -227,25 +222,25 @@ class ProcessCpu(Record, frozen=True, gc=False, tag="prc-cpu"):
     """
 
     table: ClassVar[str] = "process_cpu"
-    spec: ClassVar[str] = "Process CPU Usage: `prc cpu`"
     timestamp: Ms
     usage: Us
 
 
 class ThreadCreated(Record, frozen=True, gc=False, tag="thr-crt"):
-    """A managed thread was created."""
+    """A managed thread was created.  spec: Thread Created: `thr crt`"""
 
     table: ClassVar[str] = "threads"
-    spec: ClassVar[str] = "Thread Created: `thr crt`"
     thread_id: Id
     thread: Iid = field(name="thread_iid")
 
 
 class ThreadAssigned(Record, frozen=True, gc=False, tag="thr-aos"):
-    """A managed thread runs on a thread of the operating system; the newest assignment counts."""
+    """A managed thread runs on a thread of the operating system; the newest assignment counts.
+
+    spec: Thread Assigned To OS Thread: `thr aos`
+    """
 
     table: ClassVar[str] = "thread_assignments"
-    spec: ClassVar[str] = "Thread Assigned To OS Thread: `thr aos`"
     thread: Iid = field(name="thread_iid")
     os_thread: Pid = field(name="os_thread_id")
 
@@ -253,13 +248,14 @@ class ThreadAssigned(Record, frozen=True, gc=False, tag="thr-aos"):
 class ThreadDestroyed(Record, frozen=True, gc=False, tag="thr-dst"):
     """A managed thread was destroyed.  The specification prints it as `thr crt`; the style says which tag it has.
 
+    spec: Thread Destroyed: `thr crt`
+
     Attributes:
         thread: its Internal ID.
         extra: another number, which a reader of 2019 expects here.
     """
 
     table: ClassVar[str] = "threads_destroyed"
-    spec: ClassVar[str] = "Thread Destroyed: `thr crt`"
     thread: Iid = field(name="thread_iid")
     extra: Annotated[int | None, Hexadecimal("id", kind="pointer", optional=True)] = field(default=None, name="_extra")
 
@@ -289,7 +285,7 @@ class ManagedThreadEvent(Record, frozen=True, gc=False):
 
 
 class ThreadCpu(ManagedThreadEvent, frozen=True, gc=False, tag="thr-cpu"):
-    """CPU time of a thread since the last such record.
+    """CPU time of a thread since the last such record.  spec: Thread CPU Usage: `thr cpu`
 
     Attributes:
         thread: the thread's Internal ID.
@@ -298,15 +294,13 @@ class ThreadCpu(ManagedThreadEvent, frozen=True, gc=False, tag="thr-cpu"):
     """
 
     table: ClassVar[str] = "thread_cpu"
-    spec: ClassVar[str] = "Thread CPU Usage: `thr cpu`"
     usage: Us
 
 
 class ModuleLoaded(Record, frozen=True, gc=False, tag="mod-ldf"):
-    """A module was loaded."""
+    """A module was loaded.  spec: Module Load Finished: `mod ldf`"""
 
     table: ClassVar[str] = "modules"
-    spec: ClassVar[str] = "Module Load Finished: `mod ldf`"
     module_id: Id
     base_address: Ptr = field(name="base_load_address")
     assembly_id: Id
@@ -315,19 +309,17 @@ class ModuleLoaded(Record, frozen=True, gc=False, tag="mod-ldf"):
 
 
 class ModuleAttached(Record, frozen=True, gc=False, tag="mod-ata"):
-    """A module was attached to its assembly."""
+    """A module was attached to its assembly.  spec: Module Attached To Assembly: `mod ata`"""
 
     table: ClassVar[str] = "module_attachments"
-    spec: ClassVar[str] = "Module Attached To Assembly: `mod ata`"
     module_id: Id
     assembly_id: Id
 
 
 class AssemblyLoaded(Record, frozen=True, gc=False, tag="asm-ldf"):
-    """An assembly was loaded."""
+    """An assembly was loaded.  spec: Assembly Load Finished: `asm ldf`"""
 
     table: ClassVar[str] = "assemblies"
-    spec: ClassVar[str] = "Assembly Load Finished: `asm ldf`"
     assembly_id: Id
     app_domain_id: Id
     module_id: Id
@@ -336,10 +328,9 @@ class AssemblyLoaded(Record, frozen=True, gc=False, tag="asm-ldf"):
 
 
 class AppDomainCreated(Record, frozen=True, gc=False, tag="apd-crf"):
-    """An application domain was created."""
+    """An application domain was created.  spec: Application Domain Creation Finished: `apd crf`"""
 
     table: ClassVar[str] = "app_domains"
-    spec: ClassVar[str] = "Application Domain Creation Finished: `apd crf`"
     app_domain_id: Id
     process_id: Id
     status: Hr
@@ -347,10 +338,9 @@ class AppDomainCreated(Record, frozen=True, gc=False, tag="apd-crf"):
 
 
 class ClassLoaded(Record, frozen=True, gc=False, tag="cls-ldf"):
-    """A class was loaded."""
+    """A class was loaded.  spec: Class Load Finished: `cls ldf`"""
 
     table: ClassVar[str] = "classes"
-    spec: ClassVar[str] = "Class Load Finished: `cls ldf`"
     class_id: Id
     class_iid: Iid
     module_id: Id
@@ -369,10 +359,9 @@ class ClassLoadedOld(Record, frozen=True, gc=False, tag="cls-ldf"):
 
 
 class ClassName(Record, frozen=True, gc=False, tag="cls-nam"):
-    """The name of a class."""
+    """The name of a class.  spec: Class Name: `cls nam`"""
 
     table: ClassVar[str] = "class_names"
-    spec: ClassVar[str] = "Class Name: `cls nam`"
     class_iid: Iid = field(name="internal_id")
     name: Name = field(name="full_name")
 
@@ -382,7 +371,7 @@ _IlMap = Annotated[tuple[IlMap, ...], Continued("il_map")]
 
 
 class FunctionInfo(Record, frozen=True, gc=False, tag="fun-inf"):
-    """A function and its code.
+    """A function and its code.  spec: Function info: `fun inf`
 
     Attributes:
         function_iid: its Internal ID.
@@ -395,7 +384,6 @@ class FunctionInfo(Record, frozen=True, gc=False, tag="fun-inf"):
     """
 
     table: ClassVar[str] = "functions"
-    spec: ClassVar[str] = "Function info: `fun inf`"
     function_iid: Iid = field(name="internal_id")
     function_id: Id
     class_id: Id
@@ -433,7 +421,7 @@ class FunctionFound(RuntimeFunction, frozen=True, gc=False, tag="fun-csf"):
 
 
 class FunctionName(Record, frozen=True, gc=False, tag="fun-nam"):
-    """The name of a function.
+    """The name of a function.  spec: Function name: `fun nam`
 
     Attributes:
         function_iid: its Internal ID.
@@ -443,7 +431,6 @@ class FunctionName(Record, frozen=True, gc=False, tag="fun-nam"):
     """
 
     table: ClassVar[str] = "function_names"
-    spec: ClassVar[str] = "Function name: `fun nam`"
     function_iid: Iid = field(name="internal_id")
     name: Annotated[str, Quoted("qtn", texts=3)] = field(name="full_name")
     return_type: Annotated[str, Continued("qtn")]
@@ -471,36 +458,35 @@ class JitEvent(ThreadEvent, frozen=True, gc=False):
 
 
 class JitStarted(JitEvent, frozen=True, gc=False, tag="jit-cms"):
-    """The compiler begins a function."""
+    """The compiler begins a function.  spec: JIT Compilation Started: `jit cms`"""
 
     table: ClassVar[str] = "jit_starts"
-    spec: ClassVar[str] = "JIT Compilation Started: `jit cms`"
 
 
 class JitFinished(JitEvent, frozen=True, gc=False, tag="jit-cmf"):
-    """The compiler has finished a function."""
+    """The compiler has finished a function.  spec: JIT Compilation Finished: `jit cmf`"""
 
     table: ClassVar[str] = "jit_ends"
-    spec: ClassVar[str] = "JIT Compilation Finished: `jit cmf`"
     status: Hr
 
 
 class JitSearchStarted(JitEvent, frozen=True, gc=False, tag="jit-css"):
-    """A search for a compiled function begins."""
+    """A search for a compiled function begins.  spec: JIT Cached Function Search Started: `jit css`"""
 
     table: ClassVar[str] = "jit_search_starts"
-    spec: ClassVar[str] = "JIT Cached Function Search Started: `jit css`"
 
 
 class JitSearchFinished(JitEvent, frozen=True, gc=False, tag="jit-csf"):
-    """A search for a compiled function has ended; the record does not have the result."""
+    """A search for a compiled function has ended; the record does not have the result.
+
+    spec: JIT Cached Function Search Finished: `jit csf`
+    """
 
     table: ClassVar[str] = "jit_search_ends"
-    spec: ClassVar[str] = "JIT Cached Function Search Finished: `jit csf`"
 
 
 class GcStarted(ThreadEvent, frozen=True, gc=False, tag="gch-gcs"):
-    """A garbage collection begins.
+    """A garbage collection begins.  spec: Garbage Collection Started: `gch gcs`
 
     Attributes:
         thread: the thread.
@@ -510,23 +496,20 @@ class GcStarted(ThreadEvent, frozen=True, gc=False, tag="gch-gcs"):
     """
 
     table: ClassVar[str] = "gc_starts"
-    spec: ClassVar[str] = "Garbage Collection Started: `gch gcs`"
     reason: Annotated[str, Word("str")]
     generations: Annotated[tuple[bool, ...], Flags("t|f")] = field(default=(), name="gen_collect")
 
 
 class GcFinished(ThreadEvent, frozen=True, gc=False, tag="gch-gcf"):
-    """A garbage collection has ended."""
+    """A garbage collection has ended.  spec: Garbage Collection Finished: `gch gcf`"""
 
     table: ClassVar[str] = "gc_ends"
-    spec: ClassVar[str] = "Garbage Collection Finished: `gch gcf`"
 
 
 class AllocationTable(Record, frozen=True, gc=False, tag="gch-alt"):
-    """The objects that remain in the heap after a garbage collection."""
+    """The objects that remain in the heap after a garbage collection.  spec: GC Heap Allocation Table: `gch alt`"""
 
     table: ClassVar[str] = "allocation_tables"
-    spec: ClassVar[str] = "GC Heap Allocation Table: `gch alt`"
     timestamp: Ms
     items: Annotated[tuple[AltItem, ...], Repeated("alt_item", members=(AltItem,))] = ()
 
@@ -542,6 +525,8 @@ class HeapGenerations(Record, frozen=True, gc=False, tag="gch-gen"):
 class StackSample(ManagedThreadEvent, frozen=True, gc=False, tag="sam-str"):
     """The change of a thread's stack since its last sample.  `CoreProfilerTrace.samples` gives whole stacks.
 
+    spec: Stack Trace Sample: `sam str`
+
     Attributes:
         thread: the thread's Internal ID.
         timestamp: milliseconds from the start of profiling.
@@ -553,7 +538,6 @@ class StackSample(ManagedThreadEvent, frozen=True, gc=False, tag="sam-str"):
     """
 
     table: ClassVar[str] = "samples"
-    spec: ClassVar[str] = "Stack Trace Sample: `sam str`"
     count: Annotated[int | None, Decimal("num", unknown=True)]
     match: Num = field(name="match_prefix_size")
     size: Part = field(name="stack_size")
@@ -562,10 +546,12 @@ class StackSample(ManagedThreadEvent, frozen=True, gc=False, tag="sam-str"):
 
 
 class MemorySample(ManagedThreadEvent, frozen=True, gc=False, tag="sam-mem"):
-    """The allocations of a thread on its current stack since its last record of this kind."""
+    """The allocations of a thread on its current stack since its last record of this kind.
+
+    spec: Memory Sample: `sam mem`
+    """
 
     table: ClassVar[str] = "memory_samples"
-    spec: ClassVar[str] = "Memory Sample: `sam mem`"
     items: Annotated[tuple[AllocItem, ...], Repeated("alloc_item", members=(AllocItem,))] = ()
 
 

@@ -15,7 +15,8 @@ from fxtio.codec import show
 from fxtio.codec.record import Opaque
 from fxtio.codec.show import Show
 from fxtio.codec.text.items import FixedItem
-from fxtio.coreprofiler.reader import CoreProfilerTrace, Entry
+from fxtio.coreprofiler.reader import CoreProfilerTrace
+from fxtio.readers import Entry
 from fxtio.report import Report, ReportTable, counted, human_duration, human_size, quoted, summary_of
 from fxtio.table import Table
 

@@ -6,24 +6,26 @@ The records of a block that there are many of are checked as columns, all of a c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Set
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.text.lines import ListColumn
+from fxtio.codec.columns import is_utf8
+from fxtio.codec.text.lines import Columns, ListColumn
 from fxtio.coreprofiler import records as r
 from fxtio.coreprofiler.consistency import MAX_IDS, can_store, numbers_of
 from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import ABSENT, BYTE_ORDER_MARK, MIN_63, PARAMETERS
-from fxtio.coreprofiler.reader import CoreProfilerTrace
+from fxtio.coreprofiler.reader import BlockRules, CoreProfilerTrace
 from fxtio.finding import Findings
 from fxtio.references import Kind, LastOfEach, References
 
 _FALSE = frozenset({"F", "f", "false", "0"})
 
-_REASONS = frozenset({"induced", "?"})
+_REASONS = ("induced", "?")
 
 _NO_PARENT = (0, 0xFFFFFFFD)  # the second one is the runtime's PROFILER_PARENT_UNKNOWN
 
@@ -70,54 +72,29 @@ _LOADS = (
 """What is loaded, and refers to what is loaded."""
 
 
+_IDENTITIES: tuple[tuple[str, str, tuple[type[Any], ...], tuple[str, ...]], ...] = (
+    ("id.again", "class", (r.ClassLoaded,), ("class_iid", "class_id", "token")),
+    ("id.again", "function", _FUNCTIONS, ("function_iid", "function_id", "token")),
+    ("id.name-again", "class", (r.ClassName,), ("class_iid", "name")),
+    ("id.name-again", "function", (r.FunctionName, r.FunctionNameOld), ("function_iid", "name")),
+)
+"""What an Internal ID has once: the rule, what has the ID, the classes of records, and their fields, the ID first."""
+
+
 def check(trace: CoreProfilerTrace) -> None:
     """Read a trace once, in bounded memory, and add a finding for each fault to `trace.findings`.
 
     Raises:
         DecodeError: in strict mode, at the first fault.
     """
-    trace.watch(_AllRules)
+    trace.watch(_all_rules)
 
 
-class _AllRules:
-    """All rules that readers do not check; see `reader.BlockRules`."""
-
-    def __init__(self, findings: Findings) -> None:
-        report = _Report(findings)
-        config = _Parameters()
-        self._rules = (
-            _Profiling(report, config),
-            _Lines(report),
-            _Threads(report),
-            _Ids(report),
-            _Loads(report),
-            _Code(report),
-            _Collections(report),
-            _Samples(report, config),
-            _CpuTimes(report),
-        )
-
-    def add(self, block: Block) -> None:
-        """Take in the next block."""
-        for rule in self._rules:
-            rule.add(block)
-
-    def finish(self, end: int) -> None:
-        """Check what is known only at the end."""
-        for rule in self._rules:
-            rule.finish(end)
-
-
-class _Report:
-    """Adds findings about lines of a block."""
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-
-    def rows(self, name: str, block: Block, rows: Array, message: str = "") -> None:
-        """Add findings about some lines (rows of the block)."""
-        if len(rows):
-            self.findings.add_each(name, block.offsets()[np.unique(rows)].tolist(), message)
+def _all_rules(findings: Findings) -> list[BlockRules]:
+    """Return all rules that readers do not check."""
+    config = _Parameters()
+    groups = (_Lines, _Threads, _Ids, _Loads, _CpuTimes)
+    return [_Profiling(findings, config), _Rows(findings, config), *(group(findings) for group in groups)]
 
 
 class _Parameters:
@@ -132,7 +109,7 @@ class _Parameters:
             self._values[record.name] = record.value, offset
         return record.name not in self._values or self._values[record.name][0] == record.value
 
-    def rows_with(self, block: Block, rows: Array, name: str, *values: str) -> Array:
+    def rows_with(self, block: Block, rows: Array, name: str, values: Set[str]) -> Array:
         """Return those of some rows of a block that come after the parameter, if it has one of these values."""
         value, since = self._values.get(name, ("", 0))
         if name not in self._values or value not in values:
@@ -143,12 +120,17 @@ class _Parameters:
 class _Rules(ABC):
     """The base of a group of rules."""
 
-    def __init__(self, report: _Report) -> None:
-        self.report = report
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
 
     @abstractmethod
     def add(self, block: Block) -> None:
         """Take in the next block."""
+
+    def report(self, name: str, block: Block, rows: Array, message: str = "") -> None:
+        """Add findings about some lines (rows of the block)."""
+        if len(rows):
+            self.findings.add_each(name, block.offsets()[np.unique(rows)].tolist(), message)
 
     def finish(self, end: int) -> None:  # noqa: B027  # most groups have nothing to check at the end
         """Check what is known only at the end."""
@@ -157,79 +139,63 @@ class _Rules(ABC):
 class _Profiling(_Rules):
     """The start, the parameters, and the records that parameters turn off."""
 
-    def __init__(self, report: _Report, config: _Parameters) -> None:
-        super().__init__(report)
+    def __init__(self, findings: Findings, config: _Parameters) -> None:
+        super().__init__(findings)
         self._config = config
         self._has_start = False
 
     def add(self, block: Block) -> None:
         starts, _ = block.columns(r.ProfilerStart)
         if len(starts) and not self._has_start and block.offsets()[starts[0]] > len(BYTE_ORDER_MARK):
-            self.report.rows("profiling.start-place", block, starts[:1])
+            self.report("profiling.start-place", block, starts[:1])
         self._has_start = self._has_start or len(starts) > 0
         for offset, record in block.placed(r.ProfilerConfig):
             self._add_parameter(offset, record)
-        for cls, name in _SWITCHES.items():
-            rows = self._config.rows_with(block, block.columns(cls)[0], name, *_FALSE)
-            self.report.rows("profiling.disabled", block, rows, f"`{name}` is off, but there is such a record")
 
     def _add_parameter(self, offset: int, record: r.ProfilerConfig) -> None:
         name, value = record.name, record.value
         if name in PARAMETERS and not PARAMETERS[name].fullmatch(value):
             message = f"`{name}` is {value[:40]!r}, which does not match {PARAMETERS[name].pattern}"
-            self.report.findings.add("profiling.config-value", offset, message)
+            self.findings.add("profiling.config-value", offset, message)
         if not self._config.add(offset, record):
             message = f"`{name[:40]}` has another value than before"
-            self.report.findings.add("profiling.config-again", offset, message)
+            self.findings.add("profiling.config-again", offset, message)
 
     def finish(self, end: int) -> None:
         if not self._has_start:
-            self.report.findings.add("profiling.no-start", end)
+            self.findings.add("profiling.no-start", end)
 
 
 class _Lines(_Rules):
     """The text of lines, and the dialects of records."""
 
-    def __init__(self, report: _Report) -> None:
-        super().__init__(report)
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
         self._first: dict[type[Any], int] = {}  # the offset of the first record of each class
         self._mixed: set[int] = set()
 
     def add(self, block: Block) -> None:
-        try:
-            block.data.decode("utf-8")
-        except UnicodeDecodeError:
-            rows = [row for row in range(len(block)) if not _is_utf8(block.lines.raw(row))]
-            self.report.rows("line.not-utf8", block, np.array(rows, np.int64))
+        if not is_utf8(block.data):
+            rows = [row for row in range(len(block)) if not is_utf8(block.lines.raw(row))]
+            self.report("line.not-utf8", block, np.array(rows, np.int64))
         for cls in block.classes() - self._first.keys():
             self._first[cls] = int(block.offsets()[block.columns(cls)[0][0]])
         for number, groups in enumerate(_DIALECTS):
             first = [min((self._first[cls] for cls in group if cls in self._first), default=-1) for group in groups]
             if number not in self._mixed and min(first) >= 0:
                 self._mixed.add(number)
-                self.report.findings.add("line.dialects", max(first))
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+                self.findings.add("line.dialects", max(first))
 
 
 class _Threads(_Rules):
-    """Threads that are destroyed, and threads by the number of the operating system."""
+    """Threads that are destroyed."""
 
-    def __init__(self, report: _Report) -> None:
-        super().__init__(report)
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
         self._alive: set[int] = set()
         self._are_all_followed = True
 
     def add(self, block: Block) -> None:
-        for cls in _THREAD_EVENTS:
-            rows, columns = block.columns(cls)
-            self.report.rows("thread.os-number", block, rows[columns["thread"].marks])
         for offset, record in block.placed(r.ThreadCreated, r.ThreadAssigned, r.ThreadDestroyed):
             iid = record.thread
             if iid is None:
@@ -243,86 +209,38 @@ class _Threads(_Rules):
                 self._alive.remove(iid)
             elif self._are_all_followed:
                 message = f"thread {iid:#x} was never created, or is destroyed already"
-                self.report.findings.add("thread.not-alive", offset, message)
+                self.findings.add("thread.not-alive", offset, message)
 
 
 class _Ids(_Rules):
     """Internal IDs that stand for several classes or functions, or have several names."""
 
-    def __init__(self, report: _Report) -> None:
-        super().__init__(report)
-        self._objects: dict[tuple[str, int], Any] = {}
-        self._names: dict[tuple[str, int], int] = {}  # hashes
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
+        self._meanings: list[dict[int | None, int]] = [{} for _ in _IDENTITIES]  # hashes
 
     def add(self, block: Block) -> None:
-        for offset, loaded in block.placed(r.ClassLoaded):
-            self._define(offset, "class", loaded.class_iid, (loaded.class_id, loaded.token))
-        for offset, function in block.placed(*_FUNCTIONS):
-            self._define(offset, "function", function.function_iid, (function.function_id, function.token))
-        for offset, named in block.placed(r.ClassName):
-            self._name(offset, "class", named.class_iid, named.name)
-        for offset, named in block.placed(r.FunctionName, r.FunctionNameOld):
-            self._name(offset, "function", named.function_iid, named.name)
-
-    def _define(self, offset: int, kind: str, iid: int | None, identity: tuple[int, int]) -> None:
-        if iid is not None and not _is_same(self._objects, (kind, iid), identity):
-            message = f"{kind} {iid:#x} stands for another {kind} already"
-            self.report.findings.add("id.again", offset, message)
-
-    def _name(self, offset: int, kind: str, iid: int | None, name: str) -> None:
-        if iid is not None and not _is_same(self._names, (kind, iid), hash(name)):
-            self.report.findings.add("id.name-again", offset, f"{kind} {iid:#x} has another name already")
-
-
-def _is_same(values: dict[Any, Any], key: Any, value: Any) -> bool:
-    """Return whether a key has no other value so far, and keep its first one, as long as there are not too many."""
-    if len(values) < MAX_IDS:
-        return bool(values.setdefault(key, value) == value)
-    return bool(values.get(key, value) == value)
+        for (rule, kind, classes, fields), meanings in zip(_IDENTITIES, self._meanings, strict=True):
+            for offset, record in block.placed(*classes):
+                iid, *values = (getattr(record, field) for field in fields)
+                meaning = hash(tuple(values))
+                first = meanings.setdefault(iid, meaning) if len(meanings) < MAX_IDS else meanings.get(iid, meaning)
+                if iid is not None and first != meaning:
+                    self.findings.add(rule, offset, f"{kind} {iid:#x} has another {fields[-1]} already")
 
 
 class _Loads(_Rules):
-    """Modules, assemblies and source files that are used, but never reported; places in source files."""
+    """Modules, assemblies and source files that are used, but never reported."""
 
-    def __init__(self, report: _Report) -> None:
-        super().__init__(report)
-        self._references = References(_LOADS, report.findings, MAX_IDS, MAX_IDS)
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
+        self._references = References(_LOADS, findings, MAX_IDS, MAX_IDS)
 
     def add(self, block: Block) -> None:
         self._references.add(partial(numbers_of, block))
-        rows, columns = block.columns(r.SourceLine)
-        lines, ends = columns["start_line"], columns["end_line"]
-        falls = (ends < lines) | (ends == lines) & (columns["end_column"] < columns["start_column"])
-        self.report.rows("load.line-range", block, rows[falls])
 
     def finish(self, end: int) -> None:
         self._references.finish()
-
-
-class _Code(_Rules):
-    """The native code of functions."""
-
-    def add(self, block: Block) -> None:
-        for cls in _FUNCTIONS:
-            rows, columns = block.columns(cls)
-            code, lines = columns["code"], columns["il_map"]
-            size: Array = np.zeros(len(rows), np.float64)
-            if len(code.columns["size"]):
-                owner = _owners(code)
-                size = np.bincount(owner, code.columns["size"].astype(np.float64), len(rows))
-                self._check_overlaps(block, rows, owner, code.columns["address"], code.columns["size"])
-            if len(lines.columns["native_end"]):
-                owner, end = _owners(lines), lines.columns["native_end"]
-                falls = end < lines.columns["native_start"]
-                self.report.rows("function.il-range", block, rows[owner[falls]])
-                beyond = (end > size[owner]) & (code.counts[owner] > 0)
-                self.report.rows("function.il-beyond-code", block, rows[owner[beyond]])
-
-    def _check_overlaps(self, block: Block, rows: Array, owner: Array, address: Array, size: Array) -> None:
-        order = np.lexsort((address, owner))
-        owner, address, size = owner[order], address[order], size[order]
-        overlaps = (owner[1:] == owner[:-1]) & (address[1:] - address[:-1] < size[:-1])
-        self.report.rows("function.code-overlap", block, rows[owner[1:][overlaps]])
 
 
 def _owners(lists: ListColumn) -> Array:
@@ -330,60 +248,124 @@ def _owners(lists: ListColumn) -> Array:
     return np.repeat(np.arange(len(lists.counts)), lists.counts)
 
 
-class _Collections(_Rules):
-    """Reasons of garbage collections, and tables of the heap."""
-
-    def add(self, block: Block) -> None:
-        rows, columns = block.columns(r.GcStarted)
-        if len(rows) and not {*columns["reason"].tolist()} <= _REASONS:
-            odd = np.array([reason not in _REASONS for reason in columns["reason"].tolist()])
-            self.report.rows("gc.reason", block, rows[odd])
-        rows, columns = block.columns(r.AllocationTable)
-        items = columns["items"]
-        if len(items.columns["class_iid"]):
-            owner, iid = _owners(items), items.columns["class_iid"]
-            order = np.lexsort((iid, owner))
-            owner, iid = owner[order], iid[order]
-            is_repeated = (owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)
-            self.report.rows("gc.class-again", block, rows[owner[1:][is_repeated]])
-        rows, columns = block.columns(r.HeapGenerations)
-        odd = columns["items"].counts != _GENERATIONS
-        self.report.rows("gc.heap-generations", block, rows[odd])
+def _with_pointers(items: ListColumn) -> Any:
+    """Return which lists have an item with an instruction pointer, as numbers of the lists."""
+    return _owners(items)[items.columns["ip"].marks != ABSENT]
 
 
-class _Samples(_Rules):
-    """Stack and memory samples against the parameters, and samples that say nothing."""
+def _falling_lines(columns: Columns) -> Any:
+    lines, ends = columns["start_line"], columns["end_line"]
+    return (ends < lines) | (ends == lines) & (columns["end_column"] < columns["start_column"])
 
-    def __init__(self, report: _Report, config: _Parameters) -> None:
-        super().__init__(report)
+
+def _falling_code(columns: Columns) -> Any:
+    lines = columns["il_map"]
+    return _owners(lines)[lines.columns["native_end"] < lines.columns["native_start"]]
+
+
+def _lines_beyond_code(columns: Columns) -> Any:
+    code, lines = columns["code"], columns["il_map"]
+    size, owner = np.bincount(_owners(code), code.columns["size"].astype(float), len(code.counts)), _owners(lines)
+    return owner[(lines.columns["native_end"] > size[owner]) & (code.counts[owner] > 0)]
+
+
+def _overlapping_code(columns: Columns) -> Any:
+    owner, blocks = _owners(columns["code"]), columns["code"].columns
+    order = np.lexsort((blocks["address"], owner))
+    owner, address, size = owner[order], blocks["address"][order], blocks["size"][order]
+    return owner[1:][(owner[1:] == owner[:-1]) & (address[1:] - address[:-1] < size[:-1])]
+
+
+def _repeated_classes(columns: Columns) -> Any:
+    owner, iid = _owners(columns["items"]), columns["items"].columns["class_iid"]
+    order = np.lexsort((iid, owner))
+    owner, iid = owner[order], iid[order]
+    return owner[1:][(owner[1:] == owner[:-1]) & (iid[1:] == iid[:-1]) & (iid[1:] >= 0)]
+
+
+def _saying_nothing(columns: Columns) -> Any:
+    match, size = columns["match"], columns["size"]
+    changes_nothing = (match == size) & (size > 0) & (columns["frames"].counts == 0) & (columns["ip"].marks == ABSENT)
+    return (columns["count"] == 0) & changes_nothing
+
+
+class RowRule(NamedTuple):
+    """A rule about the records of a class, each by itself.
+
+    Attributes:
+        rule: the id.
+        cls: the class.
+        broken: returns which rows break the rule, from their columns: a mask, or numbers.
+        parameter: a parameter on which the rule depends; empty for none.
+        values: with which values of the parameter it holds.
+        message: what is wrong; empty for what the rule says.
+    """
+
+    rule: str
+    cls: type[Any]
+    broken: Callable[[Columns], Any]
+    parameter: str = ""
+    values: Set[str] = frozenset()
+    message: str = ""
+
+
+_NO_LINES = "LineTraceEnabled", _FALSE
+
+ROW_RULES = (
+    *(RowRule("thread.os-number", cls, lambda columns: columns["thread"].marks) for cls in _THREAD_EVENTS),
+    *(
+        RowRule(rule, cls, broken)
+        for rule, broken in (
+            ("function.il-range", _falling_code), ("function.il-beyond-code", _lines_beyond_code),
+            ("function.code-overlap", _overlapping_code),
+        )
+        for cls in _FUNCTIONS
+    ),
+    *(
+        RowRule(
+            "profiling.disabled", cls, lambda columns: slice(None), parameter, _FALSE,
+            f"`{parameter}` is off, but there is such a record",
+        )
+        for cls, parameter in _SWITCHES.items()
+    ),
+    RowRule("load.line-range", r.SourceLine, _falling_lines),
+    RowRule("gc.reason", r.GcStarted, lambda columns: ~np.isin(columns["reason"].astype(str), _REASONS)),
+    RowRule("gc.class-again", r.AllocationTable, _repeated_classes),
+    RowRule("gc.heap-generations", r.HeapGenerations, lambda columns: columns["items"].counts != _GENERATIONS),
+    RowRule("stack.nothing", r.StackSample, _saying_nothing),
+    RowRule(
+        "stack.count-in-instrumentation", r.StackSample, lambda columns: columns["count"] > 0, "CollectionMethod",
+        {"Instrumentation"},
+    ),
+    RowRule("stack.ip-without-lines", r.StackSample, lambda columns: columns["ip"].marks != ABSENT, *_NO_LINES),
+    RowRule("stack.ip-without-lines", r.StackSample, lambda columns: _with_pointers(columns["frames"]), *_NO_LINES),
+    RowRule("stack.ip-without-lines", r.MemorySample, lambda columns: _with_pointers(columns["items"]), *_NO_LINES),
+)  # fmt: skip
+"""The rules about single records."""
+
+
+class _Rows(_Rules):
+    """Single records, also against the parameters."""
+
+    def __init__(self, findings: Findings, config: _Parameters) -> None:
+        super().__init__(findings)
         self._config = config
 
     def add(self, block: Block) -> None:
-        rows, columns = block.columns(r.StackSample)
-        count, match, size = columns["count"], columns["match"], columns["size"]
-        frames, has_ip = columns["frames"], columns["ip"].marks != ABSENT
-        nothing = (count == 0) & (match == size) & (size > 0) & (frames.counts == 0) & ~has_ip
-        self.report.rows("stack.nothing", block, rows[nothing])
-        odd = self._config.rows_with(block, rows[count > 0], "CollectionMethod", "Instrumentation")
-        self.report.rows("stack.count-in-instrumentation", block, odd)
-        allocations, columns = block.columns(r.MemorySample)
-        odd = np.concatenate(
-            [rows[has_ip], rows[_with_pointers(frames)], allocations[_with_pointers(columns["items"])]]
-        )
-        odd = self._config.rows_with(block, odd, "LineTraceEnabled", *_FALSE)
-        self.report.rows("stack.ip-without-lines", block, odd)
-
-
-def _with_pointers(items: ListColumn) -> Array:
-    """Return which lists have an item with an instruction pointer, as numbers of the lists."""
-    return np.unique(_owners(items)[items.columns["ip"].marks != ABSENT])
+        for rule in ROW_RULES:
+            rows, columns = block.columns(rule.cls)
+            if len(rows):
+                broken = rows[rule.broken(columns)]
+                if rule.parameter:
+                    broken = self._config.rows_with(block, broken, rule.parameter, rule.values)
+                self.report(rule.rule, block, broken, rule.message)
 
 
 class _CpuTimes(_Rules):
     """The order of the records of CPU time, of the process and of each thread."""
 
-    def __init__(self, report: _Report) -> None:
-        super().__init__(report)
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
         self._last = {cls: LastOfEach(MAX_IDS) for cls in (r.ProcessCpu, r.ThreadCpu)}
 
     def add(self, block: Block) -> None:
@@ -391,4 +373,4 @@ class _CpuTimes(_Rules):
             rows, columns = block.columns(cls)
             time = columns["timestamp"]
             owner = columns["thread"] if cls is r.ThreadCpu else np.zeros(len(rows), np.int64)
-            self.report.rows("time.cpu-backwards", block, rows[time < last.before(owner, time, MIN_63)])
+            self.report("time.cpu-backwards", block, rows[time < last.before(owner, time, MIN_63)])

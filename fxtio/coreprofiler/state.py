@@ -111,13 +111,15 @@ class Stacks:
 
     Attributes:
         paused: whether the profiler is paused.
+        threads: the stack of each thread that is followed and has one.
+        frame_count: the number of frames of all of them together.
     """
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._threads: dict[int | None, ThreadStack] = {}
+        self.threads: dict[int | None, ThreadStack] = {}
         self.paused = False
-        self._frames = 0  # on the stacks of all followed threads
+        self.frame_count = 0
         self._lost = MAX_LOST
 
     def samples(self, entries: Iterable[tuple[int, Any]]) -> Iterator[Sample]:
@@ -126,14 +128,23 @@ class Stacks:
         Args:
             entries: byte offsets and records in the order of the file, at least all of `STACK_RECORDS`.
         """
+        for offset, record, thread, matched in self.follow(entries):
+            ticks, items = (record.count or 0, ()) if type(record) is StackSample else (0, record.items)
+            if thread.cached is None:
+                thread.cached = tuple(thread.frames)
+            time, stack = nanoseconds(record.timestamp), thread.cached
+            yield Sample(offset, time, record.thread, ticks, stack, matched, self.paused, thread.complete, items)
+
+    def follow(self, entries: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any, ThreadStack, int]]:
+        """Take in records as `samples` does; yield each sample with its offset, its thread's stack, and `matched`."""
         for offset, record in entries:
             if type(record) is StackSample:
                 thread = self.change(offset, record)
-                matched = max(len(thread.frames) - len(record.frames), 0)
-                yield self._sample(offset, record, thread, record.count or 0, matched)
+                yield offset, record, thread, max(len(thread.frames) - len(record.frames), 0)
             elif type(record) is MemorySample:
                 thread = self.current(offset, record)
-                yield self._sample(offset, record, thread, 0, len(thread.frames), record.items)
+                thread.unchanged = len(thread.frames)
+                yield offset, record, thread, thread.unchanged
             else:
                 self.observe(record)
 
@@ -143,9 +154,9 @@ class Stacks:
             self.paused = True
         elif type(record) is ProfilerResumed:
             self.paused = False
-        elif type(record) is ThreadDestroyed and record.thread in self._threads:
-            self._frames -= len(self._threads[record.thread].frames)
-            self._threads[record.thread] = ThreadStack(destroyed=True)
+        elif type(record) is ThreadDestroyed and record.thread in self.threads:
+            self.frame_count -= len(self.threads[record.thread].frames)
+            self.threads[record.thread] = ThreadStack(destroyed=True)
 
     def change(self, offset: int, record: StackSample) -> ThreadStack:
         """Change a thread's stack by a sample, and return it."""
@@ -178,26 +189,12 @@ class Stacks:
         stack += frames
         size = len(stack)
         if size > depth:
-            self._frames += (size - depth) * thread.followed
-            if size > MAX_DEPTH or self._frames > MAX_FRAMES:
+            self.frame_count += (size - depth) * thread.followed
+            if size > MAX_DEPTH or self.frame_count > MAX_FRAMES:
                 self._give_up(offset, thread)
         elif thread.followed:
-            self._frames -= depth - size
+            self.frame_count -= depth - size
         return thread
-
-    @property
-    def frame_count(self) -> int:
-        """The number of frames of all threads together."""
-        return self._frames
-
-    @property
-    def thread_count(self) -> int:
-        """The number of threads that have a stack."""
-        return len(self._threads)
-
-    def get(self, iid: int | None) -> ThreadStack | None:
-        """Return the stack of a thread, or None if it has none so far."""
-        return self._threads.get(iid)
 
     def skip(self, iid: int | None, depth: int, timestamp: int) -> None:
         """Take in that samples without a fault led to a stack of this many frames; the frames become unknown ones.
@@ -207,28 +204,28 @@ class Stacks:
             depth: the number of frames; all stacks together have `MAX_FRAMES` at most.
             timestamp: the time of the last sample in milliseconds.
         """
-        thread = self._threads.setdefault(iid, ThreadStack())
-        self._frames += depth - len(thread.frames)
+        thread = self.threads.setdefault(iid, ThreadStack())
+        self.frame_count += depth - len(thread.frames)
         thread.frames[:] = [UNKNOWN_FRAME] * depth
         thread.cached, thread.timestamp = None, timestamp
 
     def _give_up(self, offset: int, thread: ThreadStack) -> None:
         """Clear a stack that is too deep, or with which there are too many frames."""
         size = len(thread.frames)
-        message = f"a stack of {size:,} frames is too deep to be followed, with {self._frames:,} frames of all threads"
+        message = f"a stack of {size:,} frames is too deep, with {self.frame_count:,} frames of all threads"
         self._findings.add("stack.too-deep", offset, message)
         thread.complete = False
         thread.clear()
         if thread.followed:
-            self._frames -= size
+            self.frame_count -= size
 
     def current(self, offset: int, record: StackSample | MemorySample) -> ThreadStack:
         """Return the stack of a sample's thread as it is before the sample."""
-        thread = self._threads.get(record.thread)
+        thread = self.threads.get(record.thread)
         if thread is None:
-            thread = ThreadStack(followed=len(self._threads) < MAX_THREADS)
+            thread = ThreadStack(followed=len(self.threads) < MAX_THREADS)
             if thread.followed:
-                self._threads[record.thread] = thread
+                self.threads[record.thread] = thread
         if thread.destroyed:
             self._findings.add("thread.gone", offset, f"a sample of thread {record.thread}, which was destroyed")
             thread.destroyed = False
@@ -237,14 +234,6 @@ class Stacks:
             self._findings.add("time.backwards", offset, message)
         thread.timestamp = record.timestamp
         return thread
-
-    def _sample(
-        self, offset: int, record: Any, thread: ThreadStack, ticks: int, matched: int, items: tuple[AllocItem, ...] = ()
-    ) -> Sample:
-        time, stack = nanoseconds(record.timestamp), thread.cached
-        if stack is None:
-            stack = thread.cached = tuple(thread.frames)
-        return Sample(offset, time, record.thread, ticks, stack, matched, self.paused, thread.complete, items)
 
 
 _NO_TIME = np.iinfo(np.int64).min
@@ -300,7 +289,7 @@ class Samples:
         begins = np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1]]))
         ends = np.append(begins[1:], len(thread)) - 1
         threads = thread[begins].tolist()
-        before = [stacks.get(iid_of(number)) for number in threads]
+        before = [stacks.threads.get(iid_of(number)) for number in threads]
         # In the order of threads, each thread is a run of rows; before the first row of a run comes what the state has.
         previous = np.concatenate([time[:1], time[:-1]])
         previous[begins] = [
@@ -310,7 +299,7 @@ class Samples:
         depths = self._check_stacks(threads, before, is_sound)
         is_sound &= [_is_usual(stack) for stack in before]
         is_sound &= ~np.isin(threads, list(destroyed))
-        if depths is None or stacks.thread_count + len(threads) > MAX_THREADS:
+        if depths is None or len(stacks.threads) + len(threads) > MAX_THREADS:
             return self.rows
         if float(np.sum(depths[1])) + stacks.frame_count > MAX_FRAMES:
             return self.rows

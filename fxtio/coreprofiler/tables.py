@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.pages import doc_of
+from fxtio.codec.distinct import DistinctStrings
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.text.items import Flags, MarkedColumn, layout_of
 from fxtio.codec.text.lines import Columns, ListColumn, columns_from
 from fxtio.coreprofiler.frames import Block
@@ -26,7 +27,7 @@ from fxtio.coreprofiler.layout import (
     nanoseconds_of,
     undefined_column,
 )
-from fxtio.coreprofiler.records import RECORDS, TIME_FIELD, MemorySample, StackSample
+from fxtio.coreprofiler.records import RECORDS, TIME_FIELD, MemorySample
 from fxtio.coreprofiler.state import STACK_RECORDS, Stacks, ThreadStack
 from fxtio.finding import Findings
 from fxtio.schema import ColumnSpec, TableSpec, spec_of
@@ -144,18 +145,9 @@ class _StackTables:
         """Take in the next block; `share` is as for `RecordCollector.add`."""
         samples: list[tuple[Any, ...]] = []
         frames: list[tuple[Any, ...]] = []
-        for offset, record in block.placed(*STACK_RECORDS):
+        for offset, record, thread, matched in self._stacks.follow(block.placed(*STACK_RECORDS)):
             is_memory = type(record) is MemorySample
-            if is_memory:
-                thread = self._stacks.current(offset, record)
-                matched = unchanged = len(thread.frames)
-            elif type(record) is StackSample:
-                thread = self._stacks.change(offset, record)
-                matched, unchanged = max(len(thread.frames) - len(record.frames), 0), thread.unchanged
-            else:
-                self._stacks.observe(record)
-                continue
-            row = self._row(record.thread, thread, unchanged, frames)
+            row = self._row(record.thread, thread, frames)
             number = self._counts[is_memory]
             self._counts[is_memory] += 1
             samples.append(
@@ -174,17 +166,16 @@ class _StackTables:
             )
         self._append(samples, frames, share)
 
-    def _row(self, iid: int | None, thread: ThreadStack, unchanged: int, frames: list[tuple[Any, ...]]) -> int:
+    def _row(self, iid: int | None, thread: ThreadStack, frames: list[tuple[Any, ...]]) -> int:
         """Return the row of a thread's stack, and add the rows that are new.
 
         Args:
             iid: the thread's Internal ID.
             thread: its stack.
-            unchanged: number of frames whose functions are as they were; the pointer of the last of them may be new.
             frames: receives the new rows.
         """
         rows = self._rows.setdefault(iid, []) if thread.followed else []
-        begin = max(min(unchanged - 1, len(rows)), 0)
+        begin = max(min(thread.unchanged - 1, len(rows)), 0)  # the pointer of the last unchanged frame may be new
         del rows[begin:]
         below = rows[-1] if rows else NO_ROW
         for depth, frame in enumerate(thread.frames[begin:], begin):
@@ -229,10 +220,11 @@ class RecordCollector:
 
     Args:
         names: the tables, of `TABLES`.
-        stacks: the stacks as they are before the first block.
+        stacks: the stacks as they are before the first block, None if there is no block.
     """
 
-    def __init__(self, names: tuple[str, ...], stacks: Stacks) -> None:
+    def __init__(self, names: tuple[str, ...], stacks: Stacks | None = None) -> None:
+        stacks = stacks or Stacks(Findings("coreprofiler"))
         self._names = names
         self._stacks = _StackTables(stacks) if any(name in STACK_SPECS for name in names) else None
         self._records = [RECORD_TABLES[name] for name in names if name in RECORD_TABLES]
@@ -241,8 +233,7 @@ class RecordCollector:
             [*lists, *((cls, name) for cls in self._records for name in layout_of(cls).members)]
         )
         self._classes = dict.fromkeys([*self._records, *(cls for cls, _ in lists)])
-        self._texts: dict[str, int] = {}
-        self._values: list[str] = []
+        self._texts = DistinctStrings()
         self._tables: dict[Any, GrowingTable] = {key: GrowingTable() for key in (*self._records, *self._lists)}
         self._counts = {key: Growing() for key in self._lists}
         for cls in self._classes:
@@ -323,19 +314,12 @@ class RecordCollector:
         return result
 
     def _categories(self, texts: list[str]) -> Categories:
-        codes = []
-        for text in texts:
-            code = self._texts.get(text)
-            if code is None:
-                code = self._texts[text] = len(self._values)
-                self._values.append(text)
-            codes.append(code)
-        return Categories(np.array(codes, np.int32), self._values)
+        return Categories(np.array([*map(self._texts.code, texts)], np.int32), self._texts.values)
 
 
 def specs() -> dict[str, TableSpec]:
     """Return the columns of all tables: those of records and items have the meanings of their fields."""
-    empty = RecordCollector(TABLES, Stacks(Findings("coreprofiler"))).tables()
+    empty = RecordCollector(TABLES).tables()
     result = {}
     for name, cls in RECORD_TABLES.items():
         result[name] = spec_of(doc_of(cls).text.rstrip("."), empty[name], _meanings(cls), WRITABLE[name])

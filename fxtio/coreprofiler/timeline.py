@@ -8,6 +8,7 @@ of an event is the offset of its line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from fxtio.io.reading import since_epoch
 from fxtio.references import Lookup
 from fxtio.table import Column, Table
 from fxtio.timeline.arguments import NewArguments
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
 
@@ -53,7 +54,7 @@ _PAUSED = "profiler paused"
 _MAX_USAGE = 2**63  # a larger one is a difference below 0
 
 
-def parts(trace: CoreProfilerTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(trace: CoreProfilerTrace, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a trace, and yield what each batch adds to its timeline.
 
     Args:
@@ -161,6 +162,7 @@ def _tick(config: dict[str, str]) -> int | None:
     return int(text) * NS_PER_MS or None if is_sampled else None
 
 
+@dataclass(slots=True)
 class _Activations:
     """The functions of a thread that are shown as slices.
 
@@ -170,10 +172,9 @@ class _Activations:
         time: the time of the thread's last sample in nanoseconds.
     """
 
-    def __init__(self, track: int) -> None:
-        self.track = track
-        self.depth = 0
-        self.time = 0
+    track: int
+    depth: int = 0
+    time: int = 0
 
 
 class _Mapping:
@@ -203,9 +204,9 @@ class _Mapping:
         sources += _COUNTED if "counters" in tables else ()
         self.sources = tuple(dict.fromkeys(sources or ["starts"]))
 
-    def part(self, batch: dict[str, Table]) -> Part:
+    def part(self, batch: dict[str, Table]) -> TimelinePart:
         """Convert a batch."""
-        part, tables = Part(), self._tables
+        part, tables = TimelinePart(), self._tables
         if self._has_steps:
             part.steps = self._steps(batch)
         if "args" in tables:
@@ -223,13 +224,13 @@ class _Mapping:
             part.tables["counters"] = self._counters(batch)
         return part
 
-    def finish(self) -> Part:
+    def finish(self) -> TimelinePart:
         """Return what ends the activations of each thread after its last sample."""
         threads = [thread for thread in self._threads.values() if thread.depth]
         steps = Steps.blank(len(threads))
         steps.step[:], steps.level[:], steps.event[:] = SpanStep.RESET, 0, -1
         steps.track[:], steps.time[:] = [each.track for each in threads], [each.time for each in threads]
-        return Part(steps if self._has_steps and threads else None)
+        return TimelinePart(steps if self._has_steps and threads else None)
 
     # ---- steps
 
@@ -266,7 +267,7 @@ class _Mapping:
         if rows:
             values = np.array(rows, np.int64)
             steps.event[:], steps.time[:], steps.track[:], steps.step[:] = values[:, :4].T
-            self._name_functions(steps, values[:, 4])
+            steps.name[:], steps.category[:] = self._functions(values[:, 4])
         return steps
 
     def _checked(self, thread: _Activations, time: int) -> int:
@@ -276,14 +277,15 @@ class _Mapping:
         thread.time = max(time, thread.time)
         return thread.time
 
-    def _name_functions(self, steps: Steps, iids: Array) -> None:
+    def _functions(self, iids: Array) -> Array:
+        """Return the codes of the names and of the classes of functions (int32, two rows)."""
         distinct, place = np.unique(iids, return_inverse=True)
         for iid in distinct.tolist():
             if iid not in self._codes:
                 name = self._whole.function(iid)
                 class_name, separator, _ = name.rpartition(CLASS_END)
                 self._codes[iid] = self._names.code(name), self._names.code(class_name if separator else None)
-        steps.name[:], steps.category[:] = np.array([self._codes[iid] for iid in distinct.tolist()], np.int32)[place].T
+        return np.array([self._codes[iid] for iid in distinct.tolist()], np.int32).reshape(-1, 2)[place].T
 
     def _track(self, kind: TrackKind, thread: int, label: str = "") -> int:
         """Return a track of a thread; one that is not its own has a label."""
@@ -336,14 +338,10 @@ class _Mapping:
 
     def _stack_numbers(self, stacks: Table) -> Array:
         """Return the number of each stack of a batch, then -1 for the empty one."""
-        frame_of: dict[int, int] = {}
-        for iid in np.unique(stacks["function_iid"]).tolist():
-            name = self._whole.function(iid)
-            class_name, separator, _ = name.rpartition(CLASS_END)
-            frame_of[iid] = self._stacks.frame(name, class_name if separator else None)
+        frames = self._stacks.frames_of_slices(*self._functions(stacks["function_iid"])).tolist()
         numbers: list[int] = []
-        for parent, iid in zip(stacks["parent"].tolist(), stacks["function_iid"].tolist(), strict=True):
-            numbers.append(self._stacks.on(numbers[parent] if parent >= 0 else -1, frame_of[iid]))
+        for parent, frame in zip(stacks["parent"].tolist(), frames, strict=True):
+            numbers.append(self._stacks.on(numbers[parent] if parent >= 0 else -1, frame))
         return np.array([*numbers, -1], np.int64)
 
     def _sample_threads(self, table: Table) -> Array:

@@ -95,28 +95,14 @@ class CoreProfilerWriter(FileWriter):
             self._append(raw)
 
     def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
-        self._append(lines_of(name, columns, rows, self.style))
+        records = _records(RECORD_TABLES[name], columns, rows)
+        self._append(b"".join(encode(record, self.style) for record in records))
 
     def _append(self, data: bytes) -> None:
         self._is_fresh = False
         self._out += data
         if len(self._out) > _BUFFER:
             self.flush()
-
-
-def lines_of(name: str, columns: dict[str, Any], rows: int, style: Style) -> bytes:
-    """Encode the rows of a record table as lines.
-
-    Args:
-        name: the table, one of `tables.WRITABLE`.
-        columns: columns of a `fxtio.table.Table`, as `fxtio.table.checked_columns` gives them.
-        rows: the number of rows.
-        style: the style of the lines.
-
-    Raises:
-        EncodeError: a value does not fit.
-    """
-    return b"".join(encode(record, style) for record in _records(RECORD_TABLES[name], columns, rows))
 
 
 def _records(cls: type[Any], columns: dict[str, Any], rows: int) -> list[Any]:

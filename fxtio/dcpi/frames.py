@@ -29,7 +29,6 @@ BLOCK = 1 << 20
 
 _PLAUSIBLE = 3  # this many valid lines of known words make a header
 _WORD = WORD_TYPE.itemsize
-_LINES_AT_ONCE = 4096  # bytes
 
 
 def looks_like_header(head: bytes) -> bool:
@@ -169,30 +168,24 @@ class Framer:
 
     def header(self) -> Iterator[PlacedRecord]:
         """Yield the lines of the header, the last one included; what does not have the form of a line is `Opaque`."""
-        size = _LINES_AT_ONCE
         all_return = True
-        while True:
-            self._fill(size)
-            while (end := self._data.find(b"\n") + 1) > 0:
-                begin = self._at
-                raw = self._take(end)
-                line = decode_line(raw)
-                all_return = all_return and raw.endswith(b"\r\n")
-                if all_return and isinstance(decode_line(raw[:-2] + b"\n"), Terminator):
-                    self.has_returns = True
-                    message = "all lines of the header end with CRLF: a transfer as text has changed the numbers, too"
-                    self._findings.add("header.text-transfer", begin, message)
-                    yield PlacedRecord(begin, Opaque(raw), end)
-                    return
-                if isinstance(line, Opaque):
-                    self._findings.add("header.line", begin, f"not a word, blanks and a value: {_excerpt(line.raw)}")
-                yield PlacedRecord(begin, line, end)
-                if isinstance(line, Terminator):
-                    return
-            if self._ended or self._at + len(self._data) > MAX_HEADER:
-                break
-            size = len(self._data) + _LINES_AT_ONCE
-        self._findings.add("header.end", self._at, "no line `samples` ends the header")
+        self._fill(MAX_HEADER)
+        while (end := self._data.find(b"\n") + 1) > 0:
+            begin = self._at
+            raw = self._take(end)
+            line = decode_line(raw)
+            all_return = all_return and raw.endswith(b"\r\n")
+            if all_return and isinstance(decode_line(raw[:-2] + b"\n"), Terminator):
+                self.has_returns = True
+                self._findings.add("header.text-transfer", begin)
+                yield PlacedRecord(begin, Opaque(raw), end)
+                return
+            if isinstance(line, Opaque):
+                self._findings.add("header.line", begin, f"not a word, blanks and a value: {_excerpt(line.raw)}")
+            yield PlacedRecord(begin, line, end)
+            if isinstance(line, Terminator):
+                return
+        self._findings.add("header.end", self._at)
         yield from self.opaque()
 
     def opaque(self) -> Iterator[PlacedRecord]:

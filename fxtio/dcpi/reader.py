@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from fxtio.codec.record import Opaque
 from fxtio.dcpi.frames import Frame, Framer, PlacedRecord, Segments
@@ -28,23 +28,9 @@ from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.io.reading import NOT_SHOWN, TraceInfo
 from fxtio.io.source import Source
-from fxtio.readers import FileReader
+from fxtio.readers import Entry, FileReader
 from fxtio.report import ReportTable, counted
 from fxtio.table import Table
-
-
-class Entry(NamedTuple):
-    """A record with its place.
-
-    Attributes:
-        offset: its byte offset in the decompressed file.
-        time: always None; a profile has no times.
-        record: the record.
-    """
-
-    offset: int
-    time: int | None
-    record: Record
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ import numpy as np
 
 from fxtio.codec import show
 from fxtio.dcpi.frames import Segments
-from fxtio.dcpi.reader import DcpiTrace, Entry
+from fxtio.dcpi.reader import DcpiTrace
+from fxtio.readers import Entry
 from fxtio.report import Report, ReportTable, counted, human_size, summary_of
 
 info = summary_of

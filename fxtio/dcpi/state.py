@@ -150,23 +150,18 @@ def sorted_lines(values: Iterable[tuple[str, str]]) -> list[Line]:
 def check_header(header: Header, findings: Findings) -> None:
     """Check a header that was read to its end."""
     _check_occurrences(header, findings)
+    words = [line.word for line in header.lines]
     for index, (line, offset) in enumerate(zip(header.lines, header.offsets, strict=True)):
         _check_line(line, header.value_of(line), offset, findings)
         if line.word == "version" and index:
             findings.add("header.version-place", offset)
     if header.get("tstart") is None:
-        message = "no line `tstart`: addresses are unknown, only offsets are known"
-        findings.add("header.no-text-start", 0, message)
+        findings.add("header.no-text-start", 0)
     elif header.text_start is not None and header.text_start % STEP:
-        message = f"`tstart` is not a multiple of {STEP}"
-        findings.add("header.unaligned", _offset_of(header, "tstart"), message)
+        findings.add("header.unaligned", dict(zip(words[::-1], header.offsets[::-1], strict=True))["tstart"])
     if header.end % WORD_TYPE.itemsize and not header.has_returns:
         message = f"the header has {header.end:,} bytes, which is not a multiple of {WORD_TYPE.itemsize}"
         findings.add("header.size", 0, message)
-
-
-def _offset_of(header: Header, word: str) -> int:
-    return next(at for line, at in zip(header.lines, header.offsets, strict=True) if line.word == word)
 
 
 def _check_occurrences(header: Header, findings: Findings) -> None:
@@ -199,15 +194,12 @@ def _check_line(line: Line, value: str, offset: int, findings: Findings) -> None
         findings.add(rule, offset, f"`{line.word}` is {shown!r}, not {keyword.syntax.description}")
     elif keyword.name == "epoch" and parse_time(value) is None:
         findings.add("header.value", offset, f"`epoch` is {shown!r}, which is not a date")
-    elif keyword.name in ("period", "tsize", "tstart") and _is_too_large(line.word, value):
+    elif (keyword.name in ("period", "tsize") and parse_decimal(value) is None) or (
+        keyword.name == "tstart" and int(value, 16) > MAX_ADDRESS
+    ):
         findings.add("header.value", offset, f"`{line.word}` is {shown!r}, which does not fit 64 bits")
     elif keyword.name == "period" and parse_decimal(value) == 0:
         findings.add("header.zero-period", offset)
-
-
-def _is_too_large(word: str, value: str) -> bool:
-    """Return whether a number of any length is beyond the limits."""
-    return int(value, 16) > MAX_ADDRESS if word == "tstart" else parse_decimal(value) is None
 
 
 class BodyRules:

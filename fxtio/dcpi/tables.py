@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.pages import doc_of
+from fxtio.codec.docstrings import doc_of
 from fxtio.dcpi.frames import PlacedRecord, Segments
 from fxtio.dcpi.records import Footer
 from fxtio.dcpi.state import Header

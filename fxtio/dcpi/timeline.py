@@ -13,7 +13,7 @@ import numpy as np
 
 from fxtio.codec.integers import MAX_INT64
 from fxtio.io.reading import since_epoch
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.stacks import Stacks
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NOT_CARRIED = (
 """The content of a profile that its timeline does not have."""
 
 
-def parts(trace: DcpiTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(trace: DcpiTrace, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a profile, and yield what each batch adds to its timeline.
 
     Args:
@@ -52,4 +52,4 @@ def parts(trace: DcpiTrace, registry: Registry, tables: Set[str]) -> Iterator[Pa
         count = samples["count"].astype(np.int64)
         values = {"time": 0, "thread": -1, "cpu": -1, "stack": np.array(numbers, np.int32), "unit": unit}
         values["count"] = np.minimum(count, MAX_INT64 // weight) * weight
-        yield Part(tables={"samples": registry.columns("samples", values), **stacks.new_tables()})
+        yield TimelinePart(tables={"samples": registry.columns("samples", values), **stacks.new_tables()})

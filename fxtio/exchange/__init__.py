@@ -20,13 +20,12 @@ from importlib import import_module
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from fxtio.errors import FormatError
 from fxtio.formats import Exporter
 from fxtio.io.source import without_compression
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
-    from fxtio.timeline.parts import Part, Registry
+    from fxtio.timeline.parts import Registry, TimelinePart
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,9 @@ class Exchange:
         """Whether there is an exporter."""
         return hasattr(self._module, self._exporter_name)
 
-    def parts(self, source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(self, source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         """Read a file, and yield what each part of it adds to a timeline, see `fxtio.formats.TimelineRoom.parts`."""
-        return cast("Iterator[Part]", self._module.parts(source, registry, tables))
+        return cast("Iterator[TimelinePart]", self._module.parts(source, registry, tables))
 
     @property
     def exporter(self) -> type[Exporter]:
@@ -120,15 +119,3 @@ def by_suffix(name: str) -> Exchange | None:
         (len(suffix), each) for each in exchanges().values() for suffix in each.suffixes if name.endswith(suffix)
     ]
     return max(endings, key=itemgetter(0), default=(0, None))[1]
-
-
-def by_name(name: str) -> Exchange:
-    """Return the exchange format of this name.
-
-    Raises:
-        FormatError: there is none.
-    """
-    try:
-        return exchanges()[name]
-    except KeyError:
-        raise FormatError(f"there is no format {name!r}, only {', '.join(exchanges())}") from None

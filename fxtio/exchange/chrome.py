@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.event_export import TrackEventExporter
 from fxtio.timeline.losses import plain
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
@@ -67,7 +67,7 @@ _EXTRAS = ByteColumn.of([b"", b',"dur":', b',"id":"0x', *(b',"s":"%b"' % scope f
 _KINDS = "types of arguments that are pointers, koids, or not finite"
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
     from fxtio.exchange.chrome_reader import parts as read
 
@@ -77,11 +77,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
 class Exporter(TrackEventExporter):
     """Writes trace event JSON, see `fxtio.formats.Exporter`."""
 
-    LOST: ClassVar[Mapping[str, str]] = {
-        **TrackEventExporter.LOST,
-        "scheduling": "intervals in which a thread ran on a processor",
-        "wakeups": "wakeups of threads",
-    }
+    LOST: ClassVar = (*TrackEventExporter.LOST, "scheduling", "wakeups")
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         super().__init__(sink, registry)

@@ -5,7 +5,7 @@ Times and ids are numbers or texts; processes and threads, too.  What cannot be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
-from fxtio.exchange.json_events import JsonEvents
+from fxtio.exchange.json_events import JsonEvents, value_of
 from fxtio.timeline.arguments import argument_of
-from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps
-from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
+from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart
+from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _NO_TIME = "events without a usable time"
 _NO_DURATION = "durations that are missing or negative, which are 0 now"
 _NOT_A_NUMBER = "values of counters that are not numbers"
 _LONG_NUMBERS = "numbers in arguments that do not fit 64 bits, which are text now"
+_UNREADABLE_ARGS = "arguments that cannot be decoded"
 _MANY = f"arguments beyond {MAX_ARGS} of an event"
 _ORDER = "orders and labels of processes and threads"
 _NEXT = "arrows to the next slice, which end in the slice around them now"
@@ -69,7 +70,7 @@ class Event(msgspec.Struct, gc=False):
     scope: Any = None
     s: Any = None
     bp: Any = None
-    args: Any = None
+    args: msgspec.Raw = msgspec.Raw(b"")  # as `ts`; decoding them takes longer than all else
     bind_id: Any = None
     sf: Any = None
     stack: Any = None
@@ -93,7 +94,7 @@ ARRAYS: dict[str, type[msgspec.Struct]] = {"traceEvents": Event, "samples": Samp
 _BASE, _VIZTRACER, _FRAMES = "baseTimeNanoseconds", "viztracer_metadata", "stackFrames"
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
     events = JsonEvents(source, ARRAYS, (_BASE, _VIZTRACER, _FRAMES), registry.losses)
     reading = _Reading(registry, tables)
@@ -121,6 +122,8 @@ class _Reading:
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry
         self._tables = tables
+        self._asked = [] if registry.asked_arguments is None else _signs_of(registry.asked_arguments)
+        self._needs_args = False
         self._code = registry.names.code
         self._losses = registry.losses
         self._numbers: dict[tuple[str, str], int] = {}  # of processes and threads that are not numbers
@@ -133,16 +136,21 @@ class _Reading:
         self._samples: list[Array] = []  # a row for each sample
         self._stacks: dict[str, int] = {}  # the stacks of samples by the numbers of their innermost frames
 
-    def part(self, items: list[Event]) -> Part:
+    def part(self, items: list[Event]) -> TimelinePart:
         """Convert a batch."""
         self._events, self._args, self._counters = [], [], []
+        self._needs_args = "args" in self._tables
+        if self._needs_args and self._asked:  # to look for names takes far less time than to decode
+            args: list[Any] = [event.args for event in items]
+            texts = b"".join(each if isinstance(each, msgspec.Raw) else _ESCAPE for each in args)
+            self._needs_args = any(sign in texts for sign in self._asked)
         for number, event in enumerate(items, self._first_event):
             self._enter(event, number)
         self._first_event += len(items)
-        part = Part(_steps(self._events) if self._events else None)
+        part = TimelinePart(_steps(self._events) if self._events else None)
         for table, rows in (("args", self._args), ("counters", self._counters)):
             if table in self._tables and rows:
-                part.tables[table] = self._registry.columns_of_rows(table, [*TABLES[table]], rows)
+                part.tables[table] = self._registry.columns_of_rows(table, rows)
         return part
 
     def _enter(self, event: Event, number: int) -> None:
@@ -183,8 +191,16 @@ class _Reading:
             detail = _SCOPES.get(event.s, 0) if isinstance(event.s, str) else 0
         category = -1 if event.cat is None else self._text(event.cat)
         self._events.append((step, track, time, end, name, category, number, time, flow, detail, key))
-        if event.args:
-            self._add_args(event.args, number)
+        if self._needs_args and event.args:
+            self._add_args(self._args_of(event), number)
+
+    def _args_of(self, event: Event) -> Any:
+        """Return the arguments of an event, None if they are missing or cannot be decoded."""
+        try:
+            return value_of(event.args)
+        except (RecursionError, ValueError):
+            self._losses[_UNREADABLE_ARGS] += 1
+            return None
 
     def _end(self, event: Event, time: int) -> int:
         duration = nanoseconds(event.dur)
@@ -265,7 +281,8 @@ class _Reading:
 
     def _name(self, event: Event) -> None:
         """Take the name of a process or thread."""
-        text = event.args.get("name") if isinstance(event.args, dict) else None
+        args = self._args_of(event)
+        text = args.get("name") if isinstance(args, dict) else None
         if event.name not in _NAMES or not isinstance(text, str):
             self._losses[_ORDER] += 1
             return
@@ -277,13 +294,14 @@ class _Reading:
 
     def _count(self, event: Event, time: int, number: int) -> None:
         """Take the values of a counter: one for each argument."""
-        if not isinstance(event.args, dict):
+        args = self._args_of(event)
+        if not isinstance(args, dict):
             self._losses[_NOT_A_NUMBER] += 1
             return
         pid = self._registry.process(self._number("process", event.pid))
         title = event.name if isinstance(event.name, str) else ""
         identity = str(event.id)[:1024] if event.id is not None else ""
-        for series, value in event.args.items():
+        for series, value in args.items():
             if isinstance(value, str):
                 value = _float(value)
             if not isinstance(value, int | float) or isinstance(value, bool):
@@ -301,6 +319,8 @@ class _Reading:
 
     def _add_args(self, args: Any, number: int) -> None:
         """Add the arguments of an event; those of nested objects have names with dots."""
+        if not args:
+            return
         stack = [("", args)] if isinstance(args, dict) else [("args", args)]
         left = MAX_ARGS
         while stack:
@@ -341,7 +361,7 @@ class _Reading:
         if rows:
             self._samples.append(np.array(rows, np.int64))
 
-    def samples(self, frames: Any) -> Iterator[Part]:
+    def samples(self, frames: Any) -> Iterator[TimelinePart]:
         """Yield the samples with their stacks."""
         if not self._samples or not isinstance(frames, dict):
             return
@@ -351,7 +371,7 @@ class _Reading:
         for batch in self._samples:
             time, thread, cpu, stack, count, unit = batch.T
             columns = {"time": time, "thread": thread, "cpu": cpu, "stack": rows[stack], "count": count, "unit": unit}
-            yield Part(None, {**tables, "samples": self._registry.columns("samples", columns)})
+            yield TimelinePart(None, {**tables, "samples": self._registry.columns("samples", columns)})
             tables = {}
 
 
@@ -385,6 +405,18 @@ class _Stacks:
 
 
 _MAX_DEPTH = 4096
+
+
+_ESCAPE = b"\\u"
+
+
+def _signs_of(names: Collection[str]) -> list[bytes]:
+    """Return texts of which arguments as JSON contain one if they have one of these names.
+
+    Those of nested objects have the last parts of a name; and a name may be written with escapes.
+    """
+    parts = [name.split(".") for name in names]
+    return [_ESCAPE, *sorted({f'"{".".join(part[at:])}"'.encode() for part in parts for at in range(len(part))})]
 
 
 def nanoseconds(value: Any) -> int | None:

@@ -17,7 +17,7 @@ from fxtio.exchange.collect import UNKNOWN, StackExporter, StackTexts, label
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.stacks import MAX_FRAMES, Stacks
 
 NOT_CARRIED = (
@@ -45,7 +45,7 @@ def sniff(head: bytes) -> bool:
     return b";" in head and not head.lstrip().startswith((b"{", b"[", b"<?", b"<!")) and bool(_LINES.fullmatch(head))
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file piece by piece, and yield its stacks as samples without a time, see `fxtio.formats.TimelineRoom`."""
     stacks = Stacks(registry)
     frames = _Frames(stacks)
@@ -65,7 +65,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
         if numbers:
             values: dict[str, Any] = {"stack": np.array(numbers, np.int32), "count": np.array(weights, np.int64)}
             columns = registry.columns("samples", {"time": 0, "thread": -1, "cpu": -1, **values, "unit": unit})
-            yield Part(tables={**stacks.new_tables(), "samples": columns})
+            yield TimelinePart(tables={**stacks.new_tables(), "samples": columns})
     if source.fault:
         registry.losses[source.fault] += 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -16,28 +16,22 @@ from fxtio.arrays import Array
 from fxtio.io.sink import Sink
 from fxtio.table import Table, numbers_of
 from fxtio.timeline.answers.places import Place, Places, place_of
-from fxtio.timeline.losses import count_lost, plain
+from fxtio.timeline.losses import LOST_ROWS, count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import MAX_STACK_DEPTH, SliceStacks, WholeTables
 from fxtio.timeline.sums import Sums
 
-OTHER_TABLES = {
-    "args": "arguments",
-    "instants": "instants",
-    "flow_points": "points of flows",
-    "counters": "values of counters",
-    "logs": "messages",
-    "scheduling": "intervals in which a thread ran on a processor",
-    "wakeups": "wakeups of threads",
-}
-"""The tables beside those of stacks, and phrases for their rows."""
+TextT = TypeVar("TextT", str, bytes)
+
+OTHER_TABLES = ("args", "instants", "flow_points", "counters", "logs", "scheduling", "wakeups")
+"""The tables beside those of stacks."""
 
 
 class StackExporter(ABC):
     """The base of exporters of stacks, which write everything when the timeline ends, see `fxtio.formats.Exporter`.
 
     Attributes:
-        LOST: the columns that the format does not have, as `table.column`.
+        LOST: the columns that the format does not have, as `table.column`; rows with a value in them are counted.
         KEPT: the tables that are kept as they are, see `WholeTables`.
         SUMS: the tables of which sums are kept: the columns of their keys and of their values, see `Sums`.
     """
@@ -58,7 +52,12 @@ class StackExporter(ABC):
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
-        count_lost_beside_stacks(self.losses, tables, *self.LOST)
+        count_lost(self.losses, tables, OTHER_TABLES)
+        for column in self.LOST:
+            table, _, name = column.partition(".")
+            if table in tables:
+                phrase, nothing = _COLUMNS[column]
+                self.losses[phrase] += int(np.count_nonzero(numbers_of(tables[table][name]) != nothing))
         self._whole.enter(tables)
         self._places.enter(tables)
         if self.SUMS:
@@ -90,35 +89,16 @@ class FramePlaces:
         """Take the rows of a batch."""
         self._places.enter(tables)
         if "slices" in tables:
-            self._losses[OTHER_TABLES["args"]] -= self._places.note(tables["slices"])
+            self._losses[LOST_ROWS["args"]] -= self._places.note(tables["slices"])
         self._places.leave(tables)
 
     def with_place(self, frame: Mapping[str, Any]) -> dict[str, Any]:
         """Return the frame of a slice, a row of the table `frames`, with the file and the line of its function."""
         if self._found is None:
             self._found = self._places.found()
-            self._losses[OTHER_TABLES["args"]] += self._places.loose_parts
+            self._losses[LOST_ROWS["args"]] += self._places.loose_parts
         place = place_of(frame["name"], self._found)
         return {**frame} if place is None else {**frame, "file": place.file, "line": place.line}
-
-
-def count_lost_beside_stacks(losses: Counter[str], tables: Mapping[str, Table], *columns: str) -> None:
-    """Count what formats of stacks do not have.
-
-    Args:
-        losses: counts it.
-        tables: the rows of a batch.
-        columns: columns that the format does not have, as `table.column`; rows with a value in them are counted.
-    """
-    count_lost(losses, tables, OTHER_TABLES)
-    for column in columns:
-        table, _, name = column.partition(".")
-        if table in tables:
-            values = tables[table][name]
-            phrase, nothing = _COLUMNS[column]
-            count = int(np.count_nonzero(numbers_of(values) != nothing))
-            if count:
-                losses[phrase] += count
 
 
 _COLUMNS = {
@@ -184,22 +164,7 @@ So a file has at most this number of times the frames of the trace.  It is the l
 """
 
 
-def shallow(stacks: Table, losses: Counter[str]) -> Array:
-    """Return for each stack itself, or that of its outermost `MAX_DEPTH` frames; a last item is -1, for no stack.
-
-    Args:
-        stacks: the table `stacks`, whole.
-        losses: counts the stacks that are cut.
-    """
-    is_deep = stacks["depth"] >= MAX_DEPTH
-    losses[f"stacks of more than {MAX_DEPTH:,} frames, of which the innermost are left out"] += int(is_deep.sum())
-    result = np.where(is_deep, stacks["parent"], np.arange(len(is_deep))).astype(np.int64)
-    for _ in range(MAX_STACK_DEPTH.bit_length()):
-        result = result[result]
-    return np.append(result, -1)
-
-
-class StackTexts:
+class StackTexts(Generic[TextT]):
     """The stacks of a timeline as texts.
 
     Args:
@@ -208,12 +173,18 @@ class StackTexts:
         losses: counts the stacks that are cut.
     """
 
-    def __init__(self, stacks: Table, frames: Sequence[str], losses: Counter[str]) -> None:
-        self._shallow = shallow(stacks, losses).tolist()
+    def __init__(self, stacks: Table, frames: Sequence[TextT], losses: Counter[str]) -> None:
+        is_deep = stacks["depth"] >= MAX_DEPTH
+        losses[f"stacks of more than {MAX_DEPTH:,} frames, of which the innermost are left out"] += int(is_deep.sum())
+        result: Array = np.where(is_deep, stacks["parent"], np.arange(len(is_deep))).astype(np.int64)
+        for _ in range(MAX_STACK_DEPTH.bit_length()):
+            result = result[result]
+        # For each stack itself, or that of its outermost `MAX_DEPTH` frames; a last item is for no stack.
+        self._shallow: list[int] = [*result.tolist(), -1]
         self._parents, self._inner = stacks["parent"].tolist(), stacks["frame"].tolist()
-        self._frames = frames
+        self._frames: Sequence[TextT] = frames
 
-    def frames(self, stack: int) -> list[str]:
+    def frames(self, stack: int) -> list[TextT]:
         """Return the texts of the frames of a stack, the outermost first; none for -1."""
         texts, stack = [], self._shallow[stack]
         while stack >= 0:

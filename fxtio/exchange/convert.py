@@ -143,7 +143,9 @@ def convert(
     if exporter is None:
         raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
     if table is not None:
-        exporter, is_directory = _of_table(exporter, name, table), False
+        if not issubclass(exporter, TableExporter):
+            raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
+        exporter, is_directory = exporter.of_table(table), False
     losses, is_empty = _export(timeline, _Attempt(target, exporter, is_directory=is_directory), plan, strict=strict)
     if is_empty and not plan.selection.is_everything and when_empty is not None:
         when_empty()
@@ -195,12 +197,6 @@ def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) 
         if strict and losses:
             raise LossError(str(attempt.target), losses)
     return losses + passed.left_out, passed.is_empty
-
-
-def _of_table(exporter: type[Exporter], name: str, table: str) -> type[Exporter]:
-    if not issubclass(exporter, TableExporter):
-        raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
-    return exporter.of_table(table)
 
 
 class _Attempt:

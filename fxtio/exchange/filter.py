@@ -1,10 +1,10 @@
 """The part of a timeline that is converted: what a selection has of it, without short slices, deep slices or arguments.
 
-A consumer is between the fold of a timeline and an exporter, so every format is cut in one way.  Slices that the
-range of times divides are cut to it; what is left out by its time, track, category or name leaves those within it
-where they are, and what is too short or too deep takes those within it along.  Counters have their last values from
-before the range at its start.  Of a flow that is divided, the points that are left become a flow of their own; a single
-point is left out.
+A consumer is between the fold of a timeline and an exporter or a page, so every format is cut in one way.  Slices
+that the range of times divides are cut to it; what is left out by its time, track, category or name leaves those
+within it where they are, and what is too short or too deep takes those within it along.  Counters have their last
+values from before the range at its start.  Of a flow that is divided, the points that are left become a flow of their
+own; a single point is left out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LEFT_OUT = -1
 
 @dataclass(frozen=True, slots=True)
 class Simplification:
-    """The content that a conversion leaves out.
+    """The content that a conversion or a page leaves out.
 
     Attributes:
         min_duration: slices shorter than this are left out (ns).
@@ -350,12 +350,17 @@ class Filter(Generic[ConsumerT, WatcherT]):
         present = [tables[name] for name in _SLICES if name in tables]
         ids, parents = (np.concatenate([_NONE, *(table[name] for table in present)]) for name in ("id", "parent"))
         unended = tables["unended"]["id"] if "unended" in tables else _NONE
-        lost = np.concatenate([np.empty(0, bool), *(self._is_lost(table, unended) for table in present)])
-        short = np.concatenate([np.empty(0, bool), *(self._is_short(table) for table in present)])
+        lost, short = np.empty(0, bool), np.empty(0, bool)
+        for table in present:
+            is_lost = self._plan.is_outside(table, unended) | np.isin(table["id"], self._outside)
+            matches = self._rows.matches(table)
+            lost = np.append(lost, is_lost if matches is None else is_lost | ~matches)
+            short = np.append(short, self._plan.is_short(table) | np.isin(table["id"], self._short))
         before = self._slices
         stays = np.isin(before.id, open_ids) | np.isin(before.id, ids)
         columns = [column[stays] for column in before.columns]
         place = _places(columns[0], ids)
+        # Rows that were open before keep their places and what is known of them; the others are appended.
         is_new = place == len(columns[0])
         columns[2][place[~is_new]], columns[3][place[~is_new]] = lost[~is_new], short[~is_new]
         new = (ids, parents, lost, short, np.zeros(len(ids), bool))
@@ -366,16 +371,6 @@ class Filter(Generic[ConsumerT, WatcherT]):
             outside, too_short = mistaken & slices.is_lost, mistaken & slices.is_short & ~slices.is_lost
             found = ({*slices.id[each].tolist()} for each in (outside, too_short))
             self._mistaken = self._mistaken[0] | next(found), self._mistaken[1] | next(found)
-
-    def _is_lost(self, table: Table, unended: Array) -> Array:
-        """Return which slices are left out by the selection (bool)."""
-        lost = self._plan.is_outside(table, unended) | np.isin(table["id"], self._outside)
-        left = self._rows.matches(table)
-        return lost if left is None else lost | ~left
-
-    def _is_short(self, table: Table) -> Array:
-        """Return which slices are too short (bool)."""
-        return self._plan.is_short(table) | np.isin(table["id"], self._short)
 
     def _leave_out_slices(self, tables: dict[str, Table]) -> None:
         """Remove slices from the tables of a batch, and cut those that are left."""
@@ -393,7 +388,8 @@ class Filter(Generic[ConsumerT, WatcherT]):
         slices.is_passed[slices.places(opened["id"][is_passed])] = True
         tables["opened"] = self._left(opened.take(is_passed))
         if "slices" in tables:
-            tables["slices"] = self._with_self_times(self._left(ended.take(is_left)))
+            ended = self._left(ended.take(is_left))
+            tables["slices"] = _with(ended, self_time=self._inner.rests(ended))  # in which nothing that is left runs
 
     def _with_held(self, name: str, tables: Mapping[str, Table]) -> Table:
         """Return the rows of a table that are held, and after them those of a batch."""
@@ -436,10 +432,6 @@ class Filter(Generic[ConsumerT, WatcherT]):
         start, duration = self._plan.cut(table["start"], duration)
         depth = self._slices.depth[place].astype(np.int32)
         return _with(table, start=start, duration=duration, parent=self._slices.above[place], depth=depth)
-
-    def _with_self_times(self, slices: Table) -> Table:
-        """Return slices with the times in which no slice that is left runs within them."""
-        return _with(slices, self_time=self._inner.rests(slices))
 
     def _passed_of_open(self) -> Table:
         """Return the open slices that were passed on, as they were, see `Registry.open_slices`."""

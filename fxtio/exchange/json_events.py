@@ -32,12 +32,10 @@ INVALID_MEMBER = f"members of the file's object that are not valid, or larger th
 REST = "members of the file's object that are not valid, and all that follows them"
 
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-_UP_TO_LAST = re.compile(rb".*\}(?=\s*,\s*\{)", re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 _FOLLOWED = re.compile(rb"\s*,\s*\{|\s*\]")
 _KEPT = re.compile(rb"[^ \t\r\n,]")
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_TRIES = 8
 _LONG = 4096  # items
 _LEAST_BLOCK = 1 << 10
 _SCANNED = 1 << 20
@@ -207,24 +205,19 @@ class JsonEvents:
         """
         while len(self._data) < BLOCK and self._read():
             pass
-        data, size = self._data, min(self._block_size, len(self._data))
+        size, border = min(self._block_size, len(self._data)), _BORDERS[b"{"]
         while True:
-            end = size
-            for _ in range(_TRIES):
-                last = _UP_TO_LAST.match(data, 0, end)
-                if last is None:
-                    break
-                end = last.end()
-                try:
-                    items = kind.many.decode(b"[" + memoryview(data)[:end] + b"]")
-                except UNREADABLE:
-                    continue
-                del data[:end]
-                self._block_size = min(2 * size, 2 * BLOCK)
-                return items
-            if size <= _LEAST_BLOCK:
-                return None
-            size //= 2
+            piece = bytes(self._data[:size])
+            try:
+                items, end = _decoded(kind.many, piece, border, border.match(piece))
+            except UNREADABLE:
+                if size <= _LEAST_BLOCK:
+                    return None
+                size //= 2
+                continue
+            del self._data[:end]
+            self._block_size = min(2 * size, 2 * BLOCK)
+            return items
 
     def _one_by_one(self, kind: _Items) -> list[Any]:
         """Return items that were decoded one by one, as many as are in memory; at least one is removed from there."""
@@ -352,8 +345,28 @@ MAX_ITEM = 1 << 24
 UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 """The errors of msgspec for what is not valid."""
 
+_ANY = msgspec.json.Decoder()
+
+
+def value_of(value: Any) -> Any:
+    """Return a JSON value that msgspec has left as it is; any other value is returned as it is, None for an empty one.
+
+    Raises:
+        ValueError, RecursionError: it cannot be decoded: msgspec does not look at the contents of texts, nor how deep
+            a value is nested.
+    """
+    if not isinstance(value, msgspec.Raw):
+        return value
+    if not value:
+        return None
+    try:
+        return _ANY.decode(value)
+    except UNREADABLE:
+        return json.loads(bytes(value).decode("utf-8", "surrogateescape"))
+
+
 _PIECE = 1 << 18
-_PIECE_TRIES = 8
+_TRIES = 8
 
 
 def _all_of(*alternatives: bytes) -> bytes:
@@ -440,7 +453,7 @@ def _decoded(
 ) -> tuple[list[ItemT], int]:
     """Return the items before the last border that is one between items, and where those after it begin."""
     error: Exception = msgspec.DecodeError("an item is too long")
-    for _ in range(_PIECE_TRIES):
+    for _ in range(_TRIES):
         if last is None:
             break
         try:

@@ -15,7 +15,7 @@ from fxtio.io.source import Source, Spool, is_directory, open_source
 from fxtio.timeline import Timeline
 
 if TYPE_CHECKING:
-    from fxtio.timeline.parts import Part, Registry
+    from fxtio.timeline.parts import Registry, TimelinePart
 
 
 class Imported(Timeline):
@@ -46,7 +46,7 @@ class Imported(Timeline):
         if self._spool is not None:
             self._spool.close()
 
-    def _read(self, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def _read(self, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         limit, progress = self._options.get("max_bytes"), self._options.get("progress")
         source = open_source(self._target, limit=limit) if self._spool is None else self._spool.open()
         try:

@@ -21,7 +21,6 @@ from fxtio._native.constants import SliceState
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined
 from fxtio.codec.integers import MAX_INT64
-from fxtio.exchange.collect import OTHER_TABLES
 from fxtio.exchange.formatting import Converter, by_kind, portions
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
@@ -54,10 +53,7 @@ NOT_CARRIED = (
 MAX_WAITING = 1_000_000
 """The most instants that wait for the end of the slice that they are in; further ones are left out."""
 
-_LOST = {name: phrase for name, phrase in OTHER_TABLES.items() if name not in ("args", "instants")} | {
-    "samples": "samples",
-    "allocations": "allocations",
-}
+_LOST = ("flow_points", "counters", "logs", "scheduling", "wakeups", "samples", "allocations")
 _STATES = LABELS["slices", "state"]
 _SPANS = 1000
 """The most spans in a line."""
@@ -125,6 +121,7 @@ class Exporter:
 
     def _wait(self, instants: Table) -> None:
         """Keep instants until the slices end that they are in."""
+        # `fitting` are the rows that are kept, as many as there is room for; later arrays have one item for each.
         inside = np.flatnonzero(instants["slice"] >= 0)
         fitting = inside[: MAX_WAITING - self._waiting_count]
         self.losses[_ALONE] += instants.num_rows - len(inside)
@@ -189,6 +186,7 @@ class Exporter:
         ids, parent, start, duration = (slices[name][rows] for name in ("id", "parent", "start", "duration"))
         name, state = (slices[name].codes[rows] for name in ("name", "state"))
         count = len(ids)
+        # A list of attributes is `owner`, `attributes`, `states`; each begins with a comma if there is one before it.
         attributes = self._attributes(arguments, count, owner.size > 0)
         not_closed = np.flatnonzero(state != SliceState.CLOSED)
         is_first = (owner.size + attributes.size)[not_closed] == 0
@@ -271,6 +269,7 @@ class Exporter:
         order = np.lexsort((scope, resource))
         line, resource, scope = line[order], resource[order], scope[order]
         begins = [np.concatenate([[True], each[1:] != each[:-1]]) for each in (line, resource, scope)]
+        # Where a line begins, a resource and a scope begin; so the number of these says which brackets come between.
         level = np.sum(begins, axis=0)
         level[0] = len(_BETWEEN) - 1
         opened, entered = np.flatnonzero(begins[1]), np.flatnonzero(begins[2])

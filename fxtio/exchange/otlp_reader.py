@@ -21,8 +21,8 @@ from fxtio.exchange.json_events import UNREADABLE
 from fxtio.io.source import MAX_BYTES, Source
 from fxtio.table import MAX_TIME
 from fxtio.timeline.arguments import argument_of
-from fxtio.timeline.parts import Part, Registry, Steps
-from fxtio.timeline.schema import ARGS, TrackKind
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
+from fxtio.timeline.schema import TrackKind
 
 MAX_LANES = 64
 """The most tracks for the spans of one thread or trace; what overlaps on more of them is shown as overlapping."""
@@ -47,7 +47,7 @@ _ROWS = 100_000
 _SPAN, _POINT = 9, 4
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`.
 
     Raises:
@@ -68,7 +68,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part
             continue
         is_first = False
         reader.request(request)
-        yield Part(tables=reader.arguments())
+        yield TimelinePart(tables=reader.arguments())
     yield from reader.spans()
     if source.fault:
         registry.losses[source.fault] += 1
@@ -201,9 +201,9 @@ class _Reader:
         if not self._arguments:
             return {}
         rows, self._arguments = self._arguments, []
-        return {"args": self._registry.columns_of_rows("args", [*ARGS], rows)}
+        return {"args": self._registry.columns_of_rows("args", rows)}
 
-    def spans(self) -> Iterator[Part]:
+    def spans(self) -> Iterator[TimelinePart]:
         """Yield all spans and their events in the order of time."""
         if not self._spans:
             return
@@ -215,13 +215,14 @@ class _Reader:
         depth = self._depth(parent)
         lanes = self._lanes(group, start, end, depth, parent)
         track = self._tracks(group, lanes, name, np.lexsort((depth, -end, start)))
+        # Rows are the spans, then the points; at one time the longest and outermost span is first, and points are last.
         is_point = np.repeat([False, True], [len(spans), len(points)])
         until = np.concatenate([-end, np.zeros(len(points), np.int64)])
         depth = np.concatenate([depth, np.zeros(len(points), np.int64)])
         order = np.lexsort((depth, until, is_point, np.concatenate([start, points[:, 1]])))
         for first in range(0, len(order), _ROWS):
             rows = order[first : first + _ROWS]
-            yield Part(_steps(rows, is_point[rows], spans, points, track))
+            yield TimelinePart(_steps(rows, is_point[rows], spans, points, track))
 
     def _depth(self, parent: Array) -> Array:
         """Return the number of spans around each span, up to a limit, for the order of those with equal times."""

@@ -198,6 +198,7 @@ class Exporter(TrackEventExporter):
         columns = self._registry.tracks_from(first)
         kind, process = columns["kind"], columns["process"].astype(np.int64)
         count = len(kind)
+        # Each column of fields has a row for every track, empty where the track does not have the field.
         threads, others = np.flatnonzero(kind == TrackKind.THREAD), np.flatnonzero(kind != TrackKind.THREAD)
         named = self._track_names.rows(columns["name"][others])
         unnamed = np.flatnonzero(named.size == 0)
@@ -342,6 +343,7 @@ class Exporter(TrackEventExporter):
         """Write messages as instants of their threads."""
         registry = self._registry
         category, level = registry.names.code("log"), registry.names.code("level")
+        # All names and tracks are defined before the first event that has them.
         threads, place = np.unique(logs["thread"], return_inverse=True)
         infos = map(registry.thread_info, threads.tolist())
         tracks = np.array([registry.thread_track(info.pid, info.tid) for info in infos], np.int64)[place]

@@ -107,6 +107,7 @@ class Scheduler:
         new = {name: table[name] for name in ("cpu", "start", "thread", "priority")}
         new |= {"end": table["start"] + table["duration"], "state": table["state"].codes}
         rows = {name: np.concatenate([self._last[name], new[name]]) for name in _COLUMNS}
+        # The last interval of each processor from before is the first of its rows, however it is timed.
         is_new = np.arange(len(rows["cpu"])) >= len(self._last["cpu"])
         order = np.lexsort((rows["start"], is_new, rows["cpu"]))
         rows, is_new = {name: column[order] for name, column in rows.items()}, is_new[order]

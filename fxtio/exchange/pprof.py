@@ -26,12 +26,12 @@ from fxtio.codec.protobuf import (
     signed,
     varint,
 )
-from fxtio.exchange.collect import StackExporter, shallow
+from fxtio.exchange.collect import StackExporter, StackTexts
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.stacks import MAX_STACK_DEPTH, Stacks
 
 NOT_CARRIED = (
@@ -109,7 +109,7 @@ def sniff(head: bytes) -> bool:
     return says or head.startswith(_NO_STRING)
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, and yield its samples and allocations, see `fxtio.formats.TimelineRoom.parts`.
 
     Raises:
@@ -164,7 +164,7 @@ class _Importer:
         begin, end = self._found[kind][2 * place : 2 * place + 2]
         return begin, end
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[TimelinePart]:
         """Yield the samples and allocations."""
         types = [
             (self._text(each["type"]) or "", self._text(each["unit"]) or "")
@@ -175,7 +175,7 @@ class _Importer:
         found = self._pairs("sample")
         while places := [*islice(found, _ROWS)]:
             rows = [self._sample(begin, end, len(types)) for begin, end in places]
-            yield Part(tables=self._tables(plan, [row for row in rows if row is not None]))
+            yield TimelinePart(tables=self._tables(plan, [row for row in rows if row is not None]))
 
     def _tables(self, plan: _Plan, rows: list[tuple[int, int, int, list[int]]]) -> dict[str, Any]:
         """Return the rows of tables for samples: thread, stack, class of objects, values."""
@@ -194,10 +194,10 @@ class _Importer:
         tables: dict[str, Any] = self._stacks.new_tables()
         if samples:
             columns = ["thread", "stack", "count", "unit"]
-            tables["samples"] = self._registry.columns_of_rows("samples", columns, samples, time=0, cpu=-1)
+            tables["samples"] = self._registry.columns_of_rows("samples", samples, columns, time=0, cpu=-1)
         if allocations:
             columns = ["thread", "stack", "type", "count", "size"]
-            tables["allocations"] = self._registry.columns_of_rows("allocations", columns, allocations, time=0)
+            tables["allocations"] = self._registry.columns_of_rows("allocations", allocations, columns, time=0)
         return tables
 
     def _sample(self, begin: int, end: int, count: int) -> tuple[int, int, int, list[int]] | None:
@@ -458,20 +458,14 @@ class _Locations:
     """
 
     def __init__(self, out: _Out, stacks: Table, frames: Sequence[Mapping[str, Any]], first: int = 0) -> None:
-        self._parents, self._inner = stacks["parent"].tolist(), stacks["frame"].tolist()
-        self._shallow = shallow(stacks, out.losses).tolist()
         self.count = first + len(frames)
-        self._ids = [varint(first + number + 1) for number in range(len(frames))]
+        self._stacks = StackTexts(stacks, [varint(first + number + 1) for number in range(len(frames))], out.losses)
         for number, row in enumerate(frames, first + 1):
             out.location(number, row)
 
     def of(self, stack: int) -> bytes:
         """Return the packed ids of the locations of a stack, the innermost first."""
-        ids, stack = [], self._shallow[stack]
-        while stack >= 0:
-            ids.append(self._ids[self._inner[stack]])
-            stack = self._parents[stack]
-        return b"".join(ids)
+        return b"".join(reversed(self._stacks.frames(stack)))
 
 
 class _Out:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from fxtio.exchange.opening import Imported
 from fxtio.report import Report, ReportTable, counted, human_size
 from fxtio.table import Table
 from fxtio.timeline.answers import summary
-from fxtio.timeline.answers.answer import TIMED
+from fxtio.timeline.answers.answer import TIMED, Times
 from fxtio.timeline.parts import Registry
 
 _TEXTS = {"category": "categories", "name": "names"}
@@ -56,22 +55,21 @@ def _shown(text: str | None) -> str:
     return "(none)" if text is None else text or '""'
 
 
-class _Counts:
+class _Counts(Times):
     """Counts the rows of each table, and those of each text.
 
     Attributes:
-        rows: the number of rows of each table.
         texts: for each of `_TEXTS`, the number of rows without one, and then of those with each name of the registry.
     """
 
     def __init__(self, registry: Registry) -> None:
-        self.rows: Counter[str] = Counter()
+        super().__init__(registry)
         self.texts: dict[str, Any] = {column: np.zeros(0, np.int64) for column in _TEXTS}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the rows of a batch."""
-        for name, table in tables.items():
-            self.rows[name] += table.num_rows
+        super().enter(tables)
+        for table in tables.values():
             for column, sums in self.texts.items():
                 if column in table:
                     counts = np.bincount(table[column].codes + 1, minlength=len(sums))

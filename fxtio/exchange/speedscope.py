@@ -27,9 +27,9 @@ from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.places import FILE, LINE, names_with_places
 from fxtio.timeline.losses import plain
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.replay import nested_events
-from fxtio.timeline.schema import ARGS, ArgumentKind
+from fxtio.timeline.schema import ArgumentKind
 from fxtio.timeline.stacks import MAX_FRAMES, Stacks
 
 NOT_CARRIED = (
@@ -104,7 +104,7 @@ class _File(msgspec.Struct):
     name: str | None = None
 
 
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, and yield the parts of each of its profiles, see `fxtio.formats.TimelineRoom.parts`.
 
     Raises:
@@ -157,7 +157,7 @@ class _Importer:
             self._names = names_with_places(name, file, self._registry.names, line).astype(np.int32)
         return self._names
 
-    def parts(self, number: int, profile: _Evented | _Sampled) -> Iterator[Part]:
+    def parts(self, number: int, profile: _Evented | _Sampled) -> Iterator[TimelinePart]:
         """Convert a profile, whose number is that of its thread."""
         thread = self._registry.thread(0, number + 1, profile.name or None)
         if isinstance(profile, _Sampled):
@@ -169,7 +169,7 @@ class _Importer:
         while rows := [*islice(events, _ROWS)]:
             steps = self._steps(rows, _NS.get(profile.unit, 1), latest)
             steps.track[:], latest = track, int(steps.time[-1])
-            yield Part(steps, self._places(steps) if self._says_places else {})
+            yield TimelinePart(steps, self._places(steps) if self._says_places else {})
 
     def _steps(self, events: list[_Event], factor: int, latest: int) -> Steps:
         """Convert events, whose times are in a unit of this many ns, and are not before the latest time so far."""
@@ -178,6 +178,7 @@ class _Importer:
         types = [event.type for event in events]
         is_begin = np.array([each == "O" for each in types], bool)
         frame = np.array([min(event.frame, MAX_TIME) if event.frame >= 0 else MAX_TIME for event in events], np.int64)
+        # A frame that does not exist is `MAX_TIME`, which no list of frames reaches; its event has no effect.
         none = len(self._frames) - 1
         is_right = (frame < none) & (is_begin | np.array([each == "C" for each in types], bool))
         self._losses["events with an unknown type or frame"] += int((~is_right).sum())
@@ -209,9 +210,9 @@ class _Importer:
                 rows.append((event, code(LINE), ArgumentKind.INTEGER, line, -1))
         if not rows:
             return {}
-        return {"args": self._registry.columns_of_rows("args", [*ARGS], rows)}
+        return {"args": self._registry.columns_of_rows("args", rows)}
 
-    def _sampled(self, profile: _Sampled, thread: int) -> Iterator[Part]:
+    def _sampled(self, profile: _Sampled, thread: int) -> Iterator[TimelinePart]:
         samples, weights = items(profile.samples, list[int]), items(profile.weights, float | int)  # type: ignore[arg-type]
         factor = _NS.get(profile.unit, 0)
         begin = int(self._times([profile.startValue], factor)[0]) if factor else 0
@@ -227,7 +228,7 @@ class _Importer:
             columns = {"time": time, "thread": thread, "cpu": -1, "stack": stack, "count": count}
             unit = self._registry.names.code(_unit(profile.unit))
             rows = self._registry.columns("samples", {**columns, "unit": unit})
-            yield Part(tables={**self._stacks.new_tables(), "samples": rows})
+            yield TimelinePart(tables={**self._stacks.new_tables(), "samples": rows})
 
     def _stack(self, frames: list[int]) -> int:
         """Return the number of a stack."""
@@ -380,6 +381,7 @@ class Exporter(StackExporter):
     def _sampled(self, table: Table, units: Array, weights: Array, stacks: _StackLists, titles: list[str]) -> None:
         """Write a profile for each thread and unit."""
         thread = table["thread"]
+        # The rows of a unit and thread are together, in the order of time.
         order = np.lexsort((table["time"], thread, units))
         borders = np.flatnonzero(np.diff(units[order]) | np.diff(thread[order])) + 1
         for rows in np.split(order, borders) if len(order) else ():

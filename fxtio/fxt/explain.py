@@ -18,7 +18,8 @@ from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained,
 from fxtio.codec.canonical import classes_named
 from fxtio.codec.columns import Block, StreamColumn
 from fxtio.codec.describe import Resolve, annotate
-from fxtio.codec.pages import doc_of, enumerations_markdown, layout_markdown, title_of, word_markdown
+from fxtio.codec.docstrings import doc_of, title_of
+from fxtio.codec.pages import enumerations_markdown, layout_markdown, word_markdown
 from fxtio.codec.parts import Part
 from fxtio.codec.record import Opaque, Record
 from fxtio.errors import FormatError

@@ -23,7 +23,7 @@ from fxtio.fxt.slots import first_wall_clock
 from fxtio.fxt.state import Batch
 from fxtio.fxt.tables import BatchCollector
 from fxtio.table import Categories, Column, numbers_of
-from fxtio.timeline.parts import STEP_COLUMNS, Part, Registry, Steps, pair_keys
+from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
 
@@ -72,7 +72,7 @@ class BatchSource(Protocol):
         """Read it from its beginning, see `FxtTrace.record_batches`."""
 
 
-def parts(trace: BatchSource, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(trace: BatchSource, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a trace, and yield what each batch adds to its timeline.
 
     Args:
@@ -104,9 +104,9 @@ class _Mapping:
         self._first_event = 0
         self._end = 0
 
-    def part(self, batch: Batch) -> Part:
+    def part(self, batch: Batch) -> TimelinePart:
         """Convert a batch."""
-        part = Part()
+        part = TimelinePart()
         tables = BatchTables(batch)
         if self._registry.wall_clock is None:
             self._registry.note_wall_clock(first_wall_clock(batch.reading.clocks))
@@ -126,7 +126,7 @@ class _Mapping:
         self._first_event += len(batch)
         return part
 
-    def _enter_events(self, tables: BatchTables, part: Part) -> None:
+    def _enter_events(self, tables: BatchTables, part: TimelinePart) -> None:
         """Add the events of a batch, and their arguments."""
         batch = tables.batch
         classes = [cls for cls in _OWNERS if cls in batch.classes()]
@@ -146,9 +146,9 @@ class _Mapping:
             columns = dict(zip(_ARGS, args, strict=True))
             part.tables["args"] = self._registry.columns("args", columns)
 
-    def finish(self) -> Part:
+    def finish(self) -> TimelinePart:
         """Return the rows that only the end of the trace completes."""
-        return Part(tables={"scheduling": self._processors.finish(self._end)})
+        return TimelinePart(tables={"scheduling": self._processors.finish(self._end)})
 
     def _texts_of(self, batch: Batch, codes: Array) -> Array:
         """Return the codes of strings of a batch as those of names."""
@@ -334,7 +334,7 @@ class _Mapping:
             },
         )
 
-    def _schedule(self, batch: Batch, part: Part) -> None:
+    def _schedule(self, batch: Batch, part: TimelinePart) -> None:
         """Convert switches and wakeups."""
         collector = BatchCollector(("scheduling",))
         collector.add(BatchTables(batch))

@@ -7,7 +7,7 @@ traces and no HTML; who shows it knows these classes and no traces.  All text ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -211,39 +211,51 @@ MAX_GROUPS = 50_000
 _HEADERS = ("Count", "Total", "Median", "p99", "Longest")
 
 
-class DurationGroups:
-    """Adds up rows with durations by keys of several numbers.
+class Groups:
+    """Counts rows by keys of several numbers.
 
     Attributes:
         missed: the number of rows in groups for which there was no room.
+        totals: the sums of the groups, by their numbers.
     """
 
     def __init__(self) -> None:
         self.missed = 0
+        self.totals = Totals()
         self._number_of: dict[Key, int] = {}
-        self._totals = Totals()
-        self._durations = Durations()
 
-    def enter(self, keys: Sequence[Array], duration: Array) -> None:
-        """Take rows.
+    def add(self, keys: Sequence[Array], values: Mapping[str, Array]) -> tuple[Array, Array]:
+        """Take rows, at least one.
 
         Args:
             keys: the numbers of the keys, each from -1 to 2^31 - 2, as columns.
-            duration: the durations, not negative (int64).
+            values: for some columns of the totals the values of the rows (int64), not negative.
+
+        Returns:
+            The group of each row for which there is room, and these rows (int64).
         """
-        if not len(duration):
-            return
-        place = np.zeros(len(duration), np.int64)
+        # Rows have one place if they agree in all keys so far; the places of all are 0, 1, ... without a gap.
+        place = np.zeros(len(keys[0]), np.int64)
         for key in keys:
             _, place = np.unique(place * PAIR + key + 1, return_inverse=True)
         _, first = np.unique(place, return_index=True)
         numbers = [self._number(key) for key in zip(*(key[first].tolist() for key in keys), strict=True)]
         group = np.array(numbers, np.int64)[place]
-        self.missed += int((group < 0).sum())
-        group, duration = group[group >= 0], duration[group >= 0]
-        values = dict.fromkeys(("total", "self", "min", "max"), duration)
-        self._totals.add(group, {**values, "calls": np.ones(len(group), np.int64)})
-        self._durations.enter(group, duration)
+        rows = np.flatnonzero(group >= 0)
+        self.missed += len(group) - len(rows)
+        columns = {name: value[rows] for name, value in values.items()}
+        self.totals.add(group[rows], {**columns, "calls": np.ones(len(rows), np.int64)})
+        return group[rows], rows
+
+    def largest(self, by: str, accepts: Callable[[Key], bool] | None = None) -> list[tuple[Key, int]]:
+        """Return the keys and numbers of the groups, those with the greatest values of a column of the totals first.
+
+        Args:
+            by: the column.
+            accepts: returns whether a group is returned, None for all.
+        """
+        groups = [each for each in self._number_of.items() if accepts is None or accepts(each[0])]
+        return sorted(groups, key=lambda each: -int(self.totals[by][each[1]]))
 
     def _number(self, key: Key) -> int:
         """Return the number of a group, -1 if there is no room for a new one."""
@@ -254,6 +266,20 @@ class DurationGroups:
                 return -1
             self._number_of[key] = number
         return number
+
+
+class DurationGroups(Groups):
+    """Adds up rows with durations by keys of several numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._durations = Durations()
+
+    def enter(self, keys: Sequence[Array], duration: Array) -> None:
+        """Take rows with durations, not negative (int64), see `add`."""
+        if len(duration):
+            group, rows = self.add(keys, dict.fromkeys(("total", "self", "min", "max"), duration))
+            self._durations.enter(group, duration[rows])
 
     def grid(
         self,
@@ -275,17 +301,16 @@ class DurationGroups:
             by: `total` or `calls`: the groups with the greatest values come first.
             accepts: returns whether a group is shown, None for all.
         """
-        median, p99 = self._durations.percentiles(len(self._totals), (50, 99))
-        shown = [(key, number) for key, number in self._number_of.items() if accepts is None or accepts(key)]
-        shown.sort(key=lambda each: -int(self._totals[by][each[1]]))
+        median, p99 = self._durations.percentiles(len(self.totals), (50, 99))
+        shown = self.largest(by, accepts)
         if not shown:
             return None
 
         def row_of(key: Key, number: int) -> list[str | Cell]:
-            longest, shortest = (int(self._totals[name][number]) for name in ("max", "min"))
+            longest, shortest = (int(self.totals[name][number]) for name in ("max", "min"))
             middle, late = (min(max(int(column[number]), shortest), longest) for column in (median, p99))
-            times = (int(self._totals["total"][number]), middle, late, longest)
-            return [*label(key), count(int(self._totals["calls"][number])), *map(duration, times)]
+            times = (int(self.totals["total"][number]), middle, late, longest)
+            return [*label(key), count(int(self.totals["calls"][number])), *map(duration, times)]
 
         rows = (row_of(*each) for each in shown[:most])
         return grid([*headers, *_HEADERS], rows, more=max(len(shown) - most, 0), title=title)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.html import contents
-from fxtio.html.contents import Cell, Section
+from fxtio.html.contents import Cell, Groups, Section
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import Labels, text_of
 from fxtio.timeline.arguments import Arguments
@@ -23,7 +23,6 @@ MAX_MESSAGES = 500
 MAX_INSTANTS = 300
 """The most names of instants that are shown."""
 
-_MAX_NAMES = 100_000
 _LEVEL = re.compile(r"(critical|fatal|error|warning|warn)\b", re.IGNORECASE)
 _SIZE = 150_000
 
@@ -85,49 +84,32 @@ class Instants:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._counts: Counter[tuple[int, int]] = Counter()
-        self._times: dict[tuple[int, int], tuple[int, int]] = {}
-        self._missed = 0
+        self._groups = Groups()
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the instants of a batch."""
-        if "instants" not in tables:
-            return
-        instants = tables["instants"]
-        keys = instants["category"].codes.astype(np.int64) * PAIR + instants["name"].codes + 1
-        distinct, first, place, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-        time = instants["time"]
-        begins, ends = time[first], time[first]
-        np.minimum.at(begins, place, time)
-        np.maximum.at(ends, place, time)
-        columns = (distinct.tolist(), counts.tolist(), begins.tolist(), ends.tolist())
-        for key, count, begin, end in zip(*columns, strict=True):
-            category, name = divmod(key, PAIR)
-            pair = category, name - 1
-            if pair not in self._times and len(self._times) >= _MAX_NAMES:
-                self._missed += count
-                continue
-            before = self._times.get(pair, (begin, end))
-            self._times[pair] = min(before[0], begin), max(before[1], end)
-            self._counts[pair] += count
+        if "instants" in tables:
+            instants = tables["instants"]
+            keys = [instants[name].codes for name in ("category", "name")]
+            self._groups.add(keys, dict.fromkeys(("min", "max"), instants["time"]))
 
     def section(self, origin: int) -> Section | None:
         """Return the section with the instants, None if there are none."""
-        if not self._counts:
+        groups, totals, values = self._groups.largest("calls"), self._groups.totals, self._registry.names.values
+        if not groups:
             return None
-        values = self._registry.names.values
         rows: list[list[str | Cell]] = [
             [
-                text_of(values, pair[1]),
-                values[pair[0]] if pair[0] >= 0 else "",
-                contents.count(count),
-                *(contents.moment(time, origin) for time in self._times[pair]),
+                text_of(values, name),
+                values[category] if category >= 0 else "",
+                contents.count(int(totals["calls"][number])),
+                *(contents.moment(int(totals[column][number]), origin) for column in ("min", "max")),
             ]
-            for pair, count in self._counts.most_common(MAX_INSTANTS)
+            for (category, name), number in groups[:MAX_INSTANTS]
         ]
         headers = ["Name", "Category", "Count", "First", "Last"]
-        more = len(self._counts) - len(rows)
-        notes = [f"{self._missed:,} instants with further names are not counted."] if self._missed else []
+        more, missed = len(groups) - len(rows), self._groups.missed
+        notes = [f"{missed:,} instants with further names are not counted."] if missed else []
         return Section("Instants", [contents.grid(headers, rows, more=more, size=_SIZE)], notes)
 
 

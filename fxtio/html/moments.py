@@ -135,6 +135,7 @@ class Moments:
             for name, calls, median in zip(ranking["name"], ranking["calls"], ranking["median"].tolist(), strict=True)
             if calls >= LEAST_CALLS
         }
+        # The median of a name with few calls counts as the greatest number, so that none of them is slow.
         codes, place = np.unique(columns["name"], return_inverse=True)
         never = np.iinfo(np.int64).max
         median = np.array([usual.get(text_of(names, code), never) for code in codes.tolist()], np.int64)[place]

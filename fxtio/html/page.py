@@ -49,7 +49,7 @@ def render(page: Page) -> bytes:
     flames = [part for section in page.sections for part in section.parts if isinstance(part, Flame)]
     profiles = [_profile(flame) for flame in flames]
     while True:
-        content = _document(page, profiles)
+        content = "\n".join(_lines(page, profiles)).encode("ascii", "xmlcharrefreplace")
         if len(content) <= MAX_BYTES:
             return content
         kept = [number for number, profile in enumerate(profiles) if profile]
@@ -198,17 +198,8 @@ def _flame(flame: Flame, profile: str) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------------------- the page
 
 
-def _document(page: Page, profiles: Sequence[str]) -> bytes:
-    """Return the HTML of a page.
-
-    Args:
-        page: the page.
-        profiles: the compressed profile of each flame graph, empty for those that are left out.
-    """
-    return "\n".join(_lines(page, profiles)).encode("ascii", "xmlcharrefreplace")
-
-
 def _lines(page: Page, profiles: Sequence[str]) -> Iterator[str]:
+    """Yield the HTML of a page; `profiles` are those of its flame graphs, empty for what is left out."""
     own = assets()
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{own.policy}">'

@@ -343,12 +343,18 @@ def changes_section(before: Mapping[str, Times], after: Mapping[str, Times]) -> 
     notes.append("A name counts as changed if the difference is at least 5 % and 1 ms in all, and none by chance.")
     if comparison.advice:
         notes.append(f"{comparison.advice} (fxtio diff before*.fxt -- after*.fxt).")
-    return Section("What changed", [_changes_grid(title, each) for title, each in groups.items() if each], notes)
-
-
-def _changes_grid(title: str, differences: Sequence[Difference]) -> Grid:
-    rows = map(_row, differences[:MAX_CHANGES])
-    return contents.grid(_HEADERS, rows, more=max(len(differences) - MAX_CHANGES, 0), title=title, size=_CHANGES_SIZE)
+    grids = [
+        contents.grid(
+            _HEADERS,
+            map(_row, each[:MAX_CHANGES]),
+            more=max(len(each) - MAX_CHANGES, 0),
+            title=title,
+            size=_CHANGES_SIZE,
+        )
+        for title, each in groups.items()
+        if each
+    ]
+    return Section("What changed", grids, notes)
 
 
 def _row(each: Difference) -> list[str | Cell]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.html import contents
-from fxtio.html.contents import Cell, DurationGroups, Grid
+from fxtio.html.contents import Cell, DurationGroups, Grid, Groups
 from fxtio.table import Table
 from fxtio.timeline.answers.answer import UNNAMED, Labels, text_of
 from fxtio.timeline.answers.rows import SlicesById
@@ -148,7 +147,6 @@ MAX_WAITING = 200_000
 
 _BEGIN = FLOW_TYPES.index("begin")
 _END = FLOW_TYPES.index("end")
-_MAX_PAIRS = 100_000
 
 
 class Arrows:
@@ -157,7 +155,7 @@ class Arrows:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._groups = DurationGroups()
-        self._waiting = _no_points()
+        self._waiting = {name: np.empty(0, dtype) for name, dtype in _POINT.items()}
         self._lost = 0
 
     def enter(self, tables: Mapping[str, Table]) -> None:
@@ -172,6 +170,7 @@ class Arrows:
             "name": points["name"].codes.astype(np.int64),
             "within": SlicesById(self._registry, tables).name_codes(points["slice"]),
         }
+        # The points of a flow are together and in the order of time, first the one that waits from earlier batches.
         rows = {name: np.concatenate([self._waiting[name], new[name]]) for name in _POINT}
         order = np.lexsort((rows["time"], rows["id"]))
         rows = {name: column[order] for name, column in rows.items()}
@@ -206,10 +205,6 @@ _POINT = {"id": np.uint64, "time": np.int64, "type": np.int64, "name": np.int64,
 """The columns of points that wait for the next one with their id."""
 
 
-def _no_points() -> dict[str, Array]:
-    return {name: np.empty(0, dtype) for name, dtype in _POINT.items()}
-
-
 class Processors:
     """Adds up the times for which threads ran, and for which they waited until they ran again; and who woke them."""
 
@@ -217,7 +212,7 @@ class Processors:
         self._registry = registry
         self._runs = DurationGroups()
         self._pauses = DurationGroups()
-        self._wakeups: Counter[tuple[int, int]] = Counter()
+        self._wakeups = Groups()
         self._last: dict[str, Array] = {"thread": np.empty(0, np.int64), "end": np.empty(0, np.int64)}
         self._last["state"] = np.empty(0, np.int64)
 
@@ -226,11 +221,7 @@ class Processors:
         if "scheduling" in tables:
             self._enter(tables["scheduling"])
         if "wakeups" in tables:
-            pairs = np.stack([tables["wakeups"][name] for name in ("waker", "thread")], axis=1)
-            distinct, counts = np.unique(pairs, axis=0, return_counts=True)
-            for pair, count in zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True):
-                if pair in self._wakeups or len(self._wakeups) < _MAX_PAIRS:
-                    self._wakeups[pair] += count
+            self._wakeups.add([tables["wakeups"][name] for name in ("waker", "thread")], {})
 
     def _enter(self, table: Table) -> None:
         thread, start = table["thread"].astype(np.int64), table["start"]
@@ -260,11 +251,12 @@ class Processors:
             return [labels.thread(key[0]), "unknown" if key[1] < 0 else text_of(names, key[1])]
 
         pauses = self._pauses.grid(["Thread", "State"], state, most=MAX_THREADS, title="Threads that wait")
+        pairs, counts = self._wakeups.largest("calls"), self._wakeups.totals["calls"]
         rows: list[list[str | Cell]] = [
-            [UNNAMED if pair[0] < 0 else labels.thread(pair[0]), labels.thread(pair[1]), contents.count(count)]
-            for pair, count in self._wakeups.most_common(MAX_ARROWS)
+            [UNNAMED if waker < 0 else labels.thread(waker), labels.thread(thread), contents.count(int(counts[number]))]
+            for (waker, thread), number in pairs[:MAX_ARROWS]
         ]
-        more = len(self._wakeups) - len(rows)
+        more = len(pairs) - len(rows)
         headers = ["Woken by", "Thread", "Count"]
         wakeups = contents.grid(headers, rows, more=more, title="Who wakes whom") if rows else None
         return [grid for grid in (runs, pauses, wakeups) if grid is not None]

@@ -17,7 +17,7 @@ import msgspec
 from fxtio.codec.integers import MAX_UINT64, checked_integer
 from fxtio.codec.record import Opaque
 from fxtio.codec.stream.codec import decode_record, encode_record
-from fxtio.codec.stream.declare import Dialect, Item, Part, Relative, Repeated, Running, StreamState, layout_of
+from fxtio.codec.stream.declare import Dialect, Item, Relative, Repeated, Running, StreamPart, StreamState, layout_of
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono.headers import BUFFER_HEADER_SIZE, BufferHeader, encode_buffer_header
 from fxtio.mono.layout import MAX_BUFFER_SIZE
@@ -68,16 +68,6 @@ def decode_events_exactly(dialect: Dialect, header: BufferHeader, data: bytes) -
         offset = after
 
 
-def encode_events(dialect: Dialect, header: BufferHeader, events: list[Any]) -> bytes:
-    """Return the bytes of the events of a buffer.
-
-    Raises:
-        EncodeError: the data version does not have one of them, or a value does not fit.
-    """
-    state = state_of(header, dialect)
-    return b"".join(encode_record(dialect, event, state) for event in events)
-
-
 class OpenBuffer:
     """A buffer to which events are appended.
 
@@ -110,17 +100,13 @@ class OpenBuffer:
         Raises:
             EncodeError: the data version does not have the event, or a value does not fit; the buffer is unchanged.
         """
-        if self._untimed and self._limit is not None and self._needs_another(event):
+        if self._limit is not None and type(event) in self._untimed and event.time != self._state.time:
             return False
         raw = encode_record(self._dialect, event, self._state)
         if self._limit is not None and self._data and len(self._data) + len(raw) > self._limit:
             return False
         self._data += raw
         return True
-
-    def _needs_another(self, event: Any) -> bool:
-        """Return whether an event has no time in the data version, and another one than the last of the buffer."""
-        return type(event) in self._untimed and event.time != self._state.time
 
     def to_bytes(self) -> bytes:
         """Return the header and the events.
@@ -194,10 +180,10 @@ def _find_bases(record: Any, version: float, bases: dict[str, int]) -> None:
         _find_base(part, getattr(record, name), version, bases)
 
 
-def _find_base(part: Part, value: Any, version: float, bases: dict[str, int]) -> None:
+def _find_base(part: StreamPart, value: Any, version: float, bases: dict[str, int]) -> None:
     if isinstance(part, Repeated) and isinstance(value, tuple):
         for item in value:
-            if isinstance(part.of, Part):
+            if isinstance(part.of, StreamPart):
                 _find_base(part.of, item, version, bases)
             elif isinstance(item, Item):
                 _find_bases(item, version, bases)

@@ -16,10 +16,10 @@ from fxtio.codec.stream.declare import (
     Clock,
     Dialect,
     FirstByteField,
-    Part,
     Relative,
     Repeated,
     Running,
+    StreamPart,
     Text,
     enumeration_of,
     layout_of,
@@ -116,7 +116,8 @@ class _EventRows:
         if rows and int(self.time.max()) > MAX_TIME:
             raise EncodeError(f"values are not all from 0 to {MAX_TIME}", f"{cls.__name__}.time")
         self.thread = self._numbers("thread", columns, np.uint64) if "thread" in columns else np.zeros(rows, np.uint64)
-        self.numbers: dict[str, tuple[Array, Array | None]] = {}
+        self.numbers: dict[str, Array] = {}
+        flags: dict[str, Array] = {}  # which rows have a value of a field of `FLAGS`
         self.texts: dict[str, tuple[Array, list[bytes]]] = {}  # for each row the number of its text, -1 without one
         self.lists: dict[str, tuple[Array, Array, Array]] = {}  # counts, whether there is a list, values
         for name, part in layout.parts:
@@ -126,10 +127,16 @@ class _EventRows:
             elif isinstance(part, Text):
                 self.texts[name] = self._text(name, part, column)
             elif not isinstance(part, Clock):
-                self.numbers[name] = self._integers(name, column)
+                self.numbers[name], given = self._integers(name, column)
+                if name in FLAGS:
+                    flags[name] = given
+                elif not given.all():
+                    raise EncodeError("a row has no value", f"{cls.__name__}.{name}")
         for name in layout.absent:
             if name in columns and name != "time" and not _all_null(columns[name]):
                 raise EncodeError(f"data version {dialect.version} does not have it", f"{cls.__name__}.{name}")
+        for name, given in flags.items():
+            self._check_flags(name, given)
         if unknown := lists.keys() - self.lists.keys():
             raise EncodeError(f"data version {dialect.version} does not have it", f"{cls.__name__}.{min(unknown)}")
 
@@ -137,12 +144,22 @@ class _EventRows:
         where = f"{self.cls.__name__}.{name}"
         return fitting(_numbers(columns[name], where), dtype, where)
 
-    def _integers(self, name: str, column: Column | None) -> tuple[Array, Array | None]:
+    def _integers(self, name: str, column: Column | None) -> tuple[Array, Array]:
+        """Return integers, 0 where there is none, and which rows have one (bool)."""
         if column is None:
             return np.zeros(self.rows, np.uint64), np.zeros(self.rows, bool)
         enumeration = enumeration_of(self.cls, name)
         numbers = None if enumeration is None else {member.name.lower(): int(member) for member in enumeration}
-        return _integers(column, f"{self.cls.__name__}.{name}", numbers)
+        values, present = _integers(column, f"{self.cls.__name__}.{name}", numbers)
+        return (values, np.ones(self.rows, bool)) if present is None else (np.where(present, values, 0), present)
+
+    def _check_flags(self, name: str, given: Array) -> None:
+        """Check that rows with flags have the list with which the field comes."""
+        when = dict(self.layout.parts)[name].when
+        for field, part in self.layout.parts:
+            is_owner = when is not None and isinstance(part, Repeated) and part.flag == when[0]
+            if is_owner and (given & ~self.lists[field][1]).any():
+                raise EncodeError("a row has flags, but no backtrace", f"{self.cls.__name__}.{name}")
 
     def _text(self, name: str, part: Text, column: Column | None) -> tuple[Array, list[bytes]]:
         where = f"{self.cls.__name__}.{name}"
@@ -152,7 +169,7 @@ class _EventRows:
             raise EncodeError("texts are needed", where)
         needed: Array = np.ones(self.rows, bool)
         if part.when is not None:
-            needed = np.isin(self.numbers[part.when[0]][0], part.when[1])
+            needed = np.isin(self.numbers[part.when[0]], part.when[1])
         if ((column.codes >= 0) != needed).any():
             raise EncodeError("a row has a text where none belongs, or none where one does", where)
         distinct, numbers = np.unique(column.codes, return_inverse=True)
@@ -186,10 +203,7 @@ class _EventRows:
             return
         order = np.lexsort((self.time, self.thread))
         self.time, self.thread = self.time[order], self.thread[order]
-        self.numbers = {
-            name: (values[order], None if present is None else present[order])
-            for name, (values, present) in self.numbers.items()
-        }
+        self.numbers = {name: values[order] for name, values in self.numbers.items()}
         self.texts = {name: (codes[order], texts) for name, (codes, texts) in self.texts.items()}
         for name, (counts, present, values) in self.lists.items():
             first, sizes = (np.cumsum(counts) - counts)[order], counts[order]
@@ -203,7 +217,7 @@ class _EventRows:
         first_byte: Any = np.uint64(self.layout.word.pattern("tag", "const")[1])
         for field, part in self.layout.parts:
             if isinstance(part, FirstByteField):
-                values = fitting(self._without_null(field), np.uint64, f"{name}.{field}")
+                values = fitting(self.numbers[field], np.uint64, f"{name}.{field}")
                 first_byte = first_byte | part.field.put(values, name)
             elif isinstance(part, Repeated) and part.flag:
                 present = self.lists[field][1].astype(np.uint64)
@@ -218,32 +232,6 @@ class _EventRows:
             raise EncodeError("a field of the first byte has a value without a meaning", name)
         return lines
 
-    def _flags(self, field: str) -> tuple[Array, Array]:
-        """Return the values of a field of `FLAGS`, 0 where none is given, and the rows that have the field.
-
-        Raises:
-            EncodeError: a row has a value, but not the list with which the field comes.
-        """
-        values, given = self.numbers[field]
-        part = dict(self.layout.parts)[field]
-        given = np.ones(self.rows, bool) if given is None else given
-        has_field = np.ones(self.rows, bool)
-        if part.when is not None:
-            has_field = next(
-                self.lists[name][1]
-                for name, other in self.layout.parts
-                if isinstance(other, Repeated) and other.flag == part.when[0]
-            )
-        if (given & ~has_field).any():
-            raise EncodeError("a row has flags, but no backtrace", f"{self.cls.__name__}.{field}")
-        return np.where(given, values, 0).astype(np.uint64), has_field
-
-    def _without_null(self, field: str) -> Array:
-        values, present = self.numbers[field]
-        if present is not None:
-            raise EncodeError("a row has no value", f"{self.cls.__name__}.{field}")
-        return values
-
     def fill(self, columns: list[Array | None], bases: dict[str, int], texts: bytearray) -> None:
         """Set the columns from which a kernel writes the rows, and the bases that are not set yet; add the texts."""
         for name, part in self.layout.parts:
@@ -253,7 +241,7 @@ class _EventRows:
                 owner = self.steps.list_owner(self.kind, name)
                 assert owner is not None
                 self._set(columns, self.kind, name, "count", counts)
-                if isinstance(part.of, Part):
+                if isinstance(part.of, StreamPart):
                     self._set(columns, owner, "", "value", values)
                     _add_base(part.of, values, bases)
             elif isinstance(part, Text):
@@ -264,10 +252,7 @@ class _EventRows:
                 self._set(columns, self.kind, name, "length", size[codes])
                 texts += b"".join(raws)
             elif not isinstance(part, FirstByteField):
-                if isinstance(part, Clock):
-                    values = self.time
-                else:
-                    values = self._flags(name)[0] if name in FLAGS else self._without_null(name)
+                values = self.time if isinstance(part, Clock) else self.numbers[name]
                 number = self.steps.column_of(self.kind, name, "value")
                 assert number is not None
                 values = columns[number] = fitting(values, self.steps.columns[number].dtype, where)
@@ -324,7 +309,7 @@ def _encode(steps: Steps, tables: list[_EventRows]) -> Iterator[bytes]:
             number, room = after, MAX_EVENT_BYTES
 
 
-def _add_base(part: Part, values: Array, bases: dict[str, int]) -> None:
+def _add_base(part: StreamPart, values: Array, bases: dict[str, int]) -> None:
     """Set a base to the first value that is not null, if it is not set yet."""
     if isinstance(part, Relative | Running):
         base, shift = (part.base, part.shift) if isinstance(part, Relative) else (part.of, 0)

@@ -9,10 +9,12 @@ from typing import Any
 
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange, Piece, explained, the_end
 from fxtio.codec.canonical import classes_named
-from fxtio.codec.describe import ranges_of, word_value
-from fxtio.codec.pages import enumerations_markdown, field_rows, stream_markdown
+from fxtio.codec.describe import word_value
+from fxtio.codec.pages import enumerations_markdown
 from fxtio.codec.stream.codec import kind_at
 from fxtio.codec.stream.declare import SUBTYPE, UNKNOWN, Dialect, Item, StreamState, enumeration_of, layout_of
+from fxtio.codec.stream.describe import ranges_of
+from fxtio.codec.stream.pages import field_rows, stream_markdown
 from fxtio.errors import DecodeError
 from fxtio.mono import enums
 from fxtio.mono import records as r

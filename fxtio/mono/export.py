@@ -27,7 +27,7 @@ from fxtio.table import MAX_TIME, Categories, Table
 from fxtio.timeline import calls
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.calls import Calls, ThreadCalls
-from fxtio.timeline.losses import count_lost, plain
+from fxtio.timeline.losses import LOST_ROWS, count_lost, plain
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.spans import Chains
 
@@ -43,7 +43,7 @@ NOT_CARRIED = (
 )
 """The content of a timeline that a recording does not have."""
 
-_LOST = {"logs": "log messages", "args": "arguments"}
+_LOST = ("logs", "args")
 _WEIGHTS = "weights, units and processors of samples, each of which counts once now"
 _OBJECTS = "objects beyond 1,000 of an allocation"
 _PLACES = "files, lines and modules of frames"
@@ -183,7 +183,7 @@ class Exporter:
             step, open_ones = self._gc_steps[name, is_exit], self._generations.setdefault((thread, name), [])
             if not is_exit:
                 open_ones.append(min(generations.get(row, 0), _MAX_GENERATION))
-                self.losses[_LOST["args"]] -= row in generations
+                self.losses[LOST_ROWS["args"]] -= row in generations
             if step == GcEventType.START:
                 self._gc_events.add(event)
             self._writer.gc_event(step, open_ones.pop() if is_exit else open_ones[-1], time=time, thread=thread)

@@ -202,7 +202,9 @@ class Framer:
                 yield from self._begin()
             elif not self._load(BUFFER_HEADER_SIZE):
                 yield from self._frame()
-                yield from self._cut_header()
+                rest = self._filled - self._cursor
+                self._add_cut(f"the last {rest} bytes are no whole buffer header")
+                yield self._gap(rest)
             elif self._peek(len(BUFFER_MARK)) != BUFFER_MARK:
                 yield from self._frame()
                 if not self._take_damaged():
@@ -224,11 +226,6 @@ class Framer:
             self._findings.add("header.damaged-id", 0, message)
         else:
             yield from self._skip("header.bad", "no header of a recording begins here")
-
-    def _cut_header(self) -> Iterator[Gap]:
-        """Yield the last bytes, which are fewer than a buffer header has."""
-        self._add_cut(f"the last {self._filled - self._cursor} bytes are no whole buffer header")
-        yield self._gap(self._filled - self._cursor)
 
     def _gap(self, size: int) -> Gap:
         """Return this many bytes at the cursor as a gap, and move the cursor after them."""

@@ -17,11 +17,11 @@ from fxtio.codec.stream.declare import (
     Choice,
     Double,
     Item,
-    Part,
     Relative,
     Repeated,
     Running,
     Sleb,
+    StreamPart,
     Summed,
     Text,
     Uleb,
@@ -279,7 +279,7 @@ class CounterDescription(Item, frozen=True, kw_only=True):
     index: Annotated[int, Uleb()]
 
 
-_COUNTER_ENCODINGS: tuple[tuple[tuple[int, ...], Part], ...] = (
+_COUNTER_ENCODINGS: tuple[tuple[tuple[int, ...], StreamPart], ...] = (
     ((CounterType.INT, CounterType.WORD, CounterType.LONG, CounterType.TIME_INTERVAL), Sleb()),
     ((CounterType.UINT, CounterType.ULONG), Uleb()),
     ((CounterType.DOUBLE,), Double()),

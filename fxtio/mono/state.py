@@ -1,4 +1,4 @@
-"""The names of addresses: classes, vtables, methods, images, threads and domains by name, as of a time.
+"""The names of addresses: classes, vtables, methods and threads by name, as of a time.
 
 Metadata may come after its use in the file, and addresses are used again.  So an address means what the last
 definition up to a time says, or what the first definition says if all of them are later.
@@ -12,7 +12,7 @@ from fxtio.arrays import Array
 from fxtio.references import Lookup
 from fxtio.table import Categories, Table
 
-NAME_TABLES = ("classes", "images", "assemblies", "domains", "threads", "vtables", "methods")
+NAME_TABLES = ("classes", "threads", "vtables", "methods")
 """The tables that define names."""
 
 
@@ -30,14 +30,9 @@ class AddressNames:
         self.methods = Lookup(methods["method"], methods["time"], methods["name"].codes)
         class_codes = self.classes.codes(vtables["class_pointer"], vtables["time"])
         self.vtables = Lookup(vtables["pointer"], vtables["time"], class_codes)
-        self.images = self._lookup("images", "pointer")
-        self.threads = self._lookup("threads", "id")
-        self.domains = self._lookup("domains", "id")
-
-    def _lookup(self, name: str, key: str) -> Lookup:
-        table = self._tables[name]
-        rows = np.flatnonzero(table["name"].codes >= 0)
-        return Lookup(table[key][rows], table["time"][rows], table["name"].codes[rows])
+        threads = tables["threads"]
+        named = np.flatnonzero(threads["name"].codes >= 0)
+        self.threads = Lookup(threads["id"][named], threads["time"][named], threads["name"].codes[named])
 
     @property
     def values(self) -> list[str]:

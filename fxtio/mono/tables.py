@@ -17,16 +17,16 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.pages import doc_of
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.stream.declare import (
     Byte,
     Choice,
     Clock,
     Item,
-    Part,
     Repeated,
     SizedText,
     Sleb,
+    StreamPart,
     Text,
     enumeration_of,
     layout_of,
@@ -208,7 +208,7 @@ def _list_columns(batch: Batch, name: str, texts: TextCodes) -> dict[str, Column
     columns: dict[str, Column] = {"counts": np.maximum(counts, 0)}
     repeated = next(part for part in parts_of(cls)[field] if isinstance(part, Repeated))
     owner = batch.steps.list_owner(kind, field)
-    if isinstance(repeated.of, Part):
+    if isinstance(repeated.of, StreamPart):
         return columns | {value: _values(batch, owner, "", "value", np.uint64)}
     return columns | _field_columns(batch, repeated.of, owner, texts)
 
@@ -274,7 +274,7 @@ def _texts(batch: Batch, owner: int | None, field: str, texts: TextCodes) -> Cat
     return Categories(texts.codes(batch.frame.data, *places), texts.values)
 
 
-def dtype_of(parts: tuple[Part, ...]) -> type[Any]:
+def dtype_of(parts: tuple[StreamPart, ...]) -> type[Any]:
     """Return the type of a field's column, such that the values of all versions fit."""
     if all(isinstance(part, Byte) for part in parts):
         return np.uint8
@@ -409,7 +409,7 @@ def specs() -> dict[str, TableSpec]:
     for name, table in LIST_TABLES.items():
         repeated = next(part for part in parts_of(EVENT_TABLES[table.table])[table.field] if isinstance(part, Repeated))
         meanings = {table.row: f"the row in `{table.table}`", table.value: "the item"}
-        meanings |= {} if isinstance(repeated.of, Part) else doc_of(repeated.of).attributes
+        meanings |= {} if isinstance(repeated.of, StreamPart) else doc_of(repeated.of).attributes
         result[name] = spec_of(f"The items of `{table.field}` of `{table.table}`", empty[name], _COMMON | meanings)
     for name, (meaning, meanings) in {**DERIVED_MEANINGS, **OUTLINE_MEANINGS}.items():
         result[name] = spec_of(meaning, empty[name], meanings)

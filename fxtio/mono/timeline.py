@@ -22,7 +22,7 @@ from fxtio.mono.state import AddressNames
 from fxtio.mono.tables import EventCollector
 from fxtio.table import Categories, Column, Optional, Table
 from fxtio.timeline.arguments import NewArguments
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
 
@@ -72,7 +72,7 @@ _PLACES = ("methods", "native_symbols")
 _STEP_TABLES = ("calls", "gc_events", *_FINALIZER_STEPS, "monitors", "throws", "clauses", "methods", "domains")
 
 
-def parts(trace: MonoTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(trace: MonoTrace, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a recording, and yield what each batch adds to its timeline.
 
     Args:
@@ -82,7 +82,7 @@ def parts(trace: MonoTrace, registry: Registry, tables: Set[str]) -> Iterator[Pa
     """
     mapping = _Mapping(trace, registry, tables)
     if "counters" in tables:
-        yield Part(tables={"counters": mapping.counters()})
+        yield TimelinePart(tables={"counters": mapping.counters()})
     for batch in trace._batches():
         yield mapping.part(batch)
     yield mapping.finish()
@@ -280,14 +280,14 @@ class _Mapping:
             sources += ["gc_resizes"]
         return tuple(dict.fromkeys(sources))
 
-    def part(self, batch: Batch) -> Part:
+    def part(self, batch: Batch) -> TimelinePart:
         """Convert a batch."""
         collector = EventCollector(self._sources)
         collector.add(batch)
         tables = collector.tables(self._sources, lambda: self._address_names, self._trace.findings)
         self._enter_recordings([recording for _, recording in batch.frame.recordings])
         self._name_threads(tables["threads"])
-        part, args = Part(share=self._trace.share), NewArguments(self._registry)
+        part, args = TimelinePart(share=self._trace.share), NewArguments(self._registry)
         if self._has_steps or "args" in self._tables:
             steps = self._steps(tables, args)
             part.steps = steps if self._has_steps and len(steps) else None
@@ -304,13 +304,13 @@ class _Mapping:
         part.tables |= self._stacks.new_tables()
         return part
 
-    def finish(self) -> Part:
+    def finish(self) -> TimelinePart:
         """Return what ends the calls of each thread that are open after its last event."""
         tracks = np.flatnonzero(self._latest >= 0)
         steps = Steps.blank(len(tracks))
         steps.step[:], steps.track[:], steps.time[:] = SpanStep.RESET, tracks, self._latest[tracks]
         steps.level[:], steps.event[:] = 0, -1
-        return Part(steps if self._has_steps and len(steps) else None)
+        return TimelinePart(steps if self._has_steps and len(steps) else None)
 
     # ---- processes and threads
 

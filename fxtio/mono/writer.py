@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.codec.record import Opaque
-from fxtio.codec.stream.declare import Byte, Dialect, Item, Repeated
+from fxtio.codec.stream.declare import Byte, Dialect, Item, Repeated, layout_of
 from fxtio.codec.stream.values import signed
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.io.writing import FileWriter, checked_integer
@@ -49,6 +49,8 @@ from fxtio.mono.layout import HYBRID, POINTER_SIZES, CounterDescription, Counter
 from fxtio.mono.tables import WRITABLE_TABLES
 from fxtio.report import counted
 from fxtio.table import MAX_TIME, Column, WritableTable
+
+ItemT = TypeVar("ItemT", bound=Item)
 
 _ADDRESS_STEP = 0x100
 """The distance of the addresses that the writer chooses itself."""
@@ -350,9 +352,11 @@ class MonoWriter(FileWriter):
         """Return whether the data version has a field."""
         return self._dialect.part(cls, field) is not None
 
-    def _if_has(self, cls: type[Item], field: str, value: Any) -> Any:
-        """Return the value of a field, or None if the data version does not have the field."""
-        return value if self._has(cls, field) else None
+    def _of(self, cls: type[ItemT], **fields: Any) -> ItemT:
+        """Return an event or an item with these fields, as far as the data version has them."""
+        layout = layout_of(cls, self._dialect.version)
+        absent = () if layout is None else layout.absent
+        return cls(**{name: value for name, value in fields.items() if name == "time" or name not in absent})
 
     def _new_address(self, address: int | None) -> int:
         """Return the given address, or one that the writer chooses."""
@@ -401,20 +405,15 @@ class MonoWriter(FileWriter):
     def image(self, name: str, *, time: int, address: int | None = None, mvid: str = "", thread: int = 0) -> int:
         """Define an image by its file; return its address.  Data versions before 16 have no `mvid`."""
         address = self._new_address(address)
-        event = r.Image(
-            time=time, action=LoadAction.LOAD, pointer=address, flags=self._if_has(r.Image, "flags", 0), name=name,
-            mvid=self._if_has(r.Image, "mvid", mvid),
-        )  # fmt: skip
+        event = self._of(r.Image, time=time, action=LoadAction.LOAD, pointer=address, flags=0, name=name, mvid=mvid)
         self._write_all([event], thread, defines=True)
         return address
 
     def assembly(self, name: str, *, time: int, image: int, address: int | None = None, thread: int = 0) -> int:
         """Define an assembly by its full name; return its address.  Data versions before 14 have no `image`."""
         address = self._new_address(address)
-        event = r.Assembly(
-            time=time, action=LoadAction.LOAD, pointer=address, image=self._if_has(r.Assembly, "image", image),
-            flags=self._if_has(r.Assembly, "flags", 0), name=name,
-        )  # fmt: skip
+        fields = {"action": LoadAction.LOAD, "pointer": address, "image": image, "flags": 0, "name": name}
+        event = self._of(r.Assembly, time=time, **fields)
         self._write_all([event], thread, defines=True)
         return address
 
@@ -427,8 +426,7 @@ class MonoWriter(FileWriter):
         address of the class.
         """
         address = self._new_address(address)
-        flags = self._if_has(r.ClassLoad, "flags", 0)
-        loaded = r.ClassLoad(time=time, pointer=address, image=image, flags=flags, name=name)
+        loaded = self._of(r.ClassLoad, time=time, pointer=address, image=image, flags=0, name=name)
         if not self._has(r.VtableLoad, "pointer"):
             self._write_all([loaded], thread, defines=True)
             return address
@@ -439,24 +437,21 @@ class MonoWriter(FileWriter):
 
     def domain(self, name: str, *, time: int, id: int = 1, thread: int = 0) -> int:
         """Define an application domain; return its number."""
-        flags = self._if_has(r.Domain, "flags", 0)
-        loaded = r.Domain(time=time, action=NameAction.LOAD, id=id, flags=flags)
-        named = r.Domain(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
+        loaded = self._of(r.Domain, time=time, action=NameAction.LOAD, id=id, flags=0)
+        named = self._of(r.Domain, time=time, action=NameAction.NAME, id=id, flags=0, name=name)
         self._write_all([loaded, named], thread, defines=True)
         return id
 
     def thread(self, id: int, name: str = "", *, time: int) -> int:
         """Write that a thread begins; return its id."""
-        flags = self._if_has(r.Thread, "flags", 0)
-        loaded = r.Thread(time=time, action=NameAction.LOAD, id=id, flags=flags)
-        named = r.Thread(time=time, action=NameAction.NAME, id=id, flags=flags, name=name)
+        loaded = self._of(r.Thread, time=time, action=NameAction.LOAD, id=id, flags=0)
+        named = self._of(r.Thread, time=time, action=NameAction.NAME, id=id, flags=0, name=name)
         self._write_all([loaded] if name == "" else [loaded, named], id)
         return id
 
     def thread_end(self, id: int, *, time: int) -> None:
         """Write that a thread ends."""
-        flags = self._if_has(r.Thread, "flags", 0)
-        self._write(r.Thread(time=time, action=NameAction.UNLOAD, id=id, flags=flags), id)
+        self._write(self._of(r.Thread, time=time, action=NameAction.UNLOAD, id=id, flags=0), id)
 
     # ---- calls
 
@@ -489,7 +484,8 @@ class MonoWriter(FileWriter):
         Raises:
             EncodeError: a value does not fit.
         """
-        fields = {"object": object, "size": size, "backtrace": backtrace, **self._type(r.Allocation, type)}
+        type_field = "vtable" if self._has(r.Allocation, "vtable") else "class_pointer"
+        fields = {"object": object, "size": size, "backtrace": backtrace, type_field: type}
         self.event(r.Allocation, time=time, thread=thread, **fields)
 
     def gc_event(self, event: int, generation: int, *, time: int, thread: int = 0) -> None:
@@ -514,14 +510,12 @@ class MonoWriter(FileWriter):
         Raises:
             EncodeError: a value does not fit.
         """
-        items = tuple(
-            Reference(field_offset=self._if_has(Reference, "field_offset", offset), object=target)
-            for offset, target in _rows(references, 2, "references")
-        )
-        fields = {"generation": self._if_has(r.HeapObject, "generation", generation), **self._type(r.HeapObject, type)}
-        parts = [items[first : first + MAX_REFERENCES] for first in range(0, max(len(items), 1), MAX_REFERENCES)]
+        rows = _rows(references, 2, "references")
+        items = [self._of(Reference, field_offset=offset, object=target) for offset, target in rows]
+        fields = {"time": time, "object": object, "generation": generation, "vtable": type, "class_pointer": type}
+        parts = [tuple(items[first : first + MAX_REFERENCES]) for first in range(0, max(len(items), 1), MAX_REFERENCES)]
         events = [
-            r.HeapObject(time=time, object=object, size=0 if number else size, references=part, **fields)
+            self._of(r.HeapObject, size=0 if number else size, references=part, **fields)
             for number, part in enumerate(parts)
         ]
         self._write_all(events, thread)
@@ -534,7 +528,7 @@ class MonoWriter(FileWriter):
         Raises:
             EncodeError: a value does not fit, or the data version has other fields for samples (use `put`).
         """
-        sample_type = self._if_has(r.SampleHit, "sample_type", SampleType.CYCLES)
+        sample_type = SampleType.CYCLES if self._has(r.SampleHit, "sample_type") else None
         event = r.SampleHit(
             time=time, sample_type=sample_type, interrupted=interrupted, addresses=(address,),
             frames=_listed(frames, "frames"),
@@ -583,10 +577,8 @@ class MonoWriter(FileWriter):
         if not isinstance(values, Mapping):
             raise EncodeError(f"{values!r} is no mapping from indices to values", "counters")
         items = tuple(self._counter_value(index, value) for index, value in values.items())
-        milliseconds = self._if_has(
-            r.CounterValues, "milliseconds", checked_integer(time, "time", most=MAX_TIME) // NS_PER_MILLISECOND
-        )
-        self._write(r.CounterValues(time=time, milliseconds=milliseconds, values=items), thread)
+        milliseconds = checked_integer(time, "time", most=MAX_TIME) // NS_PER_MILLISECOND
+        self._write(self._of(r.CounterValues, time=time, milliseconds=milliseconds, values=items), thread)
         for index, value in values.items():
             kind, absolute, _ = self._counters[index]
             last = 0 if kind in _ABSOLUTE_COUNTERS else checked_integer(value, f"counter {index}", -MAX_UINT64)
@@ -604,10 +596,6 @@ class MonoWriter(FileWriter):
             value -= 0 if absolute else last  # readers wrap the sum, so a change that does not fit may wrap, too
             value = value % (1 << bits) if kind in UNSIGNED_COUNTERS else signed(value, MAX_UINT64)
         return CounterValue(index=index, type=kind, value=value)
-
-    def _type(self, cls: type[Item], address: int) -> dict[str, Any]:
-        """Return the field for the type of an object."""
-        return {"vtable" if self._has(cls, "vtable") else "class_pointer": address}
 
 
 def _listed(values: Any, where: str) -> tuple[Any, ...]:

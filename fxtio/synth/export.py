@@ -15,8 +15,7 @@ from fxtio.io.sink import open_sink
 from fxtio.synth.columns import FIRST_PROCESS, FIRST_THREAD, THREADS_PER_PROCESS, Amount, Events, Part, Rows, Shape
 from fxtio.synth.shapes import FRAME, FUNCTIONS, PARENT, TYPES
 from fxtio.timeline import Timeline
-from fxtio.timeline import parts as timeline_parts
-from fxtio.timeline.parts import Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind, number_types
 
 _STEPS = {
@@ -56,7 +55,7 @@ def export(target: Any, format: Format, shapes: Sequence[Shape], names: Names, a
         # The writer of a directory keeps blocks of each thread back.
         return max(_size(place), written * _SPAN_BYTES) if format.directory else int(place.position)
 
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[timeline_parts.Part]:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         nonlocal written
         made = _Parts(registry, amount, names)
         yield made.definitions()
@@ -95,7 +94,7 @@ class _Parts:
         self._threads, self._tracks = np.array(threads), np.array(tracks)
         self._events = 0
 
-    def definitions(self) -> timeline_parts.Part:
+    def definitions(self) -> TimelinePart:
         """Return the frames and stacks of samples and allocations."""
         names = np.array([self._registry.names.code(name) for name in FUNCTIONS])
         depth = np.zeros(len(PARENT), np.int32)
@@ -105,13 +104,13 @@ class _Parts:
             "frames": {"name": names, "module": -1, "file": -1, "line": -1, "address": 0},
             "stacks": {"parent": PARENT, "frame": FRAME, "depth": depth},
         }
-        return timeline_parts.Part(tables={name: self._registry.columns(name, rows) for name, rows in tables.items()})
+        return TimelinePart(tables={name: self._registry.columns(name, rows) for name, rows in tables.items()})
 
-    def part(self, group: int, parts: Sequence[Part]) -> timeline_parts.Part:
+    def part(self, group: int, parts: Sequence[Part]) -> TimelinePart:
         """Return the events and rows of a group of threads."""
         own = self.groups[group]
         threads = slice(own.first, own.first + own.width)
-        result = timeline_parts.Part()
+        result = TimelinePart()
         for rows in parts:
             if isinstance(rows, Rows):
                 result.tables[rows.table] = self._registry.columns(rows.table, self._row_columns(rows, threads))

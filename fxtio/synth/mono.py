@@ -18,8 +18,8 @@ from fxtio.codec.stream.declare import (
     Dialect,
     FirstByteField,
     Item,
-    Part,
     Repeated,
+    StreamPart,
     Text,
     enumeration_of,
     layout_of,
@@ -250,7 +250,7 @@ class _Recording(Maker):
                 self._untimed[thread] = event.time
                 yield thread, event
 
-    def declared(self, cls: type[Item]) -> Iterable[tuple[str, Part]]:
+    def declared(self, cls: type[Item]) -> Iterable[tuple[str, StreamPart]]:
         """Yield the parts of an event or an item that the version has."""
         layout = layout_of(cls, self.dialect.version)
         assert layout is not None
@@ -265,7 +265,7 @@ class _Recording(Maker):
                 values[name] = None
         return cls(**({"time": 0} if "time" in cls.__struct_fields__ else {}) | values)
 
-    def values(self, cls: type[Item], name: str, part: Part) -> list[Any]:
+    def values(self, cls: type[Item], name: str, part: StreamPart) -> list[Any]:
         """Return the values that a part can have."""
         if enumeration := enumeration_of(cls, name):
             return [*enumeration]
@@ -276,7 +276,8 @@ class _Recording(Maker):
                 text = _GUID if name in ("mvid", "guid", "id") else "everything"
                 return [text, *([None] if marked else [])]
             case Repeated(of=of):
-                items = (self.known[None, "method"][0],) * 2 if isinstance(of, Part) else tuple(self.records_of(of))
+                method = self.known[None, "method"][0]
+                items = (method, method) if isinstance(of, StreamPart) else tuple(self.records_of(of))
                 return [items, (), *([None] if part.flag else [])]
         return [1 + self.below(100)]
 

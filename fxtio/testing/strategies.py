@@ -348,7 +348,7 @@ def _fit_choice(draw: st.DrawFn, layout: declare.RecordLayout, name: str, values
             values[name] = int(part.when[1][0])
 
 
-def _stream_values(part: declare.Part, mask: int) -> Strategy:
+def _stream_values(part: declare.StreamPart, mask: int) -> Strategy:
     match part:
         case declare.Byte():
             return st.integers(0, 255)
@@ -376,7 +376,7 @@ def _chosen(part: declare.Choice, by: int, mask: int) -> Strategy:
 @st.composite
 def _items(draw: st.DrawFn, part: declare.Repeated, layout: declare.RecordLayout, mask: int) -> tuple[Any, ...]:
     count = draw(st.integers(0, _FEW))
-    if isinstance(part.of, declare.Part):
+    if isinstance(part.of, declare.StreamPart):
         return tuple(draw(_stream_values(part.of, mask)) for _ in range(count))
     inner = declare.layout_of(part.of, layout.version)
     assert inner is not None

@@ -126,7 +126,8 @@ class Arguments:
         rows = [tables[name]["event"] for name in _OWNERS if name in tables]
         if "slices" in tables:
             rows.append(tables["slices"]["end_event"])
-        of_open = [] if self._registry is None else self._of_open_slices(self._registry)
+        open_slices = None if self._registry is None else self._registry.open_slices()
+        of_open = [] if open_slices is None else [open_slices["event"], open_slices["end_event"]]
         self._latest = max(self._latest, *(int(events.max(initial=-1)) for events in (*rows, *of_open)), -1)
         waiting = self._rows.row
         if not len(waiting) or not (rows or of_open):
@@ -139,12 +140,6 @@ class Arguments:
             keep |= np.isin(waiting, events)
         if not keep.all():
             self._rows = self._rows.take(keep)
-
-    @staticmethod
-    def _of_open_slices(registry: Registry) -> list[Array]:
-        """Return the events of slices that have begun, but not ended."""
-        slices = registry.open_slices()
-        return [slices["event"], slices["end_event"]]
 
 
 _MAX_TEXT = 1024

@@ -20,13 +20,7 @@ from fxtio.timeline.schema import TrackKind
 TABLES = (*replay.TABLES, "counters", "scheduling", "wakeups")
 """The tables that calls are made of, and those of which they have nothing."""
 
-_LOST = {
-    "instants": "instants",
-    "flow_points": "points of flows",
-    "counters": "values of counters",
-    "scheduling": "intervals in which a thread ran on a processor",
-    "wakeups": "wakeups of threads",
-}
+_LOST = ("instants", "flow_points", "counters", "scheduling", "wakeups")
 _CATEGORIES = "categories of slices"
 _OTHERS = "slices on tracks that are not those of threads"
 
@@ -90,6 +84,7 @@ class Calls:
         self._losses[_OTHERS] += int((begins & ~is_thread).sum())
         self._losses[_CATEGORIES] += int((begins & is_thread & ~np.isin(events.category, self._shown)).sum())
         events = events.take(is_span & is_thread)
+        # The order within a track stays that of time.
         order = np.argsort(events.track, kind="stable")
         bounds = np.flatnonzero(np.diff(events.track[order])) + 1
         for rows in np.split(order, bounds):

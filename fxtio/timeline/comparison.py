@@ -343,6 +343,7 @@ def permutation_test(rows: Array, size: int) -> Array:
         The p-values (float64, one for each row); they are the same each time.
     """
     columns = rows.shape[1]
+    # Each row has the mean 0 and the length 1, so the sums of a side can be compared between rows.
     centered = rows - rows.mean(axis=1, keepdims=True)
     lengths = np.sqrt((centered**2).sum(axis=1, keepdims=True))
     scaled = np.divide(centered, lengths, out=np.zeros_like(centered), where=lengths > 1e-9)

@@ -31,8 +31,8 @@ class EventExporter(ABC):
         pairs: all slices are pairs of a begin and an end, see `fxtio.timeline.replay.Replay`.
     """
 
-    LOST: ClassVar[Mapping[str, str]] = {"allocations": "allocations"}
-    """Tables that the format does not have, and phrases for their rows."""
+    LOST: ClassVar[tuple[str, ...]] = ("allocations",)
+    """The tables that the format does not have."""
 
     TABLES: ClassVar[tuple[str, ...]] = (
         *replay.TABLES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from fxtio.table import Table
@@ -50,8 +50,22 @@ def plain(text: str, losses: Counter[str]) -> str:
     return replaced
 
 
-def count_lost(losses: Counter[str], tables: Mapping[str, Table], lost: Mapping[str, str]) -> None:
-    """Count the rows of tables that a format does not have; `lost` has a phrase for each table."""
-    for name, phrase in lost.items():
+LOST_ROWS = {
+    "args": "arguments",
+    "instants": "instants",
+    "flow_points": "points of flows",
+    "counters": "values of counters",
+    "logs": "log messages",
+    "scheduling": "intervals in which a thread ran on a processor",
+    "wakeups": "wakeups of threads",
+    "samples": "samples",
+    "allocations": "allocations",
+}
+"""Phrases for the rows of tables that a format does not have."""
+
+
+def count_lost(losses: Counter[str], tables: Mapping[str, Table], lost: Iterable[str]) -> None:
+    """Count the rows of the tables that a format does not have, given by their names, see `LOST_ROWS`."""
+    for name in lost:
         if name in tables:
-            losses[phrase] += tables[name].num_rows
+            losses[LOST_ROWS[name]] += tables[name].num_rows

@@ -1,7 +1,7 @@
 """The content that formats deliver to a timeline, batch by batch: steps on tracks, rows of other tables, names.
 
-The room `timeline` of a format reads its trace and yields a `Part` for each batch.  It numbers names, processes,
-threads and tracks with a `Registry`, whose numbers are valid for the whole reading.
+The room `timeline` of a format reads its trace and yields a `TimelinePart` for each batch.  It numbers names,
+processes, threads and tracks with a `Registry`, whose numbers are valid for the whole reading.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -130,7 +130,7 @@ def _no_self_times(until: int) -> tuple[int, Array]:
 
 
 class TrackInfo(NamedTuple):
-    """A track, see `fxtio.timeline.schema.TRACKS`.
+    """A track, see the table `tracks` of `fxtio.timeline.schema`.
 
     Attributes:
         kind: what it shows.
@@ -167,6 +167,7 @@ class Registry:
         shown_unit: the unit of the samples that are shown where none is asked for, None for that of most samples.
         call_cost: what it took to record a call, in nanoseconds; None where the trace does not say it.
         in_order: events come in the order of their numbers: not where they are sorted by time.
+        asked_arguments: the names of the arguments that the reading needs, None for all; a format may leave out others.
     """
 
     def __init__(self) -> None:
@@ -175,6 +176,7 @@ class Registry:
         self.shown_unit: str | None = None
         self.call_cost: int | None = None
         self.in_order = True
+        self.asked_arguments: Collection[str] | None = None
         self.names = Names()
         self.losses: Counter[str] = Counter()
         self.open_slices: Callable[[], Table] = _no_slices
@@ -363,17 +365,19 @@ class Registry:
         return result
 
     def columns_of_rows(
-        self, table: str, names: Sequence[str], rows: Iterable[tuple[Any, ...]], **others: Any
+        self, table: str, rows: Iterable[tuple[Any, ...]], names: Iterable[str] = (), **others: Any
     ) -> dict[str, Column]:
         """Return the columns of a table, see `columns`, of which some are given row by row.
 
         Args:
             table: the name of the table.
-            names: the names of these columns.
             rows: their numbers; at least one row.
+            names: the names of these columns, by default all of the table.
             others: the other columns.
         """
-        return self.columns(table, {**dict(zip(names, zip(*rows, strict=True), strict=True)), **others})
+        return self.columns(
+            table, {**dict(zip(names or TABLES[table], zip(*rows, strict=True), strict=True)), **others}
+        )
 
 
 def _has_rows(value: Any) -> bool:
@@ -487,7 +491,7 @@ def pair_keys(first: Array, second: Array) -> Array:
 
 
 @dataclass(slots=True)
-class Part:
+class TimelinePart:
     """The content that a batch of a trace adds to its timeline.
 
     Attributes:

@@ -166,6 +166,7 @@ class Replay:
         rank = np.searchsorted(tracks, points.track)
         if not len(nodes):
             return 2 * rank, np.zeros(len(points), np.int64)
+        # A point comes after all that starts before it, and after the begin of the slice around it, if that is here.
         place = places_among(nodes.track, nodes.start, points.track, points.time)
         order = np.argsort(nodes.id)
         around = order[np.minimum(np.searchsorted(nodes.id[order], points.slice), len(order) - 1)]
@@ -383,6 +384,7 @@ def nested_events(slices: Table) -> NestedEvents:
     end = start + slices["duration"][order]
     _, track = np.unique(slices["track"][order], return_inverse=True)
     parent, depth = _nesting(track.astype(np.int32), start, end, slices["depth"][order])
+    # Level by level from the outermost on: a slice ends with the one around it at the latest, which was cut before.
     by_depth = np.argsort(depth, kind="stable")
     levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)[:count]
     is_cut = np.zeros(count, bool)

@@ -279,6 +279,7 @@ def arrows(points: Table) -> Table:
         `from_point` and `to_point` (rows in `points`), `id`, `category` and `name`; in the order of `start`.
     """
     ids, time = points["id"], points["time"]
+    # Row `n` and row `n + 1` of this order are an arrow if they have one id, and no flow begins at the second.
     order = np.lexsort((time, ids))
     begins = points["type"].codes[order] == _BEGIN
     follows = (ids[order][1:] == ids[order][:-1]) & ~begins[1:]

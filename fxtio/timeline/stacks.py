@@ -111,14 +111,10 @@ class Stacks:
         frames, stacks = self._frames[self._passed_on[0] :], self._stacks[self._passed_on[1] :]
         self._passed_on = (len(self._frames), len(self._stacks))
         tables = {}
-        for table, names, rows in (("frames", _FRAME, frames), ("stacks", _STACK, stacks)):
+        for table, rows in (("frames", frames), ("stacks", stacks)):
             if rows:
-                tables[table] = self._registry.columns_of_rows(table, names, rows)
+                tables[table] = self._registry.columns_of_rows(table, rows)
         return tables
-
-
-_FRAME = ("name", "module", "file", "line", "address")
-_STACK = ("parent", "frame", "depth")
 
 
 Below = Callable[[Array, Array, int], Array]

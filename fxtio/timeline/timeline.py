@@ -13,7 +13,7 @@ from fxtio.finding import Findings
 from fxtio.report import Report, ReportTable
 from fxtio.table import Column, Derived, GrowingTable, Table, numbers_of
 from fxtio.timeline.nesting import DisorderedError, Nesting
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.schema import TABLES, empty_columns
 from fxtio.timeline.sorting import Sorter
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fxtio.timeline.sql import Database
 
-Parts = Callable[[Registry, Set[str]], Iterator[Part]]
+Parts = Callable[[Registry, Set[str]], Iterator[TimelinePart]]
 """Reads a trace from its beginning, and yields what each batch adds to its timeline."""
 
 _NAMED = frozenset({"processes", "threads", "tracks"})
@@ -221,7 +221,7 @@ def _pass_on(consumer: Consumer, columns: Mapping[str, Mapping[str, Column]], na
         consumer.enter(tables)
 
 
-def _sorted(parts: Iterator[Part], registry: Registry) -> Iterator[Part]:
+def _sorted(parts: Iterator[TimelinePart], registry: Registry) -> Iterator[TimelinePart]:
     """Yield the tables of all parts, then all steps in the order of time with their arguments."""
     with Sorter() as sorter:
         for part in parts:
@@ -230,9 +230,9 @@ def _sorted(parts: Iterator[Part], registry: Registry) -> Iterator[Part]:
                 args = Table(tables.get("args") or empty_columns("args"))
                 is_sorted = sorter.add(part.steps, {name: numbers_of(column) for name, column in args.items()})
                 tables = {**tables, "args": dict(args.take(~is_sorted).items())}
-            yield Part(None, tables, part.share)
+            yield TimelinePart(None, tables, part.share)
         for window in sorter.windows():
-            yield Part(window.steps, {"args": registry.columns("args", window.args)}, share=1.0)
+            yield TimelinePart(window.steps, {"args": registry.columns("args", window.args)}, share=1.0)
 
 
 class _Collector:

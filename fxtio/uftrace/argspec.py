@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
-from fxtio.uftrace.demangle import HINT, available, is_mangled, simple_name, would_help
+from fxtio.uftrace.demangle import HINT, available, is_mangled, simple_name
 from fxtio.uftrace.directory import byte_size
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.patterns import BadPatternError, Pattern, is_name, pattern
@@ -29,6 +29,7 @@ _ITEM = re.compile(
     r"(?:/(?:t([0-9]{1,5})(?::([^%]*))?|e:([^%]*)|([diuxoscpSf])([0-9]{1,2})?|([0-9]{1,2})))?"  # its format and size
     r"(%.+)?"  # its register or place on the stack
 )
+_NEXT_ITEM = re.compile(r",+(?=@?(?:arg|fparg|retval))")
 _SIZES = (1, 2, 4, 8)
 _FLOAT_SIZES = (4, 8, 10)
 MAX_PAYLOAD = 1020
@@ -282,18 +283,17 @@ def parse_enums(texts: Iterable[str]) -> dict[str, EnumNames]:
     return enums
 
 
-@dataclass(slots=True)
-class _Slots:
-    """The values of the entries or exits of one function, in the order of their first specification."""
+_Slots = dict[tuple[str, object], tuple[ValueSpec, bool]]
+"""The values of the entries or exits of a function by their slots, and whether a name, not a pattern, has each."""
 
-    values: dict[tuple[str, object], tuple[ValueSpec, bool]] = field(default_factory=dict)
 
-    def add(self, value: ValueSpec, exact: bool) -> None:
-        previous = self.values.get(value.slot)
-        if previous is None:
-            self.values[value.slot] = value, exact
-        elif exact or not previous[1]:
-            self.values[value.slot] = replace(value, index=previous[0].index, kind=previous[0].kind), exact
+def _add(slots: _Slots, value: ValueSpec, exact: bool) -> None:
+    """Add a value in place of that in its slot; one that only a pattern has replaces none that a name has."""
+    previous = slots.get(value.slot)
+    if previous is None:
+        slots[value.slot] = value, exact
+    elif exact or not previous[1]:
+        slots[value.slot] = replace(value, index=previous[0].index, kind=previous[0].kind), exact
 
 
 class ArgumentSpecs:
@@ -352,11 +352,6 @@ class ArgumentSpecs:
         returns = [replace(rule, values=tuple(v for v in rule.values if v.kind == "retval")) for rule in rules]
         return [rule for rule in returns if rule.values]
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether no function has a specification."""
-        return not self._rules and not self._automatic
-
     def of(self, symbol: Symbol, module: str, debug: DebugFile | None) -> tuple[ValueSpecs, ValueSpecs]:
         """Return the specifications of a function's arguments and of its return value.
 
@@ -365,18 +360,20 @@ class ArgumentSpecs:
             module: the path of its module.
             debug: the debug information of the module, if there is any.
         """
-        if self.is_empty or self._steps_left < 0:
+        if not (self._rules or self._automatic) or self._steps_left < 0:
             return (), ()
         name = self._name(symbol, debug)
-        arguments, returns, automatic, place = _Slots(), _Slots(), self._automatic, self._place
+        automatic, place = self._automatic, self._place
+        arguments: _Slots = {}
+        returns: _Slots = {}
         for rule in self._matching({name, symbol.name}):
             is_plt = rule.module.upper() == "PLT"
             if not (symbol.type == PLT if is_plt else module.rpartition("/")[2].startswith(rule.module)):
                 continue  # the rule is about another module
             automatic, place = automatic or not rule.values, rule.place
             for value in rule.values:
-                (returns if value.kind == "retval" else arguments).add(value, rule.pattern is None)
-        specs = [tuple(value for value, _ in slots.values.values()) for slots in (arguments, returns)]
+                _add(returns if value.kind == "retval" else arguments, value, rule.pattern is None)
+        specs = [tuple(value for value, _ in slots.values()) for slots in (arguments, returns)]
         if automatic and not all(specs):
             values = self._automatic_values(symbol, name, debug)
             if self._takes_steps(_STEPS_PER_VALUE * len(values), place):
@@ -428,7 +425,7 @@ class ArgumentSpecs:
 
     def look_at(self, name: str) -> None:
         """Give a hint if a function's name is one that could be shown better."""
-        if would_help(name):
+        if is_mangled(name) and not available():
             self._findings.hints[HINT] = None
 
     def _name(self, symbol: Symbol, debug: DebugFile | None) -> str:
@@ -440,22 +437,15 @@ class ArgumentSpecs:
             return function.name
         if not self._warned and self._by_name and self._rules:
             self._warned = True
-            message = "mangled names cannot be matched with argument specifications; install fxtio[demangle]"
             place = min(rule.place for rule in self._rules)
-            self._findings.add("argspec.no-demangler", place, message, file=INFO_FILE)
+            self._findings.add("argspec.no-demangler", place, file=INFO_FILE)
         return name
 
 
 def _split(text: str) -> list[str]:
     """Return the items of a `.dbg` line; the name of a structure may contain commas in template arguments."""
-    items: list[list[str]] = []
-    for part in filter(None, text.split(",")):
-        starts = part.removeprefix("@").startswith(("arg", "fparg", "retval"))
-        if starts or not items:
-            items.append([part.removeprefix("@")])
-        else:
-            items[-1].append(part)
-    return [",".join(parts) for parts in items]
+    items = (item.strip(",").removeprefix("@") for item in _NEXT_ITEM.split(text))
+    return [item for item in items if item]
 
 
 def checked_values(text: str, pointer_size: int) -> ValueSpecs:

@@ -125,7 +125,7 @@ def _small_files(files: SmallFiles) -> Iterator[Json]:
         for line in filter(None, info.lines):
             key, _, value = line.partition(":")
             yield {"type": "info-line", "key": key, "value": shown_text(value)}
-    yield from map(shown_record, files.task_events())
+    yield from map(shown_record, files.sessions.file.events)
     for sid, file in files.maps():
         for item in file.mappings:
             form = shown_record(item) | {"sid": sid}
@@ -138,7 +138,7 @@ def _small_files(files: SmallFiles) -> Iterator[Json]:
             yield from (shown_record(symbol) | {"file": name} for symbol in symbols.symbols)
     for _, number, label in files.events.places:
         yield {"type": "event-name", "id": str(number), "name": shown_text(label)}
-    for message in files.messages():
+    for message in files.extern.messages:
         yield {"type": "message", "timestamp": str(message.time), "message": shown_text(message.text)}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from fxtio.codec.integers import MAX_INT32, checked_integer
 from fxtio.errors import EncodeError
-from fxtio.uftrace.argspec import ValueSpec, ValueSpecs, checked_values
+from fxtio.uftrace.argspec import ValueSpecs, checked_values
 from fxtio.uftrace.directory import is_file_name
 from fxtio.uftrace.events import MAX_VARIABLE
 from fxtio.uftrace.symbols import DATA, END, PLT, STACK, DebugFile, DebugFunction, MapFile, Symbol, SymbolFile
@@ -109,6 +109,8 @@ class Declarations:
         pointer_size: the size of an address in bytes: 4 or 8.
 
     Attributes:
+        modules: the modules by path, the program first.
+        functions: the functions by module and name.
         specs: the specifications of arguments and return values, by function.
         enums: the values of enumerations by their names, by enumeration.
     """
@@ -118,24 +120,15 @@ class Declarations:
         self.specs: dict[str, tuple[ValueSpecs, ValueSpecs]] = {}
         self.enums: dict[str, dict[str, int]] = {}
         self.pointer_size = pointer_size
-        self._functions: dict[tuple[str, str], NewFunction] = {}
+        self.functions: dict[tuple[str, str], NewFunction] = {}
         self._variables: dict[tuple[str, str], NewVariable] = {}
-        self._modules: dict[str, NewModule] = {}
+        self.modules: dict[str, NewModule] = {}
         self.add_module(path, "program")
-
-    @property
-    def modules(self) -> list[NewModule]:
-        """Return the modules, the program first."""
-        return list(self._modules.values())
-
-    def module(self, path: str) -> NewModule | None:
-        """Return the module with a path, or None."""
-        return self._modules.get(path)
 
     def check_module(self, path: str, role: Role) -> None:
         """Raise `EncodeError` if a module cannot be used in a role."""
         check_text(path, "module")
-        module = self._modules.get(path)
+        module = self.modules.get(path)
         if module is not None:
             if module.role != role:
                 raise EncodeError(f"{path!r} is used as {module.role} before", "module")
@@ -144,18 +137,18 @@ class Declarations:
         if not base or not is_file_name(f"{base}.sym") or any(character.isspace() for character in path):
             message = f"{path!r} cannot be the path of a module; it needs a file name and no spaces"
             raise EncodeError(message, "module")
-        if any(module.basename == base for module in self._modules.values()):
+        if any(module.basename == base for module in self.modules.values()):
             raise EncodeError(f"another module has the file name {base!r}", "module")
         if self._next_base() + _MODULE_DISTANCE > _STACK[self.pointer_size][0]:
             raise EncodeError(f"there is no address left for {path!r}", "module")
 
     def _next_base(self) -> int:
-        return _FIRST_BASE + len(self._modules) * _MODULE_DISTANCE
+        return _FIRST_BASE + len(self.modules) * _MODULE_DISTANCE
 
     def add_module(self, path: str, role: Role) -> NewModule:
         """Return the module with a path, which is added if it is new."""
         self.check_module(path, role)
-        return self._modules.setdefault(path, NewModule(path, self._next_base(), role))
+        return self.modules.setdefault(path, NewModule(path, self._next_base(), role))
 
     def function(
         self, name: str, arguments: str = "", returns: str = "", *, library: bool = False, module: str = "",
@@ -166,12 +159,12 @@ class Declarations:
         self.check_function(name, arguments, returns, path)
         if line is not None or source:
             self._check_place(name, path, source, line or 0)
-        function = self._functions.get((path, name))
-        owner = self._modules.get(path) or self.add_module(path, "library")
+        function = self.functions.get((path, name))
+        owner = self.modules.get(path) or self.add_module(path, "library")
         if function is None:
             specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
             address = owner.add(name, PLT if library else "T")
-            function = self._functions[path, name] = NewFunction(name, address, *specs, path)
+            function = self.functions[path, name] = NewFunction(name, address, *specs, path)
             self.specs |= {name: specs} if any(specs) else {}
         if line is not None:
             place = DebugFunction(function.address - owner.base, name, line=int(line), source=source)
@@ -180,7 +173,7 @@ class Declarations:
 
     def specify(self, function: NewFunction, arguments: str = "", returns: str = "") -> NewFunction:
         """Add specifications to a function that has none of their kind, and return the function with them."""
-        declared = self._functions[function.module, function.name]
+        declared = self.functions[function.module, function.name]
         specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
         for new, old in zip(specs, (declared.arguments, declared.returns), strict=True):
             if new and old and new != old:
@@ -195,7 +188,7 @@ class Declarations:
         else:
             _check_kinds(function.name, *whole)
         changed = replace(declared, arguments=whole[0], returns=whole[1])
-        self._functions[function.module, function.name] = changed
+        self.functions[function.module, function.name] = changed
         self.specs[function.name] = whole
         return changed
 
@@ -204,19 +197,15 @@ class Declarations:
         number = checked_integer(line, "line", 1, MAX_INT32)
         if not check_text(source, "source"):
             raise EncodeError("a line needs a source file", "source")
-        module = self._modules.get(path)
+        module = self.modules.get(path)
         declared = module.debug.get(name) if module is not None else None
         if declared is not None and (declared.source, declared.line) != (source, number):
             raise EncodeError(f"the function was declared at {declared.source}:{declared.line}", name)
 
-    def declared_function(self, name: str, module: str) -> NewFunction | None:
-        """Return the function with a name in a module, or None."""
-        return self._functions.get((module, name))
-
     def owns(self, function: NewFunction) -> bool:
         """Return whether a function was declared here."""
         try:
-            return self._functions.get((function.module, function.name)) is function
+            return self.functions.get((function.module, function.name)) is function
         except (AttributeError, TypeError):  # no function, or one that was made by hand
             return False
 
@@ -224,7 +213,7 @@ class Declarations:
         """Raise `EncodeError` if a function cannot be declared."""
         self._check_symbol(name, module)
         specs = checked_values(arguments, self.pointer_size), checked_values(returns, self.pointer_size)
-        declared = self._functions.get((module or self.path, name))
+        declared = self.functions.get((module or self.path, name))
         if declared is None:
             self._check_specs(name, *specs)
         elif any(specs) and specs != (declared.arguments, declared.returns):
@@ -235,7 +224,7 @@ class Declarations:
         if not check_text(name, "name") or "\t" in name:
             raise EncodeError("the name of a function or variable must not be empty or contain a tab", repr(name))
         check_text(module, "module")
-        owner = self._modules.get(module or self.path)
+        owner = self.modules.get(module or self.path)
         if owner is None:
             self.check_module(module, "library")
         elif len(owner.symbols) >= _MAX_SYMBOLS:
@@ -255,7 +244,7 @@ class Declarations:
         path = module or self.path
         variable = self._variables.get((path, name))
         if variable is None:
-            owner = self._modules.get(path) or self.add_module(path, "library")
+            owner = self.modules.get(path) or self.add_module(path, "library")
             variable = self._variables[path, name] = NewVariable(name, owner.add(name, DATA), size)
         elif variable.size != size:
             raise EncodeError(f"the variable was declared with the size {variable.size}", name)
@@ -289,16 +278,14 @@ class Declarations:
         """Return values with numbers in place of the names of values of enumerations."""
         if not self.enums or len(specs) != len(values):
             return values
-        return [
-            self._number(spec, value) if spec.format == "e" and isinstance(value, str) else value
-            for spec, value in zip(specs, values, strict=True)
-        ]
-
-    def _number(self, spec: ValueSpec, name: str) -> int:
-        names = self.enums.get(spec.type, {})
-        if name not in names:
-            raise EncodeError(f"{name!r} is not a name of a value of {spec.type!r}", spec.label)
-        return names[name]
+        numbers = list(values)
+        for place, (spec, value) in enumerate(zip(specs, values, strict=True)):
+            if spec.format == "e" and isinstance(value, str):
+                names = self.enums.get(spec.type, {})
+                if value not in names:
+                    raise EncodeError(f"{value!r} is not a name of a value of {spec.type!r}", spec.label)
+                numbers[place] = names[value]
+        return numbers
 
     def spec_lines(self) -> list[str]:
         """Return the lines of the argument block of the info file."""
@@ -319,7 +306,7 @@ class Declarations:
         Args:
             program: the program of the session.
         """
-        modules = [module for module in self.modules if module.path == program or module.role == "library"]
+        modules = [module for module in self.modules.values() if module.path == program or module.role == "library"]
         mappings = [MemoryMapping(module.base, module.end, path=module.path) for module in modules]
         begin, end = _STACK[self.pointer_size]
         return MapFile([*mappings, MemoryMapping(begin, end, "rw-p", path=STACK)])
@@ -331,7 +318,7 @@ class Declarations:
             sized: write the sizes of symbols, as uftrace 0.14 and later do; 0.13 cannot read them.
         """
         files: dict[str, SymbolFile | DebugFile] = {}
-        for module in self.modules:
+        for module in self.modules.values():
             symbols = module.symbols
             if sized:
                 symbols = [Symbol(s.address, s.name, s.type, FUNCTION_SIZE) for s in symbols]

@@ -39,11 +39,6 @@ HINT = "names of C++ and Rust functions are mangled; pip install 'fxtio[demangle
 """What is said where the library would help."""
 
 
-def would_help(name: str) -> bool:
-    """Return whether a name is mangled because the library is not installed."""
-    return is_mangled(name) and not available()
-
-
 def full_name(name: str) -> str:
     """Return the demangled name with everything in it, or the name itself if it is not one or cannot be demangled.
 

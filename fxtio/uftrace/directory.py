@@ -125,13 +125,8 @@ class StoredFile:
         return self.directory.blocks(self.name)
 
 
-def split_lines(raw: bytes) -> list[str]:
-    """Return the lines of a text file; a final line end gives an empty last line."""
-    return raw.decode("utf-8", "surrogateescape").split("\n")
-
-
 def join_lines(lines: list[str]) -> bytes:
-    """Return the bytes of a text file, the inverse of `split_lines`."""
+    """Return the bytes of a text file; an empty last line gives a final line end."""
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
@@ -157,15 +152,12 @@ def text_bytes(text: object, where: str) -> bytes:
     return raw
 
 
-def has_carriage_returns(raw: bytes) -> bool:
-    """Return whether most lines of a file end in CR LF, as after a transfer in text mode."""
-    return raw.count(b"\r\n") * 2 > raw.count(b"\n")
-
-
-def report_carriage_returns(raw: bytes, name: str, findings: Findings) -> None:
-    """Add the finding that the lines of a file end in CR LF, at the first of them."""
-    message = "lines end in CR LF, as after a transfer in text mode, which damages binary files; the CR are ignored"
-    findings.add("directory.line-ends", raw.index(b"\r\n"), message, file=name)
+def has_carriage_returns(raw: bytes, name: str, findings: Findings) -> bool:
+    """Return whether most lines of a file end in CR LF; add a finding at the first of them if they do."""
+    if raw.count(b"\r\n") * 2 <= raw.count(b"\n"):
+        return False
+    findings.add("directory.line-ends", raw.index(b"\r\n"), file=name)
+    return True
 
 
 def placed_lines(raw: bytes, name: str, findings: Findings) -> Iterator[tuple[int, str]]:
@@ -173,9 +165,7 @@ def placed_lines(raw: bytes, name: str, findings: Findings) -> Iterator[tuple[in
 
     If the lines end in CR LF, there is one finding about it, and the texts are without the CR.
     """
-    damaged = has_carriage_returns(raw)
-    if damaged:
-        report_carriage_returns(raw, name, findings)
+    damaged = has_carriage_returns(raw, name, findings)
     offset = 0
     for line in raw.split(b"\n"):
         text = line.removesuffix(b"\r") if damaged else line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from fxtio.codec.generate import Order
@@ -14,7 +15,7 @@ from fxtio.finding import Findings
 from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import placed_lines, text_file
 from fxtio.uftrace.enums import EventId
-from fxtio.uftrace.tasks import NS, add_overflow, stamp
+from fxtio.uftrace.tasks import NS, stamp
 
 NAMES_FILE, EXTERN_FILE = "events.txt", "extern.dat"
 
@@ -73,15 +74,13 @@ FIRST_OWN_EVENT = 100_000
 """The number below which events are tracepoints of the kernel."""
 
 
+@lru_cache(1024)
 def sizes_of(event: int, pointer_size: int = 8) -> range:
     """Return the sizes in bytes that the data of an event may have; none if uftrace knows no data of the event."""
-    if event in _VALUES:
-        return range(_WORD * len(_VALUES[event]), _WORD * len(_VALUES[event]) + 1)
-    if event == EventId.WATCH_CPU:
-        return range(_CPU, _CPU + 1)
     if event == EventId.WATCH_VAR:
         return range(pointer_size + 1, pointer_size + MAX_VARIABLE + 1)
-    return range(0)
+    size = sum(size for size, _ in _fields(event, pointer_size, 0).values())
+    return range(size, size + 1) if size else range(0)
 
 
 def data_of(payload: bytes | None, order: Order = "little") -> bytes:
@@ -105,25 +104,35 @@ def payload_of(data: bytes | None, order: Order = "little") -> bytes | None:
     return raw + bytes(-len(raw) % 8)
 
 
+@lru_cache(1024)
+def _fields(event: int, pointer_size: int, size: int) -> dict[str, tuple[int, bool]]:
+    """Return the sizes in bytes of the values in the data of an event, and whether they are signed, by name.
+
+    Args:
+        event: the id of the event.
+        pointer_size: the size in bytes of an address of the traced program.
+        size: the size of a watched variable.
+    """
+    if event == EventId.WATCH_CPU:
+        return {"cpu": (_CPU, True)}
+    if event == EventId.WATCH_VAR:
+        return {"address": (pointer_size, False), "value": (size, False)}
+    return dict.fromkeys(_VALUES.get(event, ()), (_WORD, event in _SIGNED))
+
+
 def values_of(event: int, data: bytes, order: Order = "little", pointer_size: int = 8) -> dict[str, int]:
     """Return the values in the data of an event, by name; none if the event or the size of its data is unknown.
 
     Sizes are in kB, except the size of a watched variable, which is in bytes; differences may be negative.
     """
-    names = _VALUES.get(event, ())
+    values: dict[str, int] = {}
     if len(data) not in sizes_of(event, pointer_size):
-        return {}
-    if names:
-        signed, places = event in _SIGNED, range(0, len(data), _WORD)
-        values = (int.from_bytes(data[at : at + _WORD], order, signed=signed) for at in places)
-        return dict(zip(names, values, strict=True))
-    if event == EventId.WATCH_CPU:
-        return {"cpu": int.from_bytes(data, order, signed=True)}
-    size = len(data) - pointer_size
-    if event == EventId.WATCH_VAR:
-        address, value = data[:pointer_size], data[pointer_size:]
-        return {"address": int.from_bytes(address, order), "value": int.from_bytes(value, order), "size": size}
-    return {}
+        return values
+    at, rest = 0, len(data) - pointer_size
+    for name, (size, signed) in _fields(event, pointer_size, rest).items():
+        values[name] = int.from_bytes(data[at : at + size], order, signed=signed)
+        at += size
+    return values | ({"size": rest} if event == EventId.WATCH_VAR else {})
 
 
 def encode_values(event: int, values: Mapping[str, int], order: Order = "little", pointer_size: int = 8) -> bytes:
@@ -138,14 +147,10 @@ def encode_values(event: int, values: Mapping[str, int], order: Order = "little"
     Raises:
         EncodeError: the event has other values, or a value does not fit.
     """
-    sizes = dict.fromkeys(_VALUES.get(event, ()), (_WORD, event in _SIGNED))
-    given = dict(values)
-    if event == EventId.WATCH_CPU:
-        sizes = {"cpu": (_CPU, True)}
-    elif event == EventId.WATCH_VAR:
-        size = given.pop("size", MAX_VARIABLE)
-        size = checked_integer(size, "size", 1, MAX_VARIABLE)
-        sizes = {"address": (pointer_size, False), "value": (size, False)}
+    given, size = dict(values), MAX_VARIABLE
+    if event == EventId.WATCH_VAR:
+        size = checked_integer(given.pop("size", size), "size", 1, MAX_VARIABLE)
+    sizes = _fields(event, pointer_size, size)
     if sizes.keys() != given.keys():
         has = f"has the values {', '.join(sizes)}" if sizes else "has no values that are known"
         raise EncodeError(f"the event {has}; given are {', '.join(given) or 'none'}", NAMES.get(event, str(event)))
@@ -227,7 +232,7 @@ class ExternFile:
                 parsed.messages.append(Message(time, match[3]))
                 parsed.places.append(offset)
                 if time > MAX_TIME:
-                    add_overflow(findings, EXTERN_FILE, offset)
+                    findings.add("time.overflow", offset, file=EXTERN_FILE)
             elif line.strip() and not line.lstrip().startswith("#"):
                 findings.add("event.extern-line", offset, file=EXTERN_FILE)
         return parsed

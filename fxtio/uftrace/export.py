@@ -47,7 +47,7 @@ ARGUMENTS = "arguments"
 
 _DEEPEST = RecordWord.fields["depth"].limits[1]
 _MAX_MESSAGE = 1000
-_LOST = {"args": ARGUMENTS, "samples": "samples", "allocations": "allocations"}
+_LOST = ("args", "samples", "allocations")
 _NUMBERS = "numbers of threads that another thread has, or that are not positive or over 31 bits"
 _TEXTS = "names and messages with tabs or line ends, or that are empty or too long, which are changed"
 _NAMES = "names of processes and threads"
@@ -122,7 +122,9 @@ class Exporter:
     def _write_calls(self, rows: ThreadCalls) -> None:
         used, place = np.unique(rows.name, return_inverse=True)
         for code in used.tolist():
-            self._declare(code)
+            if code not in self._functions:
+                name = self._line(self._registry.names.values[code] if code >= 0 else "", MAX_INT32)
+                self._functions[code] = self._writer.function(name)
         payloads = self._values.payloads(rows, self._arguments.of(rows.event), self._writer, self._functions)
         functions = [self._functions[code] for code in used.tolist()]
         self._task(rows.track).write_records(
@@ -132,12 +134,6 @@ class Exporter:
             function=(functions, place),
             payload=payloads,
         )
-
-    def _declare(self, code: int) -> None:
-        """Declare the function with a name, if it is new."""
-        if code not in self._functions:
-            name = self._line(self._registry.names.values[code] if code >= 0 else "", MAX_INT32)
-            self._functions[code] = self._writer.function(name)
 
     def _line(self, text: str, limit: int) -> str:
         """Return a text that can be in a line of a file."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -27,7 +28,6 @@ from fxtio.table import MAX_TIME, saturated
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.layout import RecordWord, TimeWord
 from fxtio.uftrace.state import AddressSpace, Sessions
-from fxtio.uftrace.tasks import add_overflow
 
 BLOCK = 1 << 20
 """The size of a block in bytes."""
@@ -54,7 +54,7 @@ def _head(order: Order) -> Array:
 _HEADS: dict[str, Array] = {"little": _head("little"), "big": _head("big")}
 
 
-@dataclass(slots=True)
+@dataclass
 class Chunk:
     """Consecutive records of a task, or bytes that are not a record; valid until the next chunk is requested.
 
@@ -87,30 +87,24 @@ class Chunk:
     gap: bytes | None = None
     has_specs: bool = True
     has_late_times: bool = False
-    _words: Array | None = field(default=None, init=False, repr=False)
-    _times: Array | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.at)
 
-    @property
+    @cached_property
     def times(self) -> Array:
         """Return the first words of the records (uint64)."""
-        if self._times is None:
-            self._times = self._gather(0)
-        return self._times
+        return self._gather(0)
 
     @property
     def nanoseconds(self) -> Array:
         """Return the times of the records (int64); `MAX_TIME` replaces those that do not fit."""
         return saturated(self.times) if self.has_late_times else self.times.view(np.int64)
 
-    @property
+    @cached_property
     def words(self) -> Array:
         """Return the second words of the records (uint64)."""
-        if self._words is None:
-            self._words = self._gather(1)
-        return self._words
+        return self._gather(1)
 
     def _gather(self, delta: int) -> Array:
         count = len(self.at)
@@ -172,7 +166,7 @@ class TaskReader:
         order: Order,
         findings: Findings,
         progress: Callable[[int], None],
-        max_bytes: int | None = None,
+        max_bytes: int,
     ) -> None:
         self.tid = tid
         self.name = name
@@ -213,13 +207,10 @@ class TaskReader:
                 buffer[:rest] = buffer[used * 8 : end].copy()
 
     def _fill(self, file: Any, target: memoryview) -> int:
-        filled = 0
-        if self._left is not None:
-            target = target[: self._left]
+        filled, target = 0, target[: self._left]
         while filled < len(target) and (count := file.readinto(target[filled:])):
             filled += count
-        if self._left is not None:
-            self._left -= filled
+        self._left -= filled
         self._sessions.bytes_read += filled
         self._progress(filled)
         return filled
@@ -288,8 +279,8 @@ class TaskReader:
         if count > 1:
             times = words[self._at[count - 2 : count]]
             self._since = int(times.min()) or self._since  # a lost record has the time 0
-        after = self._next_record(words, index + _HEADER)
-        if after < 0 and (after := self._rest(words, index, last=last)) < 0:
+        after = self._resumed(words, index, index + _HEADER, last=last)
+        if after < 0:
             return -1
         address = _FIELDS["address"].get(int(words[index + 1]))
         message = f"the payload of {self._functions.name_at(address)} has no specification; it is kept as bytes"
@@ -300,8 +291,8 @@ class TaskReader:
         """Skip words that cannot be decoded; return the index after them, or -1 if more bytes are needed."""
         words, offset = block.words, base + index * 8
         header = reason != BAD and index + _HEADER <= len(words)
-        after = self._next_record(words, index + (_HEADER if header else 1))
-        if after < 0 and (after := self._rest(words, index, last=last)) < 0:
+        after = self._resumed(words, index, index + (_HEADER if header else 1), last=last)
+        if after < 0:
             return -1
         if reason == BAD:
             message = f"a record without the magic bits; {(after - index) * 8:,} bytes are skipped"
@@ -319,11 +310,16 @@ class TaskReader:
             yield self._gap(block.raw[index:after].tobytes(), offset, words)
         return after
 
-    def _rest(self, words: Array, index: int, *, last: bool) -> int:
-        """Return the index up to which words are skipped if no record follows, or -1 if more bytes are needed."""
-        if last:
-            return len(words)
-        return -1 if (len(words) - index) * 8 < _MAX_RECORD else max(len(words) - _HEADER, index + 1)
+    def _resumed(self, words: Array, index: int, begin: int, *, last: bool) -> int:
+        """Return up to which index the words from `index` on are skipped, or -1 if more bytes are needed.
+
+        This is the next record from `begin` on, or the end of the words.
+        """
+        after = self._next_record(words, begin)
+        if after < 0:
+            size = len(words)
+            after = size if last else -1 if (size - index) * 8 < _MAX_RECORD else max(size - _HEADER, index + 1)
+        return after
 
     def _next_record(self, words: Array, begin: int) -> int:
         """Return the next index at which plausible records follow each other, or -1."""
@@ -378,7 +374,7 @@ class TaskReader:
         if int(times[-1] if rows is None else times.max()) > MAX_TIME:
             over = np.flatnonzero(times > np.uint64(MAX_TIME))
             first = int(over[0] if rows is None else rows[over[0]])
-            add_overflow(self._findings, self.name, int(chunk.offsets()[first]), len(over))
+            self._findings.add("time.overflow", int(chunk.offsets()[first]), times=len(over), file=self.name)
         self._since = int(times[-2:].min()) if len(times) > 1 else min(self._last, int(times[-1]))
         self._last = int(times[-1])
 

@@ -13,13 +13,7 @@ from fxtio.codec.generate import Order
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
-from fxtio.uftrace.directory import (
-    byte_size,
-    has_carriage_returns,
-    join_lines,
-    report_carriage_returns,
-    split_lines,
-)
+from fxtio.uftrace.directory import byte_size, has_carriage_returns, join_lines
 from fxtio.uftrace.enums import ByteOrder, WordClass
 from fxtio.uftrace.layout import INFO_MAGIC, Feature, InfoBit
 
@@ -125,9 +119,8 @@ class InfoFile:
         Raises:
             DecodeError: it does not begin with a header of uftrace.
         """
-        damaged = has_carriage_returns(raw)
+        damaged = has_carriage_returns(raw, INFO_FILE, findings)
         if damaged:
-            report_carriage_returns(raw, INFO_FILE, findings)
             raw = raw.replace(b"\r\n", b"\n")
         try:
             order: Order = "big" if _ENDIAN.parse(raw).endian == ByteOrder.BIG else "little"
@@ -144,7 +137,7 @@ class InfoFile:
         if not has_known_form:
             message = f"unknown version {header.version} or byte order {header.endian}; the file is read as version 4"
             findings.add("info.version", len(INFO_MAGIC), message, file=INFO_FILE)
-        lines = split_lines(raw[HEADER_SIZE:])
+        lines = raw[HEADER_SIZE:].decode("utf-8", "surrogateescape").split("\n")
         parsed = cls(
             header.version, header.header_size, order, header.word_class, Feature(header.features),
             InfoBit(header.blocks), header.max_stack, header.reserved, lines, header.magic, damaged,
@@ -165,17 +158,8 @@ class InfoFile:
         return raw.replace(b"\n", b"\r\n") if self.carriage_returns else raw
 
     def _header(self) -> bytes:
-        values = {
-            "magic": self.magic,
-            "version": self.version,
-            "header_size": self.header_size,
-            "endian": ByteOrder.BIG if self.order == "big" else ByteOrder.LITTLE,
-            "word_class": self.word_class,
-            "features": int(self.features),
-            "blocks": int(self.blocks),
-            "max_stack": self.max_stack,
-            "reserved": self.reserved,
-        }
+        names = [part.name for part in HEADERS[self.order].subcons if part.name != "endian"]
+        values = {name: getattr(self, name) for name in names} | {"endian": ByteOrder[self.order.upper()]}
         try:
             header: bytes = HEADERS[self.order].build(values)
         except ConstructError as error:

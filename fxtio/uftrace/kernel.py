@@ -19,7 +19,6 @@ from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import RingType
 from fxtio.uftrace.layout import CommitWord, DataLocWord, ExtendWord, RingWord
-from fxtio.uftrace.tasks import add_overflow
 
 HEADER_FILE, SYMBOLS_FILE = "kernel_header", "kallsyms"
 FUNCTION_ENTRY, FUNCTION_EXIT = "funcgraph_entry", "funcgraph_exit"
@@ -264,11 +263,6 @@ def is_name(name: str) -> bool:
     return name.startswith("kernel-cpu") and name.endswith(".dat") and name[10:-4].isdecimal()
 
 
-def cpu_of(name: str) -> int:
-    """Return the number of the CPU in the name of a file."""
-    return int(name[10:-4][:9])
-
-
 def parse_pages(
     pages: Iterable[bytes], header: KernelHeader, name: str, findings: Findings, *, decode: bool = True
 ) -> Iterator[KernelEvent]:
@@ -281,7 +275,7 @@ def parse_pages(
         findings: receives faults.
         decode: decode values; else events have no names and values.
     """
-    cpu = cpu_of(name) if is_name(name) else 0
+    cpu = int(name[10:-4][:9]) if is_name(name) else 0
     for number, page in enumerate(pages):
         for offset, time, data, missed in _page(page, number * header.page_size, header, name, findings):
             id_, tid = int.from_bytes(data[:2], header.order), int.from_bytes(data[4:8], header.order, signed=True)
@@ -322,8 +316,7 @@ def _page(
         findings.add("kernel.page", begin, f"the page claims {commit.size:,} bytes, more than there are", file=name)
         end = len(page)
     if missed:
-        message = "the kernel lost events before this page"
-        findings.add("kernel.missed", begin, message, file=name)
+        findings.add("kernel.missed", begin, file=name)
     while at + _WORD <= end:
         entry = RingWord.read(int.from_bytes(page[at : at + _WORD], order))
         first = int.from_bytes(page[at + _WORD : at + 2 * _WORD], order)
@@ -344,7 +337,7 @@ def _page(
         at = start + (size + _WORD - 1) // _WORD * _WORD
         if entry.kind != RingType.PADDING:
             if time > MAX_TIME:
-                add_overflow(findings, name, begin + start)
+                findings.add("time.overflow", begin + start, file=name)
             yield begin + start, time, page[start : start + size], missed
             missed = False
 

@@ -46,42 +46,23 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 FUNCTION_GRAPH = "ftrace"
 """The subsystem of the events that report calls of kernel functions."""
 
-_COMMON = (
-    "unsigned short common_type; unsigned char common_flags; unsigned char common_preempt_count; int common_pid",
-)
-_EVENTS: dict[str, tuple[int, tuple[str, ...], str]] = {
-    "ftrace:funcgraph_entry": (
-        11,
-        ("unsigned long func; int depth",),
-        '"--> %ps (%d)", (void *)REC->func, REC->depth',
-    ),
-    "ftrace:funcgraph_exit": (
-        10,
-        (
-            "unsigned long func; unsigned long long calltime; unsigned long long rettime; unsigned long overrun",
-            "int depth",
-        ),
-        '"<-- %ps (%d) (start: %llx  end: %llx)", (void *)REC->func, REC->depth, REC->calltime, REC->rettime',
-    ),
-    "sched:sched_switch": (
-        316,
-        (
-            "char prev_comm[16]; pid_t prev_pid; int prev_prio; long prev_state",
-            "char next_comm[16]; pid_t next_pid; int next_prio",
-        ),
-        '"prev_comm=%s prev_pid=%d ==> next_comm=%s", REC->prev_comm, REC->prev_pid, REC->next_comm',
-    ),
-    "sched:sched_wakeup": (
-        318,
-        ("char comm[16]; pid_t pid; int prio; int target_cpu",),
-        '"comm=%s pid=%d prio=%d target_cpu=%03d", REC->comm, REC->pid, REC->prio, REC->target_cpu',
-    ),
-    "sched:sched_process_exec": (
-        309,
-        ("__data_loc char[] filename; pid_t pid; pid_t old_pid",),
-        '"filename=%s pid=%d old_pid=%d", __get_str(filename), REC->pid, REC->old_pid',
-    ),
-}  # the id of each event, its fields in C, and how it is printed
+_COMMON = "unsigned short common_type; unsigned char common_flags; unsigned char common_preempt_count; int common_pid"
+_EVENTS: tuple[tuple[str, int, str, str, str], ...] = (
+    ("ftrace:funcgraph_entry", 11, "unsigned long func", "int depth",
+     '"--> %ps (%d)", (void *)REC->func, REC->depth'),
+    ("ftrace:funcgraph_exit", 10, "unsigned long func; unsigned long long calltime; unsigned long long rettime",
+     "unsigned long overrun; int depth",
+     '"<-- %ps (%d) (start: %llx  end: %llx)", (void *)REC->func, REC->depth, REC->calltime, REC->rettime'),
+    ("sched:sched_switch", 316, "char prev_comm[16]; pid_t prev_pid; int prev_prio; long prev_state",
+     "char next_comm[16]; pid_t next_pid; int next_prio",
+     '"prev_comm=%s prev_pid=%d ==> next_comm=%s", REC->prev_comm, REC->prev_pid, REC->next_comm'),
+    ("sched:sched_wakeup", 318, "char comm[16]; pid_t pid", "int prio; int target_cpu",
+     '"comm=%s pid=%d prio=%d target_cpu=%03d", REC->comm, REC->pid, REC->prio, REC->target_cpu'),
+    ("sched:sched_process_exec", 309, "__data_loc char[] filename", "pid_t pid; pid_t old_pid",
+     '"filename=%s pid=%d old_pid=%d", __get_str(filename), REC->pid, REC->old_pid'),
+)  # fmt: skip
+"""The name and the id of each event, its fields in C, and how it is printed."""
+
 _TYPES = {
     "char": (1, 0), "unsigned char": (1, 0), "unsigned short": (2, 0), "int": (4, 1), "pid_t": (4, 1), "long": (8, 1),
     "unsigned long": (8, 0), "unsigned long long": (8, 0), "__data_loc char[]": (4, 0),
@@ -104,26 +85,22 @@ def path_of(system: str, name: str) -> str:
     return f"events/{system}/{name}/format"
 
 
-def _fields(declarations: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines about fields in the data of an event, each of which is aligned to its size."""
-    offset = 0
-    for field in "; ".join(declarations).split("; "):
-        kind, _, name = field.rpartition(" ")
+def _description(name: str, number: int, first: str, last: str, shown: str) -> str:
+    """Return the description of an event, each of whose fields is aligned to its size."""
+    lines, offset = [], 0
+    for field in f"{_COMMON}; {first}; {last}".split("; "):
+        kind, _, label = field.rpartition(" ")
         size, signed = _TYPES[kind]
         offset += -offset % size
-        count = re.search(r"\[(\d+)\]", name)
+        count = re.search(r"\[(\d+)\]", label)
         size *= int(count[1]) if count else 1
-        yield f"\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n"
+        lines.append(f"\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n")
         offset += size
-
-
-def _description(name: str, number: int, own: tuple[str, ...], shown: str) -> str:
-    lines = [*_fields(_COMMON + own)]
     common, rest = "".join(lines[:4]), "".join(lines[4:])
     return f"name: {name.partition(':')[2]}\nID: {number}\nformat:\n{common}\n{rest}\nprint fmt: {shown}\n"
 
 
-DESCRIPTIONS: dict[str, str] = {name: _description(name, *event) for name, event in _EVENTS.items()}
+DESCRIPTIONS: dict[str, str] = {event[0]: _description(*event) for event in _EVENTS}
 """The descriptions by names such as sched:sched_switch."""
 
 _ENTRY, _EXIT = (f"{FUNCTION_GRAPH}:{name}" for name in (FUNCTION_ENTRY, FUNCTION_EXIT))
@@ -190,14 +167,6 @@ class KernelFiles:
             self._formats, self._functions, self._missed = before
             raise
 
-    def _function(self, name: str) -> int:
-        """Return the address of a function, which is added if it is new."""
-        if not check_text(name, "name") or any(character.isspace() for character in name):
-            raise EncodeError(f"{name!r} is not the name of a kernel function", "name")
-        if name not in self._functions and len(self._functions) >= _MAX_FUNCTIONS:
-            raise EncodeError(f"there are {_MAX_FUNCTIONS:,} functions already", "name")
-        return self._functions.setdefault(name, self._first_function + len(self._functions) * _FUNCTION_SIZE)
-
     def event(self, cpu: int, time: int, tid: int, name: str, values: Mapping[str, Any]) -> None:
         """Append an event; common events are described when they are used first."""
         cpu, time = self._checked_place(cpu, time, tid)
@@ -240,7 +209,13 @@ class KernelFiles:
         """Append the entry of a call, or its exit, given its start and end in nanoseconds."""
         name = _ENTRY if call is None else _EXIT
         self._layout(name)  # nothing is added if another event has its id
-        values = {"func": self._function(function), "depth": depth}
+        if not check_text(function, "name") or any(character.isspace() for character in function):
+            raise EncodeError(f"{function!r} is not the name of a kernel function", "name")
+        count = len(self._functions)
+        if function not in self._functions and count >= _MAX_FUNCTIONS:
+            raise EncodeError(f"there are {_MAX_FUNCTIONS:,} functions already", "name")
+        address = self._functions.setdefault(function, self._first_function + count * _FUNCTION_SIZE)
+        values = {"func": address, "depth": depth}
         if call is not None:
             values |= {"calltime": call[0], "rettime": call[1]}
         self.event(cpu, time, tid, name, values)

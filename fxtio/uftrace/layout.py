@@ -160,19 +160,3 @@ class InfoBit(IntFlag):
     VERSION = 1 << 13
     UTC_OFFSET = 1 << 14
     SYSCTL = 1 << 15
-
-
-_KERNEL_BASES = (
-    (0x4000_0000, 0x4000_0000),
-    (0x8000_0000, 0x8000_0000),
-    (0xB000_0000, 0xB000_0000),
-    (0xC000_0000, 0xC000_0000),
-    (0x80_0000_0000, 0xFFFF_FF80_0000_0000),
-    (0x400_0000_0000, 0xFFFF_FC00_0000_0000),
-    (0x8000_0000_0000, 0xFFFF_8000_0000_0000),
-)
-
-
-def kernel_base(stack: int) -> int:
-    """Return the first address of the kernel, given an address in the stack of a program."""
-    return next((base for limit, base in _KERNEL_BASES if stack < limit), 0xFFFF_0000_0000_0000)

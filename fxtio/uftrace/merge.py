@@ -61,7 +61,7 @@ def merge(traces: Sequence[UftraceTrace], target: str | PathLike[str]) -> str:
                 elif name == NAMES_FILE:
                     file.write(_merged_names(readings).to_bytes())
                 elif name == EXTERN_FILE:
-                    messages = heapq.merge(*(reading.messages() for reading in readings), key=lambda one: one.time)
+                    messages = heapq.merge(*(reading.extern.messages for reading in readings), key=lambda one: one.time)
                     file.write(ExternFile(list(messages)).to_bytes())
                 elif perf.is_name(name) and len(sources) > 1:
                     file.writelines(_merged_events(readings, traces, name))
@@ -135,7 +135,7 @@ def _new_sids(readings: Sequence[SmallFiles]) -> list[dict[str, str]]:
     result = []
     last = 0  # the number of the last new id, so that none is tried again and again
     for reading in readings:
-        own = dict.fromkeys(event.sid for event in reading.task_events() if isinstance(event, Session))
+        own = dict.fromkeys(event.sid for event in reading.sessions.file.events if isinstance(event, Session))
         new: dict[str, str] = {}
         for sid in own:
             free = sid
@@ -157,7 +157,7 @@ def _merged_tasks(
             msgspec.structs.replace(event, sid=sids.get(event.sid, event.sid))
             if isinstance(event, Session | Dlopen)
             else event
-            for event in reading.task_events()
+            for event in reading.sessions.file.events
         ]
         for reading, sids in zip(readings, renamed, strict=True)
     ]

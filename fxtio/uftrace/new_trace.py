@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fxtio.arrays import Array
 from fxtio.codec.generate import Order
@@ -14,7 +16,7 @@ from fxtio.errors import EncodeError
 from fxtio.io.sink import names_if_full
 from fxtio.shared_folders import opener
 from fxtio.table import MAX_TIME
-from fxtio.uftrace.declarations import Declarations, NewFunction
+from fxtio.uftrace.declarations import Declarations
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import EventId
 from fxtio.uftrace.events import EVENT_IDS, Message
@@ -22,6 +24,9 @@ from fxtio.uftrace.info import TEXT_VERSION
 from fxtio.uftrace.kernel_writer import KernelFiles, SchedFiles
 from fxtio.uftrace.records import encode
 from fxtio.uftrace.tasks import Dlopen, Fork, Session, Task, TaskEvent, check_text
+
+if TYPE_CHECKING:
+    from fxtio.uftrace.task_writer import TaskWriter
 
 _SID_DIGITS = 16
 
@@ -47,29 +52,6 @@ class NewSession:
     loads: list[Dlopen] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NewTask:
-    """A task of a new trace.
-
-    Attributes:
-        tid: the task.
-        pid: its process.
-        first: the time of its first record in nanoseconds, or None.
-        last: the time of its last record in nanoseconds.
-        forked: the fork with which the task began, or None.
-        sessions: the sessions that the task was in; the first one is entered with the first record.
-        open: the functions of the calls that have not ended, outermost first.
-    """
-
-    tid: int
-    pid: int
-    first: int | None = None
-    last: int = 0
-    forked: Fork | None = None
-    sessions: list[NewSession] = field(default_factory=list)
-    open: list[NewFunction] = field(default_factory=list)
-
-
 class Processes:
     """The tasks of a new trace and the sessions of their processes.
 
@@ -77,16 +59,18 @@ class Processes:
 
     Args:
         declarations: the modules and functions of the trace.
+        make: returns the writer of a new task of a process.
 
     Attributes:
         tasks: the tasks by number.
         sessions: the sessions in the order of their declaration.
     """
 
-    def __init__(self, declarations: Declarations) -> None:
-        self.tasks: dict[int, NewTask] = {}
+    def __init__(self, declarations: Declarations, make: Callable[[int, int], TaskWriter]) -> None:
+        self.tasks: dict[int, TaskWriter] = {}
         self.sessions: list[NewSession] = []
         self._declarations = declarations
+        self._make = make
         self._newest: dict[int, NewSession] = {}  # the last session of each process
 
     # ---- declaring
@@ -102,12 +86,12 @@ class Processes:
             raise EncodeError(f"task {tid} belongs to process {task.pid}", "task")
         return pid
 
-    def task(self, tid: int, pid: int | None = None) -> NewTask:
+    def task(self, tid: int, pid: int | None = None) -> TaskWriter:
         """Return a task, which is declared if it is new."""
         tid, pid = checked_task(tid), self.checked_pid(tid, pid)
         task = self.tasks.get(tid)
         if task is None:
-            task = self.tasks[tid] = NewTask(tid, pid)
+            task = self.tasks[tid] = self._make(tid, pid)
             if pid not in self._newest:
                 self._add_session(pid, self._declarations.path, None)
         return task
@@ -118,26 +102,28 @@ class Processes:
         self._newest[pid] = session
         return session
 
-    def fork(self, tid: int, parent: NewTask, time: int) -> NewTask:
+    def fork(self, tid: int, parent: TaskWriter, time: int) -> TaskWriter:
         """Declare a process that begins as a copy of the process of a task."""
         tid = checked_task(tid)
         if tid in self.tasks or tid in self._newest:
             raise EncodeError(f"task {tid} exists already", "fork")
         session = self.session_of(parent)
         self._newest[tid] = session
-        self.tasks[tid] = NewTask(tid, tid, time, time, Fork(time, tid, parent.pid), [session])
-        return self.tasks[tid]
+        child = self.tasks[tid] = self._make(tid, tid)
+        child.first, child.last, child.forked = time, time, Fork(time, tid, parent.pid)
+        child.sessions = [session]
+        return child
 
-    def exec(self, task: NewTask, program: str, time: int) -> None:
+    def exec(self, task: TaskWriter, program: str, time: int) -> None:
         """Begin a session of the process of a task with another program."""
         before = self.session_of(task)
         self._declarations.add_module(program, "program")
         session = self._add_session(task.pid, program, time)
         task.sessions = [*(task.sessions or [before]), session]
-        self._note(task, time, time)
+        self.note_records(task, time, time)
         task.open = []
 
-    def load(self, task: NewTask, library: str, time: int) -> None:
+    def load(self, task: TaskWriter, library: str, time: int) -> None:
         """Load a library in the session of a task."""
         base = self._declarations.add_module(library, "loaded").base
         session = self.session_of(task)
@@ -145,13 +131,13 @@ class Processes:
         session.loads.append(Dlopen(time, task.tid, session.sid, base, library))
         self.note_records(task, time, time)
 
-    def session_of(self, task: NewTask) -> NewSession:
+    def session_of(self, task: TaskWriter) -> NewSession:
         """Return the session of the next record of a task."""
         return task.sessions[-1] if task.sessions else self._newest[task.pid]
 
     # ---- times
 
-    def checked_time(self, task: NewTask, time: Any) -> int:
+    def checked_time(self, task: TaskWriter, time: Any) -> int:
         """Return the time of the next record of a task in nanoseconds."""
         moment = checked_integer(time, "time", 0, MAX_TIME)
         if moment < task.last:
@@ -162,7 +148,7 @@ class Processes:
                 raise EncodeError(f"the process began its program at {begin}, after {moment}", f"task {task.tid}")
         return moment
 
-    def check_times(self, task: NewTask, times: Array) -> None:
+    def check_times(self, task: TaskWriter, times: Array) -> None:
         """Raise `EncodeError` if the next records of a task cannot have these times."""
         self.checked_time(task, times[0])
         if bool((times[1:] < times[:-1]).any()):
@@ -171,20 +157,17 @@ class Processes:
 
     def check_new_times(self, tid: int, times: Array) -> None:
         """Raise `EncodeError` if the next records of a task, which may be new, cannot have these times."""
-        self.check_times(self.tasks.get(tid) or NewTask(tid, self.checked_pid(tid, None)), times)
+        self.check_times(self.tasks.get(tid) or self._make(tid, self.checked_pid(tid, None)), times)
 
-    def note_records(self, task: NewTask, first: int, last: int) -> None:
+    def note_records(self, task: TaskWriter, first: int, last: int) -> None:
         """Note the times of the first and the last of some new records of a task."""
         self.enter_session(task)
-        self._note(task, first, last)
+        task.first, task.last = first if task.first is None else task.first, last
 
-    def enter_session(self, task: NewTask) -> None:
+    def enter_session(self, task: TaskWriter) -> None:
         """Enter the first session of a task, with its first record."""
         if not task.sessions:
             task.sessions = [self._newest[task.pid]]
-
-    def _note(self, task: NewTask, first: int, last: int) -> None:
-        task.first, task.last = first if task.first is None else task.first, last
 
     @property
     def duration(self) -> int:
@@ -199,46 +182,34 @@ class Processes:
 
         Sessions and tasks begin with the first record, since earlier records have no names.
         """
+        begun_in = {
+            task.tid: task.sessions[0] if task.sessions else self._newest[task.pid] for task in self.tasks.values()
+        }
+        threads: defaultdict[str, list[TaskEvent]] = defaultdict(list)  # by session, those of its process
+        for task in sorted(self.tasks.values(), key=lambda task: task.first or 0):
+            session = begun_in[task.tid]
+            if task.pid == session.pid != task.tid:
+                threads[session.sid].append(Task(task.first or 0, task.tid, task.pid))
         events: list[TaskEvent] = []
-        threads = self._threads_by_session()
-        forked = {task.tid for task in self.tasks.values() if task.forked is not None}
         for session in self.sessions:
             if session.time is None:
-                events += self._process_events(session, threads.get(session.sid, []))
+                leader, own = self.tasks.get(session.pid), threads[session.sid]
+                times = [*([] if leader is None else [leader.first or 0]), *(event.time for event in own)]
+                begin = min(times, default=0)
+                events.append(Session(begin, session.pid, session.sid, session.program))
+                events += [Task(begin if leader is None else leader.first or 0, session.pid, session.pid), *own]
+        forked = {task.tid for task in self.tasks.values() if task.forked is not None}
         for task in self.tasks.values():
             if task.forked is not None:
                 events.append(task.forked)
-            elif task.pid in forked and self._first_session(task).pid != task.pid:
+            elif task.pid in forked and begun_in[task.tid].pid != task.pid:
                 events.append(Task(task.first or 0, task.tid, task.pid))
         for session in self.sessions:
             if session.time is not None:
                 events.append(Session(session.time, session.pid, session.sid, session.program))
-                events.append(Task(session.time, session.pid, session.pid))
-                events += [Task(task.first or 0, task.tid, task.pid) for task in threads.get(session.sid, [])]
+                events += [Task(session.time, session.pid, session.pid), *threads[session.sid]]
             events += session.loads
         return events
-
-    def _process_events(self, session: NewSession, threads: list[NewTask]) -> list[TaskEvent]:
-        """Return the beginnings of a session, of its process and of the threads that began in it."""
-        leader = self.tasks.get(session.pid)
-        tasks = [*([leader] if leader is not None else []), *threads]
-        begin = min((task.first or 0 for task in tasks), default=0)
-        lines = [Task(begin if leader is None else leader.first or 0, session.pid, session.pid)]
-        lines += [Task(task.first or 0, task.tid, task.pid) for task in threads]
-        return [Session(begin, session.pid, session.sid, session.program), *lines]
-
-    def _threads_by_session(self) -> dict[str, list[NewTask]]:
-        """Return by session id the threads of its process that began in it, by the times of their first records."""
-        threads: dict[str, list[NewTask]] = {}
-        for task in sorted(self.tasks.values(), key=lambda task: task.first or 0):
-            session = self._first_session(task)
-            if task.pid == session.pid != task.tid:
-                threads.setdefault(session.sid, []).append(task)
-        return threads
-
-    def _first_session(self, task: NewTask) -> NewSession:
-        """Return the session in which a task began; that of its process if it has no records."""
-        return task.sessions[0] if task.sessions else self._newest[task.pid]
 
 
 def checked_task(tid: Any) -> int:
@@ -261,6 +232,7 @@ class NewTrace:
         order: the byte order of the records.
         version: the version of the format.
         check_open: raises ValueError if the trace is closed.
+        make_task: makes the writer of a task of the trace, given its number and its process.
 
     Attributes:
         processes: the tasks and sessions.
@@ -275,10 +247,16 @@ class NewTrace:
     """
 
     def __init__(
-        self, path: Path, declarations: Declarations, order: Order, version: int, check_open: Callable[[], None]
+        self,
+        path: Path,
+        declarations: Declarations,
+        order: Order,
+        version: int,
+        check_open: Callable[[], None],
+        make_task: Callable[[NewTrace, int, int], TaskWriter],
     ) -> None:
         self.declarations = declarations
-        self.processes = Processes(declarations)
+        self.processes = Processes(declarations, partial(make_task, self))
         self.order: Order = order
         self.version = version
         self.check_open = check_open
@@ -316,12 +294,12 @@ class NewTrace:
         """Append a record to the file of a task."""
         self.append_bytes(tid, encode(record, self.order), 1)
 
-    def put_at(self, task: NewTask, time: int, record: Any) -> None:
+    def put_at(self, task: TaskWriter, time: int, record: Any) -> None:
         """Append a record with a time to the file of a task."""
         self.put(task.tid, record)
         self.processes.note_records(task, time, time)
 
-    def append(self, task: NewTask, times: Array, raw: bytes | memoryview, records: int) -> None:
+    def append(self, task: TaskWriter, times: Array, raw: bytes | memoryview, records: int) -> None:
         """Append the bytes of some records, given the times of those that have one."""
         self.append_bytes(task.tid, raw, records)
         if len(times):
@@ -356,10 +334,6 @@ class NewTrace:
         if not check_text(name, "event"):
             raise EncodeError("the name of an event is empty", "event")
         return EVENT_IDS.get(name) or self.events.get(name) or EventId.FIRST_USER + len(self.events)
-
-    def is_new_event(self, name: str) -> bool:
-        """Return whether an event is a user event that is not declared."""
-        return name not in EVENT_IDS and name not in self.events
 
     def event_id(self, name: str) -> int:
         """Return the number of an event, which is declared if it is new."""

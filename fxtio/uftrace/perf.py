@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, Literal
 
@@ -18,10 +18,10 @@ from fxtio.arrays import Array
 from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
+from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import text_bytes
 from fxtio.uftrace.enums import PerfType
 from fxtio.uftrace.layout import PERF_COMM, PERF_HEADER, PERF_SAMPLE, PERF_TASK, PerfMiscWord
-from fxtio.uftrace.tasks import report_overflow
 
 Kind = Literal["sched-in", "sched-out", "sched-out (pre-empted)", "task-new", "task-exit", "task-name", "exec", "other"]
 
@@ -138,11 +138,6 @@ def is_name(name: str) -> bool:
     return name.startswith("perf-cpu") and name.endswith(".dat") and name[8:-4].isdecimal()
 
 
-def cpu_of(name: str) -> int:
-    """Return the number of the CPU in the name of a file."""
-    return int(name[8:-4][:9])
-
-
 # ---- reading
 
 
@@ -156,13 +151,15 @@ def parse(blocks: Iterable[bytes], name: str, order: Order, findings: Findings) 
         findings: receives faults.
     """
     base, rest = 0, b""
-    cpu = cpu_of(name) if is_name(name) else 0
+    cpu = int(name[8:-4][:9]) if is_name(name) else 0
     for block in blocks:
         raw = rest + block
         at, end = _boundaries(raw, order)
         if at:
             decoded = _decode(cpu, raw, base, at, end, order)
-            report_overflow(findings, name, decoded.time, decoded.at + base)
+            over = np.flatnonzero(decoded.time > np.uint64(MAX_TIME))
+            if len(over):
+                findings.add("time.overflow", base + at[over[0]], times=len(over), file=name)
             yield decoded
         base, rest = base + end, raw[end:]
         if len(rest) >= _HEADER and (size := _size_reader(order)(rest, 0)[0]) < _HEADER:
@@ -257,22 +254,13 @@ def build(event: PerfEvent, order: Order = "little") -> bytes:
     """
     raw: Any = event.raw
     if raw:
-        if not isinstance(raw, bytes) or _meant(raw, order) != _fields_of(event):
+        blocks = parse([raw], "", order, Findings("uftrace")) if isinstance(raw, bytes) else ()
+        meant = [each for block in blocks for each in block.events()]
+        if [replace(each, offset=event.offset, cpu=event.cpu) for each in meant] != [event]:
             raise EncodeError("the bytes of the event are not those of one with these values", "raw")
-        return raw
+        return event.raw
     row: dict[str, list[Any]] = {name: [getattr(event, name)] for name in _COLUMNS}
     return encode(kind=[event.kind], **row, order=order)
-
-
-def _fields_of(event: PerfEvent) -> tuple[Any, ...]:
-    return (event.kind, *(getattr(event, name) for name in _COLUMNS))
-
-
-def _meant(raw: bytes, order: Order) -> tuple[Any, ...] | None:
-    """Return the values of the record in some bytes, or None if they are not one record."""
-    findings = Findings("uftrace")
-    events = [event for block in parse([raw], "", order, findings) for event in block.events()]
-    return _fields_of(events[0]) if len(events) == 1 and not findings.counts.keys() - {"time.overflow"} else None
 
 
 def encode(

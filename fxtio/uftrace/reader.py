@@ -30,7 +30,7 @@ from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.layout import RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode
 from fxtio.uftrace.small_files import FILE_TABLES, SmallFiles
-from fxtio.uftrace.state import Function, Sessions
+from fxtio.uftrace.state import Function
 from fxtio.uftrace.tables import RECORD_TABLES, SPECS, TableBuilder
 from fxtio.uftrace.tasks import BINARY, TEXT
 from fxtio.uftrace.values import addressed, meanings
@@ -255,8 +255,11 @@ class UftraceTrace(TraceReader[Info]):
         """
         reading, of_records = self.begin(), [name for name in names if name in RECORD_TABLES]
         reading.quiet = bool(of_records)
-        builder = TableBuilder(of_records, reading.events, self.info_file.pointer_size, reading.findings)
         of_files = {name: reading.table(name) for name in names if name in FILE_TABLES}
+        if not of_records:
+            yield of_files
+            return
+        builder = TableBuilder(of_records, reading.events, self.info_file.pointer_size, reading.findings)
 
         def batch(chunk: Chunk) -> dict[str, Table]:
             tables = of_files | {name: Table(part) for name, part in builder.of_chunk(chunk).items()}
@@ -264,7 +267,7 @@ class UftraceTrace(TraceReader[Info]):
             return {name: tables[name] for name in names}
 
         is_first = True
-        for chunk in self.chunks_of(reading) if of_records else ():
+        for chunk in self.chunks_of(reading):
             if chunk.gap is None:
                 is_first = False
                 if not keeps_names:
@@ -272,10 +275,6 @@ class UftraceTrace(TraceReader[Info]):
                 yield batch(chunk)
         if is_first:
             yield batch(empty_chunk(reading.sessions.empty))
-
-    def sessions(self) -> Sessions:
-        """Return the sessions and tasks; `findings` are then their faults."""
-        return self.begin().sessions
 
     def file(self, name: str) -> StoredFile:
         """Return a file of the trace as it is, which `UftraceWriter.file` copies; `name` is that of the file."""
@@ -295,8 +294,7 @@ class UftraceTrace(TraceReader[Info]):
         self._position, self.share = 0, 0.0
         self._read_info_file(findings)
         for other in self.directory.others:
-            message = "this is not a regular file; it is not opened"
-            findings.add("directory.not-a-file", 0, message, file=other)
+            findings.add("directory.not-a-file", 0, file=other)
         for tid in self.info_file.tids:
             if f"{tid}{_DAT}" not in self.directory:
                 message = f"the info file lists the task {tid}, but there is no file {tid}{_DAT}"
@@ -312,8 +310,7 @@ class UftraceTrace(TraceReader[Info]):
         for tid, allowed in self.allowed_sizes(self.tids if tids is None else tids):
             name = f"{tid}{_DAT}"
             if has_list and tid not in listed:
-                message = "the info file does not list this task"
-                findings.add("info.unlisted-task", 0, message, file=name)
+                findings.add("info.unlisted-task", 0, file=name)
             if allowed < self.directory.size(name):
                 findings.add("source.cut", allowed, f"more than the allowed {self._max_bytes:,} bytes", file=name)
             descriptor = self.directory.open(name)
@@ -373,7 +370,7 @@ class UftraceTrace(TraceReader[Info]):
         for _, event in reading.kernel_events(decode=False):
             counts[kernel.KernelEvent.__name__] += 1
             _extend(info, *[min(event.time, MAX_TIME)] * 2)
-        for message in reading.messages():
+        for message in reading.extern.messages:
             counts[Message.__name__] += 1
             _extend(info, *[min(message.time, MAX_TIME)] * 2)
         info.records = +counts

@@ -84,22 +84,24 @@ class _Calls:
     def __init__(self, registry: Registry) -> None:
         self.states: Counter[str] = Counter()
         self._names = registry.names
-        self._sums = Sums(("in_kernel", "name"), ("calls", "total"))
+        self._sums = Sums(("function",), ("calls", "total"))  # of a name, times two, plus one in the kernel
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Count the calls of a batch."""
         if "slices" in tables:
             slices = tables["slices"]
-            in_kernel, names = slices["category"].is_in(KERNEL), slices["name"].codes
-            columns = {"in_kernel": in_kernel, "name": names, "calls": 1, "total": slices["duration"]}
+            in_kernel, names = slices["category"].is_in(KERNEL), slices["name"].codes.astype(np.int64)
+            columns = {"function": names * 2 + in_kernel, "calls": 1, "total": slices["duration"]}
             self._sums.add(columns, slices.num_rows)
             self.states += _counts(slices["state"].take(~in_kernel))
 
     def functions(self, *, in_kernel: bool) -> list[dict[str, Any]]:
         """Return the functions with their calls and their time in nanoseconds, those with the longest time first."""
-        rows = [row for row in self._sums.table().rows() if row["in_kernel"] == in_kernel]
-        functions = [{**row, "name": self._names.values[row["name"]]} for row in rows]
-        functions = [{key: row[key] for key in ("name", "calls", "total")} for row in functions]
+        functions = [
+            {"name": self._names.values[row["function"] // 2], "calls": row["calls"], "total": row["total"]}
+            for row in self._sums.table().rows()
+            if row["function"] % 2 == in_kernel
+        ]
         return sorted(functions, key=lambda row: (-row["total"], row["name"]))
 
 
@@ -124,7 +126,8 @@ def _content(entry: Entry) -> str:
         return record.text
     values = _values(entry)
     if isinstance(record, _OF_CPU):
-        return f"cpu {entry.cpu}: {entry.name or f'event {_number(record)}'}{values and ' '}{values}"
+        number = record.kind if isinstance(record, PerfEvent) else record.id
+        return f"cpu {entry.cpu}: {entry.name or f'event {number}'}{values and ' '}{values}"
     if isinstance(record, Event):
         return f"{entry.name or f'event {record.event}'}{values and ' '}{values}"
     indent = "  " * record.depth if record.depth < _MAX_INDENT else f"{'  ' * _MAX_INDENT}({record.depth}) "
@@ -142,7 +145,3 @@ def _values(entry: Entry) -> str:
     shown = {name: f"{value} ({entry.meanings[name]})" if name in entry.meanings else value
              for name, value in shown.items()}  # fmt: skip
     return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-def _number(record: PerfEvent | KernelEvent) -> int | str:
-    return record.kind if isinstance(record, PerfEvent) else record.id

@@ -14,12 +14,11 @@ import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.distinct import DistinctStrings, rows_of_each
-from fxtio.errors import DecodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.argspec import MAX_PAYLOAD
-from fxtio.uftrace.directory import Directory, byte_size, placed_lines
+from fxtio.uftrace.directory import byte_size, placed_lines
 from fxtio.uftrace.enums import EventId, RecordType, WordClass
 from fxtio.uftrace.events import (
     EXTERN_FILE,
@@ -38,7 +37,7 @@ from fxtio.uftrace.pairing import NO_ENTRY, NO_EXIT, CallPairing
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.small_files import SmallFiles
 from fxtio.uftrace.state import Sessions, map_name
-from fxtio.uftrace.symbols import END, END_MARKS, SYMBOL_TYPES, DebugFile, MapFile, SymbolFile, rows_at
+from fxtio.uftrace.symbols import END, END_MARKS, STACK, SYMBOL_TYPES, DebugFile, MapFile, SymbolFile, rows_at
 from fxtio.uftrace.tasks import BINARY, TEXT, Dlopen, Fork, Session, Task, TaskEvent, TaskFile
 from fxtio.uftrace.values import CombinedNames, payload_columns
 
@@ -136,15 +135,12 @@ class _TaskRules:
             self._report("record.lower-exits", chunk, np.flatnonzero(kinds == RecordType.EXIT)[:1])
         if self._pairing.wraps and not self._wraps:
             self._wraps = True
-            message = f"calls are deeper than the {DEPTHS:,} depths of a record"
-            self._report("record.wrapped-depth", chunk, np.zeros(1, np.int64), message)
+            self._report("record.wrapped-depth", chunk, np.zeros(1, np.int64))
         lost = np.flatnonzero(kinds == RecordType.LOST)
         whole = ended < (lost[0] if len(lost) else len(chunk)) if self._is_whole else np.zeros(len(ended), np.bool_)
         if not self._forked:
-            message = "the exit of a call whose entry is not in the file"
-            self._report("record.exit-without-entry", chunk, ended[whole & (state == NO_ENTRY)], message)
-        message = "a call ended without an exit: this record shows that it is over"
-        self._report("record.entry-without-exit", chunk, ended[whole & (state == NO_EXIT)], message)
+            self._report("record.exit-without-entry", chunk, ended[whole & (state == NO_ENTRY)])
+        self._report("record.entry-without-exit", chunk, ended[whole & (state == NO_EXIT)])
         self._check_depths(chunk, lost)
         self._is_whole &= not len(lost)
 
@@ -185,8 +181,7 @@ class _TaskRules:
         """Check the sizes of payloads."""
         size = (chunk.size - _HEADER) * _WORD
         rows = np.flatnonzero((size > MAX_PAYLOAD + (-MAX_PAYLOAD % _WORD)) & (self._pairing.step != 0))
-        message = f"the payload has more than {MAX_PAYLOAD:,} bytes"
-        self._report("record.payload-too-long", chunk, rows if chunk.has_specs else rows[:0], message)
+        self._report("record.payload-too-long", chunk, rows if chunk.has_specs else rows[:0])
 
     def _check_lost(self, chunk: Chunk, kinds: Array) -> None:
         """Report lost records."""
@@ -222,12 +217,9 @@ class _TaskRules:
             raw = chunk.payloads(with_data)
             wrong = [row for row, payload in zip(with_data.tolist(), raw, strict=True)
                      if len(data_of(payload, chunk.order)) not in sizes]  # fmt: skip
-            message = f"the data of the event {self._events.name(number)} have another size than {_list(sizes)} bytes"
+            allowed = f"{sizes[0]}{f' to {sizes[-1]}' if len(sizes) > 1 else ''}"
+            message = f"the data of the event {self._events.name(number)} have another size than {allowed} bytes"
             self._report("event.size", chunk, np.array(wrong, np.int64), message)
-
-
-def _list(sizes: range) -> str:
-    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
 _BUILD_ID = re.compile(r"[0-9a-fA-F]{40}")
@@ -249,7 +241,7 @@ Faults = Iterator[tuple[str, int, str]]
 def check_files(reading: SmallFiles) -> None:
     """Check all text files, when the records were read; the findings of the reading get the faults."""
     info = reading.info
-    if _is_sound(reading.directory):
+    if not reading.findings.counts["uftrace.info.header"]:  # without a header, there is nothing to check
         for faults in (_header(info), _blocks(info), _needed(info), _features(info, reading), _specs(info, reading)):
             _report(reading, INFO_FILE, faults)
     if isinstance(reading.sessions.file, TaskFile):
@@ -265,15 +257,6 @@ def check_files(reading: SmallFiles) -> None:
 def _report(reading: SmallFiles, file: str, faults: Faults) -> None:
     for rule, place, message in faults:
         reading.findings.add(rule, place, message, file=file)
-
-
-def _is_sound(directory: Directory) -> bool:
-    """Return whether the header of the info file can be read; if not, a finding of the reader says so."""
-    try:
-        InfoFile.parse(directory.read(INFO_FILE, Findings("uftrace")), Findings("uftrace"))
-    except DecodeError:
-        return False
-    return True
 
 
 # ---- info
@@ -439,7 +422,7 @@ def _check_maps(reading: SmallFiles) -> None:
 
 def _map(file: MapFile, session: Session, reading: SmallFiles) -> Faults:
     """Check the mappings of a map, and that the program of its session is among them."""
-    if file.kernel_base is None:
+    if not any(mapping.path == STACK for mapping in file.mappings):
         yield "session.no-stack", 0, ""
     mappings = []
     for place, mapping in zip(file.places, file.mappings, strict=True):
@@ -556,8 +539,7 @@ def _check_kernel(reading: SmallFiles) -> None:
     findings = reading.findings
     names = [name for name in reading.directory.names if kernel.is_name(name)]
     if names and kernel.HEADER_FILE not in reading.directory:
-        message = "there are kernel events, but no file that describes them"
-        findings.add("kernel.no-header", 0, message, file=names[0])
+        findings.add("kernel.no-header", 0, file=names[0])
     for offset, path, size in reading.kernel_header.placed_blocks():
         if size > MAX_DESCRIPTION:
             message = f"the description {path[:60]!r} has {size:,} bytes, more than {MAX_DESCRIPTION:,}"

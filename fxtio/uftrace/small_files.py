@@ -22,13 +22,13 @@ from fxtio.table import MAX_TIME, Bytes, Categories, Column, Optional, Table, sa
 from fxtio.uftrace import kernel, perf
 from fxtio.uftrace.argspec import parse_enums
 from fxtio.uftrace.directory import Directory
-from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile, Message
+from fxtio.uftrace.events import EXTERN_FILE, NAMES_FILE, EventsFile, ExternFile
 from fxtio.uftrace.info import INFO_FILE, InfoFile
 from fxtio.uftrace.pairing import NO_ENTRY, OPEN, STATES, WHOLE, pair_calls
 from fxtio.uftrace.state import Sessions
 from fxtio.uftrace.symbols import DebugFile, FunctionNames, MapFile, SymbolFile
 from fxtio.uftrace.tables import SPECS
-from fxtio.uftrace.tasks import Dlopen, Fork, Session, TaskEvent
+from fxtio.uftrace.tasks import Dlopen, Fork, Session
 
 T = TypeVar("T")
 Columns = dict[str, Column]
@@ -64,10 +64,6 @@ class SmallFiles:
     def events(self) -> EventsFile:
         """Return the names of events."""
         return EventsFile.parse(self.directory.read(NAMES_FILE, self.findings), self.findings)
-
-    def task_events(self) -> list[TaskEvent]:
-        """Return the events of the task file in its order."""
-        return self.sessions.file.events
 
     def maps(self) -> list[tuple[str, MapFile]]:
         """Return the maps with the ids of their sessions."""
@@ -167,17 +163,15 @@ class SmallFiles:
         for _, event in quiet.kernel_events():
             last[event.tid] = max(last[event.tid], min(event.time, MAX_TIME))
         if len(self._tids) == 1:
-            last[self._tids[0]] = max([last[self._tids[0]], *(min(each.time, MAX_TIME) for each in quiet.messages())])
+            last[self._tids[0]] = max(
+                [last[self._tids[0]], *(min(each.time, MAX_TIME) for each in quiet.extern.messages)]
+            )
         return {tid: sorted(times) for tid, times in execs.items()}, last
 
     @cached_property
     def extern(self) -> ExternFile:
         """Return the file of messages."""
         return ExternFile.parse(self.directory.read(EXTERN_FILE, self.findings), self.findings)
-
-    def messages(self) -> list[Message]:
-        """Return the messages of `extern.dat`."""
-        return self.extern.messages
 
     def table(self, name: str) -> Table:
         """Return one of `FILE_TABLES`."""
@@ -228,7 +222,7 @@ def _info(files: SmallFiles) -> Rows:
 
 
 def _task_events(files: SmallFiles) -> Rows:
-    for event in files.task_events():
+    for event in files.sessions.file.events:
         if isinstance(event, Session):
             yield event.time, "session", event.pid, event.pid, None, event.sid, event.exename, None
         elif isinstance(event, Fork):
@@ -355,7 +349,7 @@ _ROWS: dict[str, Callable[[SmallFiles], Rows]] = {
     "kernel": _kernel,
     "kernel_values": _kernel_values,
     "kernel_slices": _kernel_slices,
-    "messages": SmallFiles.messages,
+    "messages": lambda files: files.extern.messages,
 }
 FILE_TABLES: dict[str, Callable[[SmallFiles], Columns]] = {
     "sched": _sched,

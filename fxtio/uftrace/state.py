@@ -309,11 +309,9 @@ class Sessions:
         else:
             self.file = BinaryTaskFile.parse(directory.read(BINARY, findings), info.order, findings)
         events = self.file.events
-        places = self.file.places if isinstance(self.file, TaskFile) else [0] * len(events)
-        self._places = {id(event): place for event, place in zip(events, places, strict=True)}
+        self._places = {id(event): place for event, place in zip(events, self.file.places, strict=True)}
         if not events:
-            message = "there are no tasks and sessions; functions have no names"
-            findings.add("task.none", 0, message, file=self._file_name)
+            findings.add("task.none", 0, file=self._file_name)
         self.sessions = sorted((event for event in events if isinstance(event, Session)), key=_time)
         self._of_process: dict[int, list[Session]] = {}
         for session in self.sessions:
@@ -324,7 +322,6 @@ class Sessions:
         self._forks = {event.pid: event for event in events if isinstance(event, Fork)}
         self._session_places = {session.sid: self._places[id(session)] for session in reversed(self.sessions)}
         self._libraries = self._loaded([event for event in events if isinstance(event, Dlopen)])
-        self._load_times = {sid: [load.time for load in libraries] for sid, libraries in self._libraries.items()}
         self.tasks = {tid: lines[-1].pid for tid, lines in self._tasks.items()}
         self.programs = {session.pid: session.exename for session in self.sessions}
         for child in self._forks.values():
@@ -378,13 +375,13 @@ class Sessions:
         begins[0] = (0, begins[0][1])
         epochs: list[Epoch] = []
         for number, (begin, session) in enumerate(begins):
-            times = [] if session is None else self._load_times.get(session.sid, [])
-            first, last = bisect_right(times, begin), len(times)
+            loads = [] if session is None else self._libraries.get(session.sid, [])
+            first, last = bisect_right(loads, begin, key=_time), len(loads)
             if number + 1 < len(begins):
-                last = bisect_left(times, begins[number + 1][0])
+                last = bisect_left(loads, begins[number + 1][0], key=_time)
             if not epochs or (epochs[-1].session, epochs[-1].libraries) != (session, first):
                 epochs.append(Epoch(begin, session, first))
-            epochs += [Epoch(times[count], session, count + 1) for count in range(first, last)]
+            epochs += [Epoch(loads[count].time, session, count + 1) for count in range(first, last)]
         return [epoch for epoch, after in zip_longest(epochs, epochs[1:]) if after is None or epoch.begin < after.begin]
 
     def begin_of(self, tid: int) -> int | None:
@@ -437,8 +434,7 @@ class Sessions:
         functions = self._address_spaces.get(key)
         if functions is None:
             if self._arranged > MAX_ARRANGED + ARRANGED_PER_BYTE * self.bytes_read:
-                message = "sessions and libraries change too often; functions have the names of an earlier time"
-                self._findings.add("session.too-many", 0, message, file=self._file_name)
+                self._findings.add("session.too-many", 0, file=self._file_name)
                 return next(reversed(self._address_spaces.values()))
             functions = self._address_spaces[key] = AddressSpace(self._modules(*key), self.specs)
             self._arranged += len(functions) + _COST_OF_SPACE
@@ -473,11 +469,11 @@ class Sessions:
     def _modules(self, sid: str, libraries: int) -> list[ModuleSymbols]:
         """Return the modules with symbols, the last loaded library first."""
         loads = self._libraries.get(sid, [])[:libraries]
-        modules = [Module(load.base, LAST_ADDRESS, load.libname) for load in reversed(loads)]
+        modules = [Module(load.base, load.libname) for load in reversed(loads)]
         session_map = self.map_of(sid)
         modules += session_map.modules if session_map is not None else []
         if f"{PYTHON}.sym" in self._directory and not any(module.path == PYTHON for module in modules):
-            modules.append(Module(0, LAST_ADDRESS, PYTHON))
+            modules.append(Module(0, PYTHON))
         self._arranged += _COST_OF_MODULE * len(modules)
         if len(modules) > MAX_MODULES:
             message = f"session {sid} has {len(modules):,} modules; only the first {MAX_MODULES:,} are used"

@@ -19,7 +19,6 @@ from fxtio.arrays import Array
 from fxtio.codec.canonical import Identifier
 from fxtio.finding import Findings
 from fxtio.uftrace.directory import placed_lines, text_file
-from fxtio.uftrace.layout import kernel_base
 
 STACK = "[stack]"
 """The path of the mapping of the stack."""
@@ -89,13 +88,11 @@ class Module:
 
     Attributes:
         base: the address that its symbols count from.
-        end: the address after its last one.
         path: its file.
         build_id: the build id of the file, or empty.
     """
 
     base: int
-    end: int
     path: str
     build_id: str = ""
 
@@ -139,18 +136,12 @@ class MapFile:
         for mapping in self.mappings:
             if not mapping.path or mapping.path.startswith("["):
                 continue
-            new = Module(mapping.begin, mapping.end, mapping.path, mapping.build_id)
+            new = Module(mapping.begin, mapping.path, mapping.build_id)
             if modules and (last := modules[-1]).path == new.path:
-                modules[-1] = Module(last.base, max(last.end, new.end), last.path, last.build_id or new.build_id)
+                modules[-1] = Module(last.base, last.path, last.build_id or new.build_id)
             else:
                 modules.append(new)
         return modules
-
-    @property
-    def kernel_base(self) -> int | None:
-        """Return the first address of the kernel, or None without a mapping of the stack."""
-        stack = next((mapping.begin for mapping in self.mappings if mapping.path == STACK), None)
-        return None if stack is None else kernel_base(stack)
 
 
 # ---- symbols
@@ -337,8 +328,7 @@ class DebugFile:
             elif current is not None and kind == "L: " and words[0].isascii() and words[0][:10].isdigit():
                 current.line, current.source = int(words[0][:10]), words[1] if len(words) > 1 else ""
             elif line and not line.startswith("#"):
-                message = "the line is not debug information of a function"
-                findings.add("symbol.debug-line", offset, message, file=name)
+                findings.add("symbol.debug-line", offset, file=name)
         return parsed
 
     def to_bytes(self) -> bytes:

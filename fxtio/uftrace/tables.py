@@ -278,12 +278,10 @@ class FunctionCodes:
 
     Args:
         code: returns the code of a text.
-        of_modules: whether the names of modules are needed.
     """
 
-    def __init__(self, code: Callable[[str], int], *, of_modules: bool) -> None:
+    def __init__(self, code: Callable[[str], int]) -> None:
         self._code = code
-        self._of_modules = of_modules
         self._functions: AddressSpace | None = None
         self._code_of: dict[int, tuple[int, int]] = {}
 
@@ -299,7 +297,7 @@ class FunctionCodes:
     def _pair(self, functions: AddressSpace, address: int) -> tuple[int, int]:
         pair = self._code_of.get(address)
         if pair is None:
-            function = functions.function_at(address) if self._of_modules else None
+            function = functions.function_at(address)
             module = "" if function is None else function.module.rpartition("/")[2]
             pair = self._code(functions.name_at(address)), self._code(module) if module else -1
             self._code_of[address] = pair
@@ -327,14 +325,14 @@ class TableBuilder:
         self._events = events
         self._pointer_size = pointer_size
         self._combined = CombinedNames(findings)
-        self._functions = FunctionCodes(self.names.code, of_modules=False)
+        self._functions = FunctionCodes(self.names.code)
 
     def drop_unused_names(self) -> None:
         """Forget all names if there are very many; codes of different batches then differ."""
         if len(self.names.values) <= MAX_NAMES and self.names.size <= MAX_NAMES * 64:
             return
         self.names = DistinctStrings()
-        self._functions = FunctionCodes(self.names.code, of_modules=False)
+        self._functions = FunctionCodes(self.names.code)
 
     def of_chunk(self, chunk: Chunk) -> dict[str, Columns]:
         """Return the tables of a chunk of records."""

@@ -15,8 +15,9 @@ from fxtio.uftrace.argspec import ValueSpecs
 from fxtio.uftrace.declarations import NewFunction, NewVariable
 from fxtio.uftrace.events import encode_values, payload_of
 from fxtio.uftrace.layout import DEPTHS, EventWord
-from fxtio.uftrace.new_trace import NewSession, NewTask, NewTrace
+from fxtio.uftrace.new_trace import NewSession, NewTrace
 from fxtio.uftrace.records import Event, FunctionEntry, FunctionExit, Lost, integers, record_bytes
+from fxtio.uftrace.tasks import Fork
 
 _MAX_EVENT = EventWord.fields["event"].mask
 
@@ -29,33 +30,28 @@ class TaskWriter:
 
     Args:
         trace: the new trace.
-        task: the task.
+        tid: the task.
+        pid: its process.
+
+    Attributes:
+        tid: the task.
+        pid: its process.
+        first: the time of its first record in nanoseconds, or None.
+        last: the time of its last record in nanoseconds.
+        forked: the fork with which it began, or None.
+        sessions: the sessions that it was in; the first one is entered with the first record.
+        open: the functions of the calls that have not ended, outermost first.
     """
 
-    def __init__(self, trace: NewTrace, task: NewTask) -> None:
+    def __init__(self, trace: NewTrace, tid: int, pid: int) -> None:
+        self.tid, self.pid = tid, pid
+        self.first: int | None = None
+        self.last = 0
+        self.forked: Fork | None = None
+        self.sessions: list[NewSession] = []
+        self.open: list[NewFunction] = []
         self._trace = trace
-        self._task = task
         self._checked: tuple[NewSession, list[NewFunction], Array] | None = None  # what `write_records` was given last
-
-    @property
-    def tid(self) -> int:
-        """The task."""
-        return self._task.tid
-
-    @property
-    def pid(self) -> int:
-        """The process of the task."""
-        return self._task.pid
-
-    @property
-    def first(self) -> int | None:
-        """The time of the first record in nanoseconds, or None."""
-        return self._task.first
-
-    @property
-    def last(self) -> int:
-        """The time of the last record in nanoseconds."""
-        return self._task.last
 
     def enter(self, function: NewFunction | str, time: int, *values: Any) -> None:
         """Begin a call.
@@ -70,18 +66,21 @@ class TaskWriter:
             EncodeError: a value does not fit, time goes back, or the function is not in memory.
         """
         self._trace.check_open()
-        calls, processes = self._task.open, self._trace.processes
-        time, session = processes.checked_time(self._task, time), processes.session_of(self._task)
-        target = self._target(function, session)
+        calls, processes, declarations = self.open, self._trace.processes, self._trace.declarations
+        time, session = processes.checked_time(self, time), processes.session_of(self)
+        is_name = isinstance(function, str)
+        target: Any = declarations.functions.get((session.program, str(function))) if is_name else function
         if len(calls) >= DEPTHS:
             raise EncodeError(f"calls are nested deeper than {DEPTHS}", f"task {self.tid}")
-        if target is not None:
+        is_new = is_name and target is None
+        if is_new:
+            self._trace.check_declarable()
+        else:
             self._check_loaded(target, time, session)
-        arguments = target.arguments if target is not None else ()
-        payload = self._payload(arguments, values) if values else None
-        if target is None:
-            target = self._trace.declarations.function(str(function), module=session.program)
-        self._trace.put_at(self._task, time, FunctionEntry(time, len(calls), target.address, payload))
+        payload = self._payload(() if is_new else target.arguments, values) if values else None
+        if is_new:
+            target = declarations.function(str(function), module=session.program)
+        self._trace.put_at(self, time, FunctionEntry(time, len(calls), target.address, payload))
         calls.append(target)
 
     def leave(self, time: int, value: Any = ...) -> None:
@@ -95,12 +94,12 @@ class TaskWriter:
             EncodeError: no call is open, the value does not fit, or time goes back.
         """
         self._trace.check_open()
-        calls = self._task.open
+        calls = self.open
         if not calls:
             raise EncodeError("no call is open", f"task {self.tid}")
-        time, target = self._trace.processes.checked_time(self._task, time), calls[-1]
+        time, target = self._trace.processes.checked_time(self, time), calls[-1]
         payload = None if value is ... else self._payload(target.returns, [value])
-        self._trace.put_at(self._task, time, FunctionExit(time, len(calls) - 1, target.address, payload))
+        self._trace.put_at(self, time, FunctionExit(time, len(calls) - 1, target.address, payload))
         calls.pop()
 
     def fork(self, tid: int, time: int) -> TaskWriter:
@@ -114,10 +113,10 @@ class TaskWriter:
             EncodeError: the task exists already, or time goes back.
         """
         self._trace.check_declarable()
-        time = self._trace.processes.checked_time(self._task, time)
-        child = self._trace.processes.fork(tid, self._task, time)
-        child.open = list(self._task.open)
-        return TaskWriter(self._trace, child)
+        time = self._trace.processes.checked_time(self, time)
+        child = self._trace.processes.fork(tid, self, time)
+        child.open = list(self.open)
+        return child
 
     def exec(self, program: str, time: int) -> None:
         """Begin a session with another program; the open calls never end.
@@ -132,10 +131,10 @@ class TaskWriter:
             EncodeError: the path cannot be written, time goes back, or the task is a thread of a process.
         """
         self._trace.check_declarable()
-        time = self._trace.processes.checked_time(self._task, time)
+        time = self._trace.processes.checked_time(self, time)
         if self.tid != self.pid:
             raise EncodeError(f"only the first task of a process calls exec, {self.pid}", f"task {self.tid}")
-        self._trace.processes.exec(self._task, program, time)
+        self._trace.processes.exec(self, program, time)
 
     def dlopen(self, library: str, time: int) -> None:
         """Load a library, so that its functions can be called.
@@ -150,8 +149,8 @@ class TaskWriter:
         """
         self._trace.check_declarable()
         self._trace.check_version("libraries that are loaded")
-        time = self._trace.processes.checked_time(self._task, time)
-        self._trace.processes.load(self._task, library, time)
+        time = self._trace.processes.checked_time(self, time)
+        self._trace.processes.load(self, library, time)
 
     def event(self, event: str | int, time: int, data: bytes | None = None, **values: Any) -> None:
         """Write an event.
@@ -168,7 +167,7 @@ class TaskWriter:
             EncodeError: the name cannot be written, a value does not fit, or time goes back.
         """
         self._trace.check_open()
-        time = self._trace.processes.checked_time(self._task, time)
+        time = self._trace.processes.checked_time(self, time)
         number = self._trace.event_number(event) if isinstance(event, str) else event
         number = checked_integer(number, "event", 0, _MAX_EVENT)
         if data is not None and (values or not isinstance(data, bytes | bytearray | memoryview)):
@@ -181,7 +180,7 @@ class TaskWriter:
             self._trace.check_version("data of events")
         if isinstance(event, str):
             self._trace.event_id(event)
-        self._trace.put_at(self._task, time, Event(time, 0, number, payload))
+        self._trace.put_at(self, time, Event(time, 0, number, payload))
 
     def lost(self, count: int) -> None:
         """Write that a number of records is missing here.
@@ -217,7 +216,7 @@ class TaskWriter:
         times = integers("time", time)
         if not len(times):
             return
-        self._trace.processes.check_times(self._task, times)
+        self._trace.processes.check_times(self, times)
         try:
             functions, codes = function
             addresses = self._addresses([*functions], int(times[0]))
@@ -233,20 +232,9 @@ class TaskWriter:
         raw = record_bytes(kinds, times, depths, address, payload, self._trace.order)
         if payload is not None and any(payload):
             self._trace.check_version("payloads")
-        self._trace.append(self._task, times, raw, len(times))
+        self._trace.append(self, times, raw, len(times))
 
     # ---- checks; nothing is written before all of them
-
-    def _target(self, function: NewFunction | str, session: NewSession) -> NewFunction | None:
-        """Return the function of a call, or None if it is not declared but can be."""
-        declarations = self._trace.declarations
-        if isinstance(function, str):
-            declared = declarations.declared_function(function, session.program)
-            if declared is None:
-                self._trace.check_declarable()
-                declarations.check_function(function, module=session.program)
-            return declared
-        return function
 
     def _check_loaded(self, target: NewFunction, time: int, session: NewSession) -> None:
         """Raise an error if a function is not in memory."""
@@ -254,7 +242,7 @@ class TaskWriter:
             raise EncodeError(f"{target!r} is neither a function nor the name of one", "function")
         if not self._trace.declarations.owns(target):
             raise EncodeError("the function was not declared by this writer", str(target.name))
-        module = self._trace.declarations.module(target.module)
+        module = self._trace.declarations.modules.get(target.module)
         if module is None or module.path == session.program:
             return
         loaded = session.libraries.get(target.module)
@@ -263,7 +251,7 @@ class TaskWriter:
 
     def _addresses(self, targets: list[NewFunction], time: int) -> Array:
         """Return the addresses of functions; those of the previous call need not be checked again."""
-        session = self._trace.processes.session_of(self._task)
+        session = self._trace.processes.session_of(self)
         if self._checked is None or self._checked[0] is not session or self._checked[1] != targets:
             for target in targets:
                 self._check_loaded(target, time, session)

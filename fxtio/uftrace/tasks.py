@@ -8,17 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import numpy as np
 from construct import Bytes, BytesInteger, Const, ConstructError, Struct
 from msgspec import field
 
-from fxtio.arrays import Array
 from fxtio.codec.canonical import Identifier
 from fxtio.codec.generate import Order
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
 from fxtio.report import counted
-from fxtio.table import MAX_TIME
 from fxtio.uftrace.directory import placed_lines, text_bytes, text_file
 
 TEXT, BINARY = "task.txt", "task"
@@ -200,10 +197,12 @@ class BinaryTaskFile:
     Attributes:
         order: the byte order.
         events: the events in the order of the file.
+        places: the byte offsets of the events that were read.
     """
 
     order: Order = "little"
     events: list[TaskEvent] = dataclasses.field(default_factory=list)
+    places: list[int] = dataclasses.field(default_factory=list)
 
     @classmethod
     def parse(cls, raw: bytes, order: Order, findings: Findings) -> BinaryTaskFile:
@@ -218,7 +217,9 @@ class BinaryTaskFile:
             if end > len(raw):
                 break
             event = _event(head.type, head.size, raw[at + _HEAD : end], MESSAGES[order])
-            parsed.events += [event] if event is not None else []
+            if event is not None:
+                parsed.events.append(event)
+                parsed.places.append(at)
             at = end
         if at < len(raw):
             findings.add("task.message", at, f"not a whole message: {counted(len(raw) - at, 'byte')}", file=BINARY)
@@ -280,30 +281,3 @@ def check_text(text: str, where: str) -> str:
     if any(character in text for character in "\r\n\0"):
         raise EncodeError(f"{text[:60]!r} contains a line end or a NUL", where)
     return text
-
-
-def report_overflow(findings: Findings, file: str, times: Array, offsets: Array) -> None:
-    """Add a finding if some times do not fit.
-
-    Args:
-        findings: receives the finding.
-        file: the name of the file.
-        times: nanoseconds (uint64).
-        offsets: the byte offsets of their records (int64).
-    """
-    over = np.flatnonzero(times > np.uint64(MAX_TIME))
-    if len(over):
-        add_overflow(findings, file, int(offsets[over[0]]), len(over))
-
-
-def add_overflow(findings: Findings, file: str, offset: int, times: int = 1) -> None:
-    """Add a finding about times that do not fit.
-
-    Args:
-        findings: receives the finding.
-        file: the name of the file.
-        offset: the byte offset of the first of them.
-        times: how many there are.
-    """
-    message = "the time does not fit in 64-bit nanoseconds; it is taken for 2**63 - 1"
-    findings.add("time.overflow", offset, message, times=times, file=file)

@@ -15,7 +15,7 @@ import numpy as np
 from fxtio._native.constants import UNWIND, SpanStep
 from fxtio.arrays import Array
 from fxtio.table import Column, Table
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
@@ -63,7 +63,7 @@ Placed = tuple[Array, Steps]
 """Steps, and for each its place: the row of a record times `_PLACES`, and when at this record."""
 
 
-def parts(trace: UftraceTrace, registry: Registry, tables: Set[str]) -> Iterator[Part]:
+def parts(trace: UftraceTrace, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a trace, and yield what each batch adds to its timeline.
 
     Args:
@@ -122,11 +122,11 @@ class _Mapping:
         self._reading.quiet = True
         pointer_size = trace.info_file.pointer_size
         self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
-        self._functions = FunctionCodes(registry.names.code, of_modules=True)
+        self._functions = FunctionCodes(registry.names.code)
         self._lost = self._names.code("lost records")
         self._system = SystemFiles(self._reading, registry, tables)
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[TimelinePart]:
         """Yield the parts: first the other files, then task by task."""
         system, trace, reading = self._system, self._trace, self._reading
         yield system.part()
@@ -142,11 +142,11 @@ class _Mapping:
                 task.calls.skip()
             elif len(chunk):
                 if task.calls.leave_program(chunk):
-                    yield Part(self._end_of_program(task))
+                    yield TimelinePart(self._end_of_program(task))
                 yield self._part(task, chunk)
         if task is not None:
             yield self._end_of(task)
-        yield Part(system.rest())
+        yield TimelinePart(system.rest())
 
     def _begin(self, tid: int, allowed: int) -> _Task:
         sessions = self._reading.sessions
@@ -155,8 +155,8 @@ class _Mapping:
             missing = missing_entries(self._trace.chunks_ahead(self._reading, tid, allowed), self._functions.codes)
         return _Task(tid, self._system.track(tid), missing, sessions.begin_of(tid) or 0)
 
-    def _part(self, task: _Task, chunk: Chunk) -> Part:
-        part = Part(share=self._trace.share)
+    def _part(self, task: _Task, chunk: Chunk) -> TimelinePart:
+        part = TimelinePart(share=self._trace.share)
         if self._has_steps:
             part.steps = self._steps(task, chunk)
         if "args" in self._tables:
@@ -168,11 +168,11 @@ class _Mapping:
         self._builder.drop_unused_names()
         return part
 
-    def _end_of(self, task: _Task) -> Part:
+    def _end_of(self, task: _Task) -> TimelinePart:
         """Return what follows the last record of a task: its open calls end."""
         end = self._end_of_program(task)
         _, rest = self._system.rows_until(task.tid, None)
-        return Part(Steps.joined([end, rest]))
+        return TimelinePart(Steps.joined([end, rest]))
 
     def _end_of_program(self, task: _Task) -> Steps:
         """Return what follows the last record of a program: its open calls end."""
@@ -200,7 +200,11 @@ class _Mapping:
         before, others = self._system.rows_until(task.tid, times)
         extra.append((before * _PLACES + _SYSTEM, others))
         task.time = int(times[-1])
-        return _merged(rows, [part for part in extra if len(part[1])])
+        extra = [part for part in extra if len(part[1])]
+        if not extra:
+            return rows
+        places = np.concatenate([np.arange(count) * _PLACES + _RECORD, *(places for places, _ in extra)])
+        return Steps.joined([rows, *(steps for _, steps in extra)]).take(np.argsort(places, kind="stable"))
 
     def _instants(self, task: _Task, chunk: Chunk, rows: Steps) -> Array:
         """Name the instants of events and of lost records, and return the times of all records (int64 ns).
@@ -326,11 +330,3 @@ def _resets(task: _Task, rows: Steps) -> Placed:
     steps.time[:], steps.level[:] = rows.time[exits], rows.level[exits]
     rows.level[exits] = UNWIND
     return exits * _PLACES + _AFTER, steps
-
-
-def _merged(rows: Steps, extra: list[Placed]) -> Steps:
-    """Return the steps of records together with others."""
-    if not extra:
-        return rows
-    places = np.concatenate([np.arange(len(rows)) * _PLACES + _RECORD, *(places for places, _ in extra)])
-    return Steps.joined([rows, *(steps for _, steps in extra)]).take(np.argsort(places, kind="stable"))

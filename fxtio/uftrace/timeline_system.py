@@ -16,7 +16,7 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import rows_of_each
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.table import MAX_TIME, Column, Table
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.scheduling import IDLE, Processors
 from fxtio.timeline.schema import SCOPES, ArgumentKind, TrackKind
 from fxtio.uftrace.perf import EXEC, KINDS, PREEMPTED, SCHED_IN, SCHED_OUT, TASK_EXIT, TASK_NAME, TASK_NEW
@@ -54,9 +54,9 @@ class SystemFiles:
         """Return the track of a task."""
         return self._registry.thread_track(self._reading.sessions.process_of(tid), tid)
 
-    def part(self) -> Part:
+    def part(self) -> TimelinePart:
         """Return everything except the steps that are merged into those of tasks."""
-        part, sched = Part(), self._reading.table("sched")
+        part, sched = TimelinePart(), self._reading.table("sched")
         self._name(sched)
         if self._has_steps or "args" in self._tables:
             part.steps = self._process_instants(sched)
@@ -113,7 +113,7 @@ class SystemFiles:
         """Return instants for the beginnings and ends of programs and tasks, in the order of time."""
         process_of = self._reading.sessions.process_of
         rows: list[tuple[int, int, str, dict[str, Any]]] = []
-        for event in self._reading.task_events():
+        for event in self._reading.sessions.file.events:
             if isinstance(event, Session):
                 rows.append((event.time, event.pid, "program", {"path": event.exename}))
             elif isinstance(event, Fork):
@@ -149,11 +149,9 @@ class SystemFiles:
             self._args.append((event, self._names.code(name), *row))
 
     def _args_table(self) -> dict[str, Column]:
-        names = ("event", "name", "type", "bits", "text")
-        dtypes = ("int64", "int32", "int8", "uint64", "int32")
-        columns = zip(*self._args, strict=True) if self._args else ((),) * len(names)
-        values = {n: np.array(column, dtype) for n, column, dtype in zip(names, columns, dtypes, strict=True)}
-        return self._registry.columns("args", values)
+        event, name, kind, bits, text = zip(*self._args, strict=True) if self._args else ((),) * 5
+        columns = {"event": event, "name": name, "type": kind, "bits": np.array(bits, np.uint64), "text": text}
+        return self._registry.columns("args", columns)
 
     # ---- the kernel
 

@@ -18,7 +18,7 @@ from fxtio.io.sink import names_if_full, refuse_url
 from fxtio.io.writing import TraceWriter
 from fxtio.shared_folders import opener
 from fxtio.table import WritableTable
-from fxtio.uftrace import perf
+from fxtio.uftrace import perf, table_writer
 from fxtio.uftrace.declarations import Declarations, NewFunction, NewVariable
 from fxtio.uftrace.directory import StoredFile, is_file_name, text_bytes
 from fxtio.uftrace.enums import WordClass
@@ -29,7 +29,6 @@ from fxtio.uftrace.layout import Feature, InfoBit
 from fxtio.uftrace.new_trace import NewTrace, checked_task
 from fxtio.uftrace.reader import UftraceTrace
 from fxtio.uftrace.state import map_name
-from fxtio.uftrace.table_writer import TableWriter
 from fxtio.uftrace.tables import WRITABLE
 from fxtio.uftrace.task_writer import TaskWriter
 from fxtio.uftrace.tasks import BINARY, NS, TEXT, BinaryTaskFile, TaskFile, check_text
@@ -88,14 +87,13 @@ class UftraceWriter(TraceWriter):
         self.path = Path(target)
         self._word_class = WordClass.BITS32 if word_class == 32 else WordClass.BITS64
         declarations = Declarations(program, word_class // 8)
-        self._trace = NewTrace(self.path, declarations, order, version, self._check_open)
+        self._trace = NewTrace(self.path, declarations, order, version, self._check_open, TaskWriter)
         self._command = check_text(program if command is None else command, "command")
         self._sized_symbols = sized_symbols
         if utc_offset is not None and not 0 <= utc_offset < MAX_UTC_OFFSET:
             raise EncodeError(f"{utc_offset!r} is not from 0 to {MAX_UTC_OFFSET - 1}", "utc_offset")
         self._utc_offset = utc_offset
         self._recorded_at = check_text(recorded_at, "recorded_at")
-        self._tasks: dict[int, TaskWriter] = {}
         self._files: dict[str, Any] = {}
         self.path.mkdir(parents=True, exist_ok=True)
         if next(self.path.iterdir(), None) is not None:
@@ -141,20 +139,14 @@ class UftraceWriter(TraceWriter):
             EncodeError: the record cannot be encoded.
         """
         self._check_open()
-        if isinstance(record, perf.PerfEvent | KernelEvent | Message):
-            self._put_elsewhere(record)
-            return
-        self._trace.put(checked_task(tid), record)
-
-    def _put_elsewhere(self, record: perf.PerfEvent | KernelEvent | Message) -> None:
-        """Append what is not a record of a task."""
-        self._trace.check_declarable()
         if isinstance(record, perf.PerfEvent):
-            self._trace.sched.add(record.cpu, record)
+            self.sched(record.cpu, record)
         elif isinstance(record, KernelEvent):
-            self._trace.kernel.put(record)
+            self._declaring.kernel.put(record)
+        elif isinstance(record, Message):
+            self.message(*record)
         else:
-            self._trace.messages.append(self._trace.check_message(*record))
+            self._trace.put(checked_task(tid), record)
 
     def file(self, name: str, content: Any) -> None:
         """Write a file of the directory as a whole, in place of the file that the writer would make.
@@ -179,7 +171,7 @@ class UftraceWriter(TraceWriter):
 
     def _copy(self, trace: UftraceTrace) -> None:
         new = self._trace
-        given = (self._tasks, new.buffers, self._files, new.processes.tasks, new.events, new.messages, new.sched)
+        given = (new.buffers, self._files, new.processes.tasks, new.events, new.messages, new.sched)
         if new.position or any(given) or new.kernel:
             raise EncodeError("a trace can be copied only if nothing was written before", "copy")
         new.order = trace.info_file.order
@@ -196,7 +188,7 @@ class UftraceWriter(TraceWriter):
     # ---- columns
 
     def _write_rows(self, name: str, columns: dict[str, Any], rows: int) -> None:
-        TableWriter(self._trace).write(name, columns, rows)
+        table_writer.write(self._trace, name, columns, rows)
 
     # ---- calls and events
 
@@ -290,11 +282,7 @@ class UftraceWriter(TraceWriter):
         Raises:
             EncodeError: the task was declared with another process, or a number is not positive.
         """
-        task = self._declaring.processes.task(tid, pid)
-        writer = self._tasks.get(task.tid)
-        if writer is None:
-            writer = self._tasks[task.tid] = TaskWriter(self._trace, task)
-        return writer
+        return self._declaring.processes.task(tid, pid)
 
     def event_id(self, name: str) -> int:
         """Return the number of an event, which is declared if it is new.
@@ -429,7 +417,7 @@ class UftraceWriter(TraceWriter):
         for feature, is_used in (
             (Feature.ARGUMENT | Feature.RETVAL, program.specs),
             (Feature.AUTO_ARGS, program.enums),
-            (Feature.DEBUG_INFO, any(module.debug for module in program.modules)),
+            (Feature.DEBUG_INFO, any(module.debug for module in program.modules.values())),
             (Feature.KERNEL, trace.kernel),
             (Feature.EVENT, trace.events or trace.kernel),
             (Feature.PERF_EVENT, trace.sched),

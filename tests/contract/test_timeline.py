@@ -24,7 +24,7 @@ from fxtio.formats import formats
 from fxtio.schema import TEXT
 from fxtio.table import Categories, Table
 from fxtio.timeline import Timeline
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import LABELS, TABLES
 from support.limits import processor_seconds
 
@@ -196,14 +196,14 @@ def test_small_batches_make_the_same_tables(sample: Sample, folder: Path) -> Non
 
 
 def in_pieces(
-    parts: Callable[[Registry, Set[str]], Iterator[Part]], registry: Registry, tables: Set[str]
-) -> Iterator[Part]:
+    parts: Callable[[Registry, Set[str]], Iterator[TimelinePart]], registry: Registry, tables: Set[str]
+) -> Iterator[TimelinePart]:
     """Yield parts with at most 7 steps each."""
     for part in parts(registry, tables):
-        yield Part(None, part.tables)
+        yield TimelinePart(None, part.tables)
         steps = part.steps if part.steps is not None else Steps.blank(0)
         for begin in range(0, len(steps), 7):
-            yield Part(steps.take(np.arange(begin, min(begin + 7, len(steps)))))
+            yield TimelinePart(steps.take(np.arange(begin, min(begin + 7, len(steps)))))
 
 
 def as_rows(tables: dict[str, Table]) -> dict[str, list[str]]:

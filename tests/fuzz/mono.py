@@ -19,7 +19,6 @@ from fuzz.checks import check_presented, check_strict, counts_and_places
 from fuzz.engine import CORPUS, LONGEST, Change, Target, require
 from fxtio.finding import Finding
 from fxtio.mono import frames, rules
-from fxtio.mono.buffers import encode_events
 from fxtio.mono.headers import (
     BUFFER_HEADER_SIZE,
     SIZE_PLACE,
@@ -37,7 +36,7 @@ from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import dialect_of
 from support.fxt_readings import Trickle
 from support.mono_columns import all_kernels, columns_of, events_from_columns
-from support.mono_every import every_event
+from support.mono_every import encode_events, every_event
 from support.mono_samples import copied, copied_whole, header
 
 

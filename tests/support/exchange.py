@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio._native.constants import SpanStep
-from fxtio.exchange import by_name
+from fxtio.exchange import exchanges
 from fxtio.formats import Exporter
 from fxtio.io.sink import Sink
 from fxtio.table import Table
 from fxtio.timeline import Timeline
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.stacks import Stacks
 
 Stack = tuple[str, ...]
@@ -45,7 +45,7 @@ class Content:
         """Return the content as a timeline."""
         return Timeline("test", "test", self.parts)
 
-    def parts(self, registry: Registry, _: Set[str]) -> Iterator[Part]:
+    def parts(self, registry: Registry, _: Set[str]) -> Iterator[TimelinePart]:
         """Yield the content as the parts of a timeline."""
         stacks = Stacks(registry)
         threads = [registry.thread(1, 10 + number, name) for number, name in enumerate(self.threads)]
@@ -58,7 +58,7 @@ class Content:
             for row, (thread, start, duration, name) in enumerate(rows):
                 steps.track[row] = registry.thread_track(1, 10 + thread)
                 steps.time[row], steps.end[row], steps.name[row] = start, start + duration, registry.names.code(name)
-            yield Part(steps)
+            yield TimelinePart(steps)
         for thread, time, frames, weight, unit in self.samples:
             stack = stacks.stack([stacks.frame(*_frame(text)) for text in frames])
             values = {"time": time, "thread": threads[thread], "cpu": -1, "stack": stack, "count": weight}
@@ -68,9 +68,9 @@ class Content:
             values = {"time": 0, "thread": threads[thread], "stack": stack, "count": number, "size": size}
             yield self._part(registry, stacks, "allocations", {**values, "type": registry.names.code(cls)})
 
-    def _part(self, registry: Registry, stacks: Stacks, table: str, values: dict[str, Any]) -> Part:
+    def _part(self, registry: Registry, stacks: Stacks, table: str, values: dict[str, Any]) -> TimelinePart:
         row = registry.columns(table, {name: np.array([value]) for name, value in values.items()})
-        return Part(tables={**stacks.new_tables(), table: row})
+        return TimelinePart(tables={**stacks.new_tables(), table: row})
 
 
 def _frame(text: str) -> tuple[str, None, str | None, int]:
@@ -82,7 +82,7 @@ def _frame(text: str) -> tuple[str, None, str | None, int]:
 
 def exported(timeline: Timeline, name: str) -> tuple[bytes, Counter[str]]:
     """Return a timeline in an exchange format, and what got lost."""
-    exporter = by_name(name).exporter
+    exporter = exchanges()[name].exporter
     streams = []
 
     def begun(registry: Registry) -> Exporter:  # again, if the timeline turns out not to be in order

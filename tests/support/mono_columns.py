@@ -9,7 +9,17 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
-from fxtio.codec.stream.declare import Choice, Dialect, Double, Part, RecordLayout, Repeated, Sleb, Text, layout_of
+from fxtio.codec.stream.declare import (
+    Choice,
+    Dialect,
+    Double,
+    RecordLayout,
+    Repeated,
+    Sleb,
+    StreamPart,
+    Text,
+    layout_of,
+)
 from fxtio.codec.stream.kernels import Kernels, PythonKernels
 from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.mono.headers import BufferHeader
@@ -101,7 +111,9 @@ def _record(
     return layout.cls(**values)
 
 
-def _is_present(part: Part, layout: RecordLayout, values: dict[str, Any], filled: Filled, owner: int, row: int) -> bool:
+def _is_present(
+    part: StreamPart, layout: RecordLayout, values: dict[str, Any], filled: Filled, owner: int, row: int
+) -> bool:
     assert part.when is not None
     name, values_wanted = part.when
     if name in values:
@@ -124,7 +136,7 @@ def _items(
     used[name] = first + count
     owner = filled.steps.list_owner(kind, name)
     assert owner is not None
-    if isinstance(part.of, Part):
+    if isinstance(part.of, StreamPart):
         return tuple(filled.column(owner, "", "value")[first : first + count].tolist())
     inner = layout_of(part.of, layout.version)
     assert inner is not None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fxtio.codec.stream.declare import layout_of
+from fxtio.codec.stream.codec import encode_record
+from fxtio.codec.stream.declare import Dialect, layout_of
 from fxtio.mono import records as r
+from fxtio.mono.buffers import state_of
 from fxtio.mono.enums import CounterSection, CounterType, GcEventType, RootSource
+from fxtio.mono.headers import BufferHeader
 from fxtio.mono.layout import CounterDescription, CounterValue, Reference, Root, SampledFrame
 
 IMAGE, ASSEMBLY, CLASS, VTABLE = 0x6200, 0x6300, 0x6100, 0x6400
@@ -131,3 +134,13 @@ def _counter(index: int, name: str, category: str | None = None) -> CounterDescr
     return CounterDescription(
         section=section, category=category, name=name, type=CounterType.LONG, unit=0, variance=0, index=index
     )
+
+
+def encode_events(dialect: Dialect, header: BufferHeader, events: list[Any]) -> bytes:
+    """Return the bytes of the events of a buffer.
+
+    Raises:
+        EncodeError: the data version does not have one of them, or a value does not fit.
+    """
+    state = state_of(header, dialect)
+    return b"".join(encode_record(dialect, event, state) for event in events)

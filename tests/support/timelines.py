@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fxtio._native.constants import SpanStep
 from fxtio.table import Categories
 from fxtio.timeline import Timeline
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind
 
 NAMES = ("f", "g", "h")
@@ -56,7 +56,7 @@ def step_lists(draw: st.DrawFn) -> list[Step]:
 def timeline_of(steps: Sequence[Step], batch: int = 1_000_000, *, named: bool = True) -> Timeline:
     """Return a timeline of steps, read in batches of this many; threads get their names at the end, or never."""
 
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         for first in range(0, max(len(steps), 1), batch):
             yield _part(registry, steps[first : first + batch], first)
         for tid in {step.track for step in steps} if named else ():
@@ -66,7 +66,7 @@ def timeline_of(steps: Sequence[Step], batch: int = 1_000_000, *, named: bool = 
     return Timeline("made up", "made up", parts)
 
 
-def _part(registry: Registry, steps: Sequence[Step], first: int) -> Part:
+def _part(registry: Registry, steps: Sequence[Step], first: int) -> TimelinePart:
     rows = Steps.blank(len(steps), first)
     names = registry.names
     for row, step in enumerate(steps):
@@ -83,4 +83,4 @@ def _part(registry: Registry, steps: Sequence[Step], first: int) -> Part:
         "bits": values,
         "text": Categories(np.full(len(owners), -1, np.int32), names.values),
     }
-    return Part(rows, {"args": registry.columns("args", columns)})
+    return TimelinePart(rows, {"args": registry.columns("args", columns)})

@@ -42,7 +42,7 @@ class _Spaces:
     """Looks up the functions of the epoch of a record, which entries do not have."""
 
     def __init__(self, trace: UftraceTrace) -> None:
-        self._sessions = trace.sessions()
+        self._sessions = trace.begin().sessions
         self._epochs: dict[int, Any] = {}
 
     def at(self, tid: int, time: int) -> AddressSpace:

@@ -21,10 +21,10 @@ from fxtio.codec.stream.declare import (
     Clock,
     Dialect,
     Item,
-    Part,
     RecordLayout,
     Repeated,
     Running,
+    StreamPart,
     StreamState,
     layout_of,
     parts_of,
@@ -178,15 +178,18 @@ class _Source:
         for number, (name, part) in enumerate(layout.body):
             where = f"{layout.name}.{name}"
             taken = self._take(part, prefix + name, where, layout)
+            condition = part.flag if isinstance(part, Repeated) else ""
             if part.when is not None:
+                condition = f"{prefix}{part.when[0]} in {_numbers(part.when[1])}"
+            if condition:
                 yield f"{prefix}{name} = None"
-                yield f"if {prefix}{part.when[0]} in {_numbers(part.when[1])}:"
+                yield f"if {condition}:"
                 taken = _indented(taken)
             yield from taken
             if number == 0 and subtype is not None:
                 yield "cursor += 1"
 
-    def _take(self, part: Part, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
+    def _take(self, part: StreamPart, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
         """Yield the lines that read a value."""
         match part:
             case Choice(by=by, cases=cases):
@@ -196,7 +199,7 @@ class _Source:
                     yield from _indented(self._take(chosen, name, where, layout))
                 yield f"else: raise unknown_form({where!r}, {prefix}{by})"
             case Repeated():
-                yield from self._take_list(part, name, where, layout)
+                yield from self._take_items(part, name, where, layout)
             case AfterCount():
                 pass  # it is read after the count of its list
             case _:
@@ -207,14 +210,6 @@ class _Source:
                     yield f"{name} = {form.updates} = {taken}"
                 elif taken != name:
                     yield f"{name} = {taken}"
-
-    def _take_list(self, part: Repeated, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
-        if part.flag:
-            yield f"{name} = None"
-            yield f"if {part.flag}:"
-            yield from _indented(self._take_items(part, name, where, layout))
-        else:
-            yield from self._take_items(part, name, where, layout)
 
     def _take_items(self, part: Repeated, name: str, where: str, layout: RecordLayout) -> Iterator[str]:
         yield f"{name} = []"
@@ -231,7 +226,7 @@ class _Source:
                 yield f"{part.after_count}, cursor = take_uleb(data, cursor, end, {where!r})"
             yield f"if count > end - cursor: raise count_beyond_end({where!r}, count, end - cursor)"
             yield "for _ in range(count):"
-        if isinstance(part.of, Part):
+        if isinstance(part.of, StreamPart):
             yield from _indented(self._take(part.of, "item", where, layout))
             yield f"    {name}.append(item)"
         else:
@@ -241,7 +236,7 @@ class _Source:
         yield f"{name} = tuple({name})"
 
     def _item(self, part: Repeated) -> RecordLayout:
-        assert not isinstance(part.of, Part)
+        assert not isinstance(part.of, StreamPart)
         inner = layout_of(part.of, self.layout.version)
         assert inner is not None
         self.classes[inner.name] = inner.cls
@@ -302,7 +297,7 @@ class _Source:
             if number == 0 and subtype is not None:
                 yield f"out.append({int(subtype)})"
 
-    def _put(self, part: Part, value: str, where: str, owner: str) -> Iterator[str]:
+    def _put(self, part: StreamPart, value: str, where: str, owner: str) -> Iterator[str]:
         """Yield the lines that append a value to `out`."""
         match part:
             case Choice(by=by, cases=cases):
@@ -329,7 +324,7 @@ class _Source:
         if part.after_count:
             yield "out += after_count"
         yield f"for item in {value}:"
-        if isinstance(part.of, Part):
+        if isinstance(part.of, StreamPart):
             yield from _indented(self._put(part.of, "item", where, "item"))
         else:
             inner = self._item(part)
@@ -357,7 +352,7 @@ def _running(layout: RecordLayout) -> set[str]:
     for _, part in layout.parts:
         if isinstance(part, Repeated):
             inner = part.of
-            if not isinstance(inner, Part):
+            if not isinstance(inner, StreamPart):
                 inner_layout = layout_of(inner, layout.version)
                 assert inner_layout is not None
                 names |= _running(inner_layout)

@@ -30,7 +30,7 @@ UNKNOWN, SUBTYPE = -1, -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StreamPart:
     """One element of a record's body.
 
     Attributes:
@@ -49,31 +49,31 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Byte(Part):
+class Byte(StreamPart):
     """One byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed(Part):
+class Fixed(StreamPart):
     """An unsigned little-endian number of 2, 4 or 8 bytes.  Only the generated functions read it, no kernel does."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uleb(Part):
+class Uleb(StreamPart):
     """An unsigned LEB128 number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sleb(Part):
+class Sleb(StreamPart):
     """A signed LEB128 number; with `pointer`, an address: as many of its bits as an address has."""
 
     pointer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relative(Part):
+class Relative(StreamPart):
     """An address: a signed number plus a base, in units of 2 to the power of `shift` bytes."""
 
     base: str
@@ -81,38 +81,38 @@ class Relative(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running(Part):
+class Running(StreamPart):
     """An address: a signed number plus the last value of the same kind in the block."""
 
     of: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock(Part):
+class Clock(StreamPart):
     """An unsigned number plus the last time, modulo 2 to the power of 64; versions without it repeat the last."""
 
     of: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summed(Part):
+class Summed(StreamPart):
     """An unsigned number plus the one of the previous item in the same list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Double(Part):
+class Double(StreamPart):
     """A double-precision number, eight bytes, little-endian."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Part):
+class Text(StreamPart):
     """Text up to a zero byte.  With `marked`, a byte before it says whether there is a text (1) or none (0)."""
 
     marked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SizedText(Part):
+class SizedText(StreamPart):
     """Text with its size in four bytes before it and a zero byte, which the size counts, at its end.
 
     Size 0 stands for None.  Only the generated functions read it, no kernel does.
@@ -120,7 +120,7 @@ class SizedText(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Part):
+class Choice(StreamPart):
     """A value whose encoding depends on another field.
 
     Attributes:
@@ -129,11 +129,11 @@ class Choice(Part):
     """
 
     by: str
-    cases: tuple[tuple[tuple[int, ...], Part], ...]
+    cases: tuple[tuple[tuple[int, ...], StreamPart], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated(Part):
+class Repeated(StreamPart):
     """A list of values or items.  Its count comes before it, unless `until_zero` is set.
 
     Attributes:
@@ -143,19 +143,19 @@ class Repeated(Part):
         after_count: a field whose number is between the count and the items.
     """
 
-    of: Part | type[Item]
+    of: StreamPart | type[Item]
     flag: str = ""
     until_zero: bool = False
     after_count: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AfterCount(Part):
+class AfterCount(StreamPart):
     """An unsigned number that is between the count and the items of a later list, see `Repeated.after_count`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstByteField(Part):
+class FirstByteField(StreamPart):
     """A field of the first byte."""
 
     field: Field
@@ -195,7 +195,7 @@ _MOST = f"{MAX_UINT64:#x}"
 
 
 @cache
-def single(part: Part) -> Single:
+def single(part: StreamPart) -> Single:
     """Return what there is to say about a part that is one value.
 
     Raises:
@@ -288,7 +288,7 @@ class RecordLayout:
     cls: type[Item]
     version: float
     word: type[Word] | None
-    parts: tuple[tuple[str, Part], ...]
+    parts: tuple[tuple[str, StreamPart], ...]
     absent: tuple[str, ...]
 
     @property
@@ -297,7 +297,7 @@ class RecordLayout:
         return self.cls.__name__
 
     @property
-    def body(self) -> list[tuple[str, Part]]:
+    def body(self) -> list[tuple[str, StreamPart]]:
         """The fields and parts after the first byte."""
         return [(name, part) for name, part in self.parts if not isinstance(part, FirstByteField)]
 
@@ -312,10 +312,10 @@ class RecordLayout:
         mask, pinned = self.word.pattern("tag", "const", "reserved")
         enumerated = [field for field in self.fields.values() if field.meaning]
         for value in range(1 << self.word.width):
-            if value & mask == pinned and all(_has_meaning(field, value) for field in enumerated):
+            if value & mask == pinned and all(field.get(value) in set(field.meaning or ()) for field in enumerated):
                 yield value
 
-    def parts_behind(self, first_byte: int) -> list[tuple[str, Part]]:
+    def parts_behind(self, first_byte: int) -> list[tuple[str, StreamPart]]:
         """Return the parts after a given first byte, without those that its fields rule out."""
         fields = {name: field.get(first_byte) for name, field in self.fields.items()}
         present = []
@@ -328,17 +328,12 @@ class RecordLayout:
         return present
 
 
-def _has_meaning(field: Field, first_byte: int) -> bool:
-    assert field.meaning is not None
-    return field.get(first_byte) in [member.value for member in field.meaning]
-
-
 @once
-def parts_of(cls: type[Item]) -> dict[str, tuple[Part, ...]]:
+def parts_of(cls: type[Item]) -> dict[str, tuple[StreamPart, ...]]:
     """Return the parts of every field in order, those of all versions."""
     hints = get_type_hints(cls, include_extras=True)
     return {
-        name: tuple(mark for mark in getattr(hints[name], "__metadata__", ()) if isinstance(mark, Part))
+        name: tuple(mark for mark in getattr(hints[name], "__metadata__", ()) if isinstance(mark, StreamPart))
         for name in cls.__struct_fields__
     }
 
@@ -366,8 +361,9 @@ def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
     Raises:
         LayoutError: the declaration contradicts itself.
     """
-    word = None
+    word, any_head = None, set[str]()  # the fields of the first byte of any version
     if issubclass(cls, StreamRecord):
+        any_head.update(*(head.word.fields for head in cls.first_bytes))
         words = [head.word for head in cls.first_bytes if head.since <= version < head.before]
         if not words:
             return None
@@ -375,7 +371,7 @@ def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
             raise LayoutError(f"{cls.__name__}: version {version} has two first bytes")
         word = words[0]
     header = {f.name: f for f in word.fields.values() if f.role == "bits"} if word else {}
-    parts: list[tuple[str, Part]] = []
+    parts: list[tuple[str, StreamPart]] = []
     absent, filled = [], set()
     for name, marks in parts_of(cls).items():
         fitting = [mark for mark in marks if mark.applies(version)]
@@ -387,7 +383,7 @@ def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
         elif name in header:
             parts.append((name, FirstByteField(field=header[name])))
             filled.add(name)
-        elif marks or _in_any_first_byte(cls, name):
+        elif marks or name in any_head:
             absent.append(name)
         else:
             raise LayoutError(f"{cls.__name__}.{name} has no part, and the first byte has no field of its name")
@@ -396,11 +392,6 @@ def layout_of(cls: type[Item], version: float) -> RecordLayout | None:
     if idle := header.keys() - filled:
         raise LayoutError(f"{cls.__name__}: nothing fills the field {', '.join(sorted(idle))} of the first byte")
     return RecordLayout(cls, version, word, tuple(parts), tuple(absent))
-
-
-def _in_any_first_byte(cls: type[Item], name: str) -> bool:
-    """Return whether the first byte of any version has the field."""
-    return issubclass(cls, StreamRecord) and any(name in head.word.fields for head in cls.first_bytes)
 
 
 class Dialect:
@@ -442,7 +433,7 @@ class Dialect:
                     self.subtypes[head, int(subtype)] = kind
                     self.kinds[head] = SUBTYPE
 
-    def part(self, cls: type[Item], field: str) -> Part | None:
+    def part(self, cls: type[Item], field: str) -> StreamPart | None:
         """Return the part that the version has for a field of a record or item, or None if it has none."""
         layout = layout_of(cls, self.version)
         return None if layout is None else dict(layout.parts).get(field)

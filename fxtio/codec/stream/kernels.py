@@ -22,10 +22,10 @@ from fxtio.codec.stream.declare import (
     Double,
     FirstByteField,
     Item,
-    Part,
     RecordLayout,
     Repeated,
     Sleb,
+    StreamPart,
     StreamState,
     Text,
 )
@@ -272,7 +272,7 @@ class _Builder:
         return int(column[row])
 
     def _fields(
-        self, kind: int, owner: int, parts: list[tuple[str, Part]], layout: RecordLayout, row: int,
+        self, kind: int, owner: int, parts: list[tuple[str, StreamPart]], layout: RecordLayout, row: int,
         values: dict[str, Any],
     ) -> None:  # fmt: skip
         for name, part in parts:
@@ -290,7 +290,7 @@ class _Builder:
             else:
                 values[name] = self._value(owner, name, "value", row)
 
-    def _case(self, owner: int, name: str, case: Part, row: int) -> Any:
+    def _case(self, owner: int, name: str, case: StreamPart, row: int) -> Any:
         if isinstance(case, Text):
             return self._text(owner, name, row)
         bits = self._value(owner, name, "bits", row)

@@ -23,12 +23,12 @@ from fxtio.codec.stream.declare import (
     Dialect,
     FirstByteField,
     Item,
-    Part,
     RecordLayout,
     Relative,
     Repeated,
     Running,
     Sleb,
+    StreamPart,
     StreamState,
     Text,
     layout_of,
@@ -163,7 +163,7 @@ class Steps:
                 continue
             for name, part in layout.parts:
                 if isinstance(part, Repeated):
-                    inner = None if isinstance(part.of, Part) else layout_of(part.of, layout.version)
+                    inner = None if isinstance(part.of, StreamPart) else layout_of(part.of, layout.version)
                     self._list_ids[kind, name] = len(self.lists)
                     self.lists.append(ListPlan(part, inner))
             self._column(kind, "", "offset", np.int64)
@@ -171,7 +171,7 @@ class Steps:
         for number, plan in enumerate(self.lists):
             owner = kinds + number
             if plan.layout is None:
-                assert isinstance(plan.part.of, Part)
+                assert isinstance(plan.part.of, StreamPart)
                 self._columns_for(owner, "", plan.part.of)
             else:
                 self._columns_of(owner, plan.layout)
@@ -183,7 +183,7 @@ class Steps:
             if any(isinstance(part, Clock) for part in parts_of(layout.cls)[name]):
                 self._column(owner, name, "value", np.uint64)
 
-    def _columns_for(self, owner: int, name: str, part: Part) -> None:
+    def _columns_for(self, owner: int, name: str, part: StreamPart) -> None:
         match part:
             case Repeated():
                 self._column(owner, name, "count", np.int64, -1 if part.flag else None)
@@ -239,7 +239,7 @@ class Steps:
         self._add(Op.END)
         return start
 
-    def _fields(self, owner: int, parts: list[tuple[str, Part]], layout: RecordLayout, kind: int) -> None:
+    def _fields(self, owner: int, parts: list[tuple[str, StreamPart]], layout: RecordLayout, kind: int) -> None:
         tested = {part.when[0] for _, part in parts if part.when} | {p.by for _, p in parts if isinstance(p, Choice)}
         self._slots = {name: number for number, name in enumerate(sorted(tested))}
         assert len(self._slots) <= MAX_SLOTS
@@ -256,7 +256,7 @@ class Steps:
             self._put(owner, name, part)
             self._set_target(test)
 
-    def _put(self, owner: int, name: str, part: Part, role: str = "value") -> None:
+    def _put(self, owner: int, name: str, part: StreamPart, role: str = "value") -> None:
         """Add the steps of one value, which goes to the column of this role; a text has a role of its own."""
         column = self._ids.get((owner, name, role), -1)
         slot = self._slots.get(name, -1)
@@ -293,7 +293,7 @@ class Steps:
         slots = self._slots
         plan = self.lists[self._list_ids[kind, name]]
         if plan.layout is None:
-            assert isinstance(part.of, Part)
+            assert isinstance(part.of, StreamPart)
             self._put(owner, "", part.of)
         else:
             self._fields(owner, list(plan.layout.parts), plan.layout, kind)
@@ -312,7 +312,7 @@ def _registers(dialect: Dialect) -> tuple[str, ...]:
                 inner = part.of if isinstance(part, Repeated) else part
                 if isinstance(inner, Clock | Running | Relative):
                     names.add(single(inner).register)
-                elif not isinstance(inner, Part) and inner not in classes:
+                elif not isinstance(inner, StreamPart) and inner not in classes:
                     classes.append(inner)
     return tuple(sorted(names))
 

@@ -40,15 +40,12 @@ def check(trace: MonoTrace) -> None:
         batch.fill(range(batch.steps.owners))
         for recording, view in _views(batch):
             if recording is not None:
-                _finish(checks)
+                for each in checks:
+                    each.finish()
                 check_header(recording, trace.findings)
                 checks = [cls(recording, trace.findings) for cls in CHECKS]
             for each in checks:
                 each.add(view)
-    _finish(checks)
-
-
-def _finish(checks: list[Check]) -> None:
     for each in checks:
         each.finish()
 

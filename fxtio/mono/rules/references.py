@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -40,11 +39,8 @@ class Place(NamedTuple):
         return columns[0][selected], columns[1][selected]
 
 
-def _backtraces(*classes: EventClass) -> Iterator[Place]:
-    return (Place(cls, "backtrace[]") for cls in classes)
-
-
 _LOAD = enums.LoadAction.LOAD
+_WITH_BACKTRACE = (r.Allocation, r.HandleCreated, r.HandleDestroyed, r.Throw, r.Monitor)
 _WRITER = Place(None, "thread")
 
 KINDS = (
@@ -56,7 +52,7 @@ KINDS = (
             Place(r.Clause, "method"),
             Place(r.SampleHit, "frames[]"),
             Place(r.SampleHit, "located_frames[].method"),
-            *_backtraces(r.Allocation, r.HandleCreated, r.HandleDestroyed, r.Throw, r.Monitor),
+            *(Place(cls, "backtrace[]") for cls in _WITH_BACKTRACE),
         ),
         "method.undefined",
         "method.late",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.columns import is_utf8
 from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.stream.declare import Item, SizedText, parts_of
 from fxtio.finding import Findings
@@ -168,25 +169,14 @@ class Texts(Check):
             if (cls, field) in _NAMES and (empty := (begin >= 0) & (size == 0)).any():
                 self.report("text.empty-name", empty, offsets)
             rows = np.flatnonzero(np.searchsorted(high, begin) < np.searchsorted(high, begin + size))
-            broken = np.array([row for row in rows.tolist() if _is_broken(view.data, begin[row], size[row])], np.int64)
-            if len(broken):
-                self.report("text.not-utf8", broken, offsets, _text_message(cls, field, view.data, begin, size))
+            texts = ((row, view.data[begin[row] : begin[row] + size[row]].tobytes()) for row in rows.tolist())
+            broken = {row: text for row, text in texts if not is_utf8(text)}
+            message = partial(_text_message, cls, field, broken)
+            self.report("text.not-utf8", np.array([*broken], np.int64), offsets, message)
 
 
-def _is_broken(data: Array, begin: int, size: int) -> bool:
-    try:
-        data[begin : begin + size].tobytes().decode()
-    except UnicodeDecodeError:
-        return True
-    return False
-
-
-def _text_message(cls: type[Item], field: str, data: Array, begin: Array, size: Array) -> Callable[[int], str]:
-    def message(row: int) -> str:
-        shown = data[begin[row] : begin[row] + min(int(size[row]), 60)].tobytes()
-        return f"{cls.__name__}.{field} is not UTF-8: {shown!r}"
-
-    return message
+def _text_message(cls: type[Item], field: str, texts: dict[int, bytes], row: int) -> str:
+    return f"{cls.__name__}.{field} is not UTF-8: {texts[row][:60]!r}"
 
 
 def check_header(recording: Recording, findings: Findings) -> None:
@@ -197,16 +187,10 @@ def check_header(recording: Recording, findings: Findings) -> None:
             f"version {header.major}.{header.minor} of the profiler does not write data version {header.data_version}"
         )
         findings.add("header.version-pair", offset, message)
-    for name, text in _header_texts(header):
-        raw = text.encode("utf-8", "surrogateescape")
-        if any("\udc80" <= character <= "\udcff" for character in text):
-            findings.add("text.not-utf8", offset, f"the text {name} of the header is not UTF-8: {raw[:60]!r}")
-
-
-def _header_texts(header: StreamHeader) -> Iterator[tuple[str, str]]:
     for name, parts in parts_of(StreamHeader).items():
-        if any(isinstance(part, SizedText) for part in parts) and (text := getattr(header, name)) is not None:
-            yield name, text
+        text = getattr(header, name) if isinstance(parts[0], SizedText) else None
+        if not is_utf8(raw := (text or "").encode("utf-8", "surrogateescape")):
+            findings.add("text.not-utf8", offset, f"the text {name} of the header is not UTF-8: {raw[:60]!r}")
 
 
 def _columns(view: View, cls: EventClass, field: str) -> tuple[Array, Array, Array]:

@@ -145,7 +145,7 @@ class Labels:
 
 
 def argument_value(kind: int, bits: int, text: str | None) -> ArgumentValue:
-    """Return the value of an argument, see `fxtio.timeline.schema.ARGS`.
+    """Return the value of an argument, see the table `args` of `fxtio.timeline.schema`.
 
     Args:
         kind: its type, see `ArgumentKind`.

@@ -319,6 +319,7 @@ class _Fulfilled:
     def _accepted(self, args: Table) -> Array:
         rows = np.flatnonzero(args["name"].codes == self._registry.names.code(self._condition.name))
         kinds, bits, texts = args["type"].codes[rows], args["bits"][rows], args["text"].codes[rows]
+        # Arguments of one kind with one key have one value, so each value is looked at once.
         keys = np.where(kinds == ArgumentKind.TEXT, texts.astype(np.int64).view(np.uint64), bits)
         result = np.zeros(args.num_rows, bool)
         for kind in np.unique(kinds).tolist():

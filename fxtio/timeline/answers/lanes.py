@@ -206,6 +206,7 @@ class _Slices:
         # Both tables are in the order of lanes, so the sums of a lane are a run of rows.
         filled = filled.take(np.argsort(_number_of_lane(filled), kind="stable"))
         calls = calls.take(np.argsort(_number_of_lane(calls), kind="stable"))
+        # Both are in the order of lanes from here on, so the cells of a lane are together.
         tracks = np.unique(calls["track"])
         busy = np.zeros(len(tracks), np.int64)
         outermost = filled.take(filled["depth"] == 0)
@@ -271,6 +272,7 @@ class _Samples:
         calls = self._calls.table()
         if not calls.num_rows:
             return [], 0
+        # The unit to be shown outweighs all others together.
         units, place = np.unique(calls["unit"], return_inverse=True)
         # Only one unit is drawn: the one that the trace says, else that of most samples.
         counts = np.zeros(len(units), np.int64)
@@ -288,6 +290,7 @@ class _Samples:
         self.most = int(cells.table()["part"].max(initial=0))
         width = np.diff(self._bounds)
         full = width if self.unit == _TIME_UNIT else np.full(len(width), self.most)
+        # `threads` and `weight` are in the order of threads; so are the lanes that are shown, the heaviest ones.
         threads, place = np.unique(filled["thread"], return_inverse=True)
         weight = np.zeros(len(threads), np.int64)
         add_by_group(weight, place, filled["part"])

@@ -149,6 +149,7 @@ class Gaps:
         if not len(start):
             return
         order = np.argsort(start, kind="stable")
+        # `latest` is the end of all intervals so far: one that starts after it is not joined to them.
         start, latest = start[order], np.maximum.accumulate(end[order])
         # In the order of starts, an interval that starts after all ends so far begins a new one.
         is_new = np.ones(len(start), bool)

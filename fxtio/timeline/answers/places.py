@@ -68,7 +68,9 @@ class Places:
     def __init__(self, registry: Registry, names: Mapping[str, str] = NAMES) -> None:
         self._part_of = names
         self._names = registry.names
-        self._arguments = Arguments(registry, accepts=self._is_asked_for)
+        self._arguments = Arguments(
+            registry, accepts=lambda args: self._are_parts(args["name"].codes, args["type"].codes)
+        )
         self._parts: dict[int, dict[str, Any]] = {}
 
     def enter(self, tables: Mapping[str, Table]) -> None:
@@ -109,9 +111,6 @@ class Places:
     def are_parts(self, rows: ArgumentRows) -> Array:
         """Return which arguments are parts of places (bool)."""
         return self._are_parts(rows.name, rows.kind)
-
-    def _is_asked_for(self, args: Table) -> Array:
-        return self._are_parts(args["name"].codes, args["type"].codes)
 
     def _are_parts(self, name: Array, kind: Array) -> Array:
         result = np.zeros(len(name), bool)

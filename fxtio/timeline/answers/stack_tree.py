@@ -12,6 +12,18 @@ from fxtio.timeline.stacks import WholeTables
 from fxtio.timeline.sums import add_to_parents
 
 
+def depths(parent: Array) -> Array:
+    """Return the number of nodes above each node of a tree (int64); a last item is -1, for no node.
+
+    Args:
+        parent: the number of the parent of each node, which is lower than its own; -1 for a root.
+    """
+    depth = [*parent.tolist(), -1]
+    for node, above in enumerate(depth[:-1]):
+        depth[node] = depth[above] + 1
+    return np.array(depth, np.int64)
+
+
 class StackCollector(WholeTables):
     """Collects the stacks and frames of a timeline from its batches."""
 
@@ -42,10 +54,7 @@ class StackTree:
         self.frame = stacks["frame"].astype(np.int64)
         parent = stacks["parent"].astype(np.int64)
         self.parent = np.where(parent < np.arange(len(parent)), parent, -1)
-        self.depth = np.zeros(len(self.parent) + 1, np.int64)
-        self.depth[-1] = -1
-        for row, around in enumerate(self.parent.tolist()):
-            self.depth[row] = self.depth[around] + 1
+        self.depth = depths(self.parent)
 
     def inclusive(self, own: Array) -> Array:
         """Return the sum of each stack and of all that are deeper (int64).
@@ -67,6 +76,7 @@ class StackTree:
         node = np.full(len(group) + 1, -1, np.int64)  # the last item stands for no parent
         parents, groups = [], []
         count = 0
+        # Level by level: the nodes around a level have numbers, so equal pairs of outer node and group are one node.
         depth = self.depth[:-1]
         order = np.argsort(depth, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(depth)))[:-1] if len(depth) else []:

@@ -14,7 +14,7 @@ from fxtio.report import counted, human_value
 from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import MAX_TIME, Categories, Table, numbers_of
 from fxtio.timeline.answers.answer import Answer, Labels, QuestionError, text_of
-from fxtio.timeline.answers.places import Places, place_of
+from fxtio.timeline.answers.places import NAMES, Places, place_of
 from fxtio.timeline.answers.rows import ARGUMENT, Chosen, Groups, Rows, chosen
 from fxtio.timeline.answers.stack_tree import StackCollector, StackTree
 from fxtio.timeline.answers.totals import Durations, Totals
@@ -213,6 +213,8 @@ class Slices:
         self._totals = Totals()
         self._durations = Durations()
         self._places = Places(registry) if by == "name" else None
+        if self._groups.arguments is None:
+            registry.asked_arguments = NAMES
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch, and their arguments."""

@@ -14,6 +14,7 @@ from fxtio.selection import EVERYTHING, Selection
 from fxtio.table import Categories, Table
 from fxtio.timeline.answers.answer import Answer, QuestionError, text_of
 from fxtio.timeline.answers.rows import Chosen, Rows, chosen
+from fxtio.timeline.answers.stack_tree import depths
 from fxtio.timeline.answers.top import Weighted
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.stacks import SliceNodes
@@ -123,10 +124,7 @@ class Nodes:
         self.open = unended
         self.parent, self.code, self.calls, self.total, self.own = parent, code, calls, total, own
         self._whole = float(total[(parent < 0) & self.used].sum(dtype=np.float64))
-        self.depth = np.zeros(len(parent) + 1, np.int64)
-        self.depth[-1] = -1
-        for node, above in enumerate(parent.tolist()):
-            self.depth[node] = self.depth[above] + 1
+        self.depth = depths(parent)
 
     def rows(self, share: float, depth: int | None) -> list[int]:
         """Return the nodes that are shown, a node before its children, the largest first."""

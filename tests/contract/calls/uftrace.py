@@ -58,7 +58,7 @@ def begin(writer: UftraceWriter) -> Opened:
 def end(opened: Opened) -> None:
     """End the outer call, and write events."""
     writer, (task,) = opened.writer, opened.objects
-    while task._task.open:
+    while task.open:
         task.leave(2**63 - 1)
     writer.message(2**63 - 1, "end")
 

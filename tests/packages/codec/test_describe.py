@@ -14,8 +14,9 @@ import fxtio
 from fxtio.codec import parts
 from fxtio.codec.annotation import AnnotatedRecord, ByteRange
 from fxtio.codec.describe import annotate
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.generate import Faults, Order, decode, encode
-from fxtio.codec.pages import doc_of, enumeration_markdown, layout_markdown
+from fxtio.codec.pages import enumeration_markdown, layout_markdown
 from fxtio.codec.parts import Part, Stream
 from fxtio.codec.record import Opaque, Record, layout_of
 from fxtio.codec.word import Word, bits, reserved

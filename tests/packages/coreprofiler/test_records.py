@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from fxtio.codec.docstrings import doc_of
 from fxtio.codec.record import Opaque
 from fxtio.coreprofiler import CoreProfilerTrace, describe_markdown, frames
 from fxtio.coreprofiler import records as r
@@ -130,7 +131,7 @@ def in_the_specification(record: Any) -> bool:
         isinstance(record, r.ProfilerConfig) and (" " in record.value or not record.value),
         any('"' in getattr(record, name, "") for name in ("name", "return_type", "signature")),
     )
-    return bool(record.spec) and not any(other)
+    return bool(doc_of(type(record)).spec) and not any(other)
 
 
 @CLASSES
@@ -257,6 +258,6 @@ def test_the_reference_shows_every_record_as_the_specification_does() -> None:
     assert all(f"## {cls.__name__}\n" in text for cls in r.RECORDS)
     kinds = {tag: [kind for _, kind in fields] for tag, ((_, fields), *_) in oracle.FORMS.items()}
     for cls in r.RECORDS:
-        if cls.spec and r.tag_of(cls) in kinds and cls not in (r.StackSample, r.GcStarted, r.ProfilerConfig):
+        if doc_of(cls).spec and r.tag_of(cls) in kinds and cls not in (r.StackSample, r.GcStarted, r.ProfilerConfig):
             shown = [part.split(":")[-1].strip("<>[] ") for part in usage(cls)[8:].replace("...", "").split(" ")]
             assert shown == [kind.removesuffix("...") for kind in kinds[r.tag_of(cls)]], cls.__name__

@@ -99,7 +99,7 @@ def test_header_values() -> None:
         ({"platform": 1.5}, "neither a text"),
         ({"period": True}, "neither a text"),
         ({"period": 0}, "the period is 0"),
-        ({"tstart": 2}, "not a multiple of 4"),
+        ({"tstart": 2}, "not a multiple of four"),
         ({"epoch": datetime(1997, 6, 1, 12, 30, 0, 5, tzinfo=UTC)}, "finer than a second"),
     ],
 )

@@ -22,6 +22,7 @@ from fxtio.exchange import chrome_reader, json_events
 from fxtio.exchange.chrome_reader import nanoseconds
 from fxtio.exchange.convert import convert
 from fxtio.io.source import open_source
+from fxtio.timeline.answers import top
 from fxtio.timeline.parts import Registry
 from judges import perfetto
 from support.conversion import perfetto_view
@@ -66,6 +67,48 @@ def test_forms_of_files(text: str) -> None:
     assert slices_of(gzip.compress(text.encode())) == expected
     with open_timeline(text.encode()) as timeline:
         assert timeline.format == "chrome"
+
+
+@pytest.mark.parametrize(
+    ("args", "is_lost"),
+    [
+        (b'{"a":"\xff"}', False),
+        (b'{"a":1e999}', False),
+        (b'{"a":123456789012345678901234567890}', False),
+        (b'{"a":%b}' % (b"1" * 5000), True),  # more digits than Python converts
+    ],
+)
+def test_odd_arguments_do_not_cost_their_event(args: bytes, is_lost: bool) -> None:
+    text = b'[{"ph":"X","name":"a","ts":9007199254740993.125,"pid":1,"tid":2,"args":%b},%b]' % (args, A.encode())
+    with open_timeline(text, format="chrome") as timeline:
+        tables = timeline.tables("slices", "args")
+        assert sorted(tables["slices"]["start"].tolist()) == [1000, 9007199254740993125]
+        assert tables["args"].num_rows == (not is_lost)
+        assert timeline.losses["arguments that cannot be decoded"] == is_lost
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        '{"source.file_name":"app.py","source.line_number":7}',
+        '{"code":{"file":{"path":"app.py"},"line":{"number":7}}}',
+        '{"code" : {"file.path" : "app.py", "line.number" : 7}}',
+        '{"sou\\u0072ce.file_name":"app.py","source.line\\u005fnumber":7}',
+    ],
+)
+def test_places_are_found_where_no_other_argument_is_decoded(place: str) -> None:
+    text = f'[{A},{A[:-1]},"args":{place}}}]'
+    with open_timeline(text.encode(), format="chrome") as timeline:
+        assert [row["place"] for row in top(timeline).table.rows()] == ["app.py:7"]
+
+
+def test_arguments_are_not_decoded_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(value: Any) -> Any:
+        raise AssertionError(value)
+
+    monkeypatch.setattr(chrome_reader, "value_of", refused)
+    with open_timeline(f'[{A[:-1]},"args":{{"Sequence number":1}}}}]'.encode(), format="chrome") as timeline:
+        assert [row["name"] for row in top(timeline).table.rows()] == ["a"]
 
 
 def test_begin_and_end() -> None:

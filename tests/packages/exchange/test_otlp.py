@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio.exchange import otlp, otlp_reader
 from fxtio.timeline import Timeline
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from support import exchange
 from support.checkout import CORPUS
 from support.exchange import Content, exported, imported
@@ -86,7 +86,7 @@ def test_what_is_written(trace: Path) -> None:
 
 @pytest.mark.parametrize("wall_clock", [0, 7, 1_700_000_000_000_000_000, 2**63 - 1, -110, -(2**63) + 1])
 def test_times_are_wall_clock_times(wall_clock: int) -> None:
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         registry.note_wall_clock(wall_clock)
         yield from Content(spans=[(0, 100, 50, "a"), (0, 200, 50, "b")]).parts(registry, tables)
 
@@ -99,7 +99,7 @@ def test_times_are_wall_clock_times(wall_clock: int) -> None:
 
 
 def test_a_wall_clock_behind_the_events_is_a_loss() -> None:
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         spans = [(0, 100 * number, 50, "a") for number in range(1, 9)]
         yield from Content(spans=spans, size=1).parts(registry, tables)
         registry.note_wall_clock(7)

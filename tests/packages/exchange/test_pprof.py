@@ -91,7 +91,7 @@ def test_allocations_come_back(rows: list[tuple[int, Stack, int, int, str]]) -> 
 
 def test_a_sink_that_compresses_is_not_compressed_twice(tmp_path: Path) -> None:
     path = tmp_path / "x.pb.gz"
-    exporter = fxtio.exchange.by_name("pprof").exporter
+    exporter = fxtio.exchange.exchanges()["pprof"].exporter
     sink = fxtio.io.sink.open_sink(path)
     consumer, _ = MIXED.timeline().fold(lambda registry: exporter(sink, registry), *exporter.TABLES)
     consumer.finish()

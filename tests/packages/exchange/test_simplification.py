@@ -25,7 +25,7 @@ from fxtio.selection import Selection
 from fxtio.table import Table
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers.answer import Times
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind
 
 EVERYTHING = Selection()
@@ -60,7 +60,7 @@ def timeline_of(spans: list[Span], instants: list[int], cuts: list[int]) -> Time
     rows.sort()
     bounds = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
 
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         track = registry.thread_track(1, 1)
         for low, high in pairwise(bounds):
             steps = Steps.blank(high - low, low)
@@ -69,7 +69,7 @@ def timeline_of(spans: list[Span], instants: list[int], cuts: list[int]) -> Time
             steps.end[:], steps.key[:], steps.name[:] = np.maximum(end, time), key, registry.names.code("s")
             values = {"event": steps.event, "name": registry.names.code("a"), "bits": 0, "text": -1}
             args = registry.columns("args", {**values, "type": ArgumentKind.INTEGER})
-            yield Part(steps, {"args": args})
+            yield TimelinePart(steps, {"args": args})
 
     return Timeline("t", "test", parts)
 

@@ -119,8 +119,8 @@ def plain(record: Any) -> tuple[Any, ...]:
 @contextlib.contextmanager
 def small_tables(strings: int, threads: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(single_events, "MAX_STRING_SLOT", strings))
         for module in (single_events, event_columns):
+            stack.enter_context(mock.patch.object(module, "MAX_STRING_SLOT", strings))
             stack.enter_context(mock.patch.object(module, "MAX_THREAD_SLOT", threads))
         yield
 

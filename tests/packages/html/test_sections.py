@@ -107,6 +107,21 @@ def test_pages_of_the_corpus(path: Path) -> None:
         check_totals(timeline, page)
 
 
+PARTS = [
+    Plan(Selection(start=1_000, end=10**7)),
+    Plan(Selection(start=5, names=("*a*",)), Simplification(min_duration=500, max_depth=3)),
+    Plan(Selection(threads=("!main",), categories=("*",))),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", traces(), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_pages_of_parts_of_the_corpus(path: Path) -> None:
+    with fxtio.open_timeline(path) as timeline:
+        for plan in PARTS:
+            check_sizes(trace_page(timeline, plan))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_pages_of_broken_traces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

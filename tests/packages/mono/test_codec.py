@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 
 from fxtio import _native
 from fxtio._native.constants import RULES
-from fxtio.codec.describe import ranges_of
 from fxtio.codec.stream.codec import codec_of
 from fxtio.codec.stream.declare import UNKNOWN, Dialect, layout_of
+from fxtio.codec.stream.describe import ranges_of
 from fxtio.codec.stream.kernels import Kernels
 from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono import records as r
-from fxtio.mono.buffers import decode_events, decode_events_exactly, encode_events, state_of, untimed_events
+from fxtio.mono.buffers import decode_events, decode_events_exactly, state_of, untimed_events
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.layout import HYBRID, CounterValue
 from fxtio.mono.records import EVENTS, VERSIONS, dialect_of
 from fxtio.testing.strategies import buffers
 from support.mono_columns import all_kernels, columns_of, events_from_columns
+from support.mono_every import encode_events
 
 pytestmark = pytest.mark.native
 

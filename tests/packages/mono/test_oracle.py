@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio.errors import DecodeError
-from fxtio.mono.buffers import decode_events, encode_events
+from fxtio.mono.buffers import decode_events
 from fxtio.mono.headers import BufferHeader
 from fxtio.mono.reader import MonoTrace
 from fxtio.mono.records import dialect_of
 from fxtio.testing.strategies import buffers
 from oracle import mono as oracle
+from support.mono_every import encode_events
 from support.mono_samples import FILES, content
 
 BASES = {"time_base": "time", "ptr_base": "pointer", "obj_base": "object", "method_base": "method"}

@@ -20,7 +20,7 @@ from fxtio.selection import Selection
 from fxtio.timeline import Timeline
 from fxtio.timeline.answers import Lanes, QuestionError, find, lanes, overview, summary, top, tree
 from fxtio.timeline.answers.tree import MAX_DEPTH
-from fxtio.timeline.parts import Part, Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from support.broken import broken_rules, write_broken
 from support.checkout import CORPUS
 from support.limits import lower_limits
@@ -50,7 +50,7 @@ def timeline_of(
 ) -> Timeline:
     """Return a timeline of samples or allocations, a stack and a few of them in each batch."""
 
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         names = registry.names
         frames = {
             "name": [-1 if name is None else names.code(name) for name in FRAMES],
@@ -59,11 +59,11 @@ def timeline_of(
             "line": -1, "address": [0, 0, 0, 0xAB, 0],
         }  # fmt: skip
         threads = np.array([registry.thread(1, 10 + number, f"t{number}") for number in range(3)])
-        yield Part(None, {"frames": registry.columns("frames", frames)})
+        yield TimelinePart(None, {"frames": registry.columns("frames", frames)})
         table = np.array(stacks, np.int64).reshape(-1, 2)
         for at in range(0, len(stacks), batch):
             columns = {"parent": table[at : at + batch, 0], "frame": table[at : at + batch, 1], "depth": 0}
-            yield Part(None, {"stacks": registry.columns("stacks", columns)})
+            yield TimelinePart(None, {"stacks": registry.columns("stacks", columns)})
         for at in range(0, len(rows), batch):
             some = np.array(rows[at : at + batch], np.int64)
             columns = {"time": some[:, 1], "thread": threads[some[:, 2]], "stack": some[:, 0]}
@@ -71,7 +71,7 @@ def timeline_of(
                 columns |= {"cpu": -1, "count": some[:, 1], "unit": names.code(unit)}
             else:
                 columns |= {"type": names.code("T"), "count": 2, "size": some[:, 1]}
-            yield Part(None, {what: registry.columns(what, columns)})
+            yield TimelinePart(None, {what: registry.columns(what, columns)})
 
     return Timeline("made up", "made up", parts)
 
@@ -187,10 +187,10 @@ def test_the_busiest_threads_with_samples() -> None:
 
 
 def test_samples_of_several_units() -> None:
-    def parts(registry: Registry, tables: Set[str]) -> Iterator[Part]:
+    def parts(registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
         units = [registry.names.code(unit) for unit in ("cycles", "misses", "misses")]
         values = {"time": 0, "thread": -1, "cpu": -1, "stack": -1, "count": [9, 5, 6], "unit": units}
-        yield Part(None, {"samples": registry.columns("samples", values)})
+        yield TimelinePart(None, {"samples": registry.columns("samples", values)})
 
     timeline = Timeline("made up", "made up", parts)
     answer = top(timeline)

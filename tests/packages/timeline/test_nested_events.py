@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fxtio._native.constants import SpanStep
 from fxtio.table import Table
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.replay import nested_events
 from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.timeline import Timeline
@@ -26,7 +26,7 @@ def slices_of(spans: list[tuple[int, int, int]]) -> Table:
         for row, (track, start, duration) in enumerate(spans):
             steps.track[row] = registry.track(TrackKind.THREAD, track)
             steps.time[row], steps.end[row] = start, start + duration
-        yield Part(steps)
+        yield TimelinePart(steps)
 
     return Timeline("test", "test", parts).table("slices")  # type: ignore[arg-type]
 

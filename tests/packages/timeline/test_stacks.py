@@ -13,7 +13,7 @@ import pytest
 from fxtio._native.constants import SpanStep
 from fxtio.table import Table
 from fxtio.timeline import stacks as module
-from fxtio.timeline.parts import Part, Registry, Steps
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.stacks import SliceStacks, Stacks
 from fxtio.timeline.timeline import Timeline
@@ -33,9 +33,9 @@ def steps_of(registry: Registry, events: list[tuple[int, str]], first: int) -> S
 
 
 def timeline_of(events: list[tuple[int, str]], size: int) -> Timeline:
-    def parts(registry: Registry, _: Set[str]) -> Iterator[Part]:
+    def parts(registry: Registry, _: Set[str]) -> Iterator[TimelinePart]:
         for first in range(0, len(events), size):
-            yield Part(steps_of(registry, events[first : first + size], first))
+            yield TimelinePart(steps_of(registry, events[first : first + size], first))
 
     return Timeline("test", "test", parts)
 

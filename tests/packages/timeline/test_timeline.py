@@ -19,7 +19,7 @@ from fxtio.exchange.convert import convert, exporters
 from fxtio.table import Categories, Column, GrowingTable, Table
 from fxtio.timeline import Timeline, arguments, sorting
 from fxtio.timeline.arguments import Arguments
-from fxtio.timeline.parts import MAX_NAMES, Part, Registry, Steps
+from fxtio.timeline.parts import MAX_NAMES, Registry, Steps, TimelinePart
 from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
 from support.checkout import CORPUS
 
@@ -97,7 +97,7 @@ def timeline_of(rows: list[tuple[int, ...]], cuts: list[int]) -> Timeline:
         steps.event[:] = 0  # their numbers follow the order of the parts
         bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
         for first, end in itertools.pairwise(bounds):
-            yield Part(steps.take(slice(first, end)))
+            yield TimelinePart(steps.take(slice(first, end)))
 
     return Timeline("test", "test", parts)
 
@@ -237,7 +237,7 @@ def test_memory_is_bounded_where_a_trace_is_sorted() -> None:
             steps.time[:] = np.arange(2 * count) + (number + 1) % parts_count * 2 * count
             columns = {"event": np.repeat(steps.event, 2), "name": np.tile([name, -1], 2 * count)}
             args = registry.columns("args", {**columns, "type": ArgumentKind.INTEGER, "bits": 5, "text": -1})
-            yield Part(steps, {"args": args})
+            yield TimelinePart(steps, {"args": args})
 
     timeline = Timeline("test", "test", parts)
     with pytest.MonkeyPatch.context() as patch:

@@ -78,7 +78,7 @@ def test_rewritten_values_look_the_same(name: str, tmp_path: Path) -> None:
 
 
 def values_of(trace: UftraceTrace, record: FunctionEntry | FunctionExit) -> ValueSpecs:
-    sessions = trace.sessions()
+    sessions = trace.begin().sessions
     functions = sessions.address_space(sessions.epochs(trace.tids[0])[-1])
     return functions.specs_at(record.address, is_exit=isinstance(record, FunctionExit))
 

@@ -242,6 +242,16 @@ def test_any_scheduler_file_is_survived(raw: bytes) -> None:
     assert bool(findings) == (complete != raw)
 
 
+def test_a_scheduler_event_with_a_late_time_can_be_written_again(tmp_path: Path) -> None:
+    raw = perf.encode(
+        time=[2**63 + 5], pid=[1], tid=[1], kind=["sched-in"], comm=[None], parent=[0], parent_pid=[0]
+    )  # fmt: skip
+    [block] = perf.parse([raw], "perf-cpu3.dat", "little", Findings("uftrace"))
+    with UftraceWriter(tmp_path / "t") as writer:
+        writer.put(*block.events())
+    assert (tmp_path / "t/perf-cpu3.dat").read_bytes() == raw
+
+
 @pytest.mark.full
 @needs_uftrace
 def test_uftrace_shows_scheduler_events(tmp_path: Path) -> None:

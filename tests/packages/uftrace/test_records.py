@@ -15,7 +15,7 @@ from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
 from fxtio.testing import strategies
 from fxtio.uftrace.info import InfoFile
-from fxtio.uftrace.layout import CommitWord, Feature, InfoBit, RecordWord, kernel_base
+from fxtio.uftrace.layout import CommitWord, Feature, InfoBit, RecordWord
 from fxtio.uftrace.records import CLASSES, Event, FunctionEntry, FunctionExit, Lost, decode, encode
 from oracle.uftrace import INFO, RECORD
 
@@ -129,20 +129,6 @@ def test_the_example_of_the_specification() -> None:
 def test_numbers_that_do_not_fit_a_header() -> None:
     with pytest.raises(EncodeError):
         InfoFile(max_stack=2**16).to_bytes()
-
-
-@pytest.mark.parametrize(
-    ("stack", "base"),
-    [
-        (0x3000_0000, 0x4000_0000),
-        (0xBF80_0000, 0xC000_0000),
-        (0x7F_FFFF_0000, 0xFFFF_FF80_0000_0000),
-        (0x7FFE_0000_0000, 0xFFFF_8000_0000_0000),
-        (0xFFFF_FFFF_FFFF, 0xFFFF_0000_0000_0000),
-    ],
-)
-def test_where_the_kernel_begins(stack: int, base: int) -> None:
-    assert kernel_base(stack) == base
 
 
 def test_words_for_many() -> None:
