@@ -21,7 +21,7 @@ from fxtio.codec.integers import MAX_UINT64, text_bytes
 from fxtio.codec.record import Record
 from fxtio.errors import EncodeError, shown
 from fxtio.fxt.batch_tables import EVENT_LABELS
-from fxtio.fxt.event_columns import EVENT_TYPES, MAX_COLUMN_TEXT, EventTable, Indexed, texts
+from fxtio.fxt.event_columns import EVENT_TYPES, EventTable, Indexed, argument_column, texts
 from fxtio.fxt.events import ENDS_EARLY, check_count
 from fxtio.fxt.layout import MAX_TEXT_BYTES
 from fxtio.fxt.records import Thread
@@ -209,25 +209,19 @@ def _strings(column: Categories, where: str) -> Indexed:
     return strings
 
 
-def _check_text(text: str, where: str, limit: int = MAX_TEXT_BYTES) -> None:
-    if (length := len(text_bytes(text, where))) > limit:
-        raise EncodeError(f"{length:,} bytes of text are over the limit of {limit:,}", where)
+def _check_text(text: str, where: str) -> None:
+    if (length := len(text_bytes(text, where))) > MAX_TEXT_BYTES:
+        raise EncodeError(f"{length:,} bytes of text are over the limit of {MAX_TEXT_BYTES:,}", where)
 
 
 def _argument_values(column: Any, where: str) -> tuple[Indexed | Array, Array]:
     """Return the values of an argument, and the rows that have it (bool)."""
-    if isinstance(column, Categories):
-        present = column.codes >= 0
-        strings = texts((column.values or [""], np.maximum(column.codes, 0)), len(present), where)
-        for text in strings.values:
-            _check_text(text, where, MAX_COLUMN_TEXT)
-        return strings, present
     values, present = column, np.ones(len(column), bool)
-    if isinstance(column, Optional):
+    if isinstance(column, Categories):
+        values, present = (column.values or [""], np.maximum(column.codes, 0)), column.codes >= 0
+    elif isinstance(column, Optional):
         values, present = column.values, column.present
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
-        raise EncodeError("no argument type holds such a column", where)
-    return values, present
+    return argument_column(values, len(present), where), present
 
 
 def _thread_column(columns: Mapping[str, Any]) -> Indexed:

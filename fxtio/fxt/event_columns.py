@@ -182,7 +182,7 @@ def event_columns(group: Any) -> EventColumns:
         _threads(group["thread"], rows),
         texts(group["name"], rows, "name"),
         texts(group.get("category", ""), rows, "category"),
-        {key: _argument_column(value, rows, f"args[{key!r}]") for key, value in args.items()},
+        {key: argument_column(value, rows, f"args[{key!r}]") for key, value in args.items()},
         {field: _numbers(group[field], rows, field) for field in tails},
     )
 
@@ -334,7 +334,12 @@ def _thread_of(track: Any) -> Thread:
     return Thread(process, thread)
 
 
-def _argument_column(value: Any, rows: int, where: str) -> Indexed | Array:
+def argument_column(value: Any, rows: int, where: str) -> Indexed | Array:
+    """Return the values of an argument as a column.
+
+    Raises:
+        EncodeError: no argument type holds them, there is another number of rows, or a text is too long.
+    """
     if isinstance(value, str | Categories | tuple):
         column = texts(value, rows, where)
         for text in column.values:

@@ -361,7 +361,7 @@ class SlotLookup:
         """Return the codes of slots that are defined again after the reference: by the last definition before it."""
         own = self.definitions.take(self.definitions.provider == provider)
         own = own.take(np.lexsort((own.row, own.slot)))
-        index = np.searchsorted(own.slot * _MAX_ROWS + own.row, slot * _MAX_ROWS + row) - 1
+        index = np.searchsorted(own.slot * _MAX_ROWS + own.row, slot * _MAX_ROWS + row, "right") - 1
         in_batch = (index >= 0) & (own.slot[index] == slot)
         old = self.before.get(provider, self.initial).take(slot)
         return np.where(in_batch, own.code[index], old)

@@ -234,10 +234,10 @@ class FxtWriter(FileWriter):
     def write_table(self, name: str, columns: Table | Mapping[str, Any]) -> int:
         """Append the rows of a table, the inverse of `FxtTrace.table`.
 
-        Times are given as `ticks`, or as `time` in nanoseconds.  Types, states and scopes are given by their names; a
-        table of a trace with numbers that have no name is not written, see `copy` and `put`.  Rows of a provider that
-        the writer does not have are written as those of a provider without a name, with the tick rate of the main
-        provider.
+        Times are given as `ticks`, or as `time` in nanoseconds.  Types, states and scopes are given by their names or
+        numbers; a table of a trace with numbers that have no name is not written, see `copy` and `put`.  Rows of a
+        provider that the writer does not have are written as those of a provider without a name, with the tick rate of
+        the main provider.
 
         Args:
             name: one of `writable_tables`.

@@ -13,7 +13,7 @@ from fxtio.finding import Findings
 from fxtio.fxt import records as r
 from fxtio.fxt.enums import ArgumentType, BlobType, ObjectType, ThreadState
 from fxtio.fxt.layout import MAX_BLOB_BYTES, MAX_RECORD_WORDS, ProfilerMmapWord
-from fxtio.fxt.rules.slots import Threads
+from fxtio.fxt.rules.slots import ThreadKoids
 from fxtio.fxt.rules.view import MAX_KEPT, View, empty_references, thread_fields
 from fxtio.references import Kind, References
 
@@ -44,7 +44,7 @@ class Contents:
     """The rules of koids, objects, scheduling, logs, profiles, blobs, and of the names of events."""
 
     def __init__(self) -> None:
-        self._threads = Threads()
+        self._threads = ThreadKoids()
         self._koids: References | None = None
         self._last_object = 0
         self._running: dict[int, tuple[int, int]] = {}  # the last time and incoming thread of each CPU

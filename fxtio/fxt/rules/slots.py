@@ -240,7 +240,7 @@ def _text_of(text: str, numbers: Array, index: int) -> str:
     return text.format(numbers[index])
 
 
-class Threads:
+class ThreadKoids:
     """Notes the koids of threads and processes, and reports those that Perfetto cannot tell apart."""
 
     def __init__(self) -> None:

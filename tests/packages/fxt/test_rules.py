@@ -182,6 +182,14 @@ def test_spans_that_are_too_deep_are_told_once() -> None:
         assert broken(trace_of(*deep, *between, r.Instant(30, SLOT, 0, "event", ())))["fxt.event.too-deep"] == 3
 
 
+def test_a_string_is_compared_with_the_one_before_it_in_its_slot() -> None:
+    texts = ["a", "b", "a", "a", "b", "b"]
+    data = trace_of(*(r.String(7, text) for text in texts))
+    assert broken(data)["fxt.string.again"] == 2
+    with in_batches(6):
+        assert broken(data)["fxt.string.again"] == 2
+
+
 def operations(text: str) -> list[Record]:
     """Return the begins (`<a`), instants (`.`) and ends (`a>`) of operations with one id, an event each tick."""
     records: list[Record] = []

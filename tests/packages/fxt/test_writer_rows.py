@@ -305,7 +305,7 @@ WRONG: dict[str, tuple[str, Columns, str]] = {
     "rows of args": ("events", {**THREE, "args": {"a": [1, 2]}}, "different lengths"),
     "16 args": ("events", {**THREE, "args": dict.fromkeys(map(str, range(16)), 1)}, "16 arguments; the limit is 15"),
     "key is not text": ("events", {**THREE, "args": {5: 1}}, "5 is not text"),
-    "long text": ("events", {**THREE, "args": {"a": "x" * 1025}}, "1,025 bytes of text are over"),
+    "long text": ("events", {**THREE, "args": {"a": "x" * 1025}}, "text over 1,024 bytes"),
     "bytes": ("events", {**THREE, "args": {"a": b"x"}}, "no argument type holds"),
     "provider": (
         "logs",
