@@ -6,6 +6,7 @@ These are the rules that `info` checks, too.  Faults of a single line are found 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -212,7 +213,30 @@ class _TimelineRules:
         return True
 
 
-class Rules:
+class BlockRules(ABC):
+    """The base of rules that are checked block by block.
+
+    Args:
+        findings: receives the faults.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    @abstractmethod
+    def add(self, block: Block) -> None:
+        """Take in the next block."""
+
+    def report(self, name: str, block: Block, rows: Array, message: str = "") -> None:
+        """Add findings about some lines (rows of the block)."""
+        if len(rows):
+            self.findings.add_each(name, block.offsets()[np.unique(rows)].tolist(), message)
+
+    def finish(self, end: int) -> None:  # noqa: B027  # most groups have nothing to check at the end
+        """Check what is known only at the end of the trace, which is at a byte offset."""
+
+
+class Rules(BlockRules):
     """Checks a trace from its beginning.
 
     Args:
@@ -228,7 +252,7 @@ class Rules:
     """
 
     def __init__(self, findings: Findings, timeline: Timeline) -> None:
-        self._findings = findings
+        super().__init__(findings)
         self._stacks = Stacks(findings)
         self._timeline = _TimelineRules(findings, timeline)
         self.config: dict[str, str] = {}
@@ -282,7 +306,7 @@ class Rules:
         if any(is_on for _, is_on in self._tracking):
             self._check_places(samples.memory["thread"], allocated)
         for offset in np.repeat(allocated, items.counts)[items.columns["count"] == 0].tolist():
-            self._findings.add("allocation.empty", offset)
+            self.findings.add("allocation.empty", offset)
 
     def _check_places(self, thread: Array, offsets: Array) -> None:
         """Check that a stack sample comes before each memory sample where stacks are tracked."""
@@ -293,17 +317,17 @@ class Rules:
         none = int(offsets[-1]) + 1 if len(offsets) else 0
         first = np.array([self._sampled.get(iid_of(number), none) for number in threads.tolist()], np.int64)
         for offset in offsets[tracked & (first[which] > offsets)].tolist():
-            self._findings.add("allocation.place", offset)
+            self.findings.add("allocation.place", offset)
 
     def finish(self, end: int) -> None:
         """Check what is known only at the end of the trace, which is at a byte offset: definitions and ends."""
         if count := self._timeline.open_count():
-            self._findings.add("time.interval-open", end, times=count)
+            self.findings.add("time.interval-open", end, times=count)
         self._references.finish()
 
     def _add_time(self, offset: int, timestamp: int) -> None:
         if timestamp < 0:
-            self._findings.add("time.negative", offset, f"a time of {timestamp:,} ms")
+            self.findings.add("time.negative", offset, f"a time of {timestamp:,} ms")
         self.first = timestamp if self.first is None else min(self.first, timestamp)
         self.last = timestamp if self.last is None else max(self.last, timestamp)
 
@@ -311,7 +335,7 @@ class Rules:
         cls = type(record)
         if cls is r.ProfilerStart:
             if self.started_at is not None:
-                self._findings.add("profiling.start-again", offset)
+                self.findings.add("profiling.start-again", offset)
             self.started_at = self.started_at or record.started_at
         elif cls is r.ProfilerConfig:
             if record.name == _TRACKING:
@@ -320,7 +344,7 @@ class Rules:
                 self.config[record.name] = record.value
         elif cls is r.ThreadCreated:
             if record.thread is not None and record.thread in self._created:
-                self._findings.add("thread.again", offset, f"thread {record.thread:#x} is created a second time")
+                self.findings.add("thread.again", offset, f"thread {record.thread:#x} is created a second time")
             if len(self._created) < MAX_IDS:
                 self._created.add(record.thread)
             self._assign(record.thread, self.threads.get(record.thread))

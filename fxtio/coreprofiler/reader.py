@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from fxtio.codec.record import Opaque
-from fxtio.coreprofiler.consistency import Rules, Timeline
+from fxtio.coreprofiler.consistency import BlockRules, Rules, Timeline
 from fxtio.coreprofiler.frames import Block, blocks_of
 from fxtio.coreprofiler.frames import detect as detect_style
 from fxtio.coreprofiler.layout import BYTE_ORDER_MARK, Style, dialect, nanoseconds
@@ -25,16 +25,6 @@ from fxtio.table import Table
 
 _STYLE_BYTES = 1 << 22
 """A summary has the style of this many bytes; looking for letters in numbers that have none takes long."""
-
-
-class BlockRules(Protocol):
-    """Further rules, which are checked block by block."""
-
-    def add(self, block: Block) -> None:
-        """Take in the next block."""
-
-    def finish(self, end: int) -> None:
-        """Check what is known only at the end of the trace, which is at a byte offset."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ The records of a block that there are many of are checked as columns, all of a c
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Set
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,10 +15,10 @@ from fxtio.arrays import Array
 from fxtio.codec.columns import is_utf8
 from fxtio.codec.text.lines import Columns, ListColumn
 from fxtio.coreprofiler import records as r
-from fxtio.coreprofiler.consistency import MAX_IDS, can_store, numbers_of
+from fxtio.coreprofiler.consistency import MAX_IDS, BlockRules, can_store, numbers_of
 from fxtio.coreprofiler.frames import Block
 from fxtio.coreprofiler.layout import ABSENT, BYTE_ORDER_MARK, MIN_63, PARAMETERS
-from fxtio.coreprofiler.reader import BlockRules, CoreProfilerTrace
+from fxtio.coreprofiler.reader import CoreProfilerTrace
 from fxtio.finding import Findings
 from fxtio.references import Kind, LastOfEach, References
 
@@ -117,26 +116,7 @@ class _Parameters:
         return rows[block.offsets()[rows] > since]
 
 
-class _Rules(ABC):
-    """The base of a group of rules."""
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-
-    @abstractmethod
-    def add(self, block: Block) -> None:
-        """Take in the next block."""
-
-    def report(self, name: str, block: Block, rows: Array, message: str = "") -> None:
-        """Add findings about some lines (rows of the block)."""
-        if len(rows):
-            self.findings.add_each(name, block.offsets()[np.unique(rows)].tolist(), message)
-
-    def finish(self, end: int) -> None:  # noqa: B027  # most groups have nothing to check at the end
-        """Check what is known only at the end."""
-
-
-class _Profiling(_Rules):
+class _Profiling(BlockRules):
     """The start, the parameters, and the records that parameters turn off."""
 
     def __init__(self, findings: Findings, config: _Parameters) -> None:
@@ -166,7 +146,7 @@ class _Profiling(_Rules):
             self.findings.add("profiling.no-start", end)
 
 
-class _Lines(_Rules):
+class _Lines(BlockRules):
     """The text of lines, and the dialects of records."""
 
     def __init__(self, findings: Findings) -> None:
@@ -187,7 +167,7 @@ class _Lines(_Rules):
                 self.findings.add("line.dialects", max(first))
 
 
-class _Threads(_Rules):
+class _Threads(BlockRules):
     """Threads that are destroyed."""
 
     def __init__(self, findings: Findings) -> None:
@@ -212,7 +192,7 @@ class _Threads(_Rules):
                 self.findings.add("thread.not-alive", offset, message)
 
 
-class _Ids(_Rules):
+class _Ids(BlockRules):
     """Internal IDs that stand for several classes or functions, or have several names."""
 
     def __init__(self, findings: Findings) -> None:
@@ -229,7 +209,7 @@ class _Ids(_Rules):
                     self.findings.add(rule, offset, f"{kind} {iid:#x} has another {fields[-1]} already")
 
 
-class _Loads(_Rules):
+class _Loads(BlockRules):
     """Modules, assemblies and source files that are used, but never reported."""
 
     def __init__(self, findings: Findings) -> None:
@@ -344,7 +324,7 @@ ROW_RULES = (
 """The rules about single records."""
 
 
-class _Rows(_Rules):
+class _Rows(BlockRules):
     """Single records, also against the parameters."""
 
     def __init__(self, findings: Findings, config: _Parameters) -> None:
@@ -361,7 +341,7 @@ class _Rows(_Rules):
                 self.report(rule.rule, block, broken, rule.message)
 
 
-class _CpuTimes(_Rules):
+class _CpuTimes(BlockRules):
     """The order of the records of CPU time, of the process and of each thread."""
 
     def __init__(self, findings: Findings) -> None:

@@ -154,11 +154,11 @@ class Framer:
 
     def _fill(self, size: int) -> None:
         """Read on until there are at least this many bytes, or the file ends."""
-        while len(self._data) < size and not self._ended:
-            buffer = bytearray(max(size - len(self._data), 1))
+        if (missing := size - len(self._data)) > 0 and not self._ended:
+            buffer = bytearray(missing)
             count = self._source.readinto(memoryview(buffer))
             self._data += buffer[:count]
-            self._ended = count < len(buffer)
+            self._ended = count < missing
 
     def _take(self, size: int) -> bytes:
         raw = bytes(self._data[:size])

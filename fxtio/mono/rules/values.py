@@ -13,13 +13,13 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.columns import is_utf8
 from fxtio.codec.integers import MAX_INT64
-from fxtio.codec.stream.declare import Item, SizedText, parts_of
+from fxtio.codec.stream.declare import SizedText, parts_of
 from fxtio.finding import Findings
 from fxtio.mono import enums
 from fxtio.mono import records as r
 from fxtio.mono.frames import Recording
 from fxtio.mono.headers import StreamHeader, profiler_of
-from fxtio.mono.layout import HYBRID, CounterDescription, CounterValue
+from fxtio.mono.layout import HYBRID
 from fxtio.mono.rules.view import Check, EventClass, View
 from fxtio.references import MOST_NUMBERS
 
@@ -149,8 +149,8 @@ def _message(rule: ValueRule, columns: list[Array], row: int) -> str:
     return f"{rule.cls.__name__}: {', '.join(f'{field} is {int(values[row]):,}' for field, values in fields)}"
 
 
-_NAMES: frozenset[tuple[type[Item], str]] = frozenset(
-    {(r.JitMethod, "name"), (r.ClassLoad, "name"), (r.Assembly, "name"), (CounterDescription, "name")}
+_NAMES: frozenset[tuple[EventClass, str]] = frozenset(
+    {(r.JitMethod, "name"), (r.ClassLoad, "name"), (r.Assembly, "name"), (r.CounterDescriptions, "counters[].name")}
 )
 """The texts that must not be empty."""
 
@@ -175,7 +175,7 @@ class Texts(Check):
             self.report("text.not-utf8", np.array([*broken], np.int64), offsets, message)
 
 
-def _text_message(cls: type[Item], field: str, texts: dict[int, bytes], row: int) -> str:
+def _text_message(cls: EventClass, field: str, texts: dict[int, bytes], row: int) -> str:
     return f"{cls.__name__}.{field} is not UTF-8: {texts[row][:60]!r}"
 
 
@@ -233,9 +233,8 @@ class Counters(Check):
             "counter.other-type", np.array(broken, bool), places,
             lambda row: f"counter {int(used[row])}: a value of type {int(used_types[row])}, not {expected[row]}",
         )  # fmt: skip
-        if view.has(r.CounterValues):
-            for _, _, begin, _, text_offsets in view.item_texts(r.CounterValues, "values", CounterValue):
-                self.report("counter.text", begin >= 0, text_offsets)
+        if (texts := view.read(r.CounterValues, "values[].value", "text")) is not None:
+            self.report("counter.text", texts[0] >= 0, texts[1])
 
 
 class Coverage(Check):

@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.stream.declare import Item, Repeated, parts_of
+from fxtio.codec.stream.declare import Repeated, parts_of
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.mono import records as r
 from fxtio.mono.columns import Batch
 from fxtio.mono.frames import Recording
 
 EventClass = type[r.Event]
+
 
 KINDS: dict[EventClass, int] = {cls: kind for kind, cls in enumerate(r.EVENTS)}
 """The number of each class of events."""
@@ -92,13 +93,14 @@ class View:
         """Return the thread that wrote each event of a class (uint64)."""
         return np.repeat(self.headers["thread"].astype(np.uint64), self._counts[:, KINDS[cls]])
 
-    def read(self, cls: EventClass, field: str) -> tuple[Array, Array] | None:
+    def read(self, cls: EventClass, field: str, role: str = "value") -> tuple[Array, Array] | None:
         """Return the numbers of a field, and the byte offset of the event of each.
 
         Args:
             cls: the class of events.
             field: the field; `list[]` for the items of a list of numbers, `list[].field` for a field of other items,
                 `list[#]` for the numbers of items.
+            role: `text` or `length` for where texts begin in `data` (-1 for none), or their sizes.
 
         Returns:
             The two columns, or None if there are no such events, or the version does not have the field.
@@ -106,38 +108,29 @@ class View:
         if not self.has(cls):
             return None
         name, _, item = field.partition("[")
-        values, offsets = self.column(cls, name, "count" if item else "value"), self.offsets(cls)
-        if values is None or not item:
-            return None if values is None else (values, offsets)
+        values = self.column(cls, name, "count" if item else role)
+        if values is None:
+            return None
+        offsets = self.offsets(cls)
+        if not item:
+            return values, offsets
         counts = np.maximum(values, 0)
         if item == "#]":
             return counts, offsets
         owner = self._batch.steps.list_owner(KINDS[cls], name)
-        column = None if owner is None else self._batch.column(owner, item.removeprefix("]").removeprefix("."))
+        column = None if owner is None else self._batch.column(owner, item.removeprefix("]").removeprefix("."), role)
         return None if owner is None or column is None else (column[self._rows(owner)], np.repeat(offsets, counts))
 
-    def texts(self) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
+    def texts(self) -> Iterator[tuple[EventClass, str, Array, Array, Array]]:
         """Yield all columns of texts: the class, the field, where texts begin in `data`, their sizes, the offsets."""
         for cls in filter(self.has, KINDS):
             for field, parts in parts_of(cls).items():
-                if (places := self._batch.texts(KINDS[cls], field)) is not None:
-                    begin, size = (column[self._rows(KINDS[cls])] for column in places)
-                    yield cls, field, begin, size, self.offsets(cls)
-                for part in parts:
-                    if isinstance(part, Repeated) and isinstance(part.of, type):
-                        yield from self.item_texts(cls, field, part.of)
-
-    def item_texts(
-        self, cls: EventClass, field: str, item: type[Item]
-    ) -> Iterator[tuple[type[Item], str, Array, Array, Array]]:
-        """Yield the columns of texts in the items of a list, as `texts` does; a text that is null begins at -1."""
-        owner, counts = self._batch.steps.list_owner(KINDS[cls], field), self.read(cls, f"{field}[#]")
-        if owner is None or counts is None:
-            return
-        for name in parts_of(item):
-            if (places := self._batch.texts(owner, name)) is not None:
-                begin, size = (column[self._rows(owner)] for column in places)
-                yield item, name, begin, size, np.repeat(counts[1], counts[0])
+                items = next((part.of for part in parts if isinstance(part, Repeated)), None)
+                inner = [f"{field}[].{name}" for name in parts_of(items)] if isinstance(items, type) else []
+                for path in (field, *inner):
+                    begin, size = (self.read(cls, path, role) for role in ("text", "length"))
+                    if begin is not None and size is not None:
+                        yield cls, path, begin[0], size[0], begin[1]
 
 
 class Check(ABC):
