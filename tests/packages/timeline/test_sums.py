@@ -1,7 +1,8 @@
-"""Sums over traces whose durations and weights are so large that a sum in 64 bits would wrap around."""
+"""Sums by group, and over traces whose durations and weights are so large that a sum in 64 bits would wrap around."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import fxtio
 from fxtio.exchange.convert import convert
 from fxtio.table import MAX_TIME
 from fxtio.timeline.answers import lanes, top, tree
-from fxtio.timeline.sums import add_by_group, add_to_parents
+from fxtio.timeline.sums import Sums, add_by_group, add_to_parents
 from support.exchange import Content
 
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
@@ -32,6 +33,34 @@ def test_sums_by_group_stop_at_the_limits(rows: list[tuple[int, int]], before: l
     for each, value in rows:
         expected[each] = bounded(expected[each] + value)
     assert sums.tolist() == expected
+
+
+KEYS = st.sampled_from([-1, 0, 1, 7, 2**31, 2**32 - 2])
+ROWS = st.lists(st.tuples(KEYS, KEYS, KEYS, st.integers(0, 2**40), st.sampled_from([0, 1, 2**62])), max_size=40)
+
+
+@given(batches=st.lists(ROWS, max_size=6), waiting=st.sampled_from([1, 3, 1 << 18]))
+def test_sums_are_those_of_a_dictionary(batches: list[list[tuple[int, ...]]], waiting: int) -> None:
+    whole = Sums(("a", "b", "c"), ("x", "y"))
+    expected: dict[tuple[int, ...], list[int]] = defaultdict(lambda: [0, 0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fxtio.timeline.sums._MAX_WAITING", waiting)
+        for rows in batches:
+            columns = np.array(rows, np.int64).reshape(-1, 5).T
+            whole.add(dict(zip("abcxy", columns, strict=True)), len(rows))
+            for *key, x, y in rows:
+                total = expected[tuple(key)]
+                total[:] = bounded(total[0] + x), bounded(total[1] + y)
+        table = whole.table()
+    columns = [table[name].tolist() for name in "abcxy"]
+    assert [*zip(*columns, strict=True)] == [(*key, *values) for key, values in expected.items()]
+
+
+def test_one_number_stands_for_all_rows() -> None:
+    whole = Sums(("a",), ("count",))
+    whole.add({"a": np.array([5, 6, 5], np.int32), "count": 1}, 3)
+    assert {name: whole.table()[name].tolist() for name in ("a", "count")} == {"a": [5, 6], "count": [2, 1]}
+    assert Sums(("a",), ("count",)).table().num_rows == 0
 
 
 @given(st.lists(st.tuples(INT64, st.integers(-1, 8)), max_size=9))
