@@ -126,10 +126,10 @@ class References:
                 if len(new):
                     place = np.minimum(np.searchsorted(new, used), len(new) - 1)
                     is_early &= (new[place] != used) | (definition_offsets[place] > use_offsets)
+                is_early &= ~np.isin(used, np.array([*undefined], np.uint64))
                 room = max(self._most_undefined - len(undefined), 0)
                 first = (column[is_early][:room].tolist() for column in (used, use_offsets))
-                for number, offset in zip(*first, strict=True):
-                    undefined.setdefault(number, offset)
+                undefined.update(zip(*first, strict=True))
             if len(new) and undefined:
                 for number in np.intersect1d(new, np.array([*undefined], np.uint64)).tolist():
                     offset = undefined.pop(number)
@@ -150,10 +150,7 @@ def _first_of_each(parts: Iterable[Placed | None]) -> Placed:
     found = [part for part in parts if part is not None and len(part[0])]
     if not found:
         return np.empty(0, np.uint64), np.empty(0, np.int64)
-    firsts = [number_distinct(values)[1] for values, _ in found]
-    numbers, offsets = (
-        np.concatenate([part[place][first] for part, first in zip(found, firsts, strict=True)]) for place in (0, 1)
-    )
+    numbers, offsets = (np.concatenate([part[place] for part in found]) for place in (0, 1))
     order = np.argsort(offsets, kind="stable")
     distinct, first = np.unique(numbers[order].astype(np.uint64, copy=False), return_index=True)
     return distinct, offsets[order][first]

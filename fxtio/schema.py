@@ -74,10 +74,11 @@ class ColumnSpec(NamedTuple):
         A column of numbers with nulls is an `Optional`, with 0 in their place; all others are arrays of this type.
 
         Raises:
-            EncodeError: it has other values, one that does not fit, or a null in a required column without nulls.
+            EncodeError: it has other values, one that does not fit, or a null where it is required and its type has no
+                question mark.
         """
         if not len(column):
-            return self.nulls(0)
+            return self.nulls(0) if self.labels is None else np.empty(0, np.int64)
         if self.dtype == BYTES:
             if not isinstance(column, Bytes) or not all(isinstance(each, bytes) for each in column):
                 raise EncodeError("is not a column of bytes", name)
@@ -87,7 +88,10 @@ class ColumnSpec(NamedTuple):
             numbers, present = numbers_of(column, name, "b" if self.numbers == np.bool_ else "iu")
             values = fitting(numbers, self.numbers, name)
         elif isinstance(column, Optional) and not column.present.any():
-            values, present = Categories(np.full(len(column), -1, np.int32), []), column.present
+            present = column.present
+            values = Categories(np.full(len(column), -1, np.int32), [])
+            if self.labels is not None:
+                values = np.zeros(len(column), np.int64)
         elif self.labels is not None:
             values, present = _numbers_of(column, self.labels, name)
         elif isinstance(column, Categories):

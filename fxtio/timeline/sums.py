@@ -89,10 +89,11 @@ class Sums:
         """Make the sums of what waits."""
         rows = np.concatenate(self._waiting, axis=1)
         group, first = number_distinct(_combined(rows[: len(self._keys)]))
-        sums = rows[:, first]
+        sums, before = rows[:, first], self._waiting[0].shape[1]
+        # The sums until now are rows of different keys, so they are the first groups in their order.
         for total, values in zip(sums[len(self._keys) :], rows[len(self._keys) :], strict=True):
-            total[:] = 0
-            add_by_group(total, group, values)
+            total[before:] = 0
+            add_by_group(total, group[before:], values[before:])
         self._waiting, self._count = [sums], 0
 
 

@@ -139,6 +139,8 @@ class _Ranking:
         **options: Any,
     ) -> None:
         self.runs = Runs(registry)
+        if not options["by"].startswith(ARGUMENT):
+            registry.asked_arguments = NAMES
         self._is_first = pauses is None
         self._contents: dict[str, _Content] = {}
         self._refusals: dict[str, QuestionError] = {}
@@ -213,8 +215,6 @@ class Slices:
         self._totals = Totals()
         self._durations = Durations()
         self._places = Places(registry) if by == "name" else None
-        if self._groups.arguments is None:
-            registry.asked_arguments = NAMES
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the slices of a batch, and their arguments."""

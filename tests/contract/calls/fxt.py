@@ -44,8 +44,8 @@ TABLES: dict[str, dict[str, list[Any]]] = {
         "category": [None, "c", "c"], "ticks": [None, None, 5], "process": [None, None, 1], "thread": [None, None, 2],
     },
     "scheduling": {
-        "type": ["legacy_context_switch", "context_switch", "thread_wakeup"], "ticks": [5, 6, 7], "cpu": [1, 2, 3],
-        "outgoing_process": [1, None, None], "outgoing_thread": [2, 3, None], "incoming_process": [4, None, None],
+        "type": ["context_switch", "legacy_context_switch", "thread_wakeup"], "ticks": [5, 6, 7], "cpu": [1, 2, 3],
+        "outgoing_process": [None, 1, None], "outgoing_thread": [2, 3, None], "incoming_process": [None, 4, None],
         "incoming_thread": [5, 6, 7], "outgoing_state": ["running", "blocked", None],
         "outgoing_priority": [1, 2, None], "incoming_priority": [3, 4, 5], "waker": [None, None, 6],
     },
@@ -100,7 +100,7 @@ def calls(opened: Opened) -> list[Call]:
         Call(
             writer, "write_table", "events",
             {
-                "type": ["instant"], "ticks": [5], "process": [1], "thread": [2], "category": ["c"], "name": ["n"],
+                "type": ["duration_begin"], "ticks": [5], "process": [1], "thread": [2], "category": ["c"], "name": ["n"],
                 "args": {"a": [1], "b": ["text"]},
             },
         ),
