@@ -1,4 +1,4 @@
-"""The type of numpy arrays, as annotations name it; rows of which each column is one, and the numbers of runs."""
+"""Arrays: their type for annotations, rows that are made of arrays, and the numbers of runs."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ class ColumnSpec(NamedTuple):
     def given(self, column: Column, name: str) -> Column:
         """Return a column that a writer is given as one of this type; labels, or their numbers, become numbers (int64).
 
-        A column of numbers with nulls is an `Optional`, with 0 in their place; all others are arrays of this type.
+        Columns that are written are of integers, booleans, text or bytes.  One of numbers with nulls is an `Optional`,
+        with 0 in their place.
 
         Raises:
             EncodeError: it has other values, one that does not fit, or a null where it is required and its type has no
@@ -87,13 +88,10 @@ class ColumnSpec(NamedTuple):
         if self.dtype != TEXT:
             numbers, present = numbers_of(column, name, "b" if self.numbers == np.bool_ else "iu")
             values = fitting(numbers, self.numbers, name)
-        elif isinstance(column, Optional) and not column.present.any():
-            present = column.present
-            values = Categories(np.full(len(column), -1, np.int32), [])
-            if self.labels is not None:
-                values = np.zeros(len(column), np.int64)
         elif self.labels is not None:
             values, present = _numbers_of(column, self.labels, name)
+        elif isinstance(column, Optional) and not column.present.any():
+            values, present = Categories(np.full(len(column), -1, np.int32), []), column.present
         elif isinstance(column, Categories):
             present = column.codes >= 0
         else:

@@ -451,7 +451,6 @@ def _(part: Many, rows: Rows, header: Columns, layout: Layout, index: int) -> Ma
     # placed by counting from the end of the record; where that cannot be, the record is bad.
     broken = np.flatnonzero(after < 0)
     if len(broken):
-        # After a member of unusable size, parts are counted from the end of the record, if all have a known size.
         tail = [words for one in later if (words := one.tail_words()) is not None]
         moved = stop - sum(tail)
         lost = (moved < first) if len(tail) == len(later) else np.ones(len(moved), bool)

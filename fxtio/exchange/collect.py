@@ -33,7 +33,8 @@ class StackExporter(ABC):
     Attributes:
         LOST: the columns that the format does not have, as `table.column`; rows with a value in them are counted.
         KEPT: the tables that are kept as they are, see `WholeTables`.
-        SUMS: the tables of which sums are kept: the columns of their keys and of their values, see `Sums`.
+        SUMS: the tables of which sums are kept: the columns of their keys and of their values, see `Sums`.  Slices are
+            summed up by stack if there are any.
     """
 
     TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames", *OTHER_TABLES)
@@ -165,7 +166,7 @@ So a file has at most this number of times the frames of the trace.  It is the l
 
 
 class StackTexts(Generic[TextT]):
-    """The stacks of a timeline as texts.
+    """The stacks of a timeline as texts, or as encoded numbers.
 
     Args:
         stacks: the table `stacks`, whole.

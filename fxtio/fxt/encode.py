@@ -313,6 +313,8 @@ def _records_of_class(table: FxtTable, source: Source, values: dict[str, list[An
         column = values[name]
         if name in source.defaults:
             column = [source.defaults[name] if value is None else value for value in column]
+        if origin is not None and table.spec.columns[name].labels is not None and None in column:
+            raise EncodeError(f"must not be null for {source.title}", name)
         if isinstance(origin, Member):
             members = [() if value is None else (origin.cls(origin.name, value),) for value in column]
             args = [(*before, *member) for before, member in zip(args, members, strict=True)]

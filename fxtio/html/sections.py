@@ -120,7 +120,7 @@ def thread_sections(reading: PageReading, origin: int) -> list[Section]:
     end = reading.extent[1] if reading.extent is not None else origin
     threads = reading.tracks.threads(reading.labels, origin, end - origin)
     own = [*([threads] if threads is not None else []), *reading.processors.grids(reading.labels)]
-    sections = [Section("Threads", own)] if own else []
+    sections = [Section("Threads", own, reading.processors.notes())] if own else []
     return [*sections, *([Section("Tasks, and who waits for whom", tasks, reading.arrows.notes())] if tasks else [])]
 
 

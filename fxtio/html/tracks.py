@@ -256,3 +256,8 @@ class Processors:
         headers = ["Woken by", "Thread", "Count"]
         wakeups = contents.grid(headers, rows, more=more, title="Who wakes whom") if rows else None
         return [grid for grid in (runs, pauses, wakeups) if grid is not None]
+
+    def notes(self) -> list[str]:
+        """Return sentences about what is not shown."""
+        missed = self._wakeups.missed
+        return [f"{missed:,} wakeups between further threads are not counted."] if missed else []

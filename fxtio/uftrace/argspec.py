@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from fxtio.errors import EncodeError
 from fxtio.finding import Findings
@@ -29,7 +29,7 @@ _ITEM = re.compile(
     r"(?:/(?:t([0-9]{1,5})(?::([^%]*))?|e:([^%]*)|([diuxoscpSf])([0-9]{1,2})?|([0-9]{1,2})))?"  # its format and size
     r"(%.+)?"  # its register or place on the stack
 )
-_NEXT_ITEM = re.compile(r",+(?=@?(?:arg|fparg|retval))")
+_KINDS = get_args(Kind)
 _SIZES = (1, 2, 4, 8)
 _FLOAT_SIZES = (4, 8, 10)
 MAX_PAYLOAD = 1020
@@ -444,8 +444,14 @@ class ArgumentSpecs:
 
 def _split(text: str) -> list[str]:
     """Return the items of a `.dbg` line; the name of a structure may contain commas in template arguments."""
-    items = (item.strip(",").removeprefix("@") for item in _NEXT_ITEM.split(text))
-    return [item for item in items if item]
+    items: list[list[str]] = []
+    for part in filter(None, text.split(",")):
+        is_first = not items or part.removeprefix("@").startswith(_KINDS)
+        if is_first:
+            items.append([part.removeprefix("@")])
+        else:
+            items[-1].append(part)
+    return [",".join(parts) for parts in items]
 
 
 def checked_values(text: str, pointer_size: int) -> ValueSpecs:

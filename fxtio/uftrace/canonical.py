@@ -457,4 +457,4 @@ _LINES: dict[str, Callable[[Json], tuple[str, object]]] = {
     "event-name": lambda form: (NAMES_FILE, f"EVENT: {form['id']} {parsed_text(form['name'])}"),
     "message": lambda form: (EXTERN_FILE, f"{stamp(int(form['timestamp']))} {parsed_text(form['message'])}"),
 }
-"""Returns the file of a record that is a line of text, and the line."""
+"""By the type of a record that is a line of text: what returns its file and the line."""

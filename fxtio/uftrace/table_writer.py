@@ -355,7 +355,7 @@ def write(trace: NewTrace, name: str, columns: Mapping[str, Any], rows: int) -> 
 
 
 def _whole(name: str, spec: ColumnSpec, column: Any, rows: int) -> Any:
-    """Return a column with zeros in place of nulls, or of a column that is missing; one of bytes is empty then.
+    """Return a column with zeros in place of nulls.  A missing one has only nulls; one of bytes has no rows then.
 
     Raises:
         EncodeError: it has a null where the declaration knows none.

@@ -50,7 +50,7 @@ _FUNCTION = ColumnSpec(TEXT, "the name of the function", REQUIRED)
 _START = ColumnSpec("int64", "the time of the entry", REQUIRED)
 _DURATION = ColumnSpec("int64", "the length", REQUIRED)
 _DEPTH = ColumnSpec("int64", "the number of calls around it", REQUIRED)
-_STATE = ColumnSpec(TEXT, "which of its records there are", OPTIONAL, STATES)
+_STATE = ColumnSpec(TEXT, "whether its entry and its exit were recorded", OPTIONAL, STATES)
 
 SPECS: dict[str, TableSpec] = {
     "records": TableSpec(
@@ -277,11 +277,12 @@ class FunctionCodes:
     """The codes of the names of functions and their modules, which are kept for the last addresses.
 
     Args:
-        code: returns the code of a text.
+        code: returns the code of the name of a function.
+        module_code: returns that of the file name of a module; without it, modules have none.
     """
 
-    def __init__(self, code: Callable[[str], int]) -> None:
-        self._code = code
+    def __init__(self, code: Callable[[str], int], module_code: Callable[[str], int] = lambda _: -1) -> None:
+        self._code, self._module_code = code, module_code
         self._functions: AddressSpace | None = None
         self._code_of: dict[int, tuple[int, int]] = {}
 
@@ -299,7 +300,7 @@ class FunctionCodes:
         if pair is None:
             function = functions.function_at(address)
             module = "" if function is None else function.module.rpartition("/")[2]
-            pair = self._code(functions.name_at(address)), self._code(module) if module else -1
+            pair = self._code(functions.name_at(address)), self._module_code(module) if module else -1
             self._code_of[address] = pair
         return pair
 

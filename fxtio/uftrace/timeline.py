@@ -122,7 +122,7 @@ class _Mapping:
         self._reading.quiet = True
         pointer_size = trace.info_file.pointer_size
         self._builder = TableBuilder((), self._reading.events, pointer_size, self._reading.findings)
-        self._functions = FunctionCodes(registry.names.code)
+        self._functions = FunctionCodes(registry.names.code, registry.names.code)
         self._lost = self._names.code("lost records")
         self._system = SystemFiles(self._reading, registry, tables)
 

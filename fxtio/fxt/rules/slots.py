@@ -244,7 +244,7 @@ class ThreadKoids:
     """Notes the koids of threads and processes, and reports those that Perfetto cannot tell apart."""
 
     def __init__(self) -> None:
-        self._known: set[tuple[str, int]] = set()
+        self._known: dict[str, set[int]] = {"process": set(), "thread": set()}
         self._low: dict[tuple[str, int], int] = {}
         self._seen: Array = np.zeros(0, bool)
         self._list: Any = None
@@ -270,9 +270,10 @@ class ThreadKoids:
                     self._add(view, "thread", thread.thread, row)
 
     def _add(self, view: View, what: str, koid: int, row: int) -> None:
-        if (what, koid) in self._known or len(self._known) >= 2 * MAX_KEPT:
+        known = self._known[what]
+        if koid in known or len(known) >= MAX_KEPT:
             return
-        self._known.add((what, koid))
+        known.add(koid)
         view.note(what, np.array([koid], np.uint64), np.array([row]))
         other = self._low.setdefault((what, koid % 2**32), koid)
         if other != koid:

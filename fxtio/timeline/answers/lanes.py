@@ -203,7 +203,6 @@ class _Slices:
     def lanes(self, labels: Labels, limit: int | None) -> tuple[list[Lane], int]:
         """Return the lanes of the busiest tracks, and how many tracks are left out."""
         filled, calls = self._filled.table(), self._calls.table()
-        # Both tables are in the order of lanes, so the sums of a lane are a run of rows.
         filled = filled.take(np.argsort(_number_of_lane(filled), kind="stable"))
         calls = calls.take(np.argsort(_number_of_lane(calls), kind="stable"))
         # Both are in the order of lanes from here on, so the cells of a lane are together.
@@ -272,7 +271,6 @@ class _Samples:
         calls = self._calls.table()
         if not calls.num_rows:
             return [], 0
-        # The unit to be shown outweighs all others together.
         units, place = np.unique(calls["unit"], return_inverse=True)
         # Only one unit is drawn: the one that the trace says, else that of most samples.
         counts = np.zeros(len(units), np.int64)

@@ -151,7 +151,6 @@ class Gaps:
         order = np.argsort(start, kind="stable")
         # `latest` is the end of all intervals so far: one that starts after it is not joined to them.
         start, latest = start[order], np.maximum.accumulate(end[order])
-        # In the order of starts, an interval that starts after all ends so far begins a new one.
         is_new = np.ones(len(start), bool)
         is_new[1:] = start[1:] > latest[:-1]
         first = np.flatnonzero(is_new)

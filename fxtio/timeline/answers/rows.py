@@ -192,7 +192,6 @@ class Inner:
         # Slices come when they end, so the sum of a slice is complete when it comes itself; until then it waits.
         is_child = rows["parent"] >= 0
         parents = np.concatenate([self._ids, rows["parent"][is_child]])
-        # `inner` is the sum so far of what is directly within each of `ids`; it is final when that slice itself comes.
         ids, place = np.unique(parents, return_inverse=True)
         inner = np.zeros(len(ids), np.int64)
         np.add.at(inner, place, np.concatenate([self._inner, values[is_child]]))

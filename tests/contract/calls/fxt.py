@@ -100,8 +100,8 @@ def calls(opened: Opened) -> list[Call]:
         Call(
             writer, "write_table", "events",
             {
-                "type": ["duration_begin"], "ticks": [5], "process": [1], "thread": [2], "category": ["c"], "name": ["n"],
-                "args": {"a": [1], "b": ["text"]},
+                "type": ["duration_begin"], "ticks": [5], "process": [1], "thread": [2], "category": ["c"],
+                "name": ["n"], "args": {"a": [1], "b": ["text"]},
             },
         ),
         Call(provider, "thread", 3, 4, "main", "program"),

@@ -179,8 +179,9 @@ def test_scopes_of_instants() -> None:
     columns = {**THREE, "scope": ["process", None, "global"]}
     instants = events(written(lambda writer: writer.write_table("events", columns)))
     assert [record.scope for record in instants] == [1, None, 2]
-    nothing = {**THREE, "type": "duration_begin", "scope": None}
-    assert len(events(written(lambda writer: writer.write_table("events", nothing)))) == 3
+    for nothing in (None, [None] * 3):
+        without = {**THREE, "type": "duration_begin", "scope": nothing}
+        assert len(events(written(lambda writer: writer.write_table("events", without)))) == 3  # noqa: B023
 
 
 def test_blobs_of_all_kinds() -> None:

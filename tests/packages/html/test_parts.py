@@ -441,6 +441,17 @@ def scheduled(switches: list[tuple[int, int, int]]) -> Timeline:
     return fxtio.open_timeline(out.getvalue())
 
 
+def test_wakeups_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MAX_GROUPS", 1)
+    timeline = scheduled([(0, number, 0) for number in range(3)])
+    wakeups = len({row["thread"] for row in timeline.table("wakeups").rows()})
+    collector, _ = collected(timeline, Processors, "scheduling", "wakeups")
+    assert wakeups > 1
+    assert collector.notes() == [
+        f"{timeline.table('wakeups').num_rows - 1:,} wakeups between further threads are not counted."
+    ]
+
+
 @pytest.mark.full
 @given(switches=SWITCHES, batch=st.integers(1, 20))
 def test_processors(switches: list[tuple[int, int, int]], batch: int) -> None:
@@ -467,6 +478,7 @@ def test_processors(switches: list[tuple[int, int, int]], batch: int) -> None:
     }
     wakeups = Counter((labels.thread(row["waker"]), labels.thread(row["thread"])) for row in tables["wakeups"].rows())
     assert {(row[0], row[1]): row[2] for row in grids.get("Who wakes whom", [])} == wakeups
+    assert collector.notes() == []
 
 
 def _batched(make: Callable[[Registry], Any], size: int) -> Callable[[Registry], Any]:

@@ -98,6 +98,18 @@ def check_totals(timeline: Timeline, page: Page) -> None:
             assert sum(row[2].value for row in grid.rows) == tables["allocations"]["size"].sum()
 
 
+def test_facts_of_a_recording_as_chrome_json() -> None:
+    """They are arguments of events, which a ranking of functions alone would not ask for."""
+    events = [
+        {"ph": "X", "name": "work", "ts": 1, "dur": 5, "pid": 1, "tid": 1},
+        {"ph": "i", "name": "recording", "ts": 2, "pid": 1, "tid": 1, "args": {"command": "python app.py"}},
+    ]
+    with fxtio.open_timeline(json.dumps(events).encode()) as timeline:
+        page = trace_page(timeline, EVERYTHING)
+    facts = [fact for part in parts_of(page, Facts) for fact in part.rows]
+    assert ("Command", "python app.py") in facts
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("path", traces(), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_pages_of_the_corpus(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,8 +53,23 @@ def test_sums_are_those_of_a_dictionary(batches: list[list[tuple[int, ...]]], wa
                 total = expected[tuple(key)]
                 total[:] = bounded(total[0] + x), bounded(total[1] + y)
         table = whole.table()
-    columns = [table[name].tolist() for name in "abcxy"]
-    assert [*zip(*columns, strict=True)] == [(*key, *values) for key, values in expected.items()]
+    found = [table[name].tolist() for name in "abcxy"]
+    assert [*zip(*found, strict=True)] == [(*key, *values) for key, values in expected.items()]
+
+
+def test_sums_until_now_are_not_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise they would be too large for the fast way of adding."""
+
+    def checked(sums: object, group: object, values: np.ndarray[Any, Any]) -> None:
+        assert (values == 2**50).all()
+        add_by_group(sums, group, values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("fxtio.timeline.sums._MAX_WAITING", 2)
+    monkeypatch.setattr("fxtio.timeline.sums.add_by_group", checked)
+    whole = Sums(("key",), ("value",))
+    for _ in range(8):
+        whole.add({"key": np.array([3, 4]), "value": 2**50}, 2)
+    assert whole.table()["value"].tolist() == [2**53, 2**53]
 
 
 def test_one_number_stands_for_all_rows() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fxtio.codec.generate import Order
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.finding import Findings
-from fxtio.uftrace import payloads
+from fxtio.uftrace import argspec, payloads
 from fxtio.uftrace.argspec import ArgumentSpecs, ValueSpec, checked_values, parse_enums, parse_value
 from fxtio.uftrace.demangle import available, full_name, simple_name
 from fxtio.uftrace.info import InfoFile
@@ -356,6 +356,11 @@ def test_patterns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         specs.of(Symbol(number, "g" * 1000), "", None)
     assert findings.counts == {"uftrace.argspec.too-much-work": 2}
     assert specs.of(Symbol(0, "f8x"), "", None) == ((), ())
+
+
+def test_commas_without_end() -> None:
+    assert argspec._split("@arg1" + "," * 200_000 + "@retval") == ["arg1", "retval"]
+    assert argspec._split("arg1/t16:pair<a,b>,,retval") == ["arg1/t16:pair<a,b>", "retval"]
 
 
 def test_enumerations_without_end() -> None:

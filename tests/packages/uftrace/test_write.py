@@ -252,6 +252,12 @@ def test_calls_of_all_states_come_back(tmp_path: Path) -> None:
     assert [state for state, _, _ in pairs_of(UftraceTrace(tmp_path / "t"))] == calls["state"]
 
 
+def test_states_that_are_all_null_are_refused(tmp_path: Path) -> None:
+    calls: dict[str, Any] = {"tid": 1, "name": "d", "start": [10, 20], "duration": 5, "depth": 0, "state": [None, None]}
+    with UftraceWriter(tmp_path / "t") as writer, pytest.raises(EncodeError, match="state: has a null"):
+        writer.write_table("slices", calls)
+
+
 def test_invalid_slices_are_refused(tmp_path: Path) -> None:
     with UftraceWriter(tmp_path / "t") as writer:
         each = {"tid": 1, "name": "f", "start": [10, 15], "duration": [10, 10], "depth": [0, 1]}
