@@ -233,6 +233,16 @@ def _with_pointers(items: ListColumn) -> Any:
     return _owners(items)[items.columns["ip"].marks != ABSENT]
 
 
+def _stacks_with_pointers(columns: Columns) -> Any:
+    """Return the stack samples with an instruction pointer of their own or of a frame, each once."""
+    return np.union1d(np.flatnonzero(columns["ip"].marks != ABSENT), _with_pointers(columns["frames"]))
+
+
+def _unknown_reasons(columns: Columns) -> Any:
+    # Text by text: an array of texts of a fixed size would take as much for each as for the longest one.
+    return np.array([reason not in _REASONS for reason in columns["reason"].tolist()], bool)
+
+
 def _falling_lines(columns: Columns) -> Any:
     lines, ends = columns["start_line"], columns["end_line"]
     return (ends < lines) | (ends == lines) & (columns["end_column"] < columns["start_column"])
@@ -275,7 +285,7 @@ class RowRule(NamedTuple):
     Attributes:
         rule: the id.
         cls: the class.
-        broken: returns which rows break the rule, from their columns: a mask, or numbers.
+        broken: returns which rows break the rule, from their columns: a mask, numbers in any order, or a slice.
         parameter: a parameter on which the rule depends; empty for none.
         values: with which values of the parameter it holds.
         message: what is wrong; empty for what the rule says.
@@ -309,7 +319,7 @@ ROW_RULES = (
         for cls, parameter in _SWITCHES.items()
     ),
     RowRule("load.line-range", r.SourceLine, _falling_lines),
-    RowRule("gc.reason", r.GcStarted, lambda columns: ~np.isin(columns["reason"].astype(str), _REASONS)),
+    RowRule("gc.reason", r.GcStarted, _unknown_reasons),
     RowRule("gc.class-again", r.AllocationTable, _repeated_classes),
     RowRule("gc.heap-generations", r.HeapGenerations, lambda columns: columns["items"].counts != _GENERATIONS),
     RowRule("stack.nothing", r.StackSample, _saying_nothing),
@@ -317,8 +327,7 @@ ROW_RULES = (
         "stack.count-in-instrumentation", r.StackSample, lambda columns: columns["count"] > 0, "CollectionMethod",
         {"Instrumentation"},
     ),
-    RowRule("stack.ip-without-lines", r.StackSample, lambda columns: columns["ip"].marks != ABSENT, *_NO_LINES),
-    RowRule("stack.ip-without-lines", r.StackSample, lambda columns: _with_pointers(columns["frames"]), *_NO_LINES),
+    RowRule("stack.ip-without-lines", r.StackSample, _stacks_with_pointers, *_NO_LINES),
     RowRule("stack.ip-without-lines", r.MemorySample, lambda columns: _with_pointers(columns["items"]), *_NO_LINES),
 )  # fmt: skip
 """The rules about single records."""

@@ -75,6 +75,18 @@ def test_where_a_fault_is(lines: list[bytes], rule: str, at: int) -> None:
     assert places(checked(*lines)) == [(rule, len(SOUND) + sum(len(line) + 1 for line in lines[:at]))]
 
 
+def test_a_sample_with_several_instruction_pointers_is_told_once() -> None:
+    sample = b"sam str 0x00000000 5 1 0:0:0x0000000000000005 0x00000001:0x0000000000000002"
+    counts = checked(b"prf cfg LineTraceEnabled F", sample).counts
+    assert counts == {"coreprofiler.stack.ip-without-lines": 1, "coreprofiler.stack.ip-without-frame": 1}
+
+
+def test_a_reason_with_a_zero_at_its_end_is_another_one() -> None:
+    at = len(SOUND)
+    found = places(checked(b"gch gcs 0x00000000 1 induced\0 tfff", b"gch gcf 0x00000000 2"))
+    assert found == [("line.bytes", at), ("gc.reason", at)]
+
+
 def test_a_start_behind_a_byte_order_mark_is_the_first_record() -> None:
     assert places(checked(sound=b"\xef\xbb\xbf" + SOUND)) == [("source.windows-lines", 0)]
 
