@@ -190,7 +190,7 @@ class _TimelineRules:
     def _begin(self, place: tuple[str, Any, int | None], timestamp: int) -> bool:
         """Begin an interval; return whether no such interval was open."""
         alone = place not in self._open
-        if self._open_count < MAX_OPEN:
+        if self._open_count < MAX_OPEN or place[0] == "pause":  # there is one pause at most
             self._open.setdefault(place, []).append(timestamp)
             self._open_count += 1
         return alone

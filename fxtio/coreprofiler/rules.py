@@ -71,13 +71,14 @@ _LOADS = (
 """What is loaded, and refers to what is loaded."""
 
 
-_IDENTITIES: tuple[tuple[str, str, tuple[type[Any], ...], tuple[str, ...]], ...] = (
-    ("id.again", "class", (r.ClassLoaded,), ("class_iid", "class_id", "token")),
-    ("id.again", "function", _FUNCTIONS, ("function_iid", "function_id", "token")),
-    ("id.name-again", "class", (r.ClassName,), ("class_iid", "name")),
-    ("id.name-again", "function", (r.FunctionName, r.FunctionNameOld), ("function_iid", "name")),
+_IDENTITIES: tuple[tuple[str, str, tuple[type[Any], ...], tuple[str, ...], str], ...] = (
+    ("id.again", "class", (r.ClassLoaded,), ("class_iid", "class_id", "token"), "stands for another class"),
+    ("id.again", "function", _FUNCTIONS, ("function_iid", "function_id", "token"), "stands for another function"),
+    ("id.name-again", "class", (r.ClassName,), ("class_iid", "name"), "has another name"),
+    ("id.name-again", "function", (r.FunctionName, r.FunctionNameOld), ("function_iid", "name"), "has another name"),
 )
-"""What an Internal ID has once: the rule, what has the ID, the classes of records, and their fields, the ID first."""
+"""What an Internal ID has once: the rule, what has the ID, the classes of records, their fields, the ID first, and
+what a message says."""
 
 
 def check(trace: CoreProfilerTrace) -> None:
@@ -197,16 +198,17 @@ class _Ids(BlockRules):
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
-        self._meanings: list[dict[int | None, int]] = [{} for _ in _IDENTITIES]  # hashes
+        # Names can be long, so there are only their hashes.
+        self._meanings: list[dict[int | None, tuple[int, ...]]] = [{} for _ in _IDENTITIES]
 
     def add(self, block: Block) -> None:
-        for (rule, kind, classes, fields), meanings in zip(_IDENTITIES, self._meanings, strict=True):
+        for (rule, kind, classes, fields, text), meanings in zip(_IDENTITIES, self._meanings, strict=True):
             for offset, record in block.placed(*classes):
                 iid, *values = (getattr(record, field) for field in fields)
-                meaning = hash(tuple(values))
+                meaning = tuple(hash(value) if isinstance(value, str) else value for value in values)
                 first = meanings.setdefault(iid, meaning) if len(meanings) < MAX_IDS else meanings.get(iid, meaning)
                 if iid is not None and first != meaning:
-                    self.findings.add(rule, offset, f"{kind} {iid:#x} has another {fields[-1]} already")
+                    self.findings.add(rule, offset, f"{kind} {iid:#x} {text} already")
 
 
 class _Loads(BlockRules):

@@ -87,6 +87,20 @@ def test_a_reason_with_a_zero_at_its_end_is_another_one() -> None:
     assert found == [("line.bytes", at), ("gc.reason", at)]
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([CLASS % 5, (CLASS % 5).replace(b"0020 0x", b"0021 0x")], "class 0x5 stands for another class already"),
+        # Python gives 0 and 2**61 - 1 the same hash.
+        ([(CLASS % 5).replace(b"0x0000000000000020", b"0x%016X" % number) for number in (0, 2**61 - 1)],
+         "class 0x5 stands for another class already"),
+        ([b'cls nam 0x00000002 "a"', b'cls nam 0x00000002 "b"'], "class 0x2 has another name already"),
+    ],
+)  # fmt: skip
+def test_an_id_stands_for_one_thing(lines: list[bytes], message: str) -> None:
+    assert [finding.message for finding in checked(*lines)] == [message]
+
+
 def test_a_start_behind_a_byte_order_mark_is_the_first_record() -> None:
     assert places(checked(sound=b"\xef\xbb\xbf" + SOUND)) == [("source.windows-lines", 0)]
 
