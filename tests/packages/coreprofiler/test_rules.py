@@ -101,6 +101,12 @@ def test_an_id_stands_for_one_thing(lines: list[bytes], message: str) -> None:
     assert [finding.message for finding in checked(*lines)] == [message]
 
 
+def test_an_end_of_a_compilation_without_a_beginning_is_told_with_the_function() -> None:
+    finding, *others = checked(b"jit cmf 0x00000000 1 0x0000000000000007 0x00000000")
+    assert (finding.rule, others) == ("coreprofiler.jit.pairs", [])
+    assert finding.message == "function 0x7 ends on a thread where it did not begin"
+
+
 def test_a_start_behind_a_byte_order_mark_is_the_first_record() -> None:
     assert places(checked(sound=b"\xef\xbb\xbf" + SOUND)) == [("source.windows-lines", 0)]
 
