@@ -112,7 +112,7 @@ PLAIN_RULES = [
 
 END = 1 << 64
 
-FORBIDDEN = {
+FORBIDDEN: dict[tuple[str, float], list[range]] = {
     ("gc.unknown-step", 1): [range(10, END)],
     ("gc.unknown-step", 13): [range(12, END)],
     ("gc.unknown-step", 14): [range(1, 5), range(12, END)],
