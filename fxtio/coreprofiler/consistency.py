@@ -182,7 +182,8 @@ class _TimelineRules:
         else:
             is_paired = self._begin(place, record.timestamp) or kind in _NESTING
         if not is_paired:
-            self._findings.add(_PAIR_RULES[kind], offset)
+            message = "" if function is None else f"function {function:#x} ends on a thread where it did not begin"
+            self._findings.add(_PAIR_RULES[kind], offset, message)
         if type(record) is r.GcStarted and len(record.generations) != 4:
             message = f"the collection lists {len(record.generations)} generations instead of four"
             self._findings.add("gc.generations", offset, message)
@@ -190,7 +191,7 @@ class _TimelineRules:
     def _begin(self, place: tuple[str, Any, int | None], timestamp: int) -> bool:
         """Begin an interval; return whether no such interval was open."""
         alone = place not in self._open
-        if self._open_count < MAX_OPEN:
+        if self._open_count < MAX_OPEN or place[0] == "pause":  # there is one pause at most
             self._open.setdefault(place, []).append(timestamp)
             self._open_count += 1
         return alone

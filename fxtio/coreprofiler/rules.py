@@ -71,13 +71,14 @@ _LOADS = (
 """What is loaded, and refers to what is loaded."""
 
 
-_IDENTITIES: tuple[tuple[str, str, tuple[type[Any], ...], tuple[str, ...]], ...] = (
-    ("id.again", "class", (r.ClassLoaded,), ("class_iid", "class_id", "token")),
-    ("id.again", "function", _FUNCTIONS, ("function_iid", "function_id", "token")),
-    ("id.name-again", "class", (r.ClassName,), ("class_iid", "name")),
-    ("id.name-again", "function", (r.FunctionName, r.FunctionNameOld), ("function_iid", "name")),
+_IDENTITIES: tuple[tuple[str, str, tuple[type[Any], ...], tuple[str, ...], str], ...] = (
+    ("id.again", "class", (r.ClassLoaded,), ("class_iid", "class_id", "token"), "stands for another class"),
+    ("id.again", "function", _FUNCTIONS, ("function_iid", "function_id", "token"), "stands for another function"),
+    ("id.name-again", "class", (r.ClassName,), ("class_iid", "name"), "has another name"),
+    ("id.name-again", "function", (r.FunctionName, r.FunctionNameOld), ("function_iid", "name"), "has another name"),
 )
-"""What an Internal ID has once: the rule, what has the ID, the classes of records, and their fields, the ID first."""
+"""What an Internal ID has once: the rule, what has the ID, the classes of records, their fields, the ID first, and
+what a message says."""
 
 
 def check(trace: CoreProfilerTrace) -> None:
@@ -197,16 +198,17 @@ class _Ids(BlockRules):
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
-        self._meanings: list[dict[int | None, int]] = [{} for _ in _IDENTITIES]  # hashes
+        # Names can be long, so there are only their hashes.
+        self._meanings: list[dict[int | None, tuple[int, ...]]] = [{} for _ in _IDENTITIES]
 
     def add(self, block: Block) -> None:
-        for (rule, kind, classes, fields), meanings in zip(_IDENTITIES, self._meanings, strict=True):
+        for (rule, kind, classes, fields, text), meanings in zip(_IDENTITIES, self._meanings, strict=True):
             for offset, record in block.placed(*classes):
                 iid, *values = (getattr(record, field) for field in fields)
-                meaning = hash(tuple(values))
+                meaning = tuple(hash(value) if isinstance(value, str) else value for value in values)
                 first = meanings.setdefault(iid, meaning) if len(meanings) < MAX_IDS else meanings.get(iid, meaning)
                 if iid is not None and first != meaning:
-                    self.findings.add(rule, offset, f"{kind} {iid:#x} has another {fields[-1]} already")
+                    self.findings.add(rule, offset, f"{kind} {iid:#x} {text} already")
 
 
 class _Loads(BlockRules):
@@ -231,6 +233,16 @@ def _owners(lists: ListColumn) -> Array:
 def _with_pointers(items: ListColumn) -> Any:
     """Return which lists have an item with an instruction pointer, as numbers of the lists."""
     return _owners(items)[items.columns["ip"].marks != ABSENT]
+
+
+def _stacks_with_pointers(columns: Columns) -> Any:
+    """Return the stack samples with an instruction pointer of their own or of a frame, each once."""
+    return np.union1d(np.flatnonzero(columns["ip"].marks != ABSENT), _with_pointers(columns["frames"]))
+
+
+def _unknown_reasons(columns: Columns) -> Any:
+    # Text by text: an array of texts of a fixed size would take as much for each as for the longest one.
+    return np.array([reason not in _REASONS for reason in columns["reason"].tolist()], bool)
 
 
 def _falling_lines(columns: Columns) -> Any:
@@ -275,7 +287,7 @@ class RowRule(NamedTuple):
     Attributes:
         rule: the id.
         cls: the class.
-        broken: returns which rows break the rule, from their columns: a mask, or numbers.
+        broken: returns which rows break the rule, from their columns: a mask, numbers in any order, or a slice.
         parameter: a parameter on which the rule depends; empty for none.
         values: with which values of the parameter it holds.
         message: what is wrong; empty for what the rule says.
@@ -309,7 +321,7 @@ ROW_RULES = (
         for cls, parameter in _SWITCHES.items()
     ),
     RowRule("load.line-range", r.SourceLine, _falling_lines),
-    RowRule("gc.reason", r.GcStarted, lambda columns: ~np.isin(columns["reason"].astype(str), _REASONS)),
+    RowRule("gc.reason", r.GcStarted, _unknown_reasons),
     RowRule("gc.class-again", r.AllocationTable, _repeated_classes),
     RowRule("gc.heap-generations", r.HeapGenerations, lambda columns: columns["items"].counts != _GENERATIONS),
     RowRule("stack.nothing", r.StackSample, _saying_nothing),
@@ -317,8 +329,7 @@ ROW_RULES = (
         "stack.count-in-instrumentation", r.StackSample, lambda columns: columns["count"] > 0, "CollectionMethod",
         {"Instrumentation"},
     ),
-    RowRule("stack.ip-without-lines", r.StackSample, lambda columns: columns["ip"].marks != ABSENT, *_NO_LINES),
-    RowRule("stack.ip-without-lines", r.StackSample, lambda columns: _with_pointers(columns["frames"]), *_NO_LINES),
+    RowRule("stack.ip-without-lines", r.StackSample, _stacks_with_pointers, *_NO_LINES),
     RowRule("stack.ip-without-lines", r.MemorySample, lambda columns: _with_pointers(columns["items"]), *_NO_LINES),
 )  # fmt: skip
 """The rules about single records."""

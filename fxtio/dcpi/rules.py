@@ -52,11 +52,8 @@ class _Chunks:
         self._trace = trace
         self._end = -1  # of the last chunk, as an offset in the text
         self._length = 0  # its number of counts
-        self._open = (
-            0,
-            False,
-            False,
-        )  # of a chunk that continues: the byte offset, whether it begins with 0, has samples
+        # Of a chunk that continues: the byte offset, whether it begins with 0, and whether it has samples.
+        self._open = (0, False, False)
 
     def add(self, block: Segments) -> None:
         """Take in the next block."""

@@ -26,7 +26,7 @@ from fxtio.codec.stream.declare import (
 )
 from fxtio.codec.stream.kernels import kernels
 from fxtio.codec.stream.steps import Steps, steps_of
-from fxtio.codec.stream.values import put_text
+from fxtio.codec.stream.values import aligned, misfit, put_text, whole
 from fxtio.errors import EncodeError
 from fxtio.mono.buffers import MAX_EVENT_BYTES
 from fxtio.mono.headers import BufferHeader, encode_buffer_header
@@ -170,8 +170,11 @@ class _EventRows:
         needed: Array = np.ones(self.rows, bool)
         if part.when is not None:
             needed = np.isin(self.numbers[part.when[0]], part.when[1])
-        if ((column.codes >= 0) != needed).any():
-            raise EncodeError("a row has a text where none belongs, or none where one does", where)
+        given = column.codes >= 0
+        if (given != needed).any():
+            row = int((given != needed).argmax())
+            fault = "has a text, but none belongs there" if given[row] else "has no text, but one belongs there"
+            raise EncodeError(f"row {row} {fault}", where)
         distinct, numbers = np.unique(column.codes, return_inverse=True)
         texts = [put_text(column.values[code], where)[:-1] for code in distinct.tolist() if code >= 0]
         return numbers - (len(distinct) - len(texts)), texts
@@ -229,8 +232,30 @@ class _EventRows:
                 line_of[line.first_byte] = number
         lines = line_of.astype(np.uint8)[np.broadcast_to(first_byte, self.rows).astype(np.uint8)]
         if int(lines.max()) == count:
-            raise EncodeError("a field of the first byte has a value without a meaning", name)
+            row = int(lines.argmax())
+            raise next(
+                misfit(f"{name}.{field}", int(self.numbers[field][row]))
+                for field, part in self.layout.parts
+                if isinstance(part, FirstByteField)
+                and part.field.meaning
+                and int(self.numbers[field][row]) not in {*map(int, part.field.meaning)}
+            )
         return lines
+
+    def check_addresses(self) -> None:
+        """Check that addresses have the size of those of the recording, and are multiples of their units.
+
+        Raises:
+            EncodeError: one does not, or is not.
+        """
+        for name, part in self.layout.parts:
+            address, values = part, self.numbers.get(name)
+            if isinstance(part, Repeated) and isinstance(part.of, StreamPart):
+                address, values = part.of, self.lists[name][2]
+            if isinstance(address, Relative | Running) and values is not None and len(values):
+                where, shift = f"{self.cls.__name__}.{name}", address.shift if isinstance(address, Relative) else 0
+                whole(int(values.max()), self.steps.dialect.mask, where)
+                aligned(int(values[(values % (1 << shift)).argmax()]), shift, where)
 
     def fill(self, columns: list[Array | None], bases: dict[str, int], texts: bytearray) -> None:
         """Set the columns from which a kernel writes the rows, and the bases that are not set yet; add the texts."""
@@ -301,6 +326,8 @@ def _encode(steps: Steps, tables: list[_EventRows]) -> Iterator[bytes]:
             except EncodeError:
                 raise
             except ValueError as error:
+                for table in tables:
+                    table.check_addresses()
                 raise EncodeError(str(error), "column") from None
             if after == number:  # an event that is larger than a buffer
                 room *= 2

@@ -59,8 +59,23 @@ def test_references() -> None:
         assert found == expected
 
 
+def test_what_is_used_again_takes_no_room() -> None:
+    """A number that is remembered already does not stand in the way of another one of the same batch."""
+    findings = Findings("test")
+    names = references.References([references.Kind("number", (), (False,), "undefined")], findings, most_undefined=3)
+    offsets = iter(range(10))
+    for batch in ([1, 2], [1, 2, 9], [9]):
+        columns = np.array(batch, np.uint64), np.array([next(offsets) for _ in batch], np.int64)
+        names.add({False: columns}.get)
+    names.finish()
+    assert [(finding.message, finding.offset) for finding in findings] == [
+        ("number 0x1 is never defined", 0), ("number 0x2 is never defined", 1), ("number 0x9 is never defined", 4),
+    ]  # fmt: skip
+
+
 def test_the_value_before() -> None:
     draw, before, last = random.Random(3), references.LastOfEach(5), dict[int, int]()
+    roomy = references.LastOfEach(7)
     for _ in range(20):
         rows = [(draw.randrange(7), draw.randrange(100)) for _ in range(draw.randrange(6))]
         expected = []
@@ -68,6 +83,7 @@ def test_the_value_before() -> None:
             expected.append(last.get(key, -1))
             last[key] = value
         keys, values = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+        assert roomy.before(keys, values, -1).tolist() == expected
         known = before.before(keys, values, -1).tolist()
         assert all(each in (right, -1) for each, right in zip(known, expected, strict=True))
         assert len(before._last) <= 5

@@ -43,7 +43,7 @@ _LOAD = enums.LoadAction.LOAD
 _WITH_BACKTRACE = (r.Allocation, r.HandleCreated, r.HandleDestroyed, r.Throw, r.Monitor)
 _WRITER = Place(None, "thread")
 
-KINDS = (
+_KINDS_WITH_NULL = (
     Kind(
         "method",
         (Place(r.JitMethod, "method"),),
@@ -101,10 +101,26 @@ KINDS = (
         (Place(r.CoverageStatement, "method_id"),),
         "coverage.undefined",
     ),
-    Kind("thread", (Place(r.Thread, "id"),), (_WRITER,), "thread.undefined"),
-    Kind("sampled thread", (Place(r.Thread, "id"), _WRITER), (Place(r.SampleHit, "interrupted"),), "sample.thread"),
+    Kind(
+        "thread",
+        (Place(r.Thread, "id"),),
+        (_WRITER,),
+        "thread.undefined",
+        text="the thread {:#x} writes events, but no event announces it",
+    ),
 )
-"""The rules about references; null pointers refer to nothing."""
+
+KINDS = (
+    *(kind._replace(ignored=(0,)) for kind in _KINDS_WITH_NULL),
+    Kind(
+        "sampled thread",
+        (Place(r.Thread, "id"), _WRITER),
+        (Place(r.SampleHit, "interrupted"),),
+        "sample.thread",
+        text="the thread {:#x} is sampled, but no event announces it, and it writes no events",
+    ),
+)
+"""The rules about references; null pointers refer to nothing, but 0 is no thread that can be sampled."""
 
 
 class ReferenceRules(Check):
@@ -114,7 +130,7 @@ class ReferenceRules(Check):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._references = References((kind._replace(ignored=(0,)) for kind in KINDS), self.findings)
+        self._references = References(KINDS, self.findings)
 
     def _add(self, view: View) -> None:
         self._references.add(lambda place: place.addresses(view))

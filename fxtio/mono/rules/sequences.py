@@ -73,7 +73,8 @@ class Buffers(Check):
         threads, times = headers["thread"], headers["time"]
         self.report(
             "buffer.order", times < self._times.before(threads, times, 0), offsets,
-            lambda row: f"the buffer begins at {int(times[row]):,} ns, earlier than the last of this thread",
+            lambda row: f"the buffer begins at {int(times[row]):,} ns, earlier than the last of thread "
+            f"{int(threads[row]):#x}",
         )  # fmt: skip
         self.report("buffer.thread-zero", headers["thread"] == 0, offsets)
         if view.pointer_bits < 64:

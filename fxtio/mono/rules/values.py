@@ -51,22 +51,22 @@ class ValueRule:
     before: float = 99
 
 
-Broken = Callable[[Array], Array]
-"""Returns which values are not allowed."""
+Broken = Callable[..., Array]
+"""Returns which values of the first field are not allowed; further fields are only for the message."""
 
 
 def _none_of(enumeration: type[IntEnum], *left_out: int) -> Broken:
     """Return what finds values that are no members of an enumeration, or that are left out."""
     members = sorted({int(member) for member in enumeration} - {*left_out})
-    return lambda values: ~np.isin(values, np.array(members, values.dtype))
+    return lambda values, *_: ~np.isin(values, np.array(members, values.dtype))
 
 
 def _above(limit: int) -> Broken:
-    return lambda values: values > limit
+    return lambda values, *_: values > limit
 
 
 def _is(number: int) -> Broken:
-    return lambda values: values == number
+    return lambda values, *_: values == number
 
 
 _MARKS = (1, 2, 3, 4)
@@ -108,7 +108,7 @@ VALUE_RULES = (
         "method.code-size", r.JitMethod, "size", lambda sizes: (sizes > _LARGEST_CODE) & (sizes <= MAX_INT64)
     ),
     ValueRule("counter.index-zero", _DESCRIBED, "counters[].index", _is(0)),
-    ValueRule("counter.unknown-type", _DESCRIBED, "counters[].type", _above(max(enums.CounterType))),
+    ValueRule("counter.unknown-type", _DESCRIBED, "counters[].type counters[].index", _above(max(enums.CounterType))),
     ValueRule("counter.unknown-attribute", _DESCRIBED, "counters[].section", _none_of(enums.CounterSection)),
     *(
         # The versions between have only the lowest byte, which is 0.
@@ -116,7 +116,10 @@ VALUE_RULES = (
         for field, enumeration in (("unit", enums.CounterUnit), ("variance", enums.CounterVariance))
         for since, before in ((1, 13), (HYBRID, 99))
     ),
-    ValueRule("counter.performance", _DESCRIBED, "counters[].section", _is(enums.CounterSection.PERFCOUNTERS)),
+    ValueRule(
+        "counter.performance", _DESCRIBED, "counters[].section counters[].index",
+        _is(enums.CounterSection.PERFCOUNTERS),
+    ),
     *(
         ValueRule(
             "coverage.too-many", cls, "methods fully_covered partially_covered",
@@ -144,9 +147,10 @@ class SingleValues(Check):
 
 
 def _message(rule: ValueRule, columns: list[Array], row: int) -> str:
-    """Return the values of a row."""
-    fields = zip(rule.fields.split(), columns, strict=True)
-    return f"{rule.cls.__name__}: {', '.join(f'{field} is {int(values[row]):,}' for field, values in fields)}"
+    """Return the values of a row; those that look like negative numbers as hexadecimal ones."""
+    values = [f"{value:,}" if (value := int(column[row])) <= MAX_INT64 else f"{value:#x}" for column in columns]
+    fields = zip(rule.fields.split(), values, strict=True)
+    return f"{rule.cls.__name__}: {', '.join(f'{field} is {value}' for field, value in fields)}"
 
 
 _NAMES: frozenset[tuple[EventClass, str]] = frozenset(
@@ -167,7 +171,7 @@ class Texts(Check):
         high = np.flatnonzero(view.data[view.place] >= 0x80) + (view.place.start or 0)
         for cls, field, begin, size, offsets in columns:
             if (cls, field) in _NAMES and (empty := (begin >= 0) & (size == 0)).any():
-                self.report("text.empty-name", empty, offsets)
+                self.report("text.empty-name", empty, offsets, f"{cls.__name__}.{field} is empty")
             rows = np.flatnonzero(np.searchsorted(high, begin) < np.searchsorted(high, begin + size))
             texts = ((row, view.data[begin[row] : begin[row] + size[row]].tobytes()) for row in rows.tolist())
             broken = {row: text for row, text in texts if not is_utf8(text)}

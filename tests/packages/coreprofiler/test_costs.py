@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -93,3 +94,15 @@ def test_the_cost_is_proportional_to_the_size(kind: str, reading: str) -> None:
     cost(2)  # what is made on first use does not count; CPython 3.12 counts nothing at first
     costs = [cost(FEW), cost(2 * FEW)]
     assert costs[1] < 2.4 * costs[0], (kind, reading, costs)
+
+
+def test_a_long_reason_of_a_collection_does_not_fill_the_memory() -> None:
+    """Many short texts beside a long one take no more than the block itself, a few times."""
+    data = b"gch gcs 0x0 1 %s tfff\n" % (b"x" * 100_000) + b"gch gcs 0x0 1 ? tfff\n" * 5_000
+    tracemalloc.start()
+    try:
+        rules.check(CoreProfilerTrace(THREAD + data))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * len(data)

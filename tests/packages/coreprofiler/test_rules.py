@@ -75,6 +75,38 @@ def test_where_a_fault_is(lines: list[bytes], rule: str, at: int) -> None:
     assert places(checked(*lines)) == [(rule, len(SOUND) + sum(len(line) + 1 for line in lines[:at]))]
 
 
+def test_a_sample_with_several_instruction_pointers_is_told_once() -> None:
+    sample = b"sam str 0x00000000 5 1 0:0:0x0000000000000005 0x00000001:0x0000000000000002"
+    counts = checked(b"prf cfg LineTraceEnabled F", sample).counts
+    assert counts == {"coreprofiler.stack.ip-without-lines": 1, "coreprofiler.stack.ip-without-frame": 1}
+
+
+def test_a_reason_with_a_zero_at_its_end_is_another_one() -> None:
+    at = len(SOUND)
+    found = places(checked(b"gch gcs 0x00000000 1 induced\0 tfff", b"gch gcf 0x00000000 2"))
+    assert found == [("line.bytes", at), ("gc.reason", at)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([CLASS % 5, (CLASS % 5).replace(b"0020 0x", b"0021 0x")], "class 0x5 stands for another class already"),
+        # Python gives 0 and 2**61 - 1 the same hash.
+        ([(CLASS % 5).replace(b"0x0000000000000020", b"0x%016X" % number) for number in (0, 2**61 - 1)],
+         "class 0x5 stands for another class already"),
+        ([b'cls nam 0x00000002 "a"', b'cls nam 0x00000002 "b"'], "class 0x2 has another name already"),
+    ],
+)  # fmt: skip
+def test_an_id_stands_for_one_thing(lines: list[bytes], message: str) -> None:
+    assert [finding.message for finding in checked(*lines)] == [message]
+
+
+def test_an_end_of_a_compilation_without_a_beginning_is_told_with_the_function() -> None:
+    finding, *others = checked(b"jit cmf 0x00000000 1 0x0000000000000007 0x00000000")
+    assert (finding.rule, others) == ("coreprofiler.jit.pairs", [])
+    assert finding.message == "function 0x7 ends on a thread where it did not begin"
+
+
 def test_a_start_behind_a_byte_order_mark_is_the_first_record() -> None:
     assert places(checked(sound=b"\xef\xbb\xbf" + SOUND)) == [("source.windows-lines", 0)]
 

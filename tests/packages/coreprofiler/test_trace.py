@@ -207,6 +207,16 @@ def test_all_stacks_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     assert trace.findings.counts["coreprofiler.stack.too-deep"] == 1
 
 
+def test_pauses_are_paired_beside_any_number_of_open_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_OPEN", 3)
+    records: list[Any] = [r.JitStarted(1, 1, number) for number in range(5)]
+    for time in (2, 4, 6):
+        records += [r.ProfilerPaused(time), r.ProfilerResumed(time + 1)]
+    trace = CoreProfilerTrace(support.written([*records, r.ProfilerResumed(8)]))
+    assert trace.info.timeline.counts["pause"] == 3
+    assert trace.findings.counts["coreprofiler.profiling.pause-pairs"] == 1
+
+
 def test_hostile_intervals_and_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_OPEN", 10)
     monkeypatch.setattr("fxtio.coreprofiler.consistency.MAX_IDS", 5)

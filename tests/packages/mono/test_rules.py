@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
+from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 
 import fxtio
@@ -21,9 +21,9 @@ from fxtio.codec.stream.kernels import Kernels
 from fxtio.errors import DecodeError, EncodeError
 from fxtio.mono import columns, frames
 from fxtio.mono import records as r
-from fxtio.mono.enums import MethodAction
+from fxtio.mono.enums import CounterSection, MethodAction
 from fxtio.mono.headers import BufferHeader, encode_buffer_header, encode_header
-from fxtio.mono.layout import Reference
+from fxtio.mono.layout import CounterDescription, Reference
 from fxtio.mono.rules import check, sequences
 from fxtio.mono.rules.values import VALUE_RULES, ValueRule
 from fxtio.mono.writer import MonoWriter
@@ -110,6 +110,33 @@ PLAIN_RULES = [
 ]
 """The rules about a single field that is no list, and on which no other field depends."""
 
+END = 1 << 64
+
+FORBIDDEN: dict[tuple[str, float], list[range]] = {
+    ("gc.unknown-step", 1): [range(10, END)],
+    ("gc.unknown-step", 13): [range(12, END)],
+    ("gc.unknown-step", 14): [range(1, 5), range(12, END)],
+    ("gc.generation", 1): [range(3, END)],
+    ("handle.unknown-type", 1): [range(4, END)],
+    ("exception.null", 1): [range(1)],
+    ("exception.unknown-clause", 1): [range(3, 4), range(5, END)],
+    ("monitor.unknown-event", 1): [range(1), range(4, END)],
+    ("root.unknown-source", 1): [range(17, END)],
+    ("sync.unknown-type", 1): [range(3, END)],
+    ("code.unknown-type", 1): [range(11, END)],
+    ("code.unknown-type", 14): [range(10, END)],
+    ("sample.unknown-type", 1): [range(1), range(7, END)],
+    ("allocation.null", 1): [range(1)],
+    ("allocation.size-zero", 1): [range(1)],
+    ("value.sign-extended", 1): [range(1 << 63, END)],
+    ("method.code-size", 1): [range((1 << 30) + 1, 1 << 63)],
+}
+"""The values that rules forbid, by their names and the first data version that they are about."""
+
+
+def test_the_values_of_all_plain_rules_are_known() -> None:
+    assert {(rule.rule, rule.since) for rule in PLAIN_RULES} == FORBIDDEN.keys()
+
 
 @pytest.mark.full
 @pytest.mark.parametrize("rule", PLAIN_RULES, ids=lambda rule: f"{rule.rule}-{rule.cls.__name__}-{rule.since}")
@@ -125,10 +152,60 @@ def test_exactly_the_forbidden_values_are_found(rule: ValueRule) -> None:
                 data = written(version, [event.replace(**{rule.fields: value})])
             except EncodeError:
                 continue  # the version does not have the field, or no room for the value
-            expected = bool(rule.broken(np.array([value], np.uint64))[0])
+            expected = any(value in values for values in FORBIDDEN[rule.rule, rule.since])
             assert (f"mono.{rule.rule}" in broken(data)) == expected, (version, value)
             tried.add(expected)
     assert tried == {True, False}
+
+
+def messages(rule: str, data: bytes) -> list[str]:
+    """Return the messages of the findings about a rule."""
+    with fxtio.open(data, format="mono") as trace:
+        check(trace)
+        return [finding.message for finding in trace.findings if finding.rule == f"mono.{rule}"]
+
+
+@pytest.mark.parametrize("interrupted", [0, 0x70])
+def test_sampled_threads_exist(interrupted: int) -> None:
+    """Also 0 is told; it is no thread, and no pointer either."""
+    sample = r.SampleHit(time=1, interrupted=interrupted, addresses=(1,), frames=())
+    text = "is sampled, but no event announces it, and it writes no events"
+    assert messages("sample.thread", written(17, [sample])) == [f"the thread {interrupted:#x} {text}"]
+    writer = "the thread 0x1 writes events, but no event announces it"
+    assert messages("thread.undefined", written(17, [sample])) == [writer]
+
+
+def test_messages_have_the_values() -> None:
+    def counter(index: int, **changes: Any) -> CounterDescription:
+        values = {"section": CounterSection.JIT, "name": "a", "type": 7, "unit": 0, "variance": 1, "index": index}
+        return CounterDescription(**{**values, **changes})
+
+    counters = (counter(3, type=8), counter(4), counter(5, section=CounterSection.PERFCOUNTERS, category="b"))
+    data = written(
+        17,
+        [
+            r.CounterDescriptions(time=1, counters=counters),
+            r.JitMethod(time=2, method=8, code=0, size=(1 << 64) - 16, name=""),
+            r.JitMethod(time=2, method=16, code=0, size=(1 << 30) + 1, name="c"),
+        ],
+    )
+    assert {rule: messages(rule, data) for rule in ("counter.unknown-type", "counter.performance")} == {
+        "counter.unknown-type": ["CounterDescriptions: counters[].type is 8, counters[].index is 3"],
+        "counter.performance": ["CounterDescriptions: counters[].section is 32,768, counters[].index is 5"],
+    }
+    assert messages("value.sign-extended", data) == ["JitMethod: size is 0xfffffffffffffff0"]
+    assert messages("method.code-size", data) == ["JitMethod: size is 1,073,741,825"]
+    assert messages("text.empty-name", data) == ["JitMethod.name is empty"]
+
+
+def test_the_order_of_buffers_is_told_with_the_thread() -> None:
+    out = io.BytesIO()
+    with MonoWriter(out, header=header()) as writer:
+        for thread, time in ((5, 9), (6, 8), (5, 7)):
+            writer.put(BufferHeader(time=time, thread=thread))
+            writer.put(r.SyncPoint(time=time, sync_type=0))
+    expected = ["the buffer begins at 7 ns, earlier than the last of thread 0x5"]
+    assert messages("buffer.order", out.getvalue()) == expected
 
 
 def expected_of_shots(events: list[tuple[int, r.Event]]) -> Counter[str]:

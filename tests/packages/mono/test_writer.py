@@ -322,7 +322,7 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 WRONG_CALLS = [
     ({"action": 2, "method": 1}, "time: the column is missing"),
     ({"time": [1, 2], "action": 2, "method": [1]}, "columns have different lengths"),
-    ({"time": [1], "action": 9, "method": 1}, "Call: a field of the first byte has a value without a meaning"),
+    ({"time": [1], "action": 9, "method": 1}, "Call.action: 9 has no meaning here"),
     ({"time": [1], "action": 17, "method": 1}, "does not fit"),
     ({"time": [1], "action": "fly", "method": 1}, "'fly' is not the name of a number"),
     ({"time": [1.5], "action": 2, "method": 1}, "a column of float64 is not a column of integers"),
@@ -376,15 +376,35 @@ def test_tables_that_do_not_fit_each_other_are_refused(tables: dict[str, Any], m
         assert writer.position == 0
 
 
+WIDE = "%d is not an integer from 0 to 0xffffffff"
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("object", [12, 1 << 32])
+@pytest.mark.parametrize(("object", "message"), [(12, "0xc is not a multiple of 8"), (1 << 32, WIDE % (1 << 32))])
 def test_the_kernels_refuse_addresses_that_do_not_fit(
-    object: int, kernel: str, monkeypatch: pytest.MonkeyPatch
+    object: int, message: str, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(kernel, monkeypatch)
     with MonoWriter(io.BytesIO(), pointer_size=4) as writer:
-        with pytest.raises(EncodeError, match=r"does not fit|is not a multiple of 8|is not an integer from 0 to"):
+        with pytest.raises(EncodeError, match=f"FinalizeObjectStart.object: {message}"):
             writer.write_table("finalize_object_starts", {"time": [1] * 9000 + [2], "object": [8] * 9000 + [object]})
+        with pytest.raises(EncodeError, match=f"Thread.id: {WIDE % (1 << 40)}"):
+            writer.write_table("threads", {"time": 1, "action": "load", "id": 1 << 40})
+        frames = {"allocation": [0, 0], "method": [5, 1 << 40]}
+        allocations = {"time": 1, "vtable": 8, "object": 8, "size": 8}
+        with pytest.raises(EncodeError, match=WIDE % (1 << 40)):
+            writer.write_tables({"allocations": allocations, "allocation_frames": frames})
+        assert writer.position == 0
+
+
+def test_texts_where_none_belong_and_missing_texts_are_refused() -> None:
+    with MonoWriter(io.BytesIO()) as writer:
+        with pytest.raises(EncodeError, match=r"Thread.name: row 1 has no text, but one belongs there"):
+            writer.write_table("threads", {"time": [1, 2], "action": "name", "id": 5, "name": ["a", None]})
+        with pytest.raises(EncodeError, match=r"Thread.name: row 0 has a text, but none belongs there"):
+            writer.write_table("threads", {"time": [1, 2], "action": "load", "id": 5, "name": ["a", None]})
+        with pytest.raises(EncodeError, match=r"Thread.action: 9 has no meaning here"):
+            writer.write_table("threads", {"time": [1, 2], "action": 9, "id": 5})
         assert writer.position == 0
 
 
