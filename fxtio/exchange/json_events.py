@@ -352,8 +352,8 @@ def value_of(value: Any) -> Any:
     """Return a JSON value that msgspec has left as it is; any other value is returned as it is, None for an empty one.
 
     Raises:
-        ValueError, RecursionError: it cannot be decoded: msgspec does not look at the contents of texts, nor how deep
-            a value is nested.
+        ValueError, RecursionError: it cannot be decoded.  Where msgspec leaves a value as it is, it checks neither the
+            encoding of texts, nor the size of numbers, nor how deep the value is nested.
     """
     if not isinstance(value, msgspec.Raw):
         return value
