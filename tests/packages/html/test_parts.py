@@ -478,7 +478,7 @@ def test_processors(switches: list[tuple[int, int, int]], batch: int) -> None:
     }
     wakeups = Counter((labels.thread(row["waker"]), labels.thread(row["thread"])) for row in tables["wakeups"].rows())
     assert {(row[0], row[1]): row[2] for row in grids.get("Who wakes whom", [])} == wakeups
-    assert collector.notes() == []
+    assert collector.inner.notes() == []
 
 
 def _batched(make: Callable[[Registry], Any], size: int) -> Callable[[Registry], Any]:
