@@ -75,7 +75,7 @@ def of_fxt(folder: Path) -> list[tuple[str, str, str]]:
         size = path.stat().st_size / 1e6
         reading = best(lambda path=path: read(path), ROUNDS)
         works: dict[str, tuple[Callable[[], object], float]] = {
-            f"slice, {name}": (lambda path=path, part=part: cut_to(FxtTrace(path), part, open_sink(target)), 1)
+            f"cut, {name}": (lambda path=path, part=part: cut_to(FxtTrace(path), part, open_sink(target)), 1)
             for name, part in parts(path).items()
         }
         works["merge, two files"] = (lambda path=path: merge_to([FxtTrace(path), FxtTrace(path)], open_sink(target)), 2)
@@ -104,7 +104,7 @@ def of_uftrace(folder: Path) -> list[tuple[str, str, str]]:
         convert(UftraceTrace(path).timeline(), target, to="uftrace", selection=selection)
 
     seconds = best(work, ROUNDS)
-    return [("uftrace calls: slice, a tenth", f"{size / seconds:.0f} MB/s", f"{seconds / reading:.1f} times reading")]
+    return [("uftrace calls: cut, a tenth", f"{size / seconds:.0f} MB/s", f"{seconds / reading:.1f} times reading")]
 
 
 def memory(folder: Path) -> list[tuple[str, str, str]]:
@@ -115,7 +115,7 @@ def memory(folder: Path) -> list[tuple[str, str, str]]:
         selection = parts(path)["a tenth"]
         arguments = (str(path), str(selection.start), str(selection.end), os.devnull)
         peak = peak_memory(PEAK_OF_CUT, *arguments)
-        rows.append((f"FXT mixed: memory of a slice of {size / 1e6:.0f} MB", f"{peak / 1e6:.0f} MB", ""))
+        rows.append((f"FXT mixed: memory of a cut of {size / 1e6:.0f} MB", f"{peak / 1e6:.0f} MB", ""))
         path.unlink()
     return rows
 
