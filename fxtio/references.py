@@ -1,6 +1,6 @@
 """Numbers that refer to something: what defines and uses them, what they mean as of a time, what came before.
 
-Everything here takes columns, batch by batch, and remembers only so much that a hostile trace cannot fill the memory.
+Everything here takes columns, batch by batch.  What it remembers is bounded, as a trace may be hostile.
 """
 
 from __future__ import annotations

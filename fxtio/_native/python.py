@@ -216,7 +216,7 @@ def walk_many(
     rows = np.flatnonzero(counts > 0)
     number = 0
     while len(rows):
-        # Round n takes the nth record of each row that has so many; rows with an unusable size leave.
+        # Round n takes the nth record of each row that has n or more; rows with an unusable size leave.
         here = after[rows]
         inside = here < stop[rows]
         header = np.take(words, here, mode="clip")

@@ -144,7 +144,7 @@ _GROUP = 4  # this many characters are looked up at once
 
 
 def _groups(base: int) -> Array:
-    """Return the four digits of all numbers that have no more, as one uint32 each."""
+    """Return the four digits, with leading zeros, of each number below base^4, as one uint32 each."""
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     places = base ** np.arange(_GROUP - 1, -1, -1)
     return digits[np.arange(base**_GROUP)[:, None] // places % base].view(np.uint32)[:, 0]
@@ -167,7 +167,7 @@ def thousandths(values: Array) -> ByteColumn:
     return _decimals(whole, _THOUSANDTHS[values - whole * 1000])
 
 
-def _decimals(values: Array, behind: Array | None) -> ByteColumn:
+def _decimals(values: Array, after: Array | None) -> ByteColumn:
     """Return integers in decimal, each with four more characters after it."""
     rest = np.abs(values).astype(np.uint64)
     is_negative = values < 0
@@ -176,14 +176,14 @@ def _decimals(values: Array, behind: Array | None) -> ByteColumn:
     for power in _POWERS[: digits - 1]:
         size += rest >= power
     groups = -(-digits // _GROUP)
-    width = groups + 1 + (behind is not None)  # the first group has the sign
+    width = groups + 1 + (after is not None)  # the first group has the sign
     table = np.empty((len(values), width), np.uint32)
     for group in range(groups, 0, -1):
         higher = rest // np.uint64(10_000)
         table[:, group] = _DIGITS[rest - higher * np.uint64(10_000)]
         rest = higher
-    if behind is not None:
-        table[:, -1] = behind
+    if after is not None:
+        table[:, -1] = after
         size += _GROUP
     end = np.arange(1, len(values) + 1) * (width * _GROUP)
     data = table.reshape(-1).view(np.uint8)

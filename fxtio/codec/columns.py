@@ -447,7 +447,7 @@ def _(part: Many, rows: Rows, header: Columns, layout: Layout, index: int) -> Ma
     count, after = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
     rules, table = tables_of(part.union)
     total = _native.walk_many(rows.block.words, first, stop, counts, rules, table, at, size, kind, count, after)
-    # `after` is where the small records of a row end, -1 where one has no usable size.  The parts behind such a row are
+    # `after` is where the small records of a row end, -1 where one has no usable size.  The parts after such a row are
     # placed by counting from the end of the record; where that cannot be, the record is bad.
     broken = np.flatnonzero(after < 0)
     if len(broken):

@@ -411,9 +411,9 @@ _ESCAPE = b"\\u"
 
 
 def _signs_of(names: Collection[str]) -> list[bytes]:
-    """Return texts of which arguments as JSON contain one if they have one of these names.
+    """Return what to look for in arguments as JSON: those that contain none of it have none of these names.
 
-    Those of nested objects have the last parts of a name; and a name may be written with escapes.
+    An argument of a nested object is written with the last parts of its name, and any name may have escapes.
     """
     parts = [name.split(".") for name in names]
     return [_ESCAPE, *sorted({f'"{".".join(part[at:])}"'.encode() for part in parts for at in range(len(part))})]

@@ -72,7 +72,7 @@ class Simplification:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a reading showed too late for its filter, which the next one has from its beginning.
+    """What a reading found out too late for its filter; the next reading knows it from the start.
 
     Attributes:
         outside: the ids of slices outside of the range that were passed on nevertheless.

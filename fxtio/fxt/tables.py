@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.columns import StreamColumn
 from fxtio.codec.record import Record
 from fxtio.fxt import records as r
@@ -223,12 +223,10 @@ def _unknown_records(tables: BatchTables) -> TableColumns:
 
 def _frames(tables: BatchTables) -> TableColumns:
     frames = tables.batch.columns(r.ProfilerBacktrace)[1]["frames"]
-    begins = np.cumsum(frames.count) - frames.count
-    depth = np.arange(int(frames.count.sum())) - np.repeat(begins, frames.count)
     return {
         "counts": frames.count,
-        "depth": depth,
-        "address": frames.words[np.repeat(frames.at, frames.count) + depth],
+        "depth": ranges(np.zeros_like(frames.count), frames.count),
+        "address": frames.words[ranges(frames.at, frames.count)],
     }
 
 

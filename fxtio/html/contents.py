@@ -15,7 +15,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.report import human_value, printable, short_duration, short_seconds
 from fxtio.timeline.answers.totals import Durations, Totals
-from fxtio.timeline.parts import PAIR
+from fxtio.timeline.sums import number_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +234,7 @@ class Groups:
         Returns:
             The group of each row for which there is room, and these rows (int64).
         """
-        # Rows have one place if they agree in all keys so far; the places of all are 0, 1, ... without a gap.
-        place = np.zeros(len(keys[0]), np.int64)
-        for key in keys:
-            _, place = np.unique(place * PAIR + key + 1, return_inverse=True)
-        _, first = np.unique(place, return_index=True)
+        place, first = number_groups(keys)
         numbers = [self._number(key) for key in zip(*(key[first].tolist() for key in keys), strict=True)]
         group = np.array(numbers, np.int64)[place]
         rows = np.flatnonzero(group >= 0)

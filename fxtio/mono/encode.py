@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.stream.declare import (
     Clock,
     Dialect,
@@ -210,8 +210,7 @@ class _EventRows:
         self.texts = {name: (codes[order], texts) for name, (codes, texts) in self.texts.items()}
         for name, (counts, present, values) in self.lists.items():
             first, sizes = (np.cumsum(counts) - counts)[order], counts[order]
-            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            self.lists[name] = sizes, present[order], values[np.repeat(first, sizes) + within]
+            self.lists[name] = sizes, present[order], values[ranges(first, sizes)]
 
     def lines(self) -> Array:
         """Return the number of each row's line in the steps (uint8)."""

@@ -168,7 +168,7 @@ class Registry:
         call_cost: what it took to record a call, in nanoseconds; None where the trace does not say it.
         in_order: events come in the order of their numbers: not where they are sorted by time.
         asked_arguments: the names of the arguments that the reading needs, None for all; a format may leave out others.
-            A consumer sets it that gets all rows of the reading, and not one of several.
+            Only a consumer that has the reading for itself sets it.
     """
 
     def __init__(self) -> None:

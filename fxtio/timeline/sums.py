@@ -46,7 +46,25 @@ def add_to_parents(sums: Array, parent: Array) -> Array:
 
 
 _MAX_WAITING = 1 << 18
-"""How many rows wait until they are summed up, or as many as there are groups, if that is more."""
+"""Rows are summed up when this many wait, or as many as there are groups if that is more."""
+
+
+def number_groups(keys: Sequence[Array]) -> tuple[Array, Array]:
+    """Number the distinct combinations of keys in the order in which they come.
+
+    Args:
+        keys: at least one column of numbers from -1 to 2^32 - 2.
+
+    Returns:
+        The number of the combination of each row (int32), and the first row of each combination (int64).
+    """
+    combined, count = np.zeros(len(keys[0]), np.int64), 1  # the numbers are less than the count
+    for key in keys:
+        width = int(key.max(initial=0)) + 2
+        if count * width > MAX_INT64:
+            combined, count = number_distinct(combined)[0].astype(np.int64), len(combined)
+        combined, count = combined * width + key + 1, count * width
+    return number_distinct(combined)
 
 
 class Sums:
@@ -88,24 +106,13 @@ class Sums:
     def _sum_up(self) -> None:
         """Make the sums of what waits."""
         rows = np.concatenate(self._waiting, axis=1)
-        group, first = number_distinct(_combined(rows[: len(self._keys)]))
+        group, first = number_groups([*rows[: len(self._keys)]])
         sums, before = rows[:, first], self._waiting[0].shape[1]
         # The sums until now are rows of different keys, so they are the first groups in their order.
         for total, values in zip(sums[len(self._keys) :], rows[len(self._keys) :], strict=True):
             total[before:] = 0
             add_by_group(total, group[before:], values[before:])
         self._waiting, self._count = [sums], 0
-
-
-def _combined(keys: Array) -> Array:
-    """Return a number for each column of an array of keys, the same one only for equal columns (int64)."""
-    combined, count = np.zeros(keys.shape[1], np.int64), 1  # the numbers are less than the count
-    for key in keys:
-        width = int(key.max(initial=0)) + 2
-        if count * width > MAX_INT64:
-            combined, count = number_distinct(combined)[0].astype(np.int64), len(combined)
-        combined, count = combined * width + key + 1, count * width
-    return combined
 
 
 def _magnitude(values: Array) -> int:

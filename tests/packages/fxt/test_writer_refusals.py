@@ -292,3 +292,16 @@ def test_put_writes_values_without_names() -> None:
         for record in records:
             writer.put(record)
     assert list(fxtio.open(out.getvalue())) == records
+
+
+def test_a_state_that_a_row_needs_is_refused_by_the_name_of_its_column() -> None:
+    switch: dict[str, Any] = {
+        "type": "context_switch", "ticks": 5, "cpu": 1, "outgoing_thread": 2, "incoming_thread": 3,
+        "outgoing_state": [None],
+    }  # fmt: skip
+    out = io.BytesIO()
+    with fxtio.create(out, format="fxt") as writer:
+        with pytest.raises(EncodeError, match="outgoing_state: must not be null for"):
+            writer.write_table("scheduling", switch)
+        writer.write_table("scheduling", switch | {"outgoing_state": "running"})
+    assert fxtio.open(out.getvalue()).table("scheduling").num_rows == 1

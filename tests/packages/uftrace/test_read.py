@@ -23,6 +23,7 @@ from support.uftrace_samples import (
     UFTRACE,
     expected,
     flame,
+    minimal,
     opened,
     reference_flame,
     slices_of,
@@ -187,3 +188,9 @@ def test_progress_is_reported(tmp_path: Path) -> None:
 def test_no_such_table() -> None:
     with pytest.raises(KeyError, match="no table 'x', only records, args"):
         opened("synth-args").table("x")
+
+
+def test_tables_have_no_names_of_modules(tmp_path: Path) -> None:
+    """Only timelines have modules, as categories."""
+    trace = UftraceTrace(minimal(tmp_path / "t"))
+    assert {*trace.table("records")["name"].values} - {""} == {"main", "work"}
