@@ -11,7 +11,7 @@ python=${1:-python}
 
 kernels=(
   tests/packages/{native,dcpi,uftrace}/test_kernels.py tests/packages/codec/test_columns.py
-  tests/packages/mono/test_codec.py tests/packages/mono/test_bad.py
+  tests/packages/mono/test_codec.py tests/packages/mono/test_bad.py tests/packages/exchange/test_chrome.py
 )
 recorder=(tests/packages/tracer/test_*.py)
 # What cannot be sanitized, or says nothing of memory and takes long.

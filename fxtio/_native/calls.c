@@ -1,5 +1,5 @@
 /* Kernels for records of function calls: walk records whose payload depends on the called function, number
- * distinct words.
+ * distinct words and texts.
  *
  * As in records.c, no layout is known here, and every index is checked against its buffer: the bytes may be hostile. */
 #include "constants.h"
@@ -177,6 +177,13 @@ static int32_t number_values(const uint64_t *values, Py_ssize_t rows, uint64_t s
     return count;
 }
 
+/* Return the result of a kernel that numbers. */
+static PyObject *numbered(int32_t count) {
+    if (count == NO_MEMORY)
+        return PyErr_NoMemory();
+    return count == NO_ROOM ? refuse("lengths differ, or there is no room") : PyLong_FromLong(count);
+}
+
 /* Number distinct values. */
 KERNEL_TAKING(distinct, READS("values", 8), WRITES("codes", 4), WRITES("first", 8), WRAPPED("seed")) {
     enum { VALUES, CODES, FIRST, SEED };
@@ -187,7 +194,55 @@ KERNEL_TAKING(distinct, READS("values", 8), WRITES("codes", 4), WRITES("first", 
                               a[FIRST].view.buf, a[FIRST].count);
         Py_END_ALLOW_THREADS
     }
-    if (count == NO_MEMORY)
+    return numbered(count);
+}
+
+/* Return a hash of bytes that nobody can foresee without the seed. */
+static uint64_t hash_of_bytes(const uint8_t *bytes, int64_t size, uint64_t seed) {
+    uint64_t hash = hash_of((uint64_t)size, seed), word;
+    for (; size >= 8; bytes += 8, size -= 8) {
+        memcpy(&word, bytes, 8);
+        hash = hash_of(word, hash);
+    }
+    word = 0;
+    memcpy(&word, bytes, (size_t)size);
+    return hash_of(word, hash);
+}
+
+/* Return whether each text is equal to the first one of its number. */
+static int are_equal(const uint8_t *data, const int32_t *begin, const int32_t *end, Py_ssize_t rows,
+                     const int32_t *codes, const int64_t *first) {
+    for (Py_ssize_t row = 0; row < rows; row++) {
+        int64_t other = first[codes[row]], size = end[row] - begin[row];
+        if (end[other] - begin[other] != size || memcmp(data + begin[other], data + begin[row], (size_t)size))
+            return 0;
+    }
+    return 1;
+}
+
+/* Number distinct texts: those of equal hashes, if these texts are equal; else with another seed. */
+KERNEL_TAKING(distinct_texts, READS("data", 1), READS("begin", 4), READS("end", 4), WRITES("codes", 4),
+              WRITES("first", 8), WRAPPED("seed")) {
+    enum { DATA, BEGINS, ENDS, CODES, FIRST, SEED };
+    const int32_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
+    Py_ssize_t rows = a[CODES].count;
+    uint64_t seed = (uint64_t)a[SEED].number, *hashes;
+    if (a[BEGINS].count != rows || a[ENDS].count != rows || rows >= INT32_MAX)
+        return refuse("lengths differ, or there is no room");
+    for (Py_ssize_t row = 0; row < rows; row++)
+        if (begin[row] < 0 || begin[row] > end[row] || end[row] > a[DATA].count)
+            return refuse("a text is not within the data");
+    if ((hashes = malloc((size_t)(rows + 1) * sizeof *hashes)) == NULL)
         return PyErr_NoMemory();
-    return count == NO_ROOM ? refuse("lengths differ, or there is no room") : PyLong_FromLong(count);
+    int32_t count;
+    Py_BEGIN_ALLOW_THREADS
+    do {
+        seed = hash_of(seed, seed);
+        for (Py_ssize_t row = 0; row < rows; row++)
+            hashes[row] = hash_of_bytes((const uint8_t *)a[DATA].view.buf + begin[row], end[row] - begin[row], seed);
+        count = number_values(hashes, rows, seed, a[CODES].view.buf, a[FIRST].view.buf, a[FIRST].count);
+    } while (count >= 0 && !are_equal(a[DATA].view.buf, begin, end, rows, a[CODES].view.buf, a[FIRST].view.buf));
+    Py_END_ALLOW_THREADS
+    free(hashes);
+    return numbered(count);
 }

@@ -8,6 +8,7 @@
 #define KERNELS(X) \
     X(copy_rows) \
     X(distinct) \
+    X(distinct_texts) \
     X(encode_stream) \
     X(fill_stream) \
     X(gather) \
@@ -16,6 +17,7 @@
     X(late) \
     X(list_slices) \
     X(match) \
+    X(read_decimals) \
     X(read_plain) \
     X(scan_stream) \
     X(sum_rows) \
@@ -24,6 +26,7 @@
     X(walk) \
     X(walk_chunks) \
     X(walk_many) \
+    X(walk_objects) \
     X(walk_payloads)
 
 /* The head of the function of a kernel. */

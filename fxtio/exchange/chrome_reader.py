@@ -1,26 +1,30 @@
 """Reads trace event JSON: VizTracer, torch.profiler, Chromium and many others write it, each in its own manner.
 
 Times and ids are numbers or texts; processes and threads, too.  What cannot be used, whatever its type, is counted.
+
+The events of a batch are converted together.  What is told by the values of some members, such as the track by the
+numbers of process and thread, is asked once for each combination of values that occurs, see `_Events`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
-from fxtio.exchange.json_events import JsonEvents, value_of
+from fxtio.exchange.json_events import JsonEvents, Objects, value_of
 from fxtio.timeline.arguments import argument_of
-from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
+from fxtio.timeline.sums import number_groups
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
@@ -39,57 +43,48 @@ _NEXT = "arrows to the next slice, which end in the slice around them now"
 _BIND = "arrows that slices have by `bind_id`"
 _STACKS = "stacks of events"
 
-_ASYNC_STEPS = {
-    "b": SpanStep.BEGIN, "e": SpanStep.END, "n": SpanStep.INSTANT,
-    "S": SpanStep.BEGIN, "F": SpanStep.END, "T": SpanStep.INSTANT, "p": SpanStep.INSTANT,
-}  # fmt: skip
 _STEPS = {
     "X": SpanStep.COMPLETE, "B": SpanStep.BEGIN, "E": SpanStep.END,
     "i": SpanStep.INSTANT, "I": SpanStep.INSTANT, "R": SpanStep.INSTANT,
+    "b": SpanStep.BEGIN, "e": SpanStep.END, "n": SpanStep.INSTANT,
+    "S": SpanStep.BEGIN, "F": SpanStep.END, "T": SpanStep.INSTANT, "p": SpanStep.INSTANT,
+    "s": SpanStep.FLOW, "t": SpanStep.FLOW, "f": SpanStep.FLOW,
+    "C": SpanStep.NONE, "M": SpanStep.NONE,
 }  # fmt: skip
-_PHASES = frozenset({*_STEPS, *_ASYNC_STEPS, *"stfC"})
-_FLOWS = {"s": 0, "t": 1, "f": 2}
+_UNKNOWN = 0
+"""The phase of what is no event that is known; any other is a letter."""
+
 _SCOPES = {"t": 0, "p": 1, "g": 2}
 _NAMES = ("process_name", "thread_name")
 _FIRST_NUMBER = 1 << 30
 """The first number of processes and threads whose numbers are texts."""
 
 
-class Event(msgspec.Struct, gc=False):
-    """An event as it is in the file."""
-
-    ph: Any = None
-    ts: msgspec.Raw = msgspec.Raw(b"")  # or a value of Python, if another decoder had to be used
-    dur: msgspec.Raw = msgspec.Raw(b"")
-    name: Any = None
-    cat: Any = None
-    pid: Any = None
-    tid: Any = None
-    id: Any = None
-    id2: Any = None
-    scope: Any = None
-    s: Any = None
-    bp: Any = None
-    args: msgspec.Raw = msgspec.Raw(b"")  # as `ts`; decoding them takes longer than all else
-    bind_id: Any = None
-    sf: Any = None
-    stack: Any = None
+def _table(values: Mapping[str, int], default: int, dtype: Any) -> Array:
+    """Return values by phase; the phases are letters."""
+    table = np.full(256, default, dtype)
+    for letter, value in values.items():
+        table[ord(letter)] = value
+    return table
 
 
-class Sample(msgspec.Struct, gc=False):
-    """A sample as it is in the file."""
+_STEP = _table(_STEPS, SpanStep.NONE, np.int8)
+_FLOW = _table({"s": 0, "t": 1, "f": 2}, -1, np.int8)
+_IS_ASYNC = _table(dict.fromkeys("benSFTp", 1), 0, bool)
+_IS_MATCHED = _table(dict.fromkeys("BEbenSFTp", 1), 0, bool)
+"""The phases whose names tell which end belongs to which begin."""
 
-    ts: msgspec.Raw = msgspec.Raw(b"")  # or a value of Python, as that of an event
-    name: Any = "samples"
-    pid: Any = None
-    tid: Any = None
-    cpu: Any = None
-    sf: Any = None
-    weight: Any = None
+_NO_COLUMNS = frozenset({"ts", "dur", "args"})
+"""The members that are different in each event."""
 
-
-ARRAYS: dict[str, type[msgspec.Struct]] = {"traceEvents": Event, "samples": Sample}
-"""The arrays of a file, and the types of their items."""
+ARRAYS: dict[str, tuple[str, ...]] = {
+    "traceEvents": (
+        "ph", "ts", "dur", "name", "cat", "pid", "tid", "args", "id", "id2", "scope", "s", "bp", "bind_id", "sf",
+        "stack",
+    ),
+    "samples": ("ts", "name", "pid", "tid", "cpu", "sf", "weight"),
+}  # fmt: skip
+"""The arrays of a file, and the members of their items that are read."""
 
 _BASE, _VIZTRACER, _FRAMES = "baseTimeNanoseconds", "viztracer_metadata", "stackFrames"
 
@@ -116,98 +111,200 @@ def _note_wall_clock(registry: Registry, members: Mapping[str, Any]) -> None:
             registry.note_wall_clock(owner[_BASE])
 
 
+class _Events:
+    """The items of a batch: a column of codes for each member, and the values that the codes stand for.
+
+    Args:
+        objects: the items.
+        losses: counts what cannot be decoded.
+
+    Attributes:
+        objects: the items.
+        time: the times of those that have one (int64 ns), else -1.
+    """
+
+    def __init__(self, objects: Objects, losses: Counter[str]) -> None:
+        self.objects = objects
+        members = [each for each in objects.members if each not in _NO_COLUMNS and objects.given(each)]
+        self._values, codes = objects.distinct(members, losses) if members else ([], [])
+        self._codes = dict(zip(members, codes, strict=True))
+        self.time = np.full(len(objects), -1, np.int64)
+
+    def value(self, row: int, member: str) -> Any:
+        """Return a member of an item, None if it is missing."""
+        return self._values[self._codes[member][row]] if member in self._codes else None
+
+    def each(self, member: str, make: Callable[[Any], Any], dtype: Any, rows: Array) -> Array:
+        """Return what a function makes of a member of some items; it is called once for each value that they have."""
+        if member not in self._codes:
+            return np.full(len(rows), make(None), dtype)
+        codes = self._codes[member][rows]
+        used = np.flatnonzero(np.bincount(codes, minlength=len(self._values)))
+        made = np.empty(len(self._values), dtype)
+        made[used] = [make(self._values[code]) for code in used.tolist()]
+        result: Array = made[codes]
+        return result
+
+    def has(self, member: str, rows: Array) -> Array:
+        """Return which of some items have a member that is not null (bool)."""
+        return self.each(member, lambda value: value is not None, bool, rows)
+
+    def groups(self, rows: Array, members: tuple[str, ...]) -> tuple[Array, Array]:
+        """Number the distinct combinations of members of some items; without members, each item has its number.
+
+        Returns:
+            The number of each, and the first item of each number.
+        """
+        if not len(rows) or not members:
+            return np.arange(len(rows)), rows
+        columns = [self._codes[member][rows] for member in members if member in self._codes]
+        groups, first = number_groups(columns or [np.zeros(len(rows), np.int32)])
+        return groups, rows[first]
+
+    def times(self, member: str, rows: Array, too_long: int = -1) -> Array:
+        """Return a time of some items in nanoseconds (int64); -1 for what is none, or is negative.
+
+        Args:
+            member: the member that has it.
+            rows: the items.
+            too_long: what stands for a time that does not fit.
+        """
+        times = self.objects.decimals(member, 3)[rows]
+        unusual = np.flatnonzero(times < 0)
+        for row, text in zip(unusual.tolist(), self.objects.texts(member, rows[unusual]), strict=True):
+            time = nanoseconds(text)
+            times[row] = -1 if time is None or time < 0 else time if time <= MAX_INT64 else too_long
+        return times
+
+
+class _Numbering(NamedTuple):
+    """What numbers some events, such as those with tracks.
+
+    Attributes:
+        rows: the events.
+        members: what tells the number; without any, each event has its own.
+        number: returns the number of an event; it is called for the first of those with the same members.
+        dtype: the type of the numbers.
+    """
+
+    rows: Array
+    members: tuple[str, ...]
+    number: Callable[[_Events, int], int]
+    dtype: Any = np.int32
+
+
+def _numbered(events: _Events, *numberings: _Numbering) -> list[Array]:
+    """Return the numbers of events, which are given in their order: they do not depend on where batches end."""
+    groups = [events.groups(each.rows, each.members) for each in numberings]
+    numbers = [np.empty(len(first), each.dtype) for each, (_, first) in zip(numberings, groups, strict=True)]
+    calls = [(row, kind, place) for kind, (_, first) in enumerate(groups) for place, row in enumerate(first.tolist())]
+    for row, kind, place in sorted(calls):
+        numbers[kind][place] = numberings[kind].number(events, row)
+    return [each[group] for each, (group, _) in zip(numbers, groups, strict=True)]
+
+
 class _Reading:
     """The state from one batch to the next, and the rows of the batch."""
 
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry
         self._tables = tables
-        self._asked = [] if registry.asked_arguments is None else _signs_of(registry.asked_arguments)
-        self._needs_args = False
+        self._signs = None if registry.asked_arguments is None else _signs_of(registry.asked_arguments)
         self._code = registry.names.code
         self._losses = registry.losses
         self._numbers: dict[tuple[str, str], int] = {}  # of processes and threads that are not numbers
         self._used: dict[Any, int] = {}  # of ids
         self._tracks: dict[Any, int] = {}
         self._first_event = 0
-        self._events: list[tuple[int, ...]] = []
         self._args: list[tuple[int, int, int, int, int]] = []
         self._counters: list[tuple[int, int, float, int]] = []
         self._samples: list[Array] = []  # a row for each sample
         self._stacks: dict[str, int] = {}  # the stacks of samples by the numbers of their innermost frames
 
-    def part(self, items: list[Event]) -> TimelinePart:
+    def part(self, objects: Objects) -> TimelinePart:
         """Convert a batch."""
-        self._events, self._args, self._counters = [], [], []
-        self._needs_args = "args" in self._tables
-        if self._needs_args and self._asked:  # to look for names takes far less time than to decode
-            args: list[Any] = [event.args for event in items]
-            texts = b"".join(each if isinstance(each, msgspec.Raw) else _ESCAPE for each in args)
-            self._needs_args = any(sign in texts for sign in self._asked)
-        for number, event in enumerate(items, self._first_event):
-            self._enter(event, number)
-        self._first_event += len(items)
-        part = TimelinePart(_steps(self._events) if self._events else None)
-        for table, rows in (("args", self._args), ("counters", self._counters)):
-            if table in self._tables and rows:
-                part.tables[table] = self._registry.columns_of_rows(table, rows)
+        self._args, self._counters = [], []
+        events = _Events(objects, self._losses)
+        every = np.arange(len(objects))
+        phase = events.each("ph", self._phase, np.uint8, every)
+        self._count_unknown(events, every[phase == _UNKNOWN])
+        rows = every[(phase != _UNKNOWN) & (phase != ord("M"))]
+        time = events.times("ts", rows)
+        self._losses[_NO_TIME] += int((time < 0).sum())
+        rows, time = rows[time >= 0], time[time >= 0]
+        self._losses[_STACKS] += int((events.has("sf", rows) | events.has("stack", rows)).sum())
+        events.time[rows] = time
+        is_step = phase[rows] != ord("C")
+        numbered = (
+            _Numbering(every[phase == ord("M")], (), self._name),
+            _Numbering(rows[~is_step], (), self._count),
+        )
+        steps = self._steps(events, rows[is_step], phase[rows[is_step]], numbered)
+        if "args" in self._tables:
+            self._take_args(objects, rows[is_step])
+        self._first_event += len(objects)
+        part = TimelinePart(steps)
+        for table, table_rows in (("args", self._args), ("counters", self._counters)):
+            if table in self._tables and table_rows:
+                part.tables[table] = self._registry.columns_of_rows(table, table_rows)
         return part
 
-    def _enter(self, event: Event, number: int) -> None:
-        phase = event.ph
-        if phase == "M":
-            self._name(event)
-            return
-        if not isinstance(phase, str) or phase not in _PHASES:
-            self._losses[f"events of the type {str(phase)[:8]!r}"] += 1
-            return
-        time = nanoseconds(event.ts)
-        if time is None or not 0 <= time <= MAX_INT64:
-            self._losses[_NO_TIME] += 1
-            return
-        if event.sf is not None or event.stack is not None:
-            self._losses[_STACKS] += 1
-        if phase == "C":
-            self._count(event, time, number)
-            return
-        step, end, name = _STEPS.get(phase, SpanStep.FLOW), time, self._text(event.name)
-        key = flow = detail = 0
-        if phase in _ASYNC_STEPS:
-            step, track = _ASYNC_STEPS[phase], self._async_track(event, name)
-            key = name + 2 if event.name is not None else 0
-        else:
-            track = self._thread(event)
-        if phase == "X":
-            end = self._end(event, time)
-            if event.bind_id is not None:
-                self._losses[_BIND] += 1
-        elif phase in ("B", "E"):
-            key = name + 2 if event.name is not None else 0
-        elif phase in _FLOWS:
-            detail, flow = _FLOWS[phase], self._flow(event)
-            if phase == "f" and event.bp != "e":
-                self._losses[_NEXT] += 1
-        elif phase in ("i", "I"):
-            detail = _SCOPES.get(event.s, 0) if isinstance(event.s, str) else 0
-        category = -1 if event.cat is None else self._text(event.cat)
-        self._events.append((step, track, time, end, name, category, number, time, flow, detail, key))
-        if self._needs_args and event.args:
-            self._add_args(self._args_of(event), number)
+    @staticmethod
+    def _phase(value: Any) -> int:
+        return ord(value) if isinstance(value, str) and value in _STEPS else _UNKNOWN
 
-    def _args_of(self, event: Event) -> Any:
-        """Return the arguments of an event, None if they are missing or cannot be decoded."""
-        try:
-            return value_of(event.args)
-        except (RecursionError, ValueError):
-            self._losses[_UNREADABLE_ARGS] += 1
+    def _count_unknown(self, events: _Events, rows: Array) -> None:
+        """Count the events of types that are not known."""
+        groups, first = events.groups(rows, ("ph",))
+        for row, count in zip(first.tolist(), np.bincount(groups).tolist(), strict=True):
+            self._losses[f"events of the type {str(events.value(row, 'ph'))[:8]!r}"] += count
+
+    def _steps(self, events: _Events, rows: Array, phase: Array, others: tuple[_Numbering, ...]) -> Steps | None:
+        """Return the steps of events with a time.
+
+        Args:
+            events: the events.
+            rows: those that are steps.
+            phase: their phases.
+            others: what else is to be numbered.
+        """
+        is_async, is_flow, is_complete = _IS_ASYNC[phase], _FLOW[phase] >= 0, phase == ord("X")
+        threads, operations, flows, *_ = _numbered(
+            events,
+            _Numbering(rows[~is_async], ("pid", "tid"), self._thread),
+            _Numbering(rows[is_async], ("id", "id2", "cat", "scope", "pid"), self._async_track),
+            _Numbering(rows[is_flow], ("id", "id2", "cat", "scope", "name"), self._flow, np.uint64),
+            *others,
+        )
+        if not len(rows):
             return None
+        track, time = np.empty(len(rows), np.int32), events.time[rows]
+        track[~is_async], track[is_async] = threads, operations
+        name = events.each("name", self._text, np.int32, rows)
+        key = np.where(_IS_MATCHED[phase] & events.has("name", rows), name + 2, 0).astype(np.uint64)
+        number, detail, end = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.int8), time.copy()
+        number[is_flow], detail[is_flow] = flows, _FLOW[phase[is_flow]]
+        is_instant = (phase == ord("i")) | (phase == ord("I"))
+        detail[is_instant] = events.each("s", _scope, np.int8, rows[is_instant])
+        end[is_complete] += self._durations(events, rows[is_complete])
+        self._losses[_BIND] += int(events.has("bind_id", rows[is_complete]).sum())
+        at_ends = rows[phase == ord("f")]
+        self._losses[_NEXT] += int(events.each("bp", lambda value: value != "e", bool, at_ends).sum())
+        steps = Steps.of(
+            0, step=_STEP[phase], track=track, time=time, end=end, name=name, ticks=time.view(np.uint64), id=number,
+            category=events.each("cat", self._category, np.int32, rows), detail=detail, key=key,
+        )  # fmt: skip
+        steps.event = rows + self._first_event
+        return steps
 
-    def _end(self, event: Event, time: int) -> int:
-        duration = nanoseconds(event.dur)
-        if duration is None or duration < 0:
-            self._losses[_NO_DURATION] += 1
-            return time
-        return min(time + duration, MAX_INT64)
+    def _durations(self, events: _Events, rows: Array) -> Array:
+        """Return the durations of slices (int64 ns), which end at the latest time that there is."""
+        duration = events.times("dur", rows, MAX_INT64)
+        self._losses[_NO_DURATION] += int((duration < 0).sum())
+        return np.minimum(np.maximum(duration, 0), MAX_INT64 - events.time[rows])
+
+    def _category(self, value: Any) -> int:
+        return -1 if value is None else self._text(value)
 
     def _text(self, value: Any) -> int:
         """Return the code of a text, whatever the file has in its place."""
@@ -226,41 +323,40 @@ class _Reading:
             return int(text)
         return self._numbers.setdefault((kind, text), _FIRST_NUMBER + len(self._numbers))
 
-    def _thread(self, event: Event) -> int:
-        """Return the track of a thread."""
-        key = (event.pid, event.tid)
+    def _thread(self, events: _Events, row: int) -> int:
+        """Return the track of the thread of an event."""
+        key = process, thread = events.value(row, "pid"), events.value(row, "tid")
         try:
             track = self._tracks.get(key)
         except TypeError:  # lists and objects
             return self._registry.thread_track(0, 0)
         if track is None:
-            pid, tid = self._number("process", event.pid), self._number("thread", event.tid)
-            if isinstance(event.pid, str) and not event.pid.isdigit():
-                self._registry.process(pid, event.pid[:1024])
+            pid, tid = self._number("process", process), self._number("thread", thread)
+            if isinstance(process, str) and not process.isdigit():
+                self._registry.process(pid, process[:1024])
             track = self._registry.thread_track(pid, tid)
-            if isinstance(event.tid, str) and not event.tid.isdigit():
-                self._registry.thread(pid, tid, event.tid[:1024])
+            if isinstance(thread, str) and not thread.isdigit():
+                self._registry.thread(pid, tid, thread[:1024])
             if len(self._tracks) < _MAX_KNOWN:
                 self._tracks[key] = track
         return track
 
-    def _async_track(self, event: Event, name: int) -> int:
-        pid = self._registry.process(self._number("process", event.pid))
-        identity = self._identity(event)
-        number = self._unique_id(identity)
-        is_local = isinstance(event.id2, dict) and "local" in event.id2
-        key = (identity, pid) if is_local else identity
+    def _async_track(self, events: _Events, row: int) -> int:
+        pid = self._registry.process(self._number("process", events.value(row, "pid")))
+        identity, name = self._identity(events, row), self._text(events.value(row, "name"))
+        number, local = self._unique_id(identity), events.value(row, "id2")
+        key = (identity, pid) if isinstance(local, dict) and "local" in local else identity
         return self._registry.track(TrackKind.ASYNC, key, name=name, process=pid, id=number)
 
-    def _flow(self, event: Event) -> int:
-        return self._unique_id(("flow", *self._identity(event), str(event.name)))
+    def _flow(self, events: _Events, row: int) -> int:
+        return self._unique_id(("flow", *self._identity(events, row), str(events.value(row, "name"))))
 
-    def _identity(self, event: Event) -> tuple[str, ...]:
+    def _identity(self, events: _Events, row: int) -> tuple[str, ...]:
         """Return what tells an operation from others."""
-        number = event.id
-        if isinstance(event.id2, dict):
-            number = event.id2.get("local", event.id2.get("global", number))
-        return tuple(str(each)[:1024] for each in (number, event.cat, event.scope))
+        number, detailed = events.value(row, "id"), events.value(row, "id2")
+        if isinstance(detailed, dict):
+            number = detailed.get("local", detailed.get("global", number))
+        return tuple(str(each)[:1024] for each in (number, events.value(row, "cat"), events.value(row, "scope")))
 
     def _unique_id(self, identity: tuple[str, ...]) -> int:
         """Return a number for an operation: that of the file, if no other operation has it."""
@@ -279,28 +375,36 @@ class _Reading:
                 self._used[identity] = number
         return number
 
-    def _name(self, event: Event) -> None:
-        """Take the name of a process or thread."""
-        args = self._args_of(event)
-        text = args.get("name") if isinstance(args, dict) else None
-        if event.name not in _NAMES or not isinstance(text, str):
-            self._losses[_ORDER] += 1
-            return
-        pid = self._number("process", event.pid)
-        if event.name == "process_name":
-            self._registry.process(pid, text)
-        else:
-            self._registry.thread(pid, self._number("thread", event.tid), text)
+    def _args_of(self, text: bytes) -> Any:
+        """Return the arguments of an event, None if they are missing or cannot be decoded."""
+        try:
+            return value_of(text)
+        except (RecursionError, ValueError):
+            self._losses[_UNREADABLE_ARGS] += 1
+            return None
 
-    def _count(self, event: Event, time: int, number: int) -> None:
-        """Take the values of a counter: one for each argument."""
-        args = self._args_of(event)
+    def _name(self, events: _Events, row: int) -> int:
+        """Take the name of a process or thread, and return its row, -1 for none."""
+        args, name = self._args_of(events.objects.text("args", row)), events.value(row, "name")
+        text = args.get("name") if isinstance(args, dict) else None
+        if name not in _NAMES or not isinstance(text, str):
+            self._losses[_ORDER] += 1
+            return -1
+        pid = self._number("process", events.value(row, "pid"))
+        if name == "process_name":
+            return self._registry.process(pid, text)
+        return self._registry.thread(pid, self._number("thread", events.value(row, "tid")), text)
+
+    def _count(self, events: _Events, row: int) -> int:
+        """Take the values of a counter, one for each argument, and return how many there are so far."""
+        args, time = self._args_of(events.objects.text("args", row)), int(events.time[row])
         if not isinstance(args, dict):
             self._losses[_NOT_A_NUMBER] += 1
-            return
-        pid = self._registry.process(self._number("process", event.pid))
-        title = event.name if isinstance(event.name, str) else ""
-        identity = str(event.id)[:1024] if event.id is not None else ""
+            return len(self._counters)
+        pid = self._registry.process(self._number("process", events.value(row, "pid")))
+        name, number = events.value(row, "name"), events.value(row, "id")
+        title = name if isinstance(name, str) else ""
+        identity = str(number)[:1024] if number is not None else ""
         for series, value in args.items():
             if isinstance(value, str):
                 value = _float(value)
@@ -315,7 +419,17 @@ class _Reading:
                 track = self._registry.track(TrackKind.COUNTER, key, name=name, process=pid, id=counter_id)
                 if len(self._tracks) < _MAX_KNOWN:
                     self._tracks[key] = track
-            self._counters.append((time, track, as_double(value), number))
+            self._counters.append((time, track, as_double(value), self._first_event + row))
+        return len(self._counters)
+
+    def _take_args(self, objects: Objects, rows: Array) -> None:
+        """Take the arguments of events."""
+        is_wanted = objects.given("args") and (self._signs is None or any(sign in objects.data for sign in self._signs))
+        if not is_wanted:  # to look for names takes far less time than to decode
+            return
+        for row, text in zip(rows.tolist(), objects.texts("args", rows), strict=True):
+            if text and (self._signs is None or any(sign in text for sign in self._signs)):
+                self._add_args(self._args_of(text), self._first_event + row)
 
     def _add_args(self, args: Any, number: int) -> None:
         """Add the arguments of an event; those of nested objects have names with dots."""
@@ -339,24 +453,23 @@ class _Reading:
                 self._losses[_LONG_NUMBERS] += 1
             self._args.append((number, self._code(name), kind, bits, self._code(text)))
 
-    def take_samples(self, items: list[Sample]) -> None:
+    def take_samples(self, objects: Objects) -> None:
         """Take samples that are beside the events; what their stacks are is known at the end of the file."""
         if self._tables.isdisjoint(_SAMPLE_TABLES):
             return
+        samples = _Events(objects, self._losses)
+        times = samples.times("ts", np.arange(len(objects)))
+        self._losses[_NO_TIME] += int((times < 0).sum())
         rows = []
-        for sample in items:
-            time = nanoseconds(sample.ts)
-            if time is None or not 0 <= time <= MAX_INT64:
-                self._losses[_NO_TIME] += 1
-                continue
-            thread = self._registry.thread(self._number("process", sample.pid), self._number("thread", sample.tid))
-            cpu, weight = sample.cpu, sample.weight
-            stack, count = str(sample.sf)[:1024], len(self._stacks)
+        for row in np.flatnonzero(times >= 0).tolist():
+            pid, tid, cpu, frame, weight, name = (samples.value(row, member) for member in _SAMPLE_MEMBERS)
+            thread = self._registry.thread(self._number("process", pid), self._number("thread", tid))
+            stack, count = str(frame)[:1024], len(self._stacks)
             rows.append((
-                time, thread, cpu if type(cpu) is int and 0 <= cpu < 1 << 31 else -1,
+                int(times[row]), thread, cpu if type(cpu) is int and 0 <= cpu < 1 << 31 else -1,
                 self._stacks.setdefault(stack, count) if count < _MAX_KNOWN else self._stacks.get(stack, -1),
                 weight if type(weight) is int and 0 < weight <= MAX_INT64 else 1,
-                self._code(str(sample.name)[:1024]),
+                self._code("samples" if name is None else str(name)[:1024]),
             ))  # fmt: skip
         if rows:
             self._samples.append(np.array(rows, np.int64))
@@ -375,6 +488,7 @@ class _Reading:
             tables = {}
 
 
+_SAMPLE_MEMBERS = ("pid", "tid", "cpu", "sf", "weight", "name")
 _SAMPLE_TABLES = ("samples", "stacks", "frames")
 _MAX_KNOWN = 1_000_000
 _MAX_PATH = 512
@@ -419,21 +533,17 @@ def _signs_of(names: Collection[str]) -> list[bytes]:
     return [_ESCAPE, *sorted({f'"{".".join(part[at:])}"'.encode() for part in parts for at in range(len(part))})]
 
 
-def nanoseconds(value: Any) -> int | None:
-    """Return microseconds, as JSON or as a value of Python, as nanoseconds; None for what is not a number."""
-    text = bytes(value).decode("ascii", "replace") if isinstance(value, msgspec.Raw) else value
-    if isinstance(text, str):
-        text = text.strip('"')
-        whole, _, rest = text.partition(".")
-        if whole.isdigit() and text.isascii() and len(whole) < 19 and len(rest) < 4 and (rest.isdigit() or not rest):
-            return int(whole) * 1000 + int((rest + "000")[:3])
-    elif isinstance(text, bool) or not isinstance(text, int | float):
-        return None
+def nanoseconds(text: bytes) -> int | None:
+    """Return microseconds, as JSON, as nanoseconds; None for what is not a number."""
     try:
-        number = Decimal(str(text)) * 1000
+        number = Decimal(text.decode("ascii").strip('"')) * 1000
         return round(number) if number.is_finite() and abs(number) < 1 << 80 else None
     except (ArithmeticError, ValueError):  # `decimal` has errors of its own for each kind of number
         return None
+
+
+def _scope(value: Any) -> int:
+    return _SCOPES.get(value, 0) if isinstance(value, str) else 0
 
 
 def _float(text: str) -> float | None:
@@ -441,10 +551,3 @@ def _float(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _steps(events: list[tuple[int, ...]]) -> Steps:
-    columns = zip(*events, strict=True)
-    names = ("step", "track", "time", "end", "name", "category", "event", "ticks", "id", "detail", "key")
-    arrays = {name: np.array(column, STEP_COLUMNS[name][0]) for name, column in zip(names, columns, strict=True)}
-    return Steps(**arrays, level=np.full(len(events), -1, np.int32))

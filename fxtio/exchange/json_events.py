@@ -1,9 +1,9 @@
 """Splits a JSON file into the items of long arrays and the other members of its object, in bounded memory.
 
-Many items at once are decoded by msgspec: the bytes up to a place where one item seems to end and the next to begin.
-If that was a place within an item, they do not form an array, and an earlier place is tried.  What msgspec refuses,
-such as the number NaN, is decoded item by item with `json`.  Items that are not valid JSON are left out and counted.
-Members that nobody asks for are passed over, of whatever size they are.
+Of the items of an array, only the places of the members that are asked for are noted, many items at once; what stands
+there is decoded by those who need it, see `Objects`.  An item that the kernel leaves aside, such as one with the number
+NaN, is decoded by itself.  Items that are not valid JSON are left out and counted.  Members of the file's object that
+nobody asks for are passed over, of whatever size they are.
 
 Long arrays that are in memory are taken apart few items at a time, too: what is made of a tiny item may be large.
 """
@@ -12,21 +12,27 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
+from fxtio import _native
+from fxtio.arrays import Array
 from fxtio.io.source import Source
 
-BLOCK = 1 << 20
-"""The number of bytes that are decoded at once."""
+BLOCK = 1 << 21
+"""The number of bytes that are walked at once."""
 
 MAX_MEMBER = 1 << 24
 """The greatest number of bytes of another member of the object, of which some twenty times as much is made."""
 
 INVALID = "events that are not valid JSON"
+UNREADABLE_VALUES = "values of events that cannot be decoded"
 CUT = "objects that the end of the file cuts off"
 INVALID_MEMBER = f"members of the file's object that are not valid, or larger than {MAX_MEMBER:,} bytes"
 REST = "members of the file's object that are not valid, and all that follows them"
@@ -37,7 +43,8 @@ _FOLLOWED = re.compile(rb"\s*,\s*\{|\s*\]")
 _KEPT = re.compile(rb"[^ \t\r\n,]")
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _LONG = 4096  # items
-_LEAST_BLOCK = 1 << 10
+_MOST_ITEMS = 1 << 15  # of a walk
+_FEW = 16  # items for which a walk does not pay
 _SCANNED = 1 << 20
 _SCANNED_PER_BYTE = 8  # on average, so that no file takes more than linear time
 _FIRST_SLICE = 1 << 8
@@ -51,7 +58,7 @@ class JsonEvents:
 
     Args:
         source: the file.
-        arrays: the types of the items by the names of their arrays, which must take any object.
+        arrays: the names of the members of items that are asked for, by the names of the arrays.
         members: the names of the other members that are kept.
         losses: counts what is not valid.
 
@@ -60,11 +67,11 @@ class JsonEvents:
     """
 
     def __init__(
-        self, source: Source, arrays: Mapping[str, type[msgspec.Struct]], members: Collection[str], losses: Counter[str]
+        self, source: Source, arrays: Mapping[str, Sequence[str]], members: Collection[str], losses: Counter[str]
     ) -> None:
         self.members: dict[str, Any] = {}
         self._source = source
-        self._arrays = {name: _Items(item) for name, item in arrays.items()}
+        self._arrays = arrays
         self._kept = members
         self._losses = losses
         self._latest = ""
@@ -72,23 +79,25 @@ class JsonEvents:
         self._data = bytearray()
         self._ended = False
         self._left_to_scan = 0  # bytes that may be looked at in vain
-        self._block_size = 2 * BLOCK  # as many bytes are tried at once
+        self._alone = 1  # the number of items that are decoded by themselves before the next walk, if it finds none
 
-    def __iter__(self) -> Iterator[tuple[str, list[Any]]]:
-        """Yield names of arrays and lists of their items, which are in the order of the file.
+    def __iter__(self) -> Iterator[tuple[str, Objects]]:
+        """Yield names of arrays and their items, which are in the order of the file.
 
-        Lists are long, however short the arrays are, since each costs those who take them something.
+        They are many at a time, however short the arrays are, since each time costs those who take them something.
         """
-        waiting: dict[str, list[Any]] = {name: [] for name in self._arrays}
-        for name, items in self._lists():
-            waiting[name] += items
-            if len(waiting[name]) >= _LONG:
-                yield name, waiting[name]
-                waiting[name] = []
-        yield from waiting.items()
+        waiting: dict[str, list[Objects]] = {name: [] for name in self._arrays}
+        counts = Counter[str]()
+        for name, items in self._runs():
+            waiting[name].append(items)
+            counts[name] += len(items)
+            if counts[name] >= _LONG:
+                yield name, Objects.joined(waiting[name])
+                waiting[name], counts[name] = [], 0
+        yield from ((name, Objects.joined(runs)) for name, runs in waiting.items() if runs)
 
-    def _lists(self) -> Iterator[tuple[str, list[Any]]]:
-        """Yield names of arrays and lists of items."""
+    def _runs(self) -> Iterator[tuple[str, Objects]]:
+        """Yield names of arrays and items that follow each other."""
         start = self._next_byte()
         if start == b"\xef":  # a byte order mark
             del self._data[:3]
@@ -129,7 +138,7 @@ class JsonEvents:
         first = _KEPT.search(self._data)
         del self._data[: first.start() if first else len(self._data)]
 
-    def _object(self) -> Iterator[tuple[str, list[Any]]]:
+    def _object(self) -> Iterator[tuple[str, Objects]]:
         while True:
             start = self._next_byte()
             if start in (b"}", b""):
@@ -184,46 +193,36 @@ class JsonEvents:
             if not self._read():
                 return False
 
-    def _array(self, name: str) -> Iterator[tuple[str, list[Any]]]:
-        kind = self._arrays[name]
+    def _array(self, name: str) -> Iterator[tuple[str, Objects]]:
+        members = self._arrays[name]
         while True:
             start = self._next_byte()
             if start in (b"]", b""):
                 del self._data[:1]
                 return
-            items = self._block(kind)
-            if items is None:
-                items = self._one_by_one(kind)
-            if items:
-                yield name, items
+            items = self._many(members)
+            self._alone = min(2 * self._alone, _LONG) if len(items) < _FEW else 1
+            yield name, items if len(items) else self._one_by_one(members, self._alone)
 
-    def _block(self, kind: _Items) -> list[Any] | None:
-        """Return the items of the next block, which are removed from it; None if they cannot be decoded together.
-
-        Half of a block that cannot be decoded is tried next.  A block is at most twice as long as what was decoded
-        before it, so all attempts together take linear time, also where arrays are short.
-        """
+    def _many(self, members: Sequence[str]) -> Objects:
+        """Return the items up to the first that is to be decoded by itself; they are removed from the data."""
         while len(self._data) < BLOCK and self._read():
             pass
-        size, border = min(self._block_size, len(self._data)), _BORDERS[b"{"]
-        while True:
-            piece = bytes(self._data[:size])
-            try:
-                items, end = _decoded(kind.many, piece, border, border.match(piece))
-            except UNREADABLE:
-                if size <= _LEAST_BLOCK:
-                    return None
-                size //= 2
-                continue
-            del self._data[:end]
-            self._block_size = min(2 * size, 2 * BLOCK)
-            return items
+        places = np.zeros((len(members), 2, _MOST_ITEMS), np.int32)
+        names = [name.encode() for name in members]
+        ends = np.cumsum([*map(len, names)], dtype=np.int64)
+        count, end = _native.walk_objects(self._data, np.frombuffer(b"".join(names), np.uint8), ends, places)
+        data = bytes(memoryview(self._data)[:end])
+        del self._data[:end]
+        return Objects(members, data, places[:, :, :count])
 
-    def _one_by_one(self, kind: _Items) -> list[Any]:
-        """Return items that were decoded one by one, as many as are in memory; at least one is removed from there."""
-        items: list[Any] = []
-        before = self._source.position - len(self._data)
-        for _ in range(_LONG):
+    def _one_by_one(self, members: Sequence[str], count: int) -> Objects:
+        """Return items that were decoded by themselves, as many as are in memory, and not more than a count.
+
+        At least one is removed from there.
+        """
+        items: list[Mapping[str, bytes]] = []
+        for _ in range(count):
             if items:  # these are given away before more is read
                 self._skip()
             start = bytes(self._data[:1]) if items else self._next_byte()
@@ -231,21 +230,12 @@ class JsonEvents:
                 break
             found, value = self._value(MAX_ITEM, is_item=True)
             if found and isinstance(value, dict):
-                items.append(self._item(kind, value))
+                items.append(_texts_of(self._latest.encode("utf-8", "surrogateescape"), value))
             elif found:
                 self._losses[INVALID] += 1
             elif not self._resume():
                 break
-        done = self._source.position - len(self._data) - before
-        self._block_size = min(max(2 * done, _LEAST_BLOCK), 2 * BLOCK)
-        return items
-
-    def _item(self, kind: _Items, value: dict[str, Any]) -> Any:
-        """Return the item that `_value` returned last, decoded by msgspec if possible, which keeps numbers exact."""
-        try:
-            return kind.one.decode(self._latest.encode())
-        except UNREADABLE:
-            return kind.made(value)
+        return Objects.of(members, items)
 
     def _value(self, limit: int, *, is_item: bool = False) -> tuple[bool, Any]:
         """Return whether the next value is valid, and the value, which is removed from the data.
@@ -300,21 +290,105 @@ class JsonEvents:
                 return False
 
 
-class _Items:
-    """The items of an array: the decoders of `many` and of `one`.
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Objects of a file, of which some members are asked for.
 
-    Args:
-        item: their type.
+    Attributes:
+        members: the names of these members.
+        data: has the objects.
+        places: where the value of each member of each object begins and ends; where they are equal, it is missing
+            (int32, of shape (members, 2, objects)).
     """
 
-    def __init__(self, item: type[msgspec.Struct]) -> None:
-        self._item = item
-        self.many: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[item])  # type: ignore[valid-type]
-        self.one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(item)
+    members: Sequence[str]
+    data: bytes
+    places: Array
 
-    def made(self, members: Mapping[str, Any]) -> msgspec.Struct:
-        """Return an item of an object that Python's `json` decoded."""
-        return self._item(**{name: members[name] for name in self._item.__struct_fields__ if name in members})
+    @classmethod
+    def of(cls, members: Sequence[str], objects: Sequence[Mapping[str, bytes]]) -> Objects:
+        """Return objects whose members have these texts."""
+        texts = [each.get(name, b"") for each in objects for name in members]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        places = np.stack([ends[:-1], ends[1:]], axis=1)
+        return cls(members, b"".join(texts), places.reshape(-1, len(members), 2).transpose(1, 2, 0))
+
+    @classmethod
+    def joined(cls, runs: Sequence[Objects]) -> Objects:
+        """Return objects with the same members together."""
+        if len(runs) == 1:
+            return runs[0]
+        offsets = np.cumsum([0, *(len(run.data) for run in runs[:-1])])
+        places = [run.places + np.int32(offset) for run, offset in zip(runs, offsets, strict=True)]
+        return cls(runs[0].members, b"".join(run.data for run in runs), np.concatenate(places, axis=2))
+
+    def __len__(self) -> int:
+        return int(self.places.shape[2])
+
+    def _places(self, member: str) -> tuple[Array, Array]:
+        begin, end = self.places[self.members.index(member)]
+        return np.ascontiguousarray(begin), np.ascontiguousarray(end)
+
+    def given(self, member: str) -> bool:
+        """Return whether any object has a member."""
+        return bool(self.places[self.members.index(member), 1].any())
+
+    def text(self, member: str, row: int) -> bytes:
+        """Return the text of a member of an object, nothing if it is missing."""
+        return next(self.texts(member, np.array([row])))
+
+    def texts(self, member: str, rows: Array) -> Iterator[bytes]:
+        """Yield the texts of a member of some objects."""
+        begin, end = self.places[self.members.index(member)][:, rows].tolist()
+        return (self.data[first:last] for first, last in zip(begin, end, strict=True))
+
+    def decimals(self, member: str, digits: int) -> Array:
+        """Return the numbers of a member, see `fxtio._native.python_json.read_decimals`."""
+        out = np.empty(len(self), np.int64)
+        _native.read_decimals(self.data, *self._places(member), digits, out)
+        return out
+
+    def distinct(self, members: Sequence[str], losses: Counter[str]) -> tuple[list[Any], list[Array]]:
+        """Decode the distinct values of some members.
+
+        Args:
+            members: the members.
+            losses: counts what cannot be decoded.
+
+        Returns:
+            The distinct values, None for what is missing or cannot be decoded; and for each member a column of their
+            numbers (int32).
+        """
+        columns = [self._places(member) for member in members]
+        begin, end = (np.concatenate(each) for each in zip(*columns, strict=True))
+        codes, first = np.empty(len(begin), np.int32), np.empty(len(begin), np.int64)
+        count = _native.distinct_texts(self.data, begin, end, codes, first, _SEED)
+        values, failed = [], []
+        for number, row in enumerate(first[:count].tolist()):
+            try:
+                values.append(value_of(self.data[begin[row] : end[row]]))
+            except (RecursionError, ValueError):
+                failed.append(number)
+                values.append(None)
+        if failed:
+            losses[UNREADABLE_VALUES] += int(np.bincount(codes)[failed].sum())
+        return values, list(codes.reshape(len(members), -1))
+
+
+_SEED = secrets.randbits(63)  # a file cannot be made whose values collide
+
+
+def _texts_of(text: bytes, value: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the texts of the members of an object; numbers stay exact where msgspec can tell them apart.
+
+    Args:
+        text: the object.
+        value: likewise, as Python's `json` has decoded it.
+    """
+    try:
+        return {name: bytes(raw) for name, raw in _MEMBERS.decode(text).items()}
+    except UNREADABLE:
+        return {name: json.dumps(each).encode() for name, each in value.items()}
 
 
 def _balanced_end(data: bytearray, limit: int) -> tuple[int, int]:
@@ -346,23 +420,21 @@ UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 """The errors of msgspec for what is not valid."""
 
 _ANY = msgspec.json.Decoder()
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def value_of(value: Any) -> Any:
-    """Return a JSON value that msgspec has left as it is; any other value is returned as it is, None for an empty one.
+def value_of(text: bytes) -> Any:
+    """Return a JSON value, None for an empty text.
 
     Raises:
-        ValueError, RecursionError: it cannot be decoded.  Where msgspec leaves a value as it is, it checks neither the
-            encoding of texts, nor the size of numbers, nor how deep the value is nested.
+        ValueError, RecursionError: it cannot be decoded: a number is too long, or it is nested too deep.
     """
-    if not isinstance(value, msgspec.Raw):
-        return value
-    if not value:
+    if not text:
         return None
     try:
-        return _ANY.decode(value)
+        return _ANY.decode(text)
     except UNREADABLE:
-        return json.loads(bytes(value).decode("utf-8", "surrogateescape"))
+        return json.loads(text.decode("utf-8", "surrogateescape"))
 
 
 _PIECE = 1 << 18

@@ -8,8 +8,9 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import judges
-from fxtio import open_timeline
+from fxtio import _native, open_timeline
 from fxtio.exchange import chrome_reader, json_events
 from fxtio.exchange.chrome_reader import nanoseconds
 from fxtio.exchange.convert import convert
@@ -247,8 +248,9 @@ def test_times_are_exact(value: Any) -> None:
 def test_what_is_no_time() -> None:
     values: list[Any] = [None, True, [], {}, "x", "nan", "1e999", float("nan"), float("inf")]
     for value in values:
-        assert nanoseconds(value) is None
-    assert nanoseconds("-1.5") == -1500
+        assert nanoseconds(json.dumps(value).encode()) is None
+    assert nanoseconds(b'"-1.5"') == -1500
+    assert nanoseconds(b"") is None
 
 
 JSON_VALUES = st.recursive(
@@ -280,6 +282,70 @@ def test_any_bytes_can_be_read(data: bytes) -> None:
     for text in (b"[" + data, b'{"traceEvents":[' + data, b'[{"ph":"X","ts":1},' + data):
         with open_timeline(text, format="chrome") as timeline:
             timeline.table("slices")
+
+
+def everything(data: bytes) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return all tables and losses of a file."""
+    with open_timeline(data, format="chrome") as timeline:
+        tables = timeline.tables(*timeline.table_names)
+        return {name: list(table.rows()) for name, table in tables.items()}, dict(timeline.losses)
+
+
+SEEDS = [
+    json.dumps([
+        {"ph": "X", "name": "é", "cat": "x", "ts": 1.5, "dur": 2, "pid": 1, "tid": "t", "args": {"a": [1, {"b": "]"}]}},
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}},
+        {"ph": "B", "name": "b", "ts": "7", "pid": 1, "tid": 2}, {"ph": "E", "ts": 9, "pid": 1, "tid": 2},
+        {"ph": "C", "name": "c", "ts": 3, "pid": 2, "args": {"v": 1, "w": "2.5"}},
+        {"ph": "b", "cat": "n", "id": "0x7", "ts": 1, "pid": 1, "name": "o"},
+        {"ph": "e", "cat": "n", "id": "0x7", "ts": 2, "pid": 1, "name": "o"},
+        {"ph": "s", "id": 3, "ts": 2, "pid": 1, "tid": 2, "name": "f"}, {"ph": "i", "s": "g", "ts": 4, "pid": 1},
+        {"ph": "f", "id": 3, "bp": "e", "ts": 5, "pid": 1, "tid": 2, "name": "f"}, {"ph": "X", "ts": 123456789012.3456},
+    ]).encode(),
+    f'{{"traceEvents":[{A},{B},{A[:-1]},"args":{{"n":NaN}}}},{{"ph":"X","n\\u0061me":"k","ts":1}},{B}],"displayTimeUnit":"ns"}}'.encode(),
+    b'{"samples":[{"ts":5,"tid":2,"pid":1,"sf":2,"weight":3,"cpu":0}],"stackFrames":{"2":{"name":"w"}},"traceEvents":[]}',
+]  # fmt: skip
+
+
+def mutants(count: int) -> Iterator[bytes]:
+    """Yield files of which some bytes were changed, removed, or put in twice."""
+    random = Random(7)
+    pieces = [
+        b'"',
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"0",
+        b"-",
+        b"e5",
+        b"NaN",
+        b"\xff",
+        b"\x00",
+        b'{"ph":"X"}',
+    ]
+    for number in range(count):
+        data = bytearray(SEEDS[number % len(SEEDS)])
+        for _ in range(random.randrange(1, 4)):
+            at = random.randrange(len(data))
+            end = at + random.choice([0, 0, 1, 1, 9])
+            data[at:end] = random.choice([*pieces, b"", bytes(data[at : at + 30]), bytes([random.randrange(256)])])
+        yield bytes(data)
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.full)])
+def test_objects_that_are_walked_and_those_decoded_by_themselves_are_the_same(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the kernel leaves aside is decoded by itself, so all may be."""
+    for data in [*SEEDS, *mutants(count)]:
+        expected = everything(data)
+        with monkeypatch.context() as patch:
+            patch.setattr(_native, "walk_objects", lambda *arguments: (0, 0))
+            assert everything(data) == expected, data
 
 
 @pytest.mark.parametrize("step", [40, 1000])

@@ -6,6 +6,7 @@ Where the extension is missing these tests skip, and all other tests run the sta
 from __future__ import annotations
 
 import inspect
+from fractions import Fraction
 from types import FunctionType
 from typing import Any
 
@@ -345,6 +346,82 @@ def test_interleave(case: tuple[int, list[Array]], room: int, portion: int) -> N
         ]
         assert results[0][1] == b"".join(strings)
         assert np.diff([0, *results[0][2]]).tolist() == [*map(len, strings)]
+
+
+JSON_PIECES = st.sampled_from([
+    b"{", b"}", b"[", b"]", b",", b":", b" ", b"\n", b'"ph"', b'"ts"', b'"x"', b'"a\\n\\u00e9"', b'"ph\\n"', b'"',
+    b"\\", b"0", b"-1.5e+3", b"01", b"1.", b"true", b"null", b"nul", b"NaN", b"\xc3\xa9", b"\xff", b"\x00", b"\x1f",
+    b"\x0b", b'{"ph":1}', b'{"ts" : [1,{"x":{}}] ,"ph":"long enough for a word"}', b'{"ph":1,"ph":""}',
+])  # fmt: skip
+
+
+@given(st.lists(JSON_PIECES | st.binary(max_size=3), max_size=12).map(b"".join), st.integers(0, 3))
+@example(b'{"ph":[%b]}' % (b"[" * 30 + b"]" * 30), 3)
+def test_walk_objects(data: bytes, room: int) -> None:
+    names, ends = np.frombuffer(b"phts", np.uint8), np.array([2, 4], np.int64)
+    results = []
+    for walk in (kernels.walk_objects, stand_in.walk_objects):
+        places = np.zeros((2, 2, room), np.int32)
+        count, end = walk(data, names, ends, places)
+        results.append((count, end, places[:, :, :count].tolist()))
+    assert results[0] == results[1]
+
+
+def test_objects_that_are_nested_too_deep_are_for_others() -> None:
+    names, ends, places = np.frombuffer(b"a", np.uint8), np.array([1], np.int64), np.zeros((1, 2, 4), np.int32)
+    for depth, count in ((65, 1), (66, 0), (100_000, 0)):  # an array without items has no level
+        assert kernels.walk_objects(b'{"a":%b}' % (b"[" * depth + b"]" * depth), names, ends, places)[0] == count
+
+
+def texts_of(pieces: list[bytes]) -> tuple[bytes, Array, Array]:
+    """Return bytes, and where texts are in them."""
+    ends = np.cumsum([0, *map(len, pieces)], dtype=np.int32)
+    return b"".join(pieces), ends[:-1], ends[1:]
+
+
+@given(st.lists(st.sampled_from([b"", b"a", b"b", b"12345678", b"123456789", b"x" * 30]), max_size=12))
+def test_distinct_texts(pieces: list[bytes]) -> None:
+    results: list[tuple[int, list[int], list[int]]] = []
+    for kernel in (kernels.distinct_texts, stand_in.distinct_texts):
+        codes, first = np.empty(len(pieces), np.int32), np.empty(len(pieces), np.int64)
+        count = kernel(*texts_of(pieces), codes, first, 7)
+        results.append((count, codes.tolist(), first[:count].tolist()))
+    assert results[0] == results[1]
+    count, numbers, rows = results[0]
+    assert [pieces[rows[number]] for number in numbers] == pieces
+    assert count == len({*pieces})
+
+
+DECIMALS = st.from_regex(r"\A\"?-?[0-9]{0,21}(\.[0-9]{0,6}(50*|49*)?)?(e1)?\"?\Z").map(str.encode)
+
+
+@given(st.lists(DECIMALS | st.binary(max_size=4), max_size=4), st.sampled_from([3, 3, 0, 18]))
+@example([b"9223372036854775.799", b"9223372036854775.7995", b"9223372036854775.8", b"0" * 30 + b"1"], 3)
+def test_read_decimals(pieces: list[bytes], digits: int) -> None:
+    results = []
+    for kernel in (kernels.read_decimals, stand_in.read_decimals):
+        out = np.empty(len(pieces), np.int64)
+        results.append((kernel(*texts_of(pieces), digits, out), out.tolist()))
+    assert results[0] == results[1]
+    for text, value in zip(pieces, results[0][1], strict=True):
+        if value >= 0:
+            assert value == round(Fraction(text.decode().strip('"')) * 10**digits)
+
+
+def test_kernels_of_texts_refuse_wrong_arguments() -> None:
+    data, one, two = b"ab", np.array([0], np.int32), np.array([0, 3], np.int32)
+    codes, first, out = np.empty(1, np.int32), np.empty(1, np.int64), np.empty(1, np.int64)
+    for begin, end in ((one, two[1:]), (one - 1, one), (one + 1, one), (one, two), (two, one)):
+        with pytest.raises(ValueError, match=r"not within|differ"):
+            kernels.distinct_texts(data, begin, end, codes, first, 7)
+        with pytest.raises(ValueError, match=r"not within|differ"):
+            kernels.read_decimals(data, begin, end, 3, out)
+    with pytest.raises(ValueError, match="digits"):
+        kernels.read_decimals(data, one, one, 19, out)
+    names = np.frombuffer(b"ab", np.uint8)
+    for ends in ([], [3], [2, 1], [0] * 200):
+        with pytest.raises(ValueError, match=r"fit|differ"):
+            kernels.walk_objects(b"{}", names, np.array(ends, np.int64), np.zeros((1, 2, 3), np.int32))
 
 
 def test_interleave_refuses_wrong_arguments() -> None:

@@ -1,0 +1,320 @@
+/* Kernels for JSON: the places of the members of many objects, and numbers with a decimal point.
+ *
+ * What they leave aside is for Python: here, only what certainly is JSON is taken. */
+#include <string.h>
+
+#include "kernels.h"
+
+enum { MAX_DEPTH = 64 /* a bit each */, MAX_DIGITS = 18, MAX_GUESSES = 32 };
+
+/* Bytes that are to be read; `at` becomes NULL where they are not as they should be, or end too early. */
+typedef struct {
+    const uint8_t *at, *end;
+} Text;
+
+#define EVERY(byte) (0x0101010101010101u * (byte))
+
+/* Return whether one of eight bytes is zero; what follows the first that is may count as zero, too. */
+static inline uint64_t has_zero(uint64_t word) { return (word - EVERY(1)) & ~word & EVERY(0x80); }
+
+static inline int fail(Text *text) {
+    text->at = NULL;
+    return 0;
+}
+
+/* Return the next byte after spaces, without passing it; 0 at the end. */
+static inline uint8_t next_byte(Text *text) {
+    while (text->at < text->end && (*text->at == ' ' || (*text->at >= '\t' && *text->at <= '\r' && *text->at != '\v' &&
+                                                         *text->at != '\f')))
+        text->at++;
+    return text->at < text->end ? *text->at : 0;
+}
+
+static inline int is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
+
+static inline int is_hexadecimal(uint8_t byte) { return is_digit(byte) || ((byte | 32) >= 'a' && (byte | 32) <= 'f'); }
+
+/* Pass an escape, after its backslash. */
+static int pass_escape(Text *text) {
+    uint8_t kind = text->at < text->end ? *text->at++ : 0;
+    if (kind == 0 || strchr("\"\\/bfnrtu", kind) == NULL)
+        return fail(text);
+    for (int digits = kind == 'u' ? 4 : 0; digits > 0; digits--)
+        if (text->at == text->end || !is_hexadecimal(*text->at++))
+            return fail(text);
+    return 1;
+}
+
+/* Pass a string, after its opening quote.  Returns whether it is one; notes whether it has escapes. */
+static int pass_string(Text *text, int *has_escapes) {
+    for (;;) {
+        uint64_t word;
+        while (text->end - text->at >= 8) {
+            memcpy(&word, text->at, 8);
+            if (has_zero(word ^ EVERY('"')) | has_zero(word ^ EVERY('\\')) | ((word - EVERY(0x20)) & ~word & EVERY(0x80)))
+                break;
+            text->at += 8;
+        }
+        uint8_t byte = ' ';
+        while (text->at < text->end && (byte = *text->at) != '"' && byte != '\\' && byte >= 0x20)
+            text->at++;
+        if (text->at == text->end || byte < 0x20)
+            return fail(text);
+        text->at++;
+        if (byte == '"')
+            return 1;
+        *has_escapes = 1;
+        if (!pass_escape(text))
+            return 0;
+    }
+}
+
+/* Pass digits, of which there must be some. */
+static int pass_digits(Text *text) {
+    const uint8_t *begin = text->at;
+    while (text->at < text->end && is_digit(*text->at))
+        text->at++;
+    return text->at > begin ? 1 : fail(text);
+}
+
+/* Pass a number; one that reaches to the end may go on after it. */
+static int pass_number(Text *text) {
+    text->at += *text->at == '-';
+    if (text->at < text->end && *text->at == '0')
+        text->at++;
+    else if (!pass_digits(text))
+        return 0;
+    if (text->at < text->end && *text->at == '.') {
+        text->at++;
+        if (!pass_digits(text))
+            return 0;
+    }
+    if (text->at < text->end && (*text->at | 32) == 'e') {
+        text->at++;
+        text->at += text->at < text->end && (*text->at == '+' || *text->at == '-');
+        if (!pass_digits(text))
+            return 0;
+    }
+    return text->at < text->end ? 1 : fail(text);
+}
+
+static int pass_word(Text *text, const char *word) {
+    size_t size = strlen(word);
+    if ((size_t)(text->end - text->at) < size || memcmp(text->at, word, size))
+        return fail(text);
+    text->at += size;
+    return 1;
+}
+
+/* Pass a value that has no values within it. */
+static int pass_scalar(Text *text) {
+    int has_escapes;
+    switch (*text->at) {
+    case '"':
+        text->at++;
+        return pass_string(text, &has_escapes);
+    case 't':
+        return pass_word(text, "true");
+    case 'f':
+        return pass_word(text, "false");
+    case 'n':
+        return pass_word(text, "null");
+    default:
+        return pass_number(text);
+    }
+}
+
+/* Pass the key of a member, and its colon. */
+static int pass_key(Text *text, int *has_escapes) {
+    if (next_byte(text) != '"')
+        return fail(text);
+    text->at++;
+    if (!pass_string(text, has_escapes))
+        return 0;
+    if (next_byte(text) != ':')
+        return fail(text);
+    text->at++;
+    return 1;
+}
+
+/* Pass a value and all that is within it. */
+static int pass_value(Text *text) {
+    uint64_t nesting = 0; /* the lowest bit tells whether the innermost is an object */
+    int depth = 0, has_escapes;
+    for (;;) {
+        uint8_t first = next_byte(text);
+        if (first == 0)
+            return fail(text);
+        if (first == '{' || first == '[') {
+            text->at++;
+            if (next_byte(text) != first + 2) { /* its closing bracket */
+                if (depth++ == MAX_DEPTH)
+                    return fail(text);
+                nesting = nesting << 1 | (first == '{');
+                if (first == '{' && !pass_key(text, &has_escapes))
+                    return 0;
+                continue;
+            }
+            text->at++;
+        } else if (!pass_scalar(text)) {
+            return 0;
+        }
+        for (;; depth--, nesting >>= 1, text->at++) { /* what ends here */
+            if (depth == 0)
+                return 1;
+            uint8_t next = next_byte(text);
+            if (next == ',')
+                break;
+            if (next != (nesting & 1 ? '}' : ']'))
+                return fail(text);
+        }
+        text->at++;
+        if (nesting & 1 && !pass_key(text, &has_escapes))
+            return 0;
+    }
+}
+
+/* The names of the members that are wanted. */
+typedef struct {
+    const uint8_t *text;
+    const int64_t *ends;
+    Py_ssize_t count;
+    int8_t latest[MAX_GUESSES]; /* of the first members of the latest object, the numbers: those of the next are likely
+                                 * the same */
+} Names;
+
+static inline int is_name(const Names *names, Py_ssize_t number, const uint8_t *key, int64_t size) {
+    int64_t begin = number ? names->ends[number - 1] : 0;
+    return names->ends[number] - begin == size && memcmp(names->text + begin, key, (size_t)size) == 0;
+}
+
+/* Return the number of a name, -1 for one that is not wanted. */
+static Py_ssize_t number_of(Names *names, Py_ssize_t place, const uint8_t *key, int64_t size) {
+    int8_t guess = place < MAX_GUESSES ? names->latest[place] : -1;
+    if (guess >= 0 && is_name(names, guess, key, size))
+        return guess;
+    Py_ssize_t number = names->count - 1;
+    while (number >= 0 && !is_name(names, number, key, size))
+        number--;
+    if (place < MAX_GUESSES)
+        names->latest[place] = (int8_t)number;
+    return number;
+}
+
+/* Where the places of the members of an object are noted: its row, in columns for the begin and the end of each. */
+typedef struct {
+    int32_t *row;
+    Py_ssize_t rows;
+} Places;
+
+/* Pass an object, and note the places of its members.  Returns whether it is one without escapes in its keys. */
+static int pass_object(Text *text, const uint8_t *data, Names *names, Places places) {
+    text->at++;
+    if (next_byte(text) == '}') {
+        text->at++;
+        return 1;
+    }
+    for (Py_ssize_t member = 0;; member++, text->at++) {
+        int has_escapes = 0;
+        next_byte(text);
+        const uint8_t *key = text->at + 1;
+        if (!pass_key(text, &has_escapes) || has_escapes)
+            return 0;
+        const uint8_t *key_end = memchr(key, '"', (size_t)(text->at - key));
+        next_byte(text);
+        const uint8_t *value = text->at;
+        if (!pass_value(text))
+            return 0;
+        Py_ssize_t number = number_of(names, member, key, key_end - key);
+        if (number >= 0) {
+            places.row[(2 * number) * places.rows] = (int32_t)(value - data);
+            places.row[(2 * number + 1) * places.rows] = (int32_t)(text->at - data);
+        }
+        uint8_t next = next_byte(text);
+        if (next == '}') {
+            text->at++;
+            return 1;
+        }
+        if (next != ',')
+            return 0;
+    }
+}
+
+/* Walk objects. */
+KERNEL_TAKING(walk_objects, READS("data", 1), READS("names", 1), READS("ends", 8), WRITES("places", 4)) {
+    enum { DATA, NAMES, ENDS, PLACES };
+    const int64_t *ends = a[ENDS].view.buf;
+    const uint8_t *data = a[DATA].view.buf;
+    Py_ssize_t columns = a[ENDS].count * 2, count = 0;
+    for (Py_ssize_t i = 0; i < a[ENDS].count; i++)
+        if (ends[i] < (i ? ends[i - 1] : 0) || ends[i] > a[NAMES].count)
+            return refuse("names do not fit their ends");
+    if (columns == 0 || a[ENDS].count > INT8_MAX || a[PLACES].count % columns || a[DATA].count > INT32_MAX)
+        return refuse("lengths differ, or there is too much data");
+    Names names = {a[NAMES].view.buf, ends, a[ENDS].count, {0}};
+    Text text = {data, data + a[DATA].count};
+    Py_ssize_t room = a[PLACES].count / columns, used = 0;
+    Py_BEGIN_ALLOW_THREADS
+    while (count < room) {
+        while (next_byte(&text) == ',')
+            text.at++;
+        if (text.at == text.end || *text.at != '{' ||
+            !pass_object(&text, data, &names, (Places){(int32_t *)a[PLACES].view.buf + count, room}))
+            break;
+        used = text.at - data;
+        count++;
+    }
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("nn", count, used);
+}
+
+/* Read a number without sign and exponent as an integer that counts units of 10 to the power of -`digits`, rounded half
+ * to even.  Returns -1 for any other, or if that is too large. */
+static int64_t read_decimal(const uint8_t *at, const uint8_t *end, int64_t digits) {
+    int64_t value = 0;
+    if (at == end || !is_digit(*at))
+        return -1;
+    for (; at < end && is_digit(*at); at++) {
+        if (value > (INT64_MAX - 9) / 10)
+            return -1;
+        value = value * 10 + (*at - '0');
+    }
+    if (at < end && (*at++ != '.' || at == end))
+        return -1;
+    for (; digits > 0; digits--) {
+        if (value > (INT64_MAX - 9) / 10)
+            return -1;
+        value *= 10;
+        if (at < end && is_digit(*at))
+            value += *at++ - '0';
+    }
+    if (at == end)
+        return value;
+    int half = (int)*at - '5', is_more = 0; /* the rest, compared with half of a unit */
+    for (const uint8_t *rest = at; rest < end; rest++) {
+        if (!is_digit(*rest))
+            return -1;
+        is_more |= rest > at && *rest > '0';
+    }
+    return value + (half > 0 || (half == 0 && (is_more || (value & 1))));
+}
+
+/* Read numbers, or strings of them. */
+KERNEL_TAKING(read_decimals, READS("data", 1), READS("begin", 4), READS("end", 4), INDEX("digits"), WRITES("out", 8)) {
+    enum { DATA, BEGINS, ENDS, DIGITS, OUT };
+    const uint8_t *data = a[DATA].view.buf;
+    const int32_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
+    int64_t *out = a[OUT].view.buf;
+    Py_ssize_t rows = a[OUT].count, read = 0;
+    if (a[BEGINS].count != rows || a[ENDS].count != rows || a[DIGITS].number < 0 || a[DIGITS].number > MAX_DIGITS)
+        return refuse("lengths differ, or there are too many digits");
+    for (Py_ssize_t row = 0; row < rows; row++) {
+        int32_t from = begin[row], to = end[row];
+        if (from < 0 || from > to || to > a[DATA].count)
+            return refuse("a number is not within the data");
+        int is_string = to - from >= 2 && data[from] == '"' && data[to - 1] == '"';
+        out[row] = read_decimal(data + from + is_string, data + to - is_string, a[DIGITS].number);
+        read += out[row] >= 0;
+    }
+    return PyLong_FromSsize_t(read);
+}
