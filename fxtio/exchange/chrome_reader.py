@@ -527,10 +527,9 @@ _ESCAPE = b"\\u"
 def _signs_of(names: Collection[str]) -> list[bytes]:
     """Return what to look for in arguments as JSON: those that contain none of it have none of these names.
 
-    An argument of a nested object is written with the last parts of its name, and any name may have escapes.
+    The outermost name begins with the first part of the name, also where objects are nested; any may have escapes.
     """
-    parts = [name.split(".") for name in names]
-    return [_ESCAPE, *sorted({f'"{".".join(part[at:])}"'.encode() for part in parts for at in range(len(part))})]
+    return [_ESCAPE, *sorted({f'"{name.partition(".")[0]}'.encode() for name in names})]
 
 
 def nanoseconds(text: bytes) -> int | None:
