@@ -6,6 +6,8 @@ id is that of the track, and its thread the first one of the process.  Perfetto 
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 NOT_CARRIED = (
     "allocations; weights, units and processors of samples, which become spans from one sample to the next",
     "levels of log messages",
-    "names of the threads of async operations; arguments beyond 15 of an event; names and texts over 32,000 bytes",
+    "names of the threads of async operations; names and texts over 32,000 bytes",
+    "the types of arguments beyond 14 of an event with more than 15, which are in one text, as JSON",
     "states of threads that FXT does not have",
 )
 """The content of a timeline that a trace does not have."""
@@ -60,7 +63,11 @@ _IDLE = np.iinfo(np.int32).min
 
 _STATES = {state.name.lower(): state for state in ThreadState}
 _CUT = f"names and texts over {MAX_TEXT_BYTES:,} bytes, which are cut"
-_MANY = f"arguments beyond {MAX_ARGUMENTS} of an event"
+OTHER_ARGUMENTS = "other arguments"
+"""The name of the text that has, as a JSON object, the arguments for which an event has no room."""
+
+_MANY = f"arguments beyond {MAX_ARGUMENTS - 1} of events that have more, which are JSON in one argument now"
+_TOO_LONG = f"arguments of such events that make this JSON longer than {MAX_TEXT_BYTES:,} bytes"
 _LEVELS = "levels of log messages"
 _NEGATIVE = "negative numbers of processes and threads, which FXT takes for large ones"
 
@@ -203,7 +210,7 @@ class Exporter(EventExporter):
                 self._indexed(events.category),
                 tail,
                 OptionalColumn(scope, scope > 0),
-                listed=self._listed(self._limited(args, len(events))),
+                listed=self._listed(args),
             )
         )
 
@@ -225,17 +232,13 @@ class Exporter(EventExporter):
         result: Array = table[is_thread, column]
         return result
 
-    def _limited(self, args: ArgumentRows, rows: int) -> ArgumentRows:
-        """Return the arguments that fit in events."""
-        count = np.bincount(args.row, minlength=rows)
-        if not len(args) or int(count.max()) <= MAX_ARGUMENTS:
-            return args
-        first = np.cumsum(count) - count
-        fits = np.arange(len(args)) - first[args.row] < MAX_ARGUMENTS
-        self.losses[_MANY] += int((~fits).sum())
-        return args.take(fits)
-
     def _listed(self, args: ArgumentRows) -> ListedArguments:
+        """Return the arguments of events; of one with too many, the last is a text that has the rest."""
+        first = np.searchsorted(args.row, args.row)
+        is_crowded = np.searchsorted(args.row, args.row, "right") - first > MAX_ARGUMENTS
+        fits = ~is_crowded | (np.arange(len(args)) - first < MAX_ARGUMENTS - 1)
+        rest = self._rest(args.take(~fits)) if not fits.all() else {}
+        args = args.take(fits) if rest else args
         is_text = args.kind == ArgumentKind.TEXT
         used, place = _distinct(np.concatenate([args.name, args.text[is_text]]), len(self._registry.names.values))
         texts = [self._texts.text(code) for code in used.tolist()]
@@ -245,7 +248,27 @@ class Exporter(EventExporter):
         for long, short, least, most in _SHORT:
             values = bits.view(np.int64) if least < 0 else bits
             cls[(cls == long) & (values >= least) & (values <= most)] = short
-        return ListedArguments(args.row, cls, place[: len(args)], bits, texts)
+        row, name = args.row, place[: len(args)]
+        if rest:  # each goes after the other arguments of its event
+            at, added = np.searchsorted(row, [*rest], "right"), len(texts) + 1 + np.arange(len(rest))
+            row, cls = np.insert(row, at, [*rest]), np.insert(cls, at, _CLASS_OF_KIND[ArgumentKind.TEXT])
+            name, bits = np.insert(name, at, len(texts)), np.insert(bits, at, added.astype(np.uint64))
+            texts += [OTHER_ARGUMENTS, *rest.values()]
+        return ListedArguments(row, cls, name, bits, texts)
+
+    def _rest(self, args: ArgumentRows) -> dict[int, str]:
+        """Return arguments as a JSON object for each event, by its row; those that make it too long are left out."""
+        names, members = self._registry.names.values, dict[int, list[str]]()
+        for row, name, value in zip(args.row.tolist(), args.name.tolist(), args.values(names), strict=True):
+            is_json = not isinstance(value, float) or math.isfinite(value)
+            member = f"{json.dumps(names[name])}: {json.dumps(value if is_json else str(value))}"
+            others = members.setdefault(row, [])
+            if sum(map(len, others)) + len(member) + 2 * len(others) + 2 > MAX_TEXT_BYTES:
+                self.losses[_TOO_LONG] += 1
+            else:
+                self.losses[_MANY] += 1
+                others.append(member)
+        return {row: f"{{{', '.join(each)}}}" for row, each in members.items()}
 
     # What is not on tracks.
 

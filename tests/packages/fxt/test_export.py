@@ -17,6 +17,8 @@ import judges
 from fxtio import open_timeline
 from fxtio.cli import main
 from fxtio.fxt import FxtTrace, Koid, Pointer
+from fxtio.fxt.export import OTHER_ARGUMENTS
+from fxtio.fxt.records import DurationComplete
 from judges import perfetto
 from support.conversion import TrackEvents, export, perfetto_view, track_events
 
@@ -144,7 +146,7 @@ def test_what_fxt_cannot_express(tmp_path: Path) -> None:
     ]
     assert imported(events, tmp_path / "out.fxt") == {
         "names and texts over 32,000 bytes, which are cut": 1,
-        "arguments beyond 15 of an event": 5,
+        "arguments beyond 14 of events that have more, which are JSON in one argument now": 6,
         "negative numbers of processes and threads, which FXT takes for large ones": 1,
     }
     with FxtTrace(tmp_path / "out.fxt") as trace:
@@ -152,6 +154,28 @@ def test_what_fxt_cannot_express(tmp_path: Path) -> None:
         assert not trace.findings
     assert sorted(len(name) for name in table["name"].tolist()) == [6, 32_000]
     assert max(table["process"].tolist()) == 2**64 - 5
+
+
+def test_arguments_that_have_no_room_are_json(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {f"key {number}": number for number in range(15)}
+    many = numbers | {"é": "é\udc80", "nan": float("nan"), "long": "x" * 40_000, "list": [1, {"a": None}]}
+    events = [
+        {"ph": "X", "name": name, "ts": at, "dur": 1, "pid": 5, "tid": 1, "args": args}
+        for at, (name, args) in enumerate([("few", numbers), ("many", many), ("none", {}), ("more", many)])
+    ]
+    assert imported(events, tmp_path / "out.fxt") == {
+        "arguments beyond 14 of events that have more, which are JSON in one argument now": 10,
+        "arguments of such events that make this JSON longer than 32,000 bytes": 2,
+    }
+    with FxtTrace(tmp_path / "out.fxt") as trace:
+        slices = [record for record in trace if isinstance(record, DurationComplete)]
+        assert not trace.findings
+    arguments = {each.name: {argument.name: argument.value for argument in each.args} for each in slices}
+    assert arguments["few"] == numbers
+    assert arguments["none"] == {}
+    assert [*arguments["many"]] == [*arguments["more"]] == [*[*numbers][:14], OTHER_ARGUMENTS]
+    rest = {"key 14": 14, "é": "é\udc80", "nan": "nan", "list.0": 1, "list.1.a": None}
+    assert json.loads(arguments["many"][OTHER_ARGUMENTS]) == rest
 
 
 @pytest.mark.full
