@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fxtio.io.source import Source
     from fxtio.selection import Moment, Selection
     from fxtio.timeline import Timeline
+    from fxtio.timeline.together import Placed
 
 OpenedT = TypeVar("OpenedT", bound="Trace | Timeline")
 SEPARATOR = "\0"
@@ -62,6 +63,44 @@ def add_output(parser: ArgumentParser) -> None:
     """Add the option `--output` of a command that writes a trace."""
     help_ = "the new trace; .gz, .zst and .xz compress it; - for standard output"
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help=help_)
+
+
+def add_offsets(parser: ArgumentParser) -> None:
+    """Add the option `--offset` of a command that lays traces beside each other."""
+    help_ = (
+        "lay FILE beside the first trace: TIME is what to add to its times, for example +1.5ms; "
+        "without it, by a clock that both know; may be repeated"
+    )
+    parser.add_argument("--offset", action="append", default=[], type=_offset, metavar="FILE=TIME", help=help_)
+
+
+def _offset(text: str) -> tuple[str, int]:
+    """Parse the name of a file, and a time with or without a sign, in nanoseconds."""
+    file, mark, time = text.rpartition("=")
+    if not mark or not file:
+        raise ArgumentTypeError(f"{shown(text)} is not FILE=TIME, for example app.json=+1.5ms")
+    return file, (-1 if time[:1] == "-" else 1) * duration(time.removeprefix("+").removeprefix("-"))
+
+
+def placed(timelines: Sequence[Timeline], options: Namespace) -> list[Placed]:
+    """Lay the traces of the argument FILE beside each other, by clocks or by the option `--offset`.
+
+    Raises:
+        UsageError: the option names another file, or the first one.
+        AlignmentError: there is no way to lay one beside the others.
+    """
+    from fxtio.timeline.together import AlignmentError, placed
+
+    for file, _ in options.offset:
+        if file not in options.files[1:]:
+            others = ", ".join(options.files[1:])
+            raise UsageError(
+                f"--offset {file}: this is for the traces after the first one: {others or 'there are none'}"
+            )
+    try:
+        return placed(timelines, {options.files.index(file, 1): time for file, time in options.offset})
+    except AlignmentError as error:
+        raise UsageError(f"{error} (--offset FILE=TIME)") from None
 
 
 def refuse_two_streams(files: Sequence[str]) -> None:

@@ -1,46 +1,91 @@
-"""The command `fxtio merge`: combine several traces of one format into one, see `fxtio.formats.MergeRoom`."""
+"""The command `fxtio merge`: combine several traces into one.
+
+Traces of one format are combined record by record, see `fxtio.formats.MergeRoom`; others by way of their timelines.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from fxtio.cli import console, inputs
+
+if TYPE_CHECKING:
+    from fxtio.timeline import Timeline
 
 HELP = "Combine several traces into one"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    help_ = "the traces, all of one format; may be compressed; - for standard input"
+    help_ = "the traces, of any formats; may be compressed; - for standard input"
     parser.add_argument("files", nargs="+", metavar="FILE", help=help_)
     inputs.add_format(parser, "all FILEs")
     inputs.add_output(parser)
+    parser.add_argument(
+        "--to", metavar="FORMAT", help="the format of OUT (default: by its ending, or that of all FILEs)"
+    )
+    inputs.add_offsets(parser)
     inputs.add_examples(
         parser,
         "fxtio merge -o all.fxt client.fxt server.fxt",
         "fxtio merge -o app.fxt app.fxt app.fxt.*.part",
         "ssh server cat app.fxt.zst | fxtio merge -o both.fxt.zst app.fxt -",
         "fxtio merge -o both.data client.data server.data",
+        "fxtio merge -o all.pftrace app.fxt uftrace.data profile.json",
+        "fxtio merge -o all.fxt app.fxt old.json --offset old.json=+1.5ms",
     )
 
 
 def run(options: Namespace) -> int:
     """Write the new trace and return the exit code."""
+    inputs.refuse_two_streams(options.files)
+    inputs.refuse_terminal(options.output)
     with ExitStack() as stack:
-        traces = [
-            stack.enter_context(inputs.open_trace(Namespace(file=file, format=options.format)))
-            for file in options.files
-        ]
-        first = traces[0]
-        for trace in traces:
-            if trace.format != first.format:
-                raise inputs.UsageError(
-                    f"{trace.name} is in the format {trace.format}, {first.name} in the format {first.format}; "
-                    "only traces of one format can be merged"
-                )
-        inputs.check_output(options.output, first)
-        written = inputs.format_of(first).merge.merge(traces, options.output)
-        codes = [console.print_findings(trace, trace.name) for trace in traces]
-    console.say_written(written, options.output)
+        timelines = [stack.enter_context(inputs.opened_timeline(file, options.format)) for file in options.files]
+        to = options.to or _format_of(options.output, timelines)
+        is_native = all(each.trace is not None and each.format == to for each in timelines) and not options.offset
+        return _merge(timelines, options.output) if is_native else _lay_together(timelines, to, options)
+
+
+def _format_of(output: str, timelines: Sequence[Timeline]) -> str:
+    """Return the format to write: that of the ending, or else that of all traces.
+
+    Raises:
+        UsageError: they have several.
+    """
+    from fxtio import exchange, formats
+
+    named = exchange.by_suffix(output) or formats.by_suffix(output)
+    used = sorted({each.format for each in timelines})
+    if named is None and len(used) > 1:
+        raise inputs.UsageError(f"{output}: say the format (--to), as the traces have several: {', '.join(used)}")
+    return used[0] if named is None else named.name
+
+
+def _merge(timelines: Sequence[Timeline], output: str) -> int:
+    """Combine traces of one format record by record."""
+    traces = [each.trace for each in timelines]
+    written = inputs.format_of(traces[0]).merge.merge(traces, output)
+    codes = [console.print_findings(trace, trace.name) for trace in traces]
+    console.say_written(written, output)
+    return max(codes)
+
+
+def _lay_together(timelines: Sequence[Timeline], to: str, options: Namespace) -> int:
+    """Combine traces by way of their timelines."""
+    from fxtio.exchange.convert import convert
+    from fxtio.timeline.together import Together
+
+    traces = inputs.placed(timelines, options)
+    losses = convert(Together(traces), options.output, to=to)
+    console.Progress.clear()
+    for each in traces:
+        console.say(str(each))
+    for phrase, number in losses.most_common():
+        console.say(f"not written: {phrase} ({number:,})")
+    codes = [console.print_findings(each, each.name, with_losses=False) for each in timelines]
+    console.say_written(f"{len(timelines)} traces as {to}", options.output)
     return max(codes)

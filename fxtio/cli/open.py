@@ -12,7 +12,7 @@ import threading
 import webbrowser
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from fxtio.io.source import COMPRESSION_SUFFIXES
 from fxtio.report import human_size
 
 if TYPE_CHECKING:
+    from fxtio.timeline import Timeline
     from fxtio.view.content import Content
     from fxtio.view.server import Viewer
 
@@ -49,7 +50,10 @@ ENDING = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal,
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    inputs.add_input(parser)
+    help_ = "the trace, may be compressed; - for standard input; several are laid beside each other"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=help_)
+    inputs.add_format(parser, "all FILEs")
+    inputs.add_offsets(parser)
     select_help = "show the longest slice with this name, or with a name like this pattern, and select it"
     parser.add_argument("--select", metavar="NAME", help=select_help)
     at_help = "with --select: the slice at this time, instead of the longest one"
@@ -64,6 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio open uftrace.data --select 'parse_*'",
         "fxtio open big.fxt.zst --from 1.2s --to 1.4s --thread main",
         "fxtio open app.mlpd --port 8000 --no-browser",
+        "fxtio open app.fxt uftrace.data profile.json --offset profile.json=+1.5ms",
     )
 
 
@@ -81,7 +86,8 @@ def run(options: Namespace) -> int:
     ui.files()  # so that a missing one is reported before a long conversion
     if options.at is not None and options.select is None:
         raise inputs.UsageError("--at needs --select: the name of the slice")
-    if options.file == "-" and sys.stdin is None:
+    inputs.refuse_two_streams(options.files)
+    if "-" in options.files and sys.stdin is None:
         raise inputs.UsageError("standard input is closed")
     # What ends a process, as when its terminal is closed, does what Ctrl-C does: it cleans up first.
     with _handling(signal.default_int_handler, *ENDING), tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
@@ -117,14 +123,15 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
     from fxtio.view import content as contents
     from fxtio.view import focus
 
-    file = contents.readable(options.file, folder)
-    content = contents.of_file(file) if options.format is None else None
+    files = [contents.readable(file, folder) for file in options.files]
+    is_single = len(files) == 1
+    content = contents.of_file(files[0]) if options.format is None and is_single else None
     parameters, code = focus.everything(), console.FINE
     if content is None or options.select is not None or inputs.selects(options):
-        with inputs.opened_timeline(file, options.format) as timeline:
+        with _opened(files, options) as timeline:
             selection = inputs.selection_of(options, timeline)
             if content is None or not selection.is_everything:
-                content = contents.of_timeline(timeline, file, selection, folder)
+                content = contents.of_timeline(timeline, files[0] if is_single else None, selection, folder)
             if content.is_empty:
                 raise inputs.UsageError(inputs.nothing_of(timeline, "events", selection))
             if options.select is not None:
@@ -140,6 +147,22 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
             "Show a part of it with --from, --to and --thread"
         )
     return content, parameters, code
+
+
+@contextmanager
+def _opened(files: Sequence[str], options: Namespace) -> Iterator[Timeline]:
+    """Open a trace, or several together, as a timeline, for a `with` block."""
+    with ExitStack() as stack:
+        timelines = [stack.enter_context(inputs.opened_timeline(file, options.format)) for file in files]
+        if len(files) == 1 and not options.offset:
+            yield timelines[0]
+            return
+        from fxtio.timeline.together import Together
+
+        traces = inputs.placed(timelines, options)
+        for each in traces:
+            console.say(str(each))
+        yield Together(traces)
 
 
 def _invite(viewer: Viewer, folder: Path, *, starts_browser: bool) -> None:

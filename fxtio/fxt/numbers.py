@@ -87,6 +87,7 @@ def _of_objects_and_events() -> dict[str, int]:
         "KOID_HEADER": header_word(w.PlainArgumentWord.of(type=ArgumentType.KOID)),
         "UINT32_HEADER": header_word(w.Uint32ArgumentWord),
         "UINT32_VALUE_UNIT": unit("value", w.Uint32ArgumentWord),
+        "UINT32_VALUES": w.Uint32ArgumentWord.fields["value"].mask + 1,
         "UINT64_HEADER": header_word(w.PlainArgumentWord.of(type=ArgumentType.UINT64)),
         "ARGUMENT_NAME_UNIT": unit("name", w.ArgumentWord),
     }

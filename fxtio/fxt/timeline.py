@@ -23,7 +23,7 @@ from fxtio.fxt.slots import first_wall_clock
 from fxtio.fxt.state import Batch
 from fxtio.fxt.tables import BatchCollector
 from fxtio.table import Categories, Column, numbers_of
-from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart, pair_keys
+from fxtio.timeline.parts import BOOTTIME, MONOTONIC, STEP_COLUMNS, Registry, Steps, TimelinePart, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
 
@@ -34,6 +34,9 @@ NOT_CARRIED = (
     "which provider wrote a record, and in which slot a string or thread was",
 )
 """The content of a trace that its timeline does not have."""
+
+_ZEROS = {"monotonic_zero_ns": MONOTONIC, "boottime_zero_ns": BOOTTIME}
+"""The clocks of which a recording says, in arguments of its processes, when they showed 0."""
 
 _ASYNC = (r.AsyncBegin, r.AsyncInstant, r.AsyncEnd)
 _FLOW_TYPES = {
@@ -242,18 +245,25 @@ class _Mapping:
         codes = self._codes(batch, columns["name"], rows)
         names = self._names.column(codes).tolist()
         argument = partial(BatchTables(batch).argument, r.KernelObject, dtype=np.uint64)
-        process, cost = argument("process", ArgumentType.KOID), argument("call_ns", ArgumentType.UINT32)
-        for kind, koid, name, owner, call_ns in zip(
-            columns["object_type"].tolist(), columns["koid"].tolist(), names, process.tolist(), cost.tolist(),
-            strict=True,
-        ):  # fmt: skip
+        owners, costs = argument("process", ArgumentType.KOID), argument("call_ns", ArgumentType.UINT32).tolist()
+        zeros = {clock: argument(name, ArgumentType.UINT64).tolist() for name, clock in _ZEROS.items()}
+        for row, (kind, koid, name, owner) in enumerate(
+            zip(columns["object_type"].tolist(), columns["koid"].tolist(), names, owners.tolist(), strict=True)
+        ):
             if kind == ObjectType.PROCESS:
                 self._registry.process(koid, name)
-                self._registry.call_cost = self._registry.call_cost or call_ns
+                self._registry.call_cost = self._registry.call_cost or costs[row]
+                self._note_clocks({clock: column[row] for clock, column in zeros.items()})
             elif kind == ObjectType.THREAD:
                 owner = self._process_of.get(koid, 0) if owner is None else owner
                 self._process_of[koid] = owner
                 self._registry.thread(owner, koid, name)
+
+    def _note_clocks(self, zeros: dict[str, int | None]) -> None:
+        """Note what clocks show at the time 0, of which is known when they showed 0 themselves."""
+        for clock, zero in zeros.items():
+            if zero is not None and self._registry.wall_clock is not None:
+                self._registry.note_clock(clock, self._registry.wall_clock - zero)
 
     def _counters(self, tables: BatchTables) -> dict[str, Column]:
         """Return a row for each number that a counter event has as an argument."""

@@ -33,6 +33,9 @@ MAX_THREADS = 1_000_000
 MAX_NAMES = 4_000_000
 """The most distinct names of a timeline; further ones are replaced by `OTHER`."""
 
+REALTIME, MONOTONIC, BOOTTIME = "realtime", "monotonic", "boottime"
+"""The clocks of Linux: since the Unix epoch; since the system started, without the time that it slept; and with it."""
+
 OTHER = "(other)"
 """The name of what a timeline has no room for."""
 
@@ -162,8 +165,9 @@ class Registry:
         open_self_times: returns how much self time (ns) each of these has at a time, or at the latest time so far if
             that is later; with the time.
         share: the part of the trace that was read so far (0 to 1), 0 where it is not known.
-        wall_clock: the nanoseconds since the Unix epoch at the time 0 of the timeline, None where the trace does not
-            have them.  If they are at the beginning of a trace, they are known before its first rows are passed on.
+        clocks: what clocks of the system show at the time 0 of the timeline, in nanoseconds, by `REALTIME`, `MONOTONIC`
+            and `BOOTTIME`: those that the trace has.  If it has them at its beginning, they are known before its first
+            rows are passed on.
         shown_unit: the unit of the samples that are shown where none is asked for, None for that of most samples.
         call_cost: what it took to record a call, in nanoseconds; None where the trace does not say it.
         in_order: events come in the order of their numbers: not where they are sorted by time.
@@ -173,7 +177,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.share = 0.0
-        self.wall_clock: int | None = None
+        self.clocks: dict[str, int] = {}
         self.shown_unit: str | None = None
         self.call_cost: int | None = None
         self.in_order = True
@@ -192,10 +196,19 @@ class Registry:
         self._track_rows: list[tuple[int, int, int, int, int]] = []
         self._track_columns = np.full((1, 4), -1, np.int32)
 
+    @property
+    def wall_clock(self) -> int | None:
+        """The nanoseconds since the Unix epoch at the time 0 of the timeline, None where they are not known."""
+        return self.clocks.get(REALTIME)
+
+    def note_clock(self, clock: str, value: int | None) -> None:
+        """Note what a clock shows at the time 0, unless that is known, or the number is not one of int64."""
+        if value is not None and -MAX_INT64 <= value <= MAX_INT64:
+            self.clocks.setdefault(clock, value)
+
     def note_wall_clock(self, wall_clock: int | None) -> None:
-        """Set `wall_clock` if it is not set, and if the number is one of int64."""
-        if self.wall_clock is None and wall_clock is not None and -MAX_INT64 <= wall_clock <= MAX_INT64:
-            self.wall_clock = wall_clock
+        """Note the nanoseconds since the Unix epoch at the time 0, see `note_clock`."""
+        self.note_clock(REALTIME, wall_clock)
 
     def process(self, pid: int, name: str | None = None) -> int:
         """Return the row of a process; a name replaces the one it had."""
@@ -302,6 +315,11 @@ class Registry:
         name = self._thread_names[thread]
         text = self.names.values[name] if name >= 0 else None
         return TrackInfo(TrackKind.THREAD, text, process, thread, 0, self._pids[process], tid)
+
+    @property
+    def thread_count(self) -> int:
+        """The number of threads so far."""
+        return len(self._thread_names)
 
     @property
     def track_count(self) -> int:

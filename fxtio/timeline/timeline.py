@@ -13,7 +13,7 @@ from fxtio.finding import Findings
 from fxtio.report import Report, ReportTable
 from fxtio.table import Column, Derived, GrowingTable, Table, numbers_of
 from fxtio.timeline.nesting import DisorderedError, Nesting
-from fxtio.timeline.parts import Registry, TimelinePart
+from fxtio.timeline.parts import REALTIME, Registry, TimelinePart
 from fxtio.timeline.schema import TABLES, empty_columns
 from fxtio.timeline.sorting import Sorter
 
@@ -51,13 +51,14 @@ class Timeline:
         name: where it is read from.
         format: the name of the format.
         trace: the trace, None for an exchange format.
+        parts: reads it, as the argument.
     """
 
     def __init__(self, name: str, format: str, parts: Parts, *, trace: Any = None) -> None:
         self.name = name
         self.format = format
         self.trace = trace
-        self._parts = parts
+        self.parts = parts
         self._cache: dict[str, Table] = {}
         self._losses: Counter[str] = Counter()
         self._database: Database | None = None
@@ -162,15 +163,23 @@ class Timeline:
     def wall_clock(self) -> int | None:
         """The nanoseconds since the Unix epoch at the time 0 of the timeline, None where the trace does not have them.
 
+        It is read if need be, see `clocks`.
+        """
+        return self.clocks.get(REALTIME)
+
+    @property
+    def clocks(self) -> Mapping[str, int]:
+        """What clocks of the system show at the time 0 of the timeline, see `fxtio.timeline.parts.Registry`.
+
         If nothing was read before, the trace is read up to the place that has them, or to its end.
         """
         if self._latest is None:
             registry = Registry()
-            for _ in self._parts(registry, frozenset()):
-                if registry.wall_clock is not None:
+            for _ in self.parts(registry, frozenset()):
+                if registry.clocks:
                     break
             self._latest = registry
-        return self._latest.wall_clock
+        return self._latest.clocks
 
     def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:
         """Read the trace once, in bounded memory, and pass the rows of tables to a consumer.
@@ -203,7 +212,7 @@ class Timeline:
         registry.in_order = not is_sorted
         nesting = Nesting(registry, is_sorted=is_sorted)
         consumer = make(registry)
-        parts = self._parts(registry, names)
+        parts = self.parts(registry, names)
         for part in _sorted(parts, registry) if is_sorted else parts:
             registry.share = part.share
             columns = part.tables

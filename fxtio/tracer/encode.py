@@ -27,16 +27,13 @@ def clock(rate: int, wall_ns: int) -> bytes:
     return _record(c.CLOCK_HEADER, rate, 0, wall_ns)
 
 
-def process(koid: int, name: int, key: int, call_cost: int) -> bytes:
-    """Return the record that names a process, with what it takes there to record a call, in nanoseconds.
+def process(koid: int, name: int, facts: dict[int, int]) -> bytes:
+    """Return the record that names a process, with numbers as its arguments.
 
-    Its name, and that of the argument with the cost, are slots; a cost of 0 is not known.
+    Its name, and those of the arguments, are slots.
     """
-    header = c.PROCESS_HEADER + name * c.OBJECT_NAME_UNIT
-    if not call_cost:
-        return _record(header, koid)
-    argument = _record(c.UINT32_HEADER + key * c.ARGUMENT_NAME_UNIT + call_cost * c.UINT32_VALUE_UNIT)
-    return _record(header + c.OBJECT_ARGUMENTS_UNIT, koid, extra=argument)
+    header = c.PROCESS_HEADER + name * c.OBJECT_NAME_UNIT + len(facts) * c.OBJECT_ARGUMENTS_UNIT
+    return _record(header, koid, extra=b"".join(_number(*fact) for fact in facts.items()))
 
 
 def thread_name(thread: int, name: int, process: int, key: int) -> bytes:
@@ -86,6 +83,13 @@ def _padded_size(size: int) -> int:
 def _argument(header: int, name: int, value: int) -> bytes:
     """Return an argument with a value of one word; its name is a slot of the string table."""
     return _record(header + name * c.ARGUMENT_NAME_UNIT, value)
+
+
+def _number(name: int, value: int) -> bytes:
+    """Return an argument with a number that is not negative, as short as it can be."""
+    if value < c.UINT32_VALUES:
+        return _record(c.UINT32_HEADER + name * c.ARGUMENT_NAME_UNIT + value * c.UINT32_VALUE_UNIT)
+    return _argument(c.UINT64_HEADER, name, value)
 
 
 def _record(header: int, *words: int, extra: bytes = b"") -> bytes:

@@ -175,8 +175,9 @@ class Recording:
         name = tracks.process_name()
         if name != self._process_name and not self._has_stopped and self.is_of_this_process:
             self._process_name = name
-            record = encode.process(self._pid, recorder.reference(name), recorder.reference("call_ns"), self._call_cost)
-            recorder.define(self, record)
+            facts = {"call_ns": self._call_cost, **self.clock.zeros()}
+            slots = {recorder.reference(key): value for key, value in facts.items() if value > 0}
+            recorder.define(self, encode.process(self._pid, recorder.reference(name), slots))
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""

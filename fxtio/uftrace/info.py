@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -202,6 +203,12 @@ class InfoFile:
         """Return the version of uftrace that wrote the trace, such as `v0.13`, or None."""
         version = self.get("uftrace_version")
         return version.split(" (")[0].strip() if version is not None else None
+
+    @property
+    def clock(self) -> str:
+        """Return the clock of the records by the name that `uftrace record --clock` has for it, such as `mono`."""
+        match = re.search(r"--clock[ =](\w+)", self.get("cmdline") or "")
+        return match[1] if match else "mono"
 
     @property
     def clock_origin(self) -> int | None:

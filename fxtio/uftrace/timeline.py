@@ -15,7 +15,7 @@ import numpy as np
 from fxtio._native.constants import UNWIND, SpanStep
 from fxtio.arrays import Array
 from fxtio.table import Column, Table
-from fxtio.timeline.parts import Registry, Steps, TimelinePart
+from fxtio.timeline.parts import BOOTTIME, MONOTONIC, REALTIME, Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.uftrace.enums import RecordType
 from fxtio.uftrace.events import ADDRESSES, NAMES, OF_PROCESS, READS
@@ -55,6 +55,7 @@ _KIND_OF_FORMAT = np.array(
     ],
     np.int8,
 )
+_CLOCKS = {"mono": MONOTONIC, "boot": BOOTTIME, "realtime": REALTIME}
 _CHARACTER, _STRUCTURE = FORMATS.index("c"), FORMATS.index("t")
 _BEFORE, _SYSTEM, _RECORD, _AFTER = range(4)  # the order of steps at a record
 _PLACES = 4
@@ -72,6 +73,7 @@ def parts(trace: UftraceTrace, registry: Registry, tables: Set[str]) -> Iterator
         tables: the tables of the timeline that are needed.
     """
     registry.note_wall_clock(trace.info_file.wall_clock)
+    registry.note_clock(_CLOCKS.get(trace.info_file.clock, trace.info_file.clock), 0)
     yield from _Mapping(trace, registry, tables).parts()
 
 

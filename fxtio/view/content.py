@@ -155,7 +155,7 @@ def of_file(file: str) -> Content | None:
         source.close()
 
 
-def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Path) -> Content:
+def of_timeline(timeline: Timeline, file: str | None, selection: Selection, folder: Path) -> Content:
     """Convert a trace, or a part of it, for the UI.
 
     FXT stays FXT if the UI can read it and shows all of it; other traces get the format of Perfetto, which expresses
@@ -163,7 +163,7 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
 
     Args:
         timeline: the trace.
-        file: the path or URL that it was opened from.
+        file: the path or URL that it was opened from; None for several traces.
         selection: the part of it.
         folder: the folder for the new file.
 
@@ -172,7 +172,7 @@ def of_timeline(timeline: Timeline, file: str, selection: Selection, folder: Pat
         SelectionError: the format of the trace has nothing of the kind that is selected.
         OSError: the file cannot be written.
     """
-    stays = _is_little_endian_fxt(file) and not has_operations(file)
+    stays = file is not None and _is_little_endian_fxt(file) and not has_operations(file)
     to, suffix = ("fxt", ".fxt") if stays else ("perfetto", ".pftrace")
     name = _safe(without_compression(Path(timeline.name).name))
     target = folder / f"shown{suffix}"

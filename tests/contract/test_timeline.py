@@ -191,7 +191,7 @@ class LateArguments:
 def test_small_batches_make_the_same_tables(sample: Sample, folder: Path) -> None:
     with opened(sample, folder) as timeline:
         whole = timeline.tables(*TABLES)
-        split = Timeline("split", timeline.format, partial(in_pieces, timeline._parts), trace=timeline.trace)
+        split = Timeline("split", timeline.format, partial(in_pieces, timeline.parts), trace=timeline.trace)
         assert as_rows(split.tables(*TABLES)) == as_rows(whole)
 
 

@@ -36,7 +36,7 @@ def recording(path: Path, **options: Any) -> Iterator[Any]:
         An object with the `file`, and at the end the recorder's `counts`.
     """
     base, _ = recorder.clocks(False)
-    clock = RecordingClock(False, base, base, 0, 1_000_000_000)
+    clock = RecordingClock(False, base, base, 0, 1_000_000_000, 0)
     file = RecordingFile(path, (1, "test"), clock)
     result = SimpleNamespace(file=file)
     settings: dict[str, Any] = {"limit": 0, "ring": 0, "only": None, "without": None, "value_hook": describe}

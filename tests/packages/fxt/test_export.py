@@ -168,7 +168,7 @@ def test_arguments_that_have_no_room_are_json(tmp_path: Path) -> None:
         "arguments of such events that make this JSON longer than 32,000 bytes": 2,
     }
     with FxtTrace(tmp_path / "out.fxt") as trace:
-        slices = [record for record in trace if isinstance(record, DurationComplete)]
+        slices: list[Any] = [record for record in trace if isinstance(record, DurationComplete)]
         assert not trace.findings
     arguments = {each.name: {argument.name: argument.value for argument in each.args} for each in slices}
     assert arguments["few"] == numbers

@@ -52,9 +52,12 @@ def test_any_other_bytes_are_no_front(data: bytes) -> None:
 
 @given(WORDS, SLOTS, WORDS, SLOTS, st.integers(0, 2**32 - 1))
 def test_names_are_kernel_objects(koid: int, name: int, process: int, key: int, cost: int) -> None:
-    costs = (r.Uint32Argument(key, cost),) if cost else ()
-    named = r.KernelObject(ObjectType.PROCESS, koid, name, costs)
-    assert encode.process(koid, name, key, cost) == encode_record(named)
+    named = r.KernelObject(ObjectType.PROCESS, koid, name, ())
+    assert encode.process(koid, name, {}) == encode_record(named)
+    large = 2**32 + process % 2**63
+    facts = (r.Uint32Argument(key, cost), r.Uint64Argument(key ^ 1, large))
+    named = r.KernelObject(ObjectType.PROCESS, koid, name, facts)
+    assert encode.process(koid, name, {key: cost, key ^ 1: large}) == encode_record(named)
     arguments = (r.KoidArgument(key, process),)
     thread = r.KernelObject(ObjectType.THREAD, koid, name, arguments)
     assert encode.thread_name(koid, name, process, key) == encode_record(thread)
