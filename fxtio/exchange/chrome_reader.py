@@ -5,9 +5,8 @@ Times and ids are numbers or texts; processes and threads, too.  What cannot be 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from decimal import Decimal
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,24 +15,18 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
-from fxtio.exchange.json_events import JsonEvents, value_of
-from fxtio.timeline.arguments import argument_of
+from fxtio.exchange.json_arguments import FIRST_NUMBER, JsonArguments, Numbers
+from fxtio.exchange.json_events import JsonEvents
 from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart
-from fxtio.timeline.schema import ArgumentKind, TrackKind
+from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.stacks import Stacks
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
 
-MAX_ARGS = 256
-"""The most arguments of an event; those of nested objects count as one each."""
-
 _NO_TIME = "events without a usable time"
 _NO_DURATION = "durations that are missing or negative, which are 0 now"
 _NOT_A_NUMBER = "values of counters that are not numbers"
-_LONG_NUMBERS = "numbers in arguments that do not fit 64 bits, which are text now"
-_UNREADABLE_ARGS = "arguments that cannot be decoded"
-_MANY = f"arguments beyond {MAX_ARGS} of an event"
 _ORDER = "orders and labels of processes and threads"
 _NEXT = "arrows to the next slice, which end in the slice around them now"
 _BIND = "arrows that slices have by `bind_id`"
@@ -51,8 +44,6 @@ _PHASES = frozenset({*_STEPS, *_ASYNC_STEPS, *"stfC"})
 _FLOWS = {"s": 0, "t": 1, "f": 2}
 _SCOPES = {"t": 0, "p": 1, "g": 2}
 _NAMES = ("process_name", "thread_name")
-_FIRST_NUMBER = 1 << 30
-"""The first number of processes and threads whose numbers are texts."""
 
 
 class Event(msgspec.Struct, gc=False):
@@ -122,35 +113,29 @@ class _Reading:
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry
         self._tables = tables
-        self._asked = [] if registry.asked_arguments is None else _signs_of(registry.asked_arguments)
+        self._args = JsonArguments(registry, tables)
         self._needs_args = False
         self._code = registry.names.code
         self._losses = registry.losses
-        self._numbers: dict[tuple[str, str], int] = {}  # of processes and threads that are not numbers
+        self._number = Numbers().number
         self._used: dict[Any, int] = {}  # of ids
         self._tracks: dict[Any, int] = {}
         self._first_event = 0
         self._events: list[tuple[int, ...]] = []
-        self._args: list[tuple[int, int, int, int, int]] = []
         self._counters: list[tuple[int, int, float, int]] = []
         self._samples: list[Array] = []  # a row for each sample
         self._stacks: dict[str, int] = {}  # the stacks of samples by the numbers of their innermost frames
 
     def part(self, items: list[Event]) -> TimelinePart:
         """Convert a batch."""
-        self._events, self._args, self._counters = [], [], []
-        self._needs_args = "args" in self._tables
-        if self._needs_args and self._asked:  # to look for names takes far less time than to decode
-            args: list[Any] = [event.args for event in items]
-            texts = b"".join(each if isinstance(each, msgspec.Raw) else _ESCAPE for each in args)
-            self._needs_args = any(sign in texts for sign in self._asked)
+        self._events, self._counters = [], []
+        self._needs_args = self._args.needed(event.args for event in items)
         for number, event in enumerate(items, self._first_event):
             self._enter(event, number)
         self._first_event += len(items)
-        part = TimelinePart(_steps(self._events) if self._events else None)
-        for table, rows in (("args", self._args), ("counters", self._counters)):
-            if table in self._tables and rows:
-                part.tables[table] = self._registry.columns_of_rows(table, rows)
+        part = TimelinePart(_steps(self._events) if self._events else None, self._args.table())
+        if "counters" in self._tables and self._counters:
+            part.tables["counters"] = self._registry.columns_of_rows("counters", self._counters)
         return part
 
     def _enter(self, event: Event, number: int) -> None:
@@ -192,15 +177,7 @@ class _Reading:
         category = -1 if event.cat is None else self._text(event.cat)
         self._events.append((step, track, time, end, name, category, number, time, flow, detail, key))
         if self._needs_args and event.args:
-            self._add_args(self._args_of(event), number)
-
-    def _args_of(self, event: Event) -> Any:
-        """Return the arguments of an event, None if they are missing or cannot be decoded."""
-        try:
-            return value_of(event.args)
-        except (RecursionError, ValueError):
-            self._losses[_UNREADABLE_ARGS] += 1
-            return None
+            self._args.add(self._args.decoded(event.args), number)
 
     def _end(self, event: Event, time: int) -> int:
         duration = nanoseconds(event.dur)
@@ -212,19 +189,6 @@ class _Reading:
     def _text(self, value: Any) -> int:
         """Return the code of a text, whatever the file has in its place."""
         return self._code(value if isinstance(value, str) else "" if value is None else str(value)[:1024])
-
-    def _number(self, kind: str, value: Any) -> int:
-        """Return the number of a process or thread; one that is not a number gets one, and its text as name."""
-        if type(value) is int and -(1 << 63) <= value <= MAX_INT64:
-            return value
-        if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
-            return int(value)
-        if value is None or isinstance(value, bool | dict | list | float):
-            return 0
-        text = str(value)[:1024]
-        if text.isascii() and text.isdigit() and len(text) < 19:
-            return int(text)
-        return self._numbers.setdefault((kind, text), _FIRST_NUMBER + len(self._numbers))
 
     def _thread(self, event: Event) -> int:
         """Return the track of a thread."""
@@ -270,7 +234,7 @@ class _Reading:
             try:
                 number = int(text, 16 if text.lower().startswith("0x") else 10) % 2**64
             except ValueError:
-                number = _FIRST_NUMBER + len(self._used)
+                number = FIRST_NUMBER + len(self._used)
             taken = (identity[0] == "flow", number)
             if taken in self._used:
                 number = 2**63 + len(self._used)
@@ -281,7 +245,7 @@ class _Reading:
 
     def _name(self, event: Event) -> None:
         """Take the name of a process or thread."""
-        args = self._args_of(event)
+        args = self._args.decoded(event.args)
         text = args.get("name") if isinstance(args, dict) else None
         if event.name not in _NAMES or not isinstance(text, str):
             self._losses[_ORDER] += 1
@@ -294,7 +258,7 @@ class _Reading:
 
     def _count(self, event: Event, time: int, number: int) -> None:
         """Take the values of a counter: one for each argument."""
-        args = self._args_of(event)
+        args = self._args.decoded(event.args)
         if not isinstance(args, dict):
             self._losses[_NOT_A_NUMBER] += 1
             return
@@ -316,28 +280,6 @@ class _Reading:
                 if len(self._tracks) < _MAX_KNOWN:
                     self._tracks[key] = track
             self._counters.append((time, track, as_double(value), number))
-
-    def _add_args(self, args: Any, number: int) -> None:
-        """Add the arguments of an event; those of nested objects have names with dots."""
-        if not args:
-            return
-        stack = [("", args)] if isinstance(args, dict) else [("args", args)]
-        left = MAX_ARGS
-        while stack:
-            name, value = stack.pop()
-            if isinstance(value, dict | list) and value and len(name) < _MAX_PATH:
-                items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
-                nested = [(f"{name}.{key}" if name else str(key), each) for key, each in islice(items, left + 1)]
-                stack.extend(reversed(nested))
-                continue
-            if not left:
-                self._losses[_MANY] += 1
-                return
-            left -= 1
-            kind, bits, text = argument_of(value)
-            if kind == ArgumentKind.TEXT and isinstance(value, int):
-                self._losses[_LONG_NUMBERS] += 1
-            self._args.append((number, self._code(name), kind, bits, self._code(text)))
 
     def take_samples(self, items: list[Sample]) -> None:
         """Take samples that are beside the events; what their stacks are is known at the end of the file."""
@@ -377,7 +319,6 @@ class _Reading:
 
 _SAMPLE_TABLES = ("samples", "stacks", "frames")
 _MAX_KNOWN = 1_000_000
-_MAX_PATH = 512
 
 
 class _Stacks:
@@ -405,18 +346,6 @@ class _Stacks:
 
 
 _MAX_DEPTH = 4096
-
-
-_ESCAPE = b"\\u"
-
-
-def _signs_of(names: Collection[str]) -> list[bytes]:
-    """Return what to look for in arguments as JSON: those that contain none of it have none of these names.
-
-    An argument of a nested object is written with the last parts of its name, and any name may have escapes.
-    """
-    parts = [name.split(".") for name in names]
-    return [_ESCAPE, *sorted({f'"{".".join(part[at:])}"'.encode() for part in parts for at in range(len(part))})]
 
 
 def nanoseconds(value: Any) -> int | None:
