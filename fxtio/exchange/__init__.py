@@ -82,6 +82,7 @@ class Exchange:
 EXCHANGES = (
     Exchange("speedscope", "speedscope JSON", (".speedscope.json", ".speedscope"), imports=True),
     Exchange("gecko", "Firefox Profiler JSON", (".gecko.json", ".gecko"), imports=True),
+    Exchange("cpuprofile", "V8 CPU profile", (".cpuprofile",), imports=True),
     Exchange("chrome", "Chrome trace event JSON", (".json",), imports=True),
     Exchange("collapsed", "collapsed stacks", (".collapsed", ".folded"), imports=True),
     Exchange("tachyon", "JSON lines of CPython's sampling profiler", (".tachyon.jsonl", ".tachyon"), imports=True),

@@ -26,8 +26,9 @@ from fxtio.codec.integers import MAX_UINT64
 from fxtio.errors import FormatError
 from fxtio.exchange.chrome_reader import nanoseconds
 from fxtio.exchange.gecko_stacks import GeckoStacks, SharedTables, text_or_none
-from fxtio.exchange.gecko_tables import EMPTY, NOTHING, GeckoTable, at_each, integers, numbers
+from fxtio.exchange.gecko_tables import GeckoTable
 from fxtio.exchange.json_arguments import JsonArguments, Numbers
+from fxtio.exchange.json_columns import EMPTY, NOTHING, at_each, integers, numbers
 from fxtio.exchange.json_events import UNREADABLE, objects
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.exchange.gecko_tables import EMPTY, NOTHING, ROWS, UNREADABLE_TABLE, GeckoTable, at_each
+from fxtio.exchange.gecko_tables import UNREADABLE_TABLE, GeckoTable
+from fxtio.exchange.json_columns import EMPTY, NOTHING, ROWS, at_each
 from fxtio.exchange.json_events import UNREADABLE, items
 from fxtio.timeline.parts import MAX_NAMES, Registry
 from fxtio.timeline.stacks import MAX_FRAMES, Stacks

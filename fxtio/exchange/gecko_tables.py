@@ -18,25 +18,16 @@ import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.codec.integers import MAX_INT32, as_double
+from fxtio.codec.integers import MAX_INT32
+from fxtio.exchange.json_columns import NOTHING, ROWS, integers
 from fxtio.exchange.json_events import UNREADABLE, items
-from fxtio.table import MAX_TIME
-
-ROWS = 50_000
-"""The rows of a table that are decoded at once."""
 
 MAX_ROWS = 40_000_000
 """The most rows of a table that is kept as a whole."""
 
-NOTHING, EMPTY = msgspec.Raw(b""), msgspec.Raw(b"[]")
-"""A value that is missing, and an empty array."""
-
 UNREADABLE_TABLE = "tables that cannot be read, or not to their end"
 
 _MAX_SCHEMA = 4096  # bytes
-_TOO_LARGE = 2.0**64
-"""Larger numbers are read as this one, which is too large for everything."""
-
 _MAX_WIDTH = 64  # columns of a row
 
 
@@ -176,26 +167,3 @@ def _row_of(schema: bytes) -> type[msgspec.Struct]:
         is_known = name in _Columns.__struct_fields__ and name not in fields
         fields[name if is_known else f"_{at}"] = (msgspec.Raw, NOTHING) if name == "data" else (Any, None)
     return msgspec.defstruct("Row", [(name, *kind) for name, kind in fields.items()], array_like=True, gc=False)
-
-
-def integers(values: list[Any]) -> Array:
-    """Return values of JSON as integers (int64), -1 for what is none."""
-    return np.array([each if type(each) is int and -1 <= each <= MAX_TIME else -1 for each in values], np.int64)
-
-
-def numbers(values: list[Any]) -> Array:
-    """Return values of JSON as numbers (float64), NaN for what is none; those that are too large are limited."""
-    nothing = float("nan")
-    return np.clip(
-        [each if type(each) is float else as_double(each) if type(each) is int else nothing for each in values],
-        -_TOO_LARGE,
-        _TOO_LARGE,
-    )
-
-
-def at_each(values: Array, places: Array) -> Array:
-    """Return the values at places, -1 for a place that does not exist."""
-    exists = (places >= 0) & (places < len(values))
-    if not exists.any():
-        return np.full(len(places), -1, values.dtype)
-    return np.where(exists, values[np.where(exists, places, 0)], -1)

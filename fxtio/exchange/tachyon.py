@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from fxtio.exchange.json_columns import EMPTY, ROWS
 from fxtio.exchange.json_events import UNREADABLE, items
 from fxtio.exchange.lines import lines
 from fxtio.io.source import Source
@@ -22,8 +23,6 @@ from fxtio.table import MAX_TIME
 from fxtio.timeline.parts import MAX_NAMES, Registry, TimelinePart
 from fxtio.timeline.stacks import MAX_FRAMES, Stacks
 
-_ROWS = 50_000
-_NONE = msgspec.Raw(b"[]")
 _STRINGS, _FRAMES = ("str_def", "string_table"), ("frame_def", "frame_table")
 """The types of lines that define something: those of version 1, and those of version 0, which CPython 3.15 writes."""
 
@@ -38,10 +37,10 @@ def sniff(head: bytes) -> bool:
 
 class _Line(msgspec.Struct):
     type: str
-    defs: msgspec.Raw = _NONE
-    strings: msgspec.Raw = _NONE
-    frames: msgspec.Raw = _NONE
-    entries: msgspec.Raw = _NONE
+    defs: msgspec.Raw = EMPTY
+    strings: msgspec.Raw = EMPTY
+    frames: msgspec.Raw = EMPTY
+    entries: msgspec.Raw = EMPTY
 
 
 class _String(msgspec.Struct, gc=False):
@@ -106,7 +105,7 @@ class _Reader:
                     self._define(self._frames, frame.frame_id, self._stack(frame), MAX_FRAMES)
         elif line.type == "agg":
             entries = items(line.entries, _Entry)
-            while piece := [*islice(entries, _ROWS)]:
+            while piece := [*islice(entries, ROWS)]:
                 yield from self._samples(piece)
         elif line.type != "end":
             self._losses[f"lines of the type {line.type[:16]!r}"] += 1

@@ -201,6 +201,23 @@ TEMPLATES: dict[str, list[Any]] = {
         }
         for unit in ("none", "seconds", "nanoseconds", "bytes")
     ],
+    "cpuprofile": [
+        {
+            "nodes": [
+                {
+                    "id": 1,
+                    "callFrame": {"functionName": "f", "url": "g", "lineNumber": 1},
+                    "hitCount": 1,
+                    "children": [2],
+                },
+                {"id": 2, "callFrame": {}, "parent": 1},
+            ],
+            "startTime": 1,
+            "endTime": 9,
+            "samples": [1, 2],
+            "timeDeltas": [1, 2],
+        }
+    ],
     "gecko": [gecko_raw(GECKO), gecko_processed(GECKO, 56), gecko_processed(GECKO, 75), GECKO_REST],
 }
 
@@ -464,6 +481,14 @@ BAD: dict[str, tuple[str, Callable[[int], bytes]]] = {
             + f']}},"samples":{{"stack":[{n}],"time":[1]}}}}]}}'
         ).encode(),
     ),
+    "nodes within each other": (
+        "cpuprofile",
+        lambda n: (
+            '{"nodes":['
+            + ",".join(f'{{"id":{each},"callFrame":{{}},"children":[{(each + 1) % n}]}}' for each in range(n))
+            + f'],"samples":[{n - 1}],"timeDeltas":[1],"endTime":2}}'
+        ).encode(),
+    ),
     "sums that nothing defines": ("tachyon", lambda n: b'{"type":"agg","entries":[{"frame_id":1,"self":1}]}\n' * n),
     "a deep stack": ("collapsed", lambda n: b"a;" * n + b"a 1\n"),
     "stacks": ("collapsed", lambda n: b"".join(b"a;b%d 1\n" % each for each in range(n))),
@@ -559,6 +584,9 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "speedscope",
         repeated(SPEEDSCOPE + '"x":[0', ",[]", '],"shared":{"frames":[]},"profiles":[]}'),
     ),
+    "nodes": ("cpuprofile", repeated('{"nodes":[{"id":1,"callFrame":{}}', ',{"id":1,"callFrame":{}}', "]}")),
+    "nodes in nodes": ("cpuprofile", repeated('{"nodes":[{"id":1,"callFrame":{},"children":[1', ",2", "]}]}")),
+    "samples of nodes": ("cpuprofile", repeated('{"nodes":[],"samples":[0', ",1", '],"timeDeltas":[]}')),
     "threads of a profile": ("gecko", repeated(GECKO_START + "{}", ",{}", "]}")),
     "samples of a profile": ("gecko", repeated(GECKO_START + '{"samples":{"stack":[],"time":[0', ",0", "]}}]}")),
     "rows of a profile": (
