@@ -75,7 +75,7 @@ def _leave_out_levels(drawn: Lanes, height: int) -> None:
     """Leave out the innermost levels of slices, so that what is printed has at most as many lines, or one level."""
     others = _FRAME_LINES + (len(drawn.samples) + 1 if drawn.samples else 0) + (1 if drawn.more else 0)
     levels = sorted(lane.depth for lane in drawn.rows)
-    if len(levels) > height - others:
+    if levels and len(levels) > height - others:
         most = max(levels[max(height - others, 0)], 1)
         drawn.rows = [lane for lane in drawn.rows if lane.depth < most]
 

@@ -81,8 +81,11 @@ class Exchange:
 
 EXCHANGES = (
     Exchange("speedscope", "speedscope JSON", (".speedscope.json", ".speedscope"), imports=True),
+    Exchange("gecko", "Firefox Profiler JSON", (".gecko.json", ".gecko"), imports=True),
+    Exchange("cpuprofile", "V8 CPU profile", (".cpuprofile",), imports=True),
     Exchange("chrome", "Chrome trace event JSON", (".json",), imports=True),
     Exchange("collapsed", "collapsed stacks", (".collapsed", ".folded"), imports=True),
+    Exchange("tachyon", "JSON lines of CPython's sampling profiler", (".tachyon.jsonl", ".tachyon"), imports=True),
     Exchange("pprof", "pprof profile", (".pprof", ".pb"), imports=True, binary=True),
     Exchange("otlp", "OTLP JSON lines", (".otlp.jsonl", ".otlp.json", ".otlp"), imports=True),
     Exchange("perfetto", "Perfetto protobuf trace", (".pftrace", ".perfetto-trace", ".perfetto")),

@@ -9,9 +9,8 @@ numbers of process and thread, is asked once for each combination of values that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from decimal import Decimal
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,25 +18,19 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
-from fxtio.exchange.json_events import JsonEvents, Objects, value_of
-from fxtio.timeline.arguments import argument_of
+from fxtio.exchange.json_arguments import FIRST_NUMBER, JsonArguments, Numbers
+from fxtio.exchange.json_events import JsonEvents, Objects
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
-from fxtio.timeline.schema import ArgumentKind, TrackKind
+from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.stacks import Stacks
 from fxtio.timeline.sums import number_groups
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
 
-MAX_ARGS = 256
-"""The most arguments of an event; those of nested objects count as one each."""
-
 _NO_TIME = "events without a usable time"
 _NO_DURATION = "durations that are missing or negative, which are 0 now"
 _NOT_A_NUMBER = "values of counters that are not numbers"
-_LONG_NUMBERS = "numbers in arguments that do not fit 64 bits, which are text now"
-_UNREADABLE_ARGS = "arguments that cannot be decoded"
-_MANY = f"arguments beyond {MAX_ARGS} of an event"
 _ORDER = "orders and labels of processes and threads"
 _NEXT = "arrows to the next slice, which end in the slice around them now"
 _BIND = "arrows that slices have by `bind_id`"
@@ -56,8 +49,6 @@ _UNKNOWN = 0
 
 _SCOPES = {"t": 0, "p": 1, "g": 2}
 _NAMES = ("process_name", "thread_name")
-_FIRST_NUMBER = 1 << 30
-"""The first number of processes and threads whose numbers are texts."""
 
 
 def _table(values: Mapping[str, int], default: int, dtype: Any) -> Array:
@@ -209,21 +200,20 @@ class _Reading:
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry
         self._tables = tables
-        self._signs = None if registry.asked_arguments is None else _signs_of(registry.asked_arguments)
+        self._args = JsonArguments(registry, tables)
         self._code = registry.names.code
         self._losses = registry.losses
-        self._numbers: dict[tuple[str, str], int] = {}  # of processes and threads that are not numbers
+        self._number = Numbers().number
         self._used: dict[Any, int] = {}  # of ids
         self._tracks: dict[Any, int] = {}
         self._first_event = 0
-        self._args: list[tuple[int, int, int, int, int]] = []
         self._counters: list[tuple[int, int, float, int]] = []
         self._samples: list[Array] = []  # a row for each sample
         self._stacks: dict[str, int] = {}  # the stacks of samples by the numbers of their innermost frames
 
     def part(self, objects: Objects) -> TimelinePart:
         """Convert a batch."""
-        self._args, self._counters = [], []
+        self._counters = []
         events = _Events(objects, self._losses)
         every = np.arange(len(objects))
         phase = events.each("ph", self._phase, np.uint8, every)
@@ -240,13 +230,13 @@ class _Reading:
             _Numbering(rows[~is_step], (), self._count),
         )
         steps = self._steps(events, rows[is_step], phase[rows[is_step]], numbered)
-        if "args" in self._tables:
-            self._take_args(objects, rows[is_step])
+        if objects.given("args") and self._args.may_be_in(objects.data):
+            for row, text in zip(rows[is_step].tolist(), objects.texts("args", rows[is_step]), strict=True):
+                self._args.add_from(text, self._first_event + row)
         self._first_event += len(objects)
-        part = TimelinePart(steps)
-        for table, table_rows in (("args", self._args), ("counters", self._counters)):
-            if table in self._tables and table_rows:
-                part.tables[table] = self._registry.columns_of_rows(table, table_rows)
+        part = TimelinePart(steps, self._args.table())
+        if "counters" in self._tables and self._counters:
+            part.tables["counters"] = self._registry.columns_of_rows("counters", self._counters)
         return part
 
     @staticmethod
@@ -310,19 +300,6 @@ class _Reading:
         """Return the code of a text, whatever the file has in its place."""
         return self._code(value if isinstance(value, str) else "" if value is None else str(value)[:1024])
 
-    def _number(self, kind: str, value: Any) -> int:
-        """Return the number of a process or thread; one that is not a number gets one, and its text as name."""
-        if type(value) is int and -(1 << 63) <= value <= MAX_INT64:
-            return value
-        if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
-            return int(value)
-        if value is None or isinstance(value, bool | dict | list | float):
-            return 0
-        text = str(value)[:1024]
-        if text.isascii() and text.isdigit() and len(text) < 19:
-            return int(text)
-        return self._numbers.setdefault((kind, text), _FIRST_NUMBER + len(self._numbers))
-
     def _thread(self, events: _Events, row: int) -> int:
         """Return the track of the thread of an event."""
         key = process, thread = events.value(row, "pid"), events.value(row, "tid")
@@ -366,7 +343,7 @@ class _Reading:
             try:
                 number = int(text, 16 if text.lower().startswith("0x") else 10) % 2**64
             except ValueError:
-                number = _FIRST_NUMBER + len(self._used)
+                number = FIRST_NUMBER + len(self._used)
             taken = (identity[0] == "flow", number)
             if taken in self._used:
                 number = 2**63 + len(self._used)
@@ -375,17 +352,9 @@ class _Reading:
                 self._used[identity] = number
         return number
 
-    def _args_of(self, text: bytes) -> Any:
-        """Return the arguments of an event, None if they are missing or cannot be decoded."""
-        try:
-            return value_of(text)
-        except (RecursionError, ValueError):
-            self._losses[_UNREADABLE_ARGS] += 1
-            return None
-
     def _name(self, events: _Events, row: int) -> int:
         """Take the name of a process or thread, and return its row, -1 for none."""
-        args, name = self._args_of(events.objects.text("args", row)), events.value(row, "name")
+        args, name = self._args.decoded(events.objects.text("args", row)), events.value(row, "name")
         text = args.get("name") if isinstance(args, dict) else None
         if name not in _NAMES or not isinstance(text, str):
             self._losses[_ORDER] += 1
@@ -397,7 +366,7 @@ class _Reading:
 
     def _count(self, events: _Events, row: int) -> int:
         """Take the values of a counter, one for each argument, and return how many there are so far."""
-        args, time = self._args_of(events.objects.text("args", row)), int(events.time[row])
+        args, time = self._args.decoded(events.objects.text("args", row)), int(events.time[row])
         if not isinstance(args, dict):
             self._losses[_NOT_A_NUMBER] += 1
             return len(self._counters)
@@ -421,37 +390,6 @@ class _Reading:
                     self._tracks[key] = track
             self._counters.append((time, track, as_double(value), self._first_event + row))
         return len(self._counters)
-
-    def _take_args(self, objects: Objects, rows: Array) -> None:
-        """Take the arguments of events."""
-        is_wanted = objects.given("args") and (self._signs is None or any(sign in objects.data for sign in self._signs))
-        if not is_wanted:  # to look for names takes far less time than to decode
-            return
-        for row, text in zip(rows.tolist(), objects.texts("args", rows), strict=True):
-            if text and (self._signs is None or any(sign in text for sign in self._signs)):
-                self._add_args(self._args_of(text), self._first_event + row)
-
-    def _add_args(self, args: Any, number: int) -> None:
-        """Add the arguments of an event; those of nested objects have names with dots."""
-        if not args:
-            return
-        stack = [("", args)] if isinstance(args, dict) else [("args", args)]
-        left = MAX_ARGS
-        while stack:
-            name, value = stack.pop()
-            if isinstance(value, dict | list) and value and len(name) < _MAX_PATH:
-                items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
-                nested = [(f"{name}.{key}" if name else str(key), each) for key, each in islice(items, left + 1)]
-                stack.extend(reversed(nested))
-                continue
-            if not left:
-                self._losses[_MANY] += 1
-                return
-            left -= 1
-            kind, bits, text = argument_of(value)
-            if kind == ArgumentKind.TEXT and isinstance(value, int):
-                self._losses[_LONG_NUMBERS] += 1
-            self._args.append((number, self._code(name), kind, bits, self._code(text)))
 
     def take_samples(self, objects: Objects) -> None:
         """Take samples that are beside the events; what their stacks are is known at the end of the file."""
@@ -491,7 +429,6 @@ class _Reading:
 _SAMPLE_MEMBERS = ("pid", "tid", "cpu", "sf", "weight", "name")
 _SAMPLE_TABLES = ("samples", "stacks", "frames")
 _MAX_KNOWN = 1_000_000
-_MAX_PATH = 512
 
 
 class _Stacks:
@@ -521,21 +458,13 @@ class _Stacks:
 _MAX_DEPTH = 4096
 
 
-_ESCAPE = b"\\u"
-
-
-def _signs_of(names: Collection[str]) -> list[bytes]:
-    """Return what to look for in arguments as JSON: those that contain none of it have none of these names.
-
-    The outermost name begins with the first part of the name, also where objects are nested; any may have escapes.
-    """
-    return [_ESCAPE, *sorted({f'"{name.partition(".")[0]}'.encode() for name in names})]
-
-
-def nanoseconds(text: bytes) -> int | None:
-    """Return microseconds, as JSON, as nanoseconds; None for what is not a number."""
+def nanoseconds(value: Any) -> int | None:
+    """Return microseconds, as JSON or as a value of Python, as nanoseconds; None for what is not a number."""
+    if isinstance(value, bool) or not isinstance(value, bytes | str | int | float):
+        return None
     try:
-        number = Decimal(text.decode("ascii").strip('"')) * 1000
+        text = value.decode("ascii") if isinstance(value, bytes) else str(value)
+        number = Decimal(text.strip('"')) * 1000
         return round(number) if number.is_finite() and abs(number) < 1 << 80 else None
     except (ArithmeticError, ValueError):  # `decimal` has errors of its own for each kind of number
         return None

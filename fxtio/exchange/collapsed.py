@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fxtio.exchange.collect import UNKNOWN, StackExporter, StackTexts, label
+from fxtio.exchange.lines import lines
 from fxtio.io.source import Source
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.losses import plain
@@ -30,14 +31,10 @@ NOT_CARRIED = (
 )
 """The content of a timeline that a file does not have."""
 
-MAX_LINE = 16_000_000
-"""The most bytes of a line; longer ones are left out."""
-
 _LINES = re.compile(rb"(?:[^\x00-\x08\n]+ \d+\r?\n)*[^\x00-\x08\n]*")
 _LINE = re.compile(rb"(.*\S)\s+(\d{1,19})", re.DOTALL)
 _FRAME = re.compile(r"(.+) \((.+):(\d{1,9})\)", re.DOTALL)
 _BREAKS = str.maketrans({";": ":", **dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " ")})
-_CHUNK = 1 << 20
 
 
 def sniff(head: bytes) -> bool:
@@ -50,9 +47,9 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
     stacks = Stacks(registry)
     frames = _Frames(stacks)
     unit = registry.names.code("samples")
-    for lines in _lines(source, registry):
+    for piece in lines(source, registry.losses):
         numbers, weights = [], []
-        for line in lines:
+        for line in piece:
             match = _LINE.fullmatch(line.strip())
             if match is None:
                 registry.losses["lines that are not a stack and its weight"] += bool(line.strip())
@@ -66,8 +63,6 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
             values: dict[str, Any] = {"stack": np.array(numbers, np.int32), "count": np.array(weights, np.int64)}
             columns = registry.columns("samples", {"time": 0, "thread": -1, "cpu": -1, **values, "unit": unit})
             yield TimelinePart(tables={**stacks.new_tables(), "samples": columns})
-    if source.fault:
-        registry.losses[source.fault] += 1
 
 
 class _Frames(dict[bytes, int]):
@@ -84,22 +79,6 @@ class _Frames(dict[bytes, int]):
         if len(self) < MAX_FRAMES:
             self[text] = number
         return number
-
-
-def _lines(source: Source, registry: Registry) -> Iterator[list[bytes]]:
-    """Yield the lines of a source, piece by piece."""
-    chunk = memoryview(bytearray(_CHUNK))
-    rest, is_long = b"", False
-    while count := source.readinto(chunk):
-        *lines, rest = (rest + bytes(chunk[:count])).split(b"\n")
-        if is_long and lines:
-            lines[0], is_long = b"", False
-        if len(rest) > MAX_LINE:
-            registry.losses[f"lines of more than {MAX_LINE:,} bytes"] += not is_long
-            rest, is_long = b"", True
-        yield lines
-    if not is_long:
-        yield [rest]
 
 
 class Exporter(StackExporter):

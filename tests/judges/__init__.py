@@ -7,6 +7,7 @@ to write. None of them imports fxtio.
     perfetto    the trace processor of the Perfetto UI, as WebAssembly under Node.js
     pypi_fxt    the `fxt` reader from PyPI, pure Python
     speedscope  the importer of speedscope's npm package, under Node.js: speedscope JSON, collapsed stacks, pprof
+    firefox_profiler  the Firefox Profiler's npm package, under Node.js: both forms of its profiles, `.cpuprofile`
     go_pprof    the pprof of Go
     chromium    Debian's Chromium, which shows the Perfetto UI
 

@@ -383,6 +383,17 @@ def test_timeline_of_samples(capsys: Capture, columns: int, monkeypatch: pytest.
     assert len(bar) >= 0.6 * columns
 
 
+def test_timeline_of_samples_of_more_threads_than_lines(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LINES", "10")
+    (path := tmp_path / "a.json").write_text(
+        json.dumps({"meta": {"interval": 1}, "threads": [{"samples": {"stack": [0], "time": [1]}}] * 20})
+    )
+    lines = printed(capsys, "timeline", str(path), "-n", "all").splitlines()
+    assert [line.split("  ")[0] for line in lines[-20:]] == [f"thread {number}" for number in range(20)]
+
+
 def test_timeline_of_samples_as_json_and_csv(capsys: Capture) -> None:
     path = str(CORPUS / "mono" / "sample.mlpd.gz")
     result = json.loads(printed(capsys, "timeline", path, "--json"))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import judges
 from fxtio import _native, open_timeline
-from fxtio.exchange import chrome_reader, json_events
+from fxtio.exchange import chrome_reader, json_arguments, json_events
 from fxtio.exchange.chrome_reader import nanoseconds
 from fxtio.exchange.convert import convert
 from fxtio.io.source import open_source
@@ -107,7 +107,7 @@ def test_arguments_are_not_decoded_for_nobody(monkeypatch: pytest.MonkeyPatch) -
     def refused(value: Any) -> Any:
         raise AssertionError(value)
 
-    monkeypatch.setattr(chrome_reader, "value_of", refused)
+    monkeypatch.setattr(json_arguments, "value_of", refused)
     with open_timeline(f'[{A[:-1]},"args":{{"Sequence number":1}}}}]'.encode(), format="chrome") as timeline:
         assert [row["name"] for row in top(timeline).table.rows()] == ["a"]
 

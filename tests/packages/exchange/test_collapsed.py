@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fxtio
 import judges
 from fxtio.cli import main
-from fxtio.exchange import collapsed
+from fxtio.exchange import lines as text_lines
 from fxtio.timeline import Timeline
 from judges import speedscope
 from support import exchange
@@ -180,8 +180,8 @@ def test_other_lines_are_losses(line: bytes) -> None:
 
 
 def test_long_lines_are_losses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collapsed, "_CHUNK", 16)
-    monkeypatch.setattr(collapsed, "MAX_LINE", 40)
+    monkeypatch.setattr(text_lines, "_CHUNK", 16)
+    monkeypatch.setattr(text_lines, "MAX_LINE", 40)
     timeline = imported(b"a;b 1\n" + b"x;" * 60 + b"y 7\nc 2\n" + b"z" * 200, "collapsed")
     assert exchange.weights(timeline) == {(("a", "b"), "samples"): 1, (("c",), "samples"): 2}
     assert timeline.losses == {"lines of more than 40 bytes": 2}

@@ -23,8 +23,12 @@ from fxtio.exchange.otlp_reader import MAX_LANES
 from support.costs import operations
 from support.exchange import imported
 from support.fxt_bad import MIB, memory
+from support.gecko import Thread as GeckoThread
+from support.gecko import processed as gecko_processed
+from support.gecko import raw as gecko_raw
 
 IMPORTED = [name for name, each in exchanges().items() if each.imports]
+GECKO_START = '{"meta":{"interval":1},"threads":['
 SPEEDSCOPE = '{"$schema":"https://www.speedscope.app/file-format-schema.json",'
 
 # --- Extreme numbers --------------------------------------------------------------------------------------------------
@@ -117,6 +121,37 @@ _SPAN = {
     "links": [1],
     "attributes": _ATTRIBUTES,
 }
+_FRAME = ("f", "g.js", 3)
+GECKO = [
+    GeckoThread(
+        samples=[(1.0, (_FRAME,), None), (2.0, (_FRAME, _FRAME), 5)],
+        markers=[
+            ("m", 1.0, 2.0, phase, 0, {"type": "Note", "text": "x", "count": 1, "cause": {"stack": 0}})
+            for phase in (0, 2, 3)
+        ],
+    )
+]
+GECKO_REST = {
+    "meta": {"startTime": 1, "markerSchema": [{"name": "n", "data": [{"key": "k", "format": "flow-id"}]}]},
+    "libs": [{"name": "l", "start": 1, "end": 2}],
+    "counters": [
+        {"name": "c", "category": "Memory", "pid": "1", "samples": {"time": [1], "count": [2], "number": [3]}},
+        {"name": "c", "display": {"graphType": "x"}, "sampleGroups": [{"samples": {"timeDeltas": [1], "count": [2]}}]},
+    ],
+    "threads": [
+        {
+            "samples": {"stack": [0], "time": [1], "weight": [2], "weightType": "tracing-ms"},
+            "jsAllocations": {"stack": [0], "time": [1], "weight": [2], "className": ["c"]},
+            "frameTable": {"func": [0], "address": [1], "lib": [0], "flags": [31]},
+            "stackTable": {"frame": [0, 0], "prefixOffset": [0, 1]},
+            "resourceTable": {"lib": [0], "name": [0], "type": [1]},
+            "funcTable": {"name": [0], "resource": [0], "source": [0], "flags": [31]},
+            "sources": {"filename": [0]},
+            "stringArray": ["s"],
+        }
+    ],
+    "processes": [{"meta": {"startTime": 2}, "threads": [{"samples": {"stack": [0], "time": [1]}}]}],
+}
 TEMPLATES: dict[str, list[Any]] = {
     "chrome": [{"traceEvents": [{"ph": phase, **_EVENT}]} for phase in [*"XBECMstfbneSFpiIR"]]
     + [
@@ -166,6 +201,24 @@ TEMPLATES: dict[str, list[Any]] = {
         }
         for unit in ("none", "seconds", "nanoseconds", "bytes")
     ],
+    "cpuprofile": [
+        {
+            "nodes": [
+                {
+                    "id": 1,
+                    "callFrame": {"functionName": "f", "url": "g", "lineNumber": 1},
+                    "hitCount": 1,
+                    "children": [2],
+                },
+                {"id": 2, "callFrame": {}, "parent": 1},
+            ],
+            "startTime": 1,
+            "endTime": 9,
+            "samples": [1, 2],
+            "timeDeltas": [1, 2],
+        }
+    ],
+    "gecko": [gecko_raw(GECKO), gecko_processed(GECKO, 56), gecko_processed(GECKO, 75), GECKO_REST],
 }
 
 
@@ -191,6 +244,22 @@ def documents(format: str) -> Iterator[bytes]:
 def collapsed_documents() -> Iterator[bytes]:
     for number in NUMBERS:
         yield f"a;b 1\na;b {number}\na (x.py:{number});b 3\n".encode()
+
+
+def tachyon_documents() -> Iterator[bytes]:
+    lines: list[Any] = [
+        {"type": "meta", "run_id": "0", "sample_interval_usec": 1},
+        {"type": "str_def", "defs": [{"str_id": 1, "value": "f"}], "strings": []},
+        {"type": "frame_def", "defs": [{"frame_id": 1, "path_str_id": 1, "func_str_id": 1, "line": 1}], "frames": []},
+        {"type": "agg", "entries": [{"frame_id": 1, "self": 1, "cumulative": 2}]},
+        {"type": "end"},
+    ]
+    for at, line in enumerate(lines):
+        texts = [json.dumps(each) for each in lines]
+        for document in with_holes(line):
+            before, _, behind = json.dumps(document).partition(json.dumps(HOLE))
+            for number in NUMBERS:
+                yield "\n".join([*texts[:at], f"{before}{number}{behind}", *texts[at + 1 :]]).encode()
 
 
 PROFILE = b"".join(
@@ -258,6 +327,7 @@ def pprof_documents() -> Iterator[bytes]:
 DOCUMENTS: dict[str, Callable[[], Iterator[bytes]]] = {
     **{name: partial(documents, name) for name in TEMPLATES},
     "collapsed": collapsed_documents,
+    "tachyon": tachyon_documents,
     "pprof": pprof_documents,
 }
 
@@ -383,6 +453,43 @@ BAD: dict[str, tuple[str, Callable[[int], bytes]]] = {
             + "]}]}"
         ).encode(),
     ),
+    "threads without stacks": (
+        "gecko",
+        lambda n: (GECKO_START + '{"samples":{"stack":[0],"time":[1]}},' * n + "{}]}").encode(),
+    ),
+    "markers that do not end": (
+        "gecko",
+        lambda n: (
+            GECKO_START
+            + '{"stringArray":["a"],"markers":{"name":['
+            + "0," * n
+            + '0],"startTime":['
+            + "1," * n
+            + '1],"phase":['
+            + "2," * n
+            + "2]}}]}"
+        ).encode(),
+    ),
+    "stacks on stacks": (
+        "gecko",
+        lambda n: (
+            GECKO_START
+            + '{"frameTable":{"func":[0]},"stackTable":{"frame":['
+            + "0," * n
+            + '0],"prefixOffset":[0'
+            + ",1" * n
+            + f']}},"samples":{{"stack":[{n}],"time":[1]}}}}]}}'
+        ).encode(),
+    ),
+    "nodes within each other": (
+        "cpuprofile",
+        lambda n: (
+            '{"nodes":['
+            + ",".join(f'{{"id":{each},"callFrame":{{}},"children":[{(each + 1) % n}]}}' for each in range(n))
+            + f'],"samples":[{n - 1}],"timeDeltas":[1],"endTime":2}}'
+        ).encode(),
+    ),
+    "sums that nothing defines": ("tachyon", lambda n: b'{"type":"agg","entries":[{"frame_id":1,"self":1}]}\n' * n),
     "a deep stack": ("collapsed", lambda n: b"a;" * n + b"a 1\n"),
     "stacks": ("collapsed", lambda n: b"".join(b"a;b%d 1\n" % each for each in range(n))),
     "inlined functions": (
@@ -477,6 +584,25 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "speedscope",
         repeated(SPEEDSCOPE + '"x":[0', ",[]", '],"shared":{"frames":[]},"profiles":[]}'),
     ),
+    "nodes": ("cpuprofile", repeated('{"nodes":[{"id":1,"callFrame":{}}', ',{"id":1,"callFrame":{}}', "]}")),
+    "nodes in nodes": ("cpuprofile", repeated('{"nodes":[{"id":1,"callFrame":{},"children":[1', ",2", "]}]}")),
+    "samples of nodes": ("cpuprofile", repeated('{"nodes":[],"samples":[0', ",1", '],"timeDeltas":[]}')),
+    "threads of a profile": ("gecko", repeated(GECKO_START + "{}", ",{}", "]}")),
+    "samples of a profile": ("gecko", repeated(GECKO_START + '{"samples":{"stack":[],"time":[0', ",0", "]}}]}")),
+    "rows of a profile": (
+        "gecko",
+        repeated(GECKO_START + '{"samples":{"schema":{"stack":0,"time":1},"data":[[]', ",[]", "]}}]}"),
+    ),
+    "markers of a profile": ("gecko", repeated(GECKO_START + '{"markers":{"name":[0', ",0", '],"startTime":[]}}]}')),
+    "stacks of a profile": ("gecko", repeated(GECKO_START + '{"stackTable":{"prefix":[0', ",0", '],"frame":[]}}]}')),
+    "frames of a profile": ("gecko", repeated(GECKO_START + '{"frameTable":{"func":[0', ",0", "]}}]}")),
+    "functions of a profile": ("gecko", repeated(GECKO_START + '{"funcTable":{"name":[0', ",0", "]}}]}")),
+    "strings of a profile": ("gecko", repeated(GECKO_START + '{"stringArray":[""', ',""', "]}]}")),
+    "counters of a profile": (
+        "gecko",
+        repeated(GECKO_START + '],"counters":[{}', ",{}", "]}"),
+    ),
+    "frames of a line": ("tachyon", repeated('{"type":"frame_def","defs":[{"frame_id":1}', ',{"frame_id":1}', "]}")),
     "unknown members of events": ("chrome", repeated('{"traceEvents":[],"x":[0', ",{}", "]}")),
     "spans": ("otlp", repeated("", SPANS, "")),
     "values": ("pprof", lambda: profile_of(bytes_field(2, bytes_field(2, b"\x01" * 3 * MIB)))),

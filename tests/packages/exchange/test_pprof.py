@@ -306,7 +306,7 @@ def test_deep_stacks_are_cut(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_stacked(name: str) -> bool:
-    return name in ("pprof", "collapsed", "speedscope", "parquet", "arrow", "csv")
+    return name in ("pprof", "collapsed", "speedscope", "cpuprofile", "parquet", "arrow", "csv")
 
 
 @pytest.mark.parametrize("to", [name for name in exporters() if not is_stacked(name)])

@@ -16,12 +16,16 @@ from hypothesis import strategies as st
 
 import fxtio
 from fxtio import synth
+from fxtio.cli import main
+from fxtio.exchange import exchanges
 from fxtio.exchange.convert import convert, exporters
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.merge import merge_to
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 from fxtio.timeline.answers import summary
+from support.checkout import CORPUS
+from support.exchange import Content, weights
 from support.fxt_cut import Program, cut
 from support.fxt_samples import share
 
@@ -166,7 +170,7 @@ def carried(name: str, rows: Slices) -> Slices:
 CUT = ("uftrace", "mono", "chrome", "otlp")
 """The formats whose parts are written by way of the timeline."""
 
-OTHERS = ("fxt", "speedscope", "collapsed", "pprof", "perfetto", "csv", "arrow", "parquet")
+OTHERS = ("fxt", "speedscope", "cpuprofile", "collapsed", "pprof", "perfetto", "csv", "arrow", "parquet")
 """The format that cuts its own traces, formats without threads or times, and those that are only written."""
 
 
@@ -188,3 +192,36 @@ def test_the_part_of_any_format(
         convert(timeline, folder / "part", to=name, selection=Selection(first, last + 1))
     expected = carried(name, slices(path, name, first, last + 1))
     assert carried(name, slices(folder / "part", name)) == expected
+
+
+SAMPLES = [(0, 10 + 5 * number, (f"f{number % 3}", "g"), 5, "ns") for number in range(20)]
+"""Samples of one thread, each of which lasts until the next one."""
+
+
+@pytest.mark.parametrize("name", ["speedscope", "cpuprofile"])
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_the_part_of_a_profile(name: str, packed: str, tmp_path: Path) -> None:
+    whole, part = tmp_path / f"whole.{name}{packed}", tmp_path / f"part.{name}{packed}"
+    convert(Content(samples=SAMPLES).timeline(), whole)
+    assert main(["slice", str(whole), "-o", str(part), "--from", "20ns", "--until", "60ns"]) == 0
+    with fxtio.open_timeline(part) as timeline:
+        found = [(row["time"], row["count"]) for row in timeline.table("samples").rows()]
+        assert weights(timeline) == weights(Content(samples=SAMPLES[4:12]).timeline())
+    # Times are those after the first sample, at 10 ns.
+    assert found == [(time, weight) for _, time, _, weight, _ in SAMPLES[4:12]]
+
+
+@pytest.mark.parametrize("name", [name for name, each in exchanges().items() if each.imports])
+def test_each_format_is_cut_or_says_why_not(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is read and written is cut; what has no times, or is only read, is refused with a reason."""
+    path, part = tmp_path / f"whole.{name}", tmp_path / f"part.{name}"
+    files = {"gecko": "tachyon/work.gecko.json", "tachyon": "tachyon/work.tachyon.jsonl"}
+    if exchanges()[name].exports:
+        convert(Content(spans=[(0, 10, 50, "a"), (0, 70, 20, "b")]).timeline(), path, to=name)
+    else:
+        path.write_bytes((CORPUS / files[name]).read_bytes())
+    code = main(["slice", str(path), "-o", str(part), "--from", "0%", "--until", "50%", "--format", name])
+    said = capsys.readouterr().err
+    assert (code == 0) == part.exists()
+    assert code == 0 or "has no times" in said or "`fxtio convert` takes the same options" in said
+    assert (code == 0) == (exchanges()[name].exports and name not in ("collapsed", "pprof"))
