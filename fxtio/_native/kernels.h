@@ -16,6 +16,7 @@
     X(late) \
     X(list_slices) \
     X(match) \
+    X(read_fields) \
     X(read_plain) \
     X(scan_stream) \
     X(sum_rows) \

@@ -7,6 +7,7 @@ from bisect import bisect_right
 import numpy as np
 
 from fxtio._native.constants import PayloadWalkEnd, WalkEnd
+from fxtio._native.python_messages import *
 from fxtio._native.python_spans import *
 from fxtio.arrays import Array
 

@@ -5,9 +5,8 @@ Times and ids are numbers or texts; processes and threads, too.  What cannot be 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from decimal import Decimal
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +16,7 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
 from fxtio.exchange.json_events import JsonEvents, value_of
-from fxtio.timeline.arguments import argument_of
+from fxtio.timeline.arguments import argument_of, flattened
 from fxtio.timeline.parts import STEP_COLUMNS, Registry, Steps, TimelinePart
 from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.stacks import Stacks
@@ -25,15 +24,11 @@ from fxtio.timeline.stacks import Stacks
 if TYPE_CHECKING:
     from fxtio.io.source import Source
 
-MAX_ARGS = 256
-"""The most arguments of an event; those of nested objects count as one each."""
-
 _NO_TIME = "events without a usable time"
 _NO_DURATION = "durations that are missing or negative, which are 0 now"
 _NOT_A_NUMBER = "values of counters that are not numbers"
 _LONG_NUMBERS = "numbers in arguments that do not fit 64 bits, which are text now"
 _UNREADABLE_ARGS = "arguments that cannot be decoded"
-_MANY = f"arguments beyond {MAX_ARGS} of an event"
 _ORDER = "orders and labels of processes and threads"
 _NEXT = "arrows to the next slice, which end in the slice around them now"
 _BIND = "arrows that slices have by `bind_id`"
@@ -321,19 +316,7 @@ class _Reading:
         """Add the arguments of an event; those of nested objects have names with dots."""
         if not args:
             return
-        stack = [("", args)] if isinstance(args, dict) else [("args", args)]
-        left = MAX_ARGS
-        while stack:
-            name, value = stack.pop()
-            if isinstance(value, dict | list) and value and len(name) < _MAX_PATH:
-                items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
-                nested = [(f"{name}.{key}" if name else str(key), each) for key, each in islice(items, left + 1)]
-                stack.extend(reversed(nested))
-                continue
-            if not left:
-                self._losses[_MANY] += 1
-                return
-            left -= 1
+        for name, value in flattened([("" if isinstance(args, dict) else "args", args)], self._losses):
             kind, bits, text = argument_of(value)
             if kind == ArgumentKind.TEXT and isinstance(value, int):
                 self._losses[_LONG_NUMBERS] += 1
@@ -377,7 +360,6 @@ class _Reading:
 
 _SAMPLE_TABLES = ("samples", "stacks", "frames")
 _MAX_KNOWN = 1_000_000
-_MAX_PATH = 512
 
 
 class _Stacks:
