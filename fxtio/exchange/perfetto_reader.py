@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Set
+from itertools import repeat
+from operator import itemgetter
 
 import numpy as np
 
@@ -19,12 +21,13 @@ from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.protobuf import DAMAGED, Message, WireError, size_of_field
 from fxtio.codec.protobuf_columns import Bytes, Layout, places
+from fxtio.exchange.perfetto_columns import Block, Columns
 from fxtio.exchange.perfetto_events import Events
 from fxtio.exchange.perfetto_ftrace import Kernel
 from fxtio.exchange.perfetto_messages import NEEDS_STATE, NUMBERS, PACKET, Packet
 from fxtio.exchange.perfetto_rows import PER_PACKET, Rows
 from fxtio.exchange.perfetto_samples import Samples
-from fxtio.exchange.perfetto_state import Sequence, Sequences
+from fxtio.exchange.perfetto_state import NO_STATE, Sequence, Sequences
 from fxtio.exchange.perfetto_tracks import Tracks
 from fxtio.io.source import Source
 from fxtio.timeline.parts import Registry, TimelinePart
@@ -38,8 +41,10 @@ MAX_PACKET = 1 << 26
 MAX_ROWS = 32_768
 """The most packets that make a part of a timeline."""
 
+LEAST = 16
+"""The least packets in a row that are taken together."""
+
 _NO_TIME = "packets without a usable time"
-_NO_STATE = "packets whose sequence has not defined what they need, or has lost it"
 _TOO_LONG = f"packets over {MAX_PACKET:,} bytes"
 _REST = "what follows bytes that are no packet"
 _TWICE = "compressed packets within compressed ones"
@@ -60,6 +65,7 @@ class _Reading:
     """The state from one block to the next."""
 
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
+        self._least = LEAST
         self._losses = registry.losses
         self._rows = Rows(registry, tables)
         self._sequences = Sequences(registry)
@@ -67,6 +73,7 @@ class _Reading:
         self._events = Events(registry, self._rows, self._tracks)
         self._kernel = Kernel(registry, self._rows, self._tracks)
         self._samples = Samples(registry, self._rows, self._tracks)
+        self._columns = Columns(registry, self._rows, self._sequences, self._tracks)
         self._packet = 0
         self._latest = 0
         self._is_within = False
@@ -80,7 +87,7 @@ class _Reading:
 
     def finish(self) -> TimelinePart:
         """Return what is known at the end of the trace."""
-        return TimelinePart(tables=self._kernel.finish(self._latest))
+        return TimelinePart(tables=self._kernel.finish(max(self._latest, self._columns.latest)))
 
     def _part(self) -> TimelinePart:
         part = self._rows.part()
@@ -89,39 +96,61 @@ class _Reading:
 
     def _take(self, data: Bytes, begin: Array, end: Array) -> Iterator[TimelinePart]:
         """Take packets, and yield the parts of the timeline that are full."""
-        for first, last in zip(begin.tolist(), end.tolist(), strict=True):
-            packet = Message(data, first, last, self._losses)
-            for field, kind in _COMPRESSIONS.items():
-                for compressed in packet.texts(field):
-                    yield from self._decompressed(compressed, kind)
-            self._enter(packet, self._packet * PER_PACKET)
-            self._packet += 1
+        block, defining, done = None, np.arange(len(begin)), 0
+        if len(begin) >= self._least:
+            block = Block.read(data, begin, end, with_args=self._rows.wants("args"))
+            defining = block.defining()
+        for place in [*defining.tolist(), len(begin)]:
+            if block is not None and place - done >= self._least:
+                self._enter_run(block, begin, end, slice(done, place))
+                done = place
+            for row in range(done, min(place + 1, len(begin))):
+                packet = Message(data, int(begin[row]), int(end[row]), self._losses)
+                for field in _COMPRESSIONS:
+                    if field in packet:
+                        yield from self._decompressed(packet, field)
+                self._enter(packet)
+            done = place + 1
 
-    def _decompressed(self, data: bytes, kind: str) -> Iterator[TimelinePart]:
-        """Take packets that are compressed together."""
+    def _enter_run(self, block: Block, begin: Array, end: Array, run: slice) -> None:
+        """Take packets of a block that define nothing."""
+        first = self._packet - run.start  # the number of the first packet of the block
+        unusual = [
+            row
+            for part in self._columns.enter(block, run, first)
+            for row in zip(part.row.tolist(), part.time.tolist(), repeat(part.sequence), strict=False)
+        ]
+        for row, time, sequence in sorted(unusual, key=itemgetter(0)):
+            packet = Message(block.data, int(begin[row]), int(end[row]), self._losses)
+            self._enter_content(packet, sequence, time if time >= 0 else None, first + row)
+        self._packet += run.stop - run.start
+
+    def _decompressed(self, packet: Message, field: Packet) -> Iterator[TimelinePart]:
+        """Take packets that are compressed together in a packet."""
         if self._is_within:
             self._losses[_TWICE] += 1
             return
         self._is_within = True
-        source = Source(io.BytesIO(data), "packets", limit=MAX_PACKET, compression=kind)
-        for block in blocks(source, self._losses, min(BLOCK, 64 * len(data))):
-            yield from self.enter(*block)
+        for data in packet.texts(field):
+            source = Source(io.BytesIO(data), "packets", limit=MAX_PACKET, compression=_COMPRESSIONS[field])
+            for block in blocks(source, self._losses, min(BLOCK, 64 * len(data) + 1)):
+                yield from self.enter(*block)
         self._is_within = False
 
-    def _enter(self, packet: Message, number: int) -> None:
-        """Take a packet, of whose events the number of the first is given."""
+    def _enter(self, packet: Message) -> None:
+        """Take a packet."""
+        number, self._packet = self._packet, self._packet + 1
         sequence = self._sequences.enter(packet)
         if packet.number(Packet.SEQUENCE_FLAGS) & NEEDS_STATE and not sequence.is_sound:
-            self._losses[_NO_STATE] += 1
+            self._losses[NO_STATE] += 1
             return
-        time = None
-        if Packet.TIMESTAMP in packet:
-            clock = packet.number(Packet.CLOCK, sequence.clock)
-            time = self._sequences.clocks.time(sequence, clock, packet.number(Packet.TIMESTAMP))
+        time: int | None = packet.number(Packet.TIMESTAMP, -1)
+        if time is not None and time >= 0:
+            time = self._sequences.clocks.time(sequence, packet.number(Packet.CLOCK, sequence.clock), time)
         self._enter_content(packet, sequence, time, number)
 
-    def _enter_content(self, packet: Message, sequence: Sequence, time: int | None, number: int) -> None:
-        """Take the content of a packet, whose time is None where it has none of use."""
+    def _enter_content(self, packet: Message, sequence: Sequence, time: int | None, place: int) -> None:
+        """Take the content of a packet, whose number is given; its time is None where it has none of use."""
         if time is not None and not 0 <= time <= MAX_INT64:
             time = None
         self._latest = max(self._latest, time or 0)
@@ -129,7 +158,7 @@ class _Reading:
             if field in _FRAMING:
                 continue
             for message in packet.messages(field):
-                self._enter_message(field, message, sequence, time, number)
+                self._enter_message(field, message, sequence, time, place * PER_PACKET)
 
     def _enter_message(self, field: int, message: Message, sequence: Sequence, time: int | None, number: int) -> None:
         """Take the content of one type."""

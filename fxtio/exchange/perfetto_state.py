@@ -51,6 +51,7 @@ MAX_SEQUENCES = 10_000
 MAX_DEFINED = 4_000_000
 """The most definitions of all sequences that are kept."""
 
+NO_STATE = "packets whose sequence has not defined what they need, or has lost it"
 NOT_DEFINED = "names and texts that are not defined"
 UNRELATED = "times of clocks that no snapshot relates to the clock of the trace, which are kept"
 _SAFE = MAX_INT64
@@ -346,6 +347,8 @@ class Clocks:
     def _path(self, key: ClockKey) -> list[_Readings] | None:
         """Return the conversions that lead from a clock to that of the trace, None if none do."""
         if key not in self._paths:
+            if len(self._paths) >= MAX_SEQUENCES:
+                self._paths.clear()
             self._paths[key] = self._found(key)
         return self._paths[key]
 

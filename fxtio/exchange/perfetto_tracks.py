@@ -142,19 +142,21 @@ class Tracks:
             return self.thread_track(sequence.pid, sequence.tid)
         return Track(self._registry.track(TrackKind.GLOBAL, "perfetto"), SCOPES.index("global"))
 
-    def track(self, uuid: int, sequence: Sequence, events: int = 1) -> Track:
-        """Return a track by its number, for so many events of a sequence."""
-        track = self._tracks.get(uuid)
-        if track is not None:
-            return track
-        description = self._described.get(uuid)
-        if description is not None:
-            track = self._tracks[uuid] = self._made(uuid, description)
-            return track
-        if not uuid:
+    def track(self, uuid: int, sequence: Sequence) -> Track:
+        """Return the track with a number, for an event of a sequence."""
+        track = self.known(uuid)
+        if track is None and not uuid:
             return self.of_sequence(sequence)
-        self._registry.losses[_NO_DESCRIPTION] += events
-        return Track(self._registry.track(TrackKind.ASYNC, uuid, id=uuid))
+        if track is None:
+            self._registry.losses[_NO_DESCRIPTION] += 1
+            return Track(self._registry.track(TrackKind.ASYNC, uuid, id=uuid))
+        return track
+
+    def known(self, uuid: int) -> Track | None:
+        """Return the track with a number, None if it is not described."""
+        if uuid not in self._tracks and uuid in self._described:
+            self._tracks[uuid] = self._made(uuid, self._described[uuid])
+        return self._tracks.get(uuid)
 
     def _made(self, uuid: int, description: _Description) -> Track:
         """Make a track of the timeline."""
