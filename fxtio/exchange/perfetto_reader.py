@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from itertools import repeat
 from operator import itemgetter
 
 import numpy as np
 
+from fxtio import _native
 from fxtio._native.constants import FieldMark
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
@@ -30,7 +31,7 @@ from fxtio.exchange.perfetto_samples import Samples
 from fxtio.exchange.perfetto_state import NO_STATE, Sequence, Sequences
 from fxtio.exchange.perfetto_tracks import Tracks
 from fxtio.io.source import Source
-from fxtio.timeline.parts import Registry, TimelinePart
+from fxtio.timeline.parts import Registry, Steps, TimelinePart
 
 BLOCK = 1 << 20
 """The number of bytes that are read at once."""
@@ -40,6 +41,9 @@ MAX_PACKET = 1 << 26
 
 MAX_ROWS = 32_768
 """The most packets that make a part of a timeline."""
+
+MAX_HELD = 8 * MAX_ROWS
+"""The most steps that wait for earlier ones."""
 
 LEAST = 16
 """The least packets in a row that are taken together."""
@@ -185,10 +189,40 @@ class _Reading:
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
+    return joined_if_late(_parts(source, registry, tables), registry)
+
+
+def _parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     reading = _Reading(registry, tables)
     for data, begin, end in blocks(source, registry.losses):
         yield from reading.enter(data, begin, end)
     yield reading.finish()
+
+
+def joined_if_late(parts: Iterable[TimelinePart], registry: Registry) -> Iterator[TimelinePart]:
+    """Yield parts again, of which the steps are together with those of the next part if that has some that are earlier.
+
+    Programs write a trace in pieces, and an event that ends a piece may be later than some of the next one.  Within a
+    part, the order does not matter.
+    """
+    held: Steps | None = None
+    latest = np.empty(0, np.uint64)  # of each track
+    for part in parts:
+        steps = part.steps
+        if steps is None:
+            yield part
+            continue
+        latest = np.concatenate([latest, np.zeros(registry.track_count - len(latest), np.uint64)])
+        time = steps.time.view(np.uint64)
+        is_late = held is not None and bool((time < latest[steps.track]).any())
+        _native.late(steps.track, time, latest, np.empty(0, np.int64))
+        if held is not None and is_late and len(held) < MAX_HELD:
+            held = Steps.joined([held, steps])
+            yield TimelinePart(None, part.tables)
+        else:
+            yield TimelinePart(held, part.tables)
+            held = steps
+    yield TimelinePart(held)
 
 
 def blocks(source: Source, losses: Counter[str], size: int = BLOCK) -> Iterator[tuple[Bytes, Array, Array]]:
