@@ -60,7 +60,7 @@ _TRACE = Layout({}, listed=PACKET)
 
 _FRAMING = NUMBERS | {
     Packet.INTERNED_DATA, Packet.SYNCHRONIZATION_MARKER, Packet.DEFAULTS, Packet.CLOCK_SNAPSHOT,
-    Packet.THREAD_DESCRIPTOR, Packet.TRACE_UUID, Packet.COMPRESSED_PACKETS, Packet.ZSTD_COMPRESSED_PACKETS,
+    Packet.TRACE_UUID, Packet.COMPRESSED_PACKETS, Packet.ZSTD_COMPRESSED_PACKETS,
 }  # fmt: skip
 """The fields of packets that say something of packets, not of the traced program."""
 
@@ -179,7 +179,9 @@ class _Reading:
         elif field == Packet.TRACK_DESCRIPTOR:
             self._tracks.describe(message)
         elif field == Packet.PROCESS_DESCRIPTOR:
-            self._tracks.name_process(message)
+            self._tracks.describe_process(message)
+        elif field == Packet.THREAD_DESCRIPTOR:
+            self._tracks.describe_thread(message)
         elif field == Packet.PROCESS_TREE:
             self._tracks.enter_tree(message)
         else:
@@ -194,7 +196,7 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
 
 def _parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     reading = _Reading(registry, tables)
-    for data, begin, end in blocks(source, registry.losses):
+    for data, begin, end in blocks(source, registry.losses, BLOCK):
         yield from reading.enter(data, begin, end)
     yield reading.finish()
 
@@ -225,7 +227,7 @@ def joined_if_late(parts: Iterable[TimelinePart], registry: Registry) -> Iterato
     yield TimelinePart(held)
 
 
-def blocks(source: Source, losses: Counter[str], size: int = BLOCK) -> Iterator[tuple[Bytes, Array, Array]]:
+def blocks(source: Source, losses: Counter[str], size: int) -> Iterator[tuple[Bytes, Array, Array]]:
     """Yield blocks of a file: the bytes (so many, or a packet), and where the packets begin and end (int64)."""
     data, wanted = bytearray(), size
     while True:
@@ -236,13 +238,13 @@ def blocks(source: Source, losses: Counter[str], size: int = BLOCK) -> Iterator[
         if len(begin):
             yield data, begin, end
         data = data[position:]
-        if count < wanted:
-            break
         try:
             missing = size_of_field(data) - len(data)
         except WireError:
             losses[_REST] += 1
             return
+        if count < wanted:
+            break
         if missing + len(data) > MAX_PACKET:
             losses[_TOO_LONG] += 1
             missing = _passed_over(source, missing)

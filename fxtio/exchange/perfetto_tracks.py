@@ -80,10 +80,9 @@ class Tracks:
         pid = tid = counter = None
         losses[_HINTS] += not _READ.issuperset(track.found)
         for thread in track.messages(Descriptor.THREAD):
-            pid, tid = thread.signed(Owner.PID), thread.signed(Owner.TID)
-            self.name_thread(pid, tid, thread.text(Owner.THREAD_NAME) or name)
+            pid, tid = self.describe_thread(thread, name)
         for process in track.messages(Descriptor.PROCESS):
-            pid = self.name_process(process, name)
+            pid = self.describe_process(process, name)
         for each in track.messages(Descriptor.COUNTER):
             multiplier = float(each.signed(CounterField.MULTIPLIER) or 1)
             counter = (bool(each.number(CounterField.IS_INCREMENTAL)), multiplier)
@@ -95,11 +94,17 @@ class Tracks:
             return
         self._described[uuid] = _Description(name, track.number(Descriptor.PARENT), pid, tid, counter)
 
-    def name_process(self, process: Message, name: str | None = None) -> int:
-        """Take a description of a process, and return its number; `name` is that of its track."""
+    def describe_process(self, process: Message, name: str | None = None) -> int:
+        """Take the description of a process, and return its number; `name` is that of its track."""
         pid = process.signed(Owner.PID)
         self._registry.process(pid, process.text(Owner.PROCESS_NAME) or _program(process.texts(Owner.CMDLINE)) or name)
         return pid
+
+    def describe_thread(self, thread: Message, name: str | None = None) -> tuple[int, int]:
+        """Take the description of a thread, and return the numbers of its process and its own."""
+        pid, tid = thread.signed(Owner.PID), thread.signed(Owner.TID)
+        self.name_thread(pid, tid, thread.text(Owner.THREAD_NAME) or name)
+        return pid, tid
 
     def name_thread(self, pid: int, tid: int, name: str | None) -> None:
         """Note the process of a thread, and its name."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
+import random
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+
+def is_available() -> bool:
+    """Return whether Perfetto's package is installed."""
+    return importlib.util.find_spec("perfetto") is not None
 
 
 def messages() -> Any:
@@ -191,6 +198,8 @@ def kernel() -> Builder:
         bundle.event.add(timestamp=time, pid=7).print.buf = text
     bundle = build.packet(flags=0).ftrace_events
     bundle.cpu = 1
+    switch = bundle.event.add(timestamp=350, pid=0).sched_switch  # Perfetto passes over the first one of a column
+    switch.prev_comm, switch.next_comm, switch.next_pid, switch.next_prio = "swapper", "thread 7", 7, 120
     compact = bundle.compact_sched
     compact.intern_table.extend(["thread 9", "swapper/1", "thread 7"])
     compact.switch_timestamp.extend([400, 20, 30])
@@ -220,7 +229,7 @@ def samples() -> Builder:
     data.build_ids.add(iid=1, str=b"\1\2")
     data.mappings.add(iid=1, path_string_ids=[1, 2], build_id=1, start=0x1000, end=0x9000)
     data.frames.add(iid=1, function_name_id=1, mapping_id=1, rel_pc=0x10)
-    data.frames.add(iid=2, function_name_id=2, mapping_id=1, rel_pc=0x20)
+    data.frames.add(iid=2, function_name_id=2, mapping_id=1, rel_pc=0x20, source_path_iid=1, line_number=12)
     data.frames.add(iid=3, mapping_id=1, rel_pc=0x30)
     data.callstacks.add(iid=1, frame_ids=[1, 2])
     data.callstacks.add(iid=2, frame_ids=[1, 2, 3])
@@ -273,3 +282,21 @@ def all_traces() -> Iterator[tuple[str, bytes]]:
     for make in (track_events, defaults, kernel, samples, legacy):
         yield make.__name__, make().bytes()
     yield "compressed", compressed(defaults())
+
+
+def damaged(data: bytes, draw: random.Random) -> bytes:
+    """Return a trace with a few bytes that are changed, removed, added or repeated."""
+    changed = bytearray(data)
+    for _ in range(draw.choice((1, 1, 2, 4))):
+        at = draw.randrange(len(changed))
+        match draw.randrange(6):
+            case 0 | 1 | 2:
+                changed[at] = draw.choice((0, 1, 2, 3, 8, 16, 127, 128, 255, draw.randrange(256)))
+            case 3:
+                del changed[at : at + draw.randrange(1, 9)]
+            case 4:
+                changed[at:at] = draw.randbytes(draw.randrange(1, 5))
+            case _:
+                begin = draw.randrange(len(changed))
+                changed[at:at] = changed[begin : begin + draw.randrange(1, 60)]
+    return bytes(changed)
