@@ -131,6 +131,7 @@ MAX_FIELDS = 100_000
 """The most fields of a message that `Message` keeps."""
 
 DAMAGED = "messages that are cut or damaged"
+MANY = f"fields or numbers beyond {MAX_FIELDS:,} of a message"
 
 
 class Message:
@@ -142,8 +143,8 @@ class Message:
         data: bytes that contain the message.
         begin: where it begins.
         end: where it ends.
-        losses: counts messages (this one and those in it) that are not sound, or have more than `MAX_FIELDS`; what is
-            before that place is kept.
+        losses: counts messages (this one and those in it) that are not sound, or have more than `MAX_FIELDS` fields or
+            numbers in a field; what is before that place is kept.
 
     Attributes:
         found: for each field the encodings, values and ends of its values, as `fields` yields them.
@@ -159,7 +160,7 @@ class Message:
         try:
             for field, wire, value, to in fields(data, begin, end):
                 if not left:
-                    losses[DAMAGED] += 1
+                    losses[MANY] += 1
                     break
                 left -= 1
                 self.found.setdefault(field, []).append((wire, value, to))
@@ -186,20 +187,26 @@ class Message:
 
     def numbers(self, field: int, kind: Wire = Wire.VARINT) -> list[int]:
         """Return all numbers of a field, unsigned: of varints or of 8 bytes each, packed or not."""
-        values = []
+        values: list[int] = []
         for wire, value, end in self.found.get(field, ()):
+            if len(values) >= MAX_FIELDS:
+                self._losses[MANY] += 1
+                break
             if wire == kind:
                 values.append(value if kind == Wire.VARINT else int.from_bytes(self._data[value:end], "little"))
             elif wire != Wire.BYTES:
                 continue
             elif kind == Wire.VARINT:
+                last = min(end, value + MAX_FIELDS)
+                self._losses[MANY] += last < end
                 try:
-                    values += numbers(self._data, value, end)
+                    values += numbers(self._data, value, last)
                 except WireError:
                     self._losses[DAMAGED] += 1
             else:
                 count, rest = divmod(end - value, 8)
-                values += struct.unpack_from(f"<{count}Q", self._data, value)
+                self._losses[MANY] += count > MAX_FIELDS
+                values += struct.unpack_from(f"<{min(count, MAX_FIELDS)}Q", self._data, value)
                 self._losses[DAMAGED] += rest > 0
         return values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -49,14 +49,14 @@ class Layout:
     """The fields of a message that become columns.
 
     Args:
-        columns: the number of the column of each field, and how the field is encoded; fields that share a column can
-            only be told to be there.
+        columns: for each field, by its number, the number of its column, and how it is encoded; fields that share a
+            column can only be told to be there.
         ignored: the fields that are passed over, in any encoding.
         listed: the field, of bytes, that is listed; None for none.
     """
 
     def __init__(
-        self, columns: Mapping[IntEnum, tuple[int, Wire]], ignored: Iterable[int] = (), listed: int | None = None
+        self, columns: Mapping[Any, tuple[int, Wire]], ignored: Iterable[int] = (), listed: int | None = None
     ) -> None:
         self._count = max((column for column, _ in columns.values()), default=-1) + 1
         self._listed = listed

@@ -92,27 +92,24 @@ _OTHER = np.uint64(1 << FieldMark.OTHER)
 
 @dataclass(slots=True)
 class Block:
-    """Packets, with their events and the annotations of these.
+    """Packets with their events.
 
     Attributes:
         data: the bytes.
         packets: the fields of each packet.
         events: those of its event; a packet without one has an empty one.
-        annotations: those of the annotations of events; none if no arguments are asked for.
     """
 
     data: Bytes
     packets: Fields
     events: Fields
-    annotations: Fields
 
     @classmethod
     def read(cls, data: Bytes, begin: Array, end: Array, *, with_args: bool) -> Block:
         """Read packets, given by where they begin and end."""
         packets = _PACKETS.read(data, begin, end)
         events = (_EVENTS if with_args else _EVENTS_WITHOUT).read(data, *places(packets.values[EVENT]))
-        annotations = _ANNOTATIONS.read(data, *places(events.listed))
-        return cls(data, packets, events, annotations)
+        return cls(data, packets, events)
 
     def defining(self) -> Array:
         """Return the packets that define something, or are damaged (int64, ascending)."""
@@ -207,7 +204,7 @@ class Columns:
             ((marks & _bit(CATEGORY)) == 0) | (events.values[CATEGORY][rows] != 0)
         )
         self._enter_arguments(block, sequence, rows, taken)
-        number = (self._first + rows) * PER_PACKET
+        number: Array = (self._first + rows) * PER_PACKET
         chosen = np.flatnonzero(taken & ~is_value)
         step, own = _STEPS[kind[chosen]], name[chosen]
         self._rows.steps(
@@ -287,16 +284,19 @@ class Columns:
         place = np.full(len(block.events.marks), -1, np.int64)
         place[rows[taken]] = np.flatnonzero(taken)
         own = np.flatnonzero(place[block.events.listed_row] >= 0)
-        fields, event = block.annotations, place[block.events.listed_row[own]]
-        marks = fields.marks[own]
-        name = self._named(block.data, fields, sequence, Interned.ANNOTATION, (_ARG_NAME, _ARG_NAME_TEXT), own)
+        fields, event = (
+            _ANNOTATIONS.read(block.data, *places(block.events.listed[own])),
+            place[block.events.listed_row[own]],
+        )
+        marks, every = fields.marks, np.arange(len(own))
+        name = self._named(block.data, fields, sequence, Interned.ANNOTATION, (_ARG_NAME, _ARG_NAME_TEXT), every)
         kinds, bits, text = np.zeros(len(own), np.int8), np.zeros(len(own), np.uint64), np.full(len(own), -1, np.int32)
         found = np.zeros(len(own), np.int64)
         for field, column in _VALUES.items():
             chosen = np.flatnonzero(marks & _bit(column))
             found[chosen] += 1
             kinds[chosen] = _KINDS[field]
-            values = fields.values[column][own[chosen]]
+            values = fields.values[column][chosen]
             if field == Annotation.STRING:
                 text[chosen] = self._texts(block.data, values)
             elif field == Annotation.TEXT:

@@ -11,10 +11,11 @@ from itertools import accumulate
 import numpy as np
 
 from fxtio._native.constants import SpanStep
+from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT32, MAX_INT64
-from fxtio.codec.protobuf import Message
+from fxtio.codec.protobuf import Message, signed
 from fxtio.exchange.perfetto_messages import Bundle, Compact, Ftrace, Print, Switch, Waking
-from fxtio.exchange.perfetto_rows import PER_PACKET, Rows
+from fxtio.exchange.perfetto_rows import MANY, PER_PACKET, Rows
 from fxtio.exchange.perfetto_scheduling import STATES
 from fxtio.exchange.perfetto_tracks import Tracks
 from fxtio.table import Column
@@ -49,6 +50,7 @@ class Kernel:
         self._tracks = tracks
         self._processors = Processors(registry)
         self._switches: list[tuple[int, ...]] = []
+        self._packed: list[Array] = []
         self._wakes = False  # there were events at the time of the waking, which come before those of the wakeup
         self._latest = 0
         self._states = {-1: -1}
@@ -98,7 +100,9 @@ class Kernel:
             if time > MAX_INT64:
                 self._losses[_NO_TIME] += 1
                 break
-            self._switch(time, cpu, names[name] if name < len(names) else None, tid, priority, state)
+            self._switch(
+                time, cpu, names[name] if name < len(names) else None, signed(tid), signed(priority), signed(state)
+            )
         wakings = (Compact.WAKING_THREAD, Compact.WAKING_CPU, Compact.WAKING_NAME)
         times = accumulate(compact.numbers(Compact.WAKING_TIME))
         for time, tid, target, name in zip(times, *map(compact.numbers, wakings), strict=False):
@@ -106,13 +110,15 @@ class Kernel:
                 self._losses[_NO_TIME] += 1
                 break
             self._wakes = True
-            self._wake(time, target, tid, names[name] if name < len(names) else None, 0)
+            self._wake(time, target, signed(tid), names[name] if name < len(names) else None, 0)
 
     def _switch(self, time: int, cpu: int, name: str | None, tid: int, priority: int, state: int) -> None:
         """Note that a processor runs another thread, and the state in which the one before stopped."""
         if self._rows.wants("scheduling"):
             thread = self._tracks.thread(tid, name) if tid else IDLE
             self._switches.append((time, cpu, thread, priority, self._state(state)))
+            if len(self._switches) >= MANY:  # an array takes a fraction of the memory
+                self._pack()
             self._latest = max(self._latest, time)
 
     def _name(self, tid: int, name: str | None) -> None:
@@ -132,15 +138,20 @@ class Kernel:
             self._states[lowest] = self._registry.names.code(_STATE_NAMES.get(lowest, "blocked"))
         return self._states[lowest]
 
+    def _pack(self) -> None:
+        """Turn switches into columns."""
+        if self._switches:
+            self._packed.append(np.array(self._switches, np.int64))
+            self._switches = []
+
     def tables(self) -> dict[str, dict[str, Column]]:
         """Return the rows of `scheduling` that were finished since the last call."""
-        if not self._switches:
+        self._pack()
+        if not self._packed:
             return {}
-        columns = zip(_SWITCH, zip(*self._switches, strict=True), strict=True)
-        self._switches = []
-        return {
-            "scheduling": self._processors.enter(**{name: np.array(each, dtype) for (name, dtype), each in columns})
-        }
+        columns = zip(_SWITCH, np.concatenate(self._packed).T, strict=True)
+        self._packed = []
+        return {"scheduling": self._processors.enter(**{name: each.astype(dtype) for (name, dtype), each in columns})}
 
     def finish(self, end: int) -> dict[str, dict[str, Column]]:
         """Return the rows of the threads that run at the end of the trace."""

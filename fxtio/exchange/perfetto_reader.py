@@ -42,6 +42,9 @@ MAX_PACKET = 1 << 26
 MAX_ROWS = 32_768
 """The most packets that make a part of a timeline."""
 
+MAX_ARGUMENTS = 131_072
+"""The most arguments of these, as far as they have to be read together."""
+
 MAX_HELD = 8 * MAX_ROWS
 """The most steps that wait for earlier ones."""
 
@@ -103,6 +106,11 @@ class _Reading:
         block, defining, done = None, np.arange(len(begin)), 0
         if len(begin) >= self._least:
             block = Block.read(data, begin, end, with_args=self._rows.wants("args"))
+            if len(block.events.listed) > MAX_ARGUMENTS and len(begin) > 2 * self._least:
+                for half in (slice(0, len(begin) // 2), slice(len(begin) // 2, None)):
+                    yield from self._take(data, begin[half], end[half])
+                    yield self._part()
+                return
             defining = block.defining()
         for place in [*defining.tolist(), len(begin)]:
             if block is not None and place - done >= self._least:

@@ -20,6 +20,9 @@ from fxtio.timeline.stacks import Stacks
 PER_PACKET = 1 << 20
 """The numbers of events that a packet has."""
 
+MANY = 1 << 16
+"""The most rows of a table that are not turned into columns yet."""
+
 _STEP = ("step", "track", "time", "end", "name", "category", "event", "id", "detail", "key")
 
 
@@ -71,7 +74,10 @@ class Rows:
     def row(self, table: str, *values: Any) -> None:
         """Add a row of a table, if it is asked for."""
         if table in self._tables:
-            self._rows.setdefault(table, []).append(values)
+            rows = self._rows.setdefault(table, [])
+            rows.append(values)
+            if len(rows) >= MANY:  # an array takes a fraction of the memory
+                self._pack(table)
 
     def block(self, table: str, **columns: Array) -> None:
         """Add rows of a table as columns, if it is asked for."""
@@ -83,10 +89,8 @@ class Rows:
         steps = self._joined_steps()
         tables: dict[str, dict[str, Column]] = self.stacks.new_tables()
         for name in {**self._rows, **self._blocks}:
-            blocks = self._blocks.get(name, [])
-            if rows := self._rows.get(name):
-                values = zip(number_types(name).items(), zip(*rows, strict=True), strict=True)
-                blocks.append({column: np.array(each, dtype) for (column, dtype), each in values})
+            self._pack(name)
+            blocks = self._blocks[name]
             columns = {column: np.concatenate([block[column] for block in blocks]) for column in blocks[0]}
             if len(blocks) > 1 and "event" in columns:
                 order = np.argsort(columns["event"], kind="stable")
@@ -94,6 +98,12 @@ class Rows:
             tables[name] = self._registry.columns(name, columns)
         self._steps, self._columns, self._rows, self._blocks = [], [], {}, {}
         return TimelinePart(steps, tables, share)
+
+    def _pack(self, table: str) -> None:
+        """Turn the rows of a table into columns."""
+        if rows := self._rows.pop(table, None):
+            values = zip(number_types(table).items(), zip(*rows, strict=True), strict=True)
+            self.block(table, **{column: np.array(each, dtype) for (column, dtype), each in values})
 
     def _joined_steps(self) -> Steps | None:
         """Return all steps, in the order of their packets."""

@@ -18,7 +18,7 @@ import zstandard
 import fxtio
 import judges
 from fxtio import open_timeline, synth
-from fxtio.codec.protobuf import bytes_field, number_field
+from fxtio.codec.protobuf import Message, bytes_field, number_field
 from fxtio.exchange import by_content, by_ending, perfetto_reader
 from fxtio.exchange.convert import convert
 from fxtio.formats import by_name
@@ -430,8 +430,12 @@ def test_columns_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
             track.complete("work", 10 * number, 10 * number + 5, args={"a": number, "b": "text", "c": 0.5})
     data, _ = exported(open_timeline(out.getvalue()), "perfetto")
     taken = []
-    message = perfetto_reader.Message
-    monkeypatch.setattr(perfetto_reader, "Message", lambda *args: taken.append(args) or message(*args))
+
+    def message(*args: Any) -> Message:
+        taken.append(args)
+        return Message(*args)
+
+    monkeypatch.setattr(perfetto_reader, "Message", message)
     assert imported(data).table("args").num_rows == 1500
     assert 0 < len(taken) < 10
 
