@@ -66,6 +66,8 @@ NOT_CARRIED = (
     "allocations, weights and processors of samples",
     "states of threads that stop, and Linux does not have",
     "the difference between koids and other numbers; the levels of log messages, except as arguments",
+    "scopes of instants; numbers of operations and counters, and the threads of counters",
+    "arguments without a value, which are the text `null`",
 )
 """The content of a timeline that a file does not have."""
 
