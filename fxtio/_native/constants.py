@@ -150,6 +150,28 @@ class Fault(IntEnum):
     FORM = 6
 
 
+class FieldUse(IntEnum):
+    """What becomes of a field of a message, if it has no column."""
+
+    OTHER = -1
+    "It is marked."
+    IGNORED = -2
+    "Nothing."
+    LISTED = -3
+    "It is listed."
+
+
+class FieldMark(IntEnum):
+    """The bits that mark a message, beside one for each column that it has."""
+
+    REPEATED = 61
+    "A field with a column came again."
+    OTHER = 62
+    "It has other fields."
+    DAMAGED = 63
+    "It is damaged, and was read up to there."
+
+
 RULES = ("", "event.cut", "event.varint", "event.unknown", "event.text-end", "event.count", "event.unknown-form")
 """The rule that each fault breaks."""
 
@@ -179,6 +201,8 @@ _PREFIXES = {
     "PLAIN": PlainValue,
     "OP": Op,
     "FAULT": Fault,
+    "USE": FieldUse,
+    "MARK": FieldMark,
 }
 
 

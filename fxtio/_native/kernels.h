@@ -18,6 +18,7 @@
     X(list_slices) \
     X(match) \
     X(read_decimals) \
+    X(read_fields) \
     X(read_plain) \
     X(scan_stream) \
     X(sum_rows) \

@@ -8,6 +8,7 @@ import numpy as np
 
 from fxtio._native.constants import PayloadWalkEnd, WalkEnd
 from fxtio._native.python_json import *
+from fxtio._native.python_messages import *
 from fxtio._native.python_spans import *
 from fxtio.arrays import Array
 

@@ -5,6 +5,8 @@ https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
+import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
@@ -18,6 +20,7 @@ MAX_VARINT = 10
 """The most bytes of a number."""
 
 _MODULUS = 1 << 64
+_DOUBLE = struct.Struct("<d")
 
 
 class Wire(IntEnum):
@@ -107,6 +110,129 @@ def fields(data: bytes | bytearray, begin: int = 0, end: int | None = None) -> I
             raise WireError(first)
         yield tag >> 3, Wire(kind), begin, begin + size
         begin += size
+
+
+def size_of_field(data: bytes | bytearray) -> int:
+    """Return the size of the field of bytes that begins here, which may be cut; 0 if it is not known yet.
+
+    Raises:
+        WireError: there is no such field.
+    """
+    if len(data) < 2 * MAX_VARINT:
+        return 0
+    tag, begin = _varint(data, 0, len(data), 0)
+    size, begin = _varint(data, begin, len(data), 0)
+    if tag & 7 != Wire.BYTES or not tag >> 3:
+        raise WireError(0)
+    return begin + size
+
+
+MAX_FIELDS = 100_000
+"""The most fields of a message that `Message` keeps."""
+
+DAMAGED = "messages that are cut or damaged"
+MANY = f"fields or numbers beyond {MAX_FIELDS:,} of a message"
+
+
+class Message:
+    """The fields of a message by their numbers; a field that comes several times has all of its values.
+
+    Fields with another encoding than the one that is asked for count as missing.
+
+    Args:
+        data: bytes that contain the message.
+        begin: where it begins.
+        end: where it ends.
+        losses: counts messages (this one and those in it) that are not sound, or have more than `MAX_FIELDS` fields or
+            numbers in a field; what is before that place is kept.
+
+    Attributes:
+        found: for each field the encodings, values and ends of its values, as `fields` yields them.
+    """
+
+    __slots__ = ("_data", "_losses", "found")
+
+    def __init__(self, data: bytes | bytearray, begin: int, end: int, losses: Counter[str]) -> None:
+        self._data = data
+        self._losses = losses
+        self.found: dict[int, list[tuple[Wire, int, int]]] = {}
+        left = MAX_FIELDS
+        try:
+            for field, wire, value, to in fields(data, begin, end):
+                if not left:
+                    losses[MANY] += 1
+                    break
+                left -= 1
+                self.found.setdefault(field, []).append((wire, value, to))
+        except WireError:
+            losses[DAMAGED] += 1
+
+    def __contains__(self, field: int) -> bool:
+        return field in self.found
+
+    def number(self, field: int, default: int = 0) -> int:
+        """Return the last number of a field, unsigned."""
+        for wire, value, _ in reversed(self.found.get(field, ())):
+            if wire == Wire.VARINT:
+                return value
+        return default
+
+    def signed(self, field: int, default: int = 0) -> int:
+        """Return the last number of a field, of the type int64."""
+        return signed(self.number(field, default % _MODULUS))
+
+    def doubles(self, field: int) -> list[float]:
+        """Return all doubles of a field."""
+        return [_DOUBLE.unpack(each.to_bytes(8, "little"))[0] for each in self.numbers(field, Wire.FIXED64)]
+
+    def numbers(self, field: int, kind: Wire = Wire.VARINT) -> list[int]:
+        """Return all numbers of a field, unsigned: of varints or of 8 bytes each, packed or not."""
+        values: list[int] = []
+        for wire, value, end in self.found.get(field, ()):
+            if len(values) >= MAX_FIELDS:
+                self._losses[MANY] += 1
+                break
+            if wire == kind:
+                values.append(value if kind == Wire.VARINT else int.from_bytes(self._data[value:end], "little"))
+            elif wire != Wire.BYTES:
+                continue
+            elif kind == Wire.VARINT:
+                last = min(end, value + MAX_FIELDS)
+                self._losses[MANY] += last < end
+                try:
+                    values += numbers(self._data, value, last)
+                except WireError:
+                    self._losses[DAMAGED] += 1
+            else:
+                count, rest = divmod(end - value, 8)
+                self._losses[MANY] += count > MAX_FIELDS
+                values += struct.unpack_from(f"<{min(count, MAX_FIELDS)}Q", self._data, value)
+                self._losses[DAMAGED] += rest > 0
+        return values
+
+    def texts(self, field: int) -> list[bytes]:
+        """Return the bytes of all values of a field."""
+        return [bytes(self._data[value:end]) for wire, value, end in self.found.get(field, ()) if wire == Wire.BYTES]
+
+    def text(self, field: int) -> str | None:
+        """Return the last text of a field, None if there is none; bytes that are not UTF-8 become surrogates."""
+        for wire, value, end in reversed(self.found.get(field, ())):
+            if wire == Wire.BYTES:
+                return self._data[value:end].decode("utf-8", "surrogateescape")
+        return None
+
+    def messages(self, field: int) -> Iterator[Message]:
+        """Yield the messages of a field."""
+        for wire, value, end in self.found.get(field, ()):
+            if wire == Wire.BYTES:
+                yield Message(self._data, value, end, self._losses)
+
+    def message(self, field: int) -> Message | None:
+        """Return the last message of a field, None if there is none."""
+        for wire, value, end in reversed(self.found.get(field, ())):
+            if wire == Wire.BYTES:
+                return Message(self._data, value, end, self._losses)
+        return None
 
 
 def numbers(data: bytes | bytearray, begin: int, end: int) -> list[int]:

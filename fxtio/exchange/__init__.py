@@ -88,7 +88,13 @@ EXCHANGES = (
     Exchange("tachyon", "JSON lines of CPython's sampling profiler", (".tachyon.jsonl", ".tachyon"), imports=True),
     Exchange("pprof", "pprof profile", (".pprof", ".pb"), imports=True, binary=True),
     Exchange("otlp", "OTLP JSON lines", (".otlp.jsonl", ".otlp.json", ".otlp"), imports=True),
-    Exchange("perfetto", "Perfetto protobuf trace", (".pftrace", ".perfetto-trace", ".perfetto")),
+    Exchange(
+        "perfetto",
+        "Perfetto protobuf trace",
+        (".pftrace", ".perfetto-trace", ".perfetto"),
+        imports=True,
+        binary=True,
+    ),
     Exchange(
         "parquet", "Parquet tables", (".parquet",), extra="arrow", directory=True, place="table_files:ParquetExporter"
     ),

@@ -280,12 +280,11 @@ class _Reading:
         self._losses[_BIND] += int(events.has("bind_id", rows[is_complete]).sum())
         at_ends = rows[phase == ord("f")]
         self._losses[_NEXT] += int(events.each("bp", lambda value: value != "e", bool, at_ends).sum())
-        steps = Steps.of(
-            0, step=_STEP[phase], track=track, time=time, end=end, name=name, ticks=time.view(np.uint64), id=number,
+        return Steps.of(
+            step=_STEP[phase], track=track, time=time, end=end, name=name, ticks=time.view(np.uint64), id=number,
             category=events.each("cat", self._category, np.int32, rows), detail=detail, key=key,
+            event=rows + self._first_event,
         )  # fmt: skip
-        steps.event = rows + self._first_event
-        return steps
 
     def _durations(self, events: _Events, rows: Array) -> Array:
         """Return the durations of slices (int64 ns), which end at the latest time that there is."""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
-from itertools import islice
+from collections.abc import Collection, Set
 from typing import Any
 
 from fxtio.codec.integers import MAX_INT64
 from fxtio.exchange.json_events import value_of
 from fxtio.table import Column
-from fxtio.timeline.arguments import argument_of
+from fxtio.timeline.arguments import argument_of, flattened
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
 
-MAX_ARGS = 256
-"""The most arguments of an event; those of nested objects count as one each."""
-
 _LONG_NUMBERS = "numbers in arguments that do not fit 64 bits, which are text now"
 _UNREADABLE = "arguments that cannot be decoded"
-_MANY = f"arguments beyond {MAX_ARGS} of an event"
-_MAX_PATH = 512
 _ESCAPE = b"\\u"
 FIRST_NUMBER = 1 << 30
 """The first number of processes and threads whose numbers are texts."""
@@ -41,7 +35,7 @@ class JsonArguments:
         self._rows: list[tuple[int, int, int, int, int]] = []
 
     def may_be_in(self, text: bytes) -> bool:
-        """Return whether JSON may have arguments that are asked for; to look for names takes far less than to decode."""
+        """Return whether JSON may have arguments that are asked for; to look for names takes less than to decode."""
         return self._is_asked and (self._signs is None or any(sign in text for sign in self._signs))
 
     def decoded(self, text: bytes) -> Any:
@@ -61,19 +55,7 @@ class JsonArguments:
         """Add the arguments of an event; those of nested objects have names with dots."""
         if not args:
             return
-        stack = [("", args)] if isinstance(args, dict) else [("args", args)]
-        left = MAX_ARGS
-        while stack:
-            name, value = stack.pop()
-            if isinstance(value, dict | list) and value and len(name) < _MAX_PATH:
-                items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
-                nested = [(f"{name}.{key}" if name else str(key), each) for key, each in islice(items, left + 1)]
-                stack.extend(reversed(nested))
-                continue
-            if not left:
-                self._losses[_MANY] += 1
-                return
-            left -= 1
+        for name, value in flattened([("" if isinstance(args, dict) else "args", args)], self._losses):
             kind, bits, text = argument_of(value)
             if kind == ArgumentKind.TEXT and isinstance(value, int):
                 self._losses[_LONG_NUMBERS] += 1

@@ -1,4 +1,4 @@
-"""Perfetto's own format: a protobuf trace of track events, with names stored once.
+"""Perfetto's own format: a protobuf trace of track events, with names stored once; `perfetto_reader` reads it.
 
 A packet describes a track, defines names, or is an event.  All slices are pairs of a begin and an end.  Points of flows
 are events of the older kind (`legacy_event`), because these belong to the slice in which they stand.
@@ -8,8 +8,7 @@ https://perfetto.dev/docs/reference/trace-packet-proto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import IntEnum
+from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,117 +16,72 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, joined, sum_of_sizes
-from fxtio.codec.protobuf import bytes_field, doubles, lengths, messages, number_field, varints
+from fxtio.codec.protobuf import (
+    Wire,
+    WireError,
+    bytes_field,
+    doubles,
+    fields,
+    lengths,
+    messages,
+    number_field,
+    varints,
+)
 from fxtio.exchange.formatting import portions, row_ranges
+from fxtio.exchange.perfetto_messages import (
+    BEGIN,
+    BOOTTIME,
+    CLEARED,
+    COUNTER,
+    END,
+    INSTANT,
+    NEEDS_STATE,
+    NUMBERS,
+    PACKET,
+    REALTIME,
+    Annotation,
+    Clock,
+    Descriptor,
+    Event,
+    Interned,
+    Legacy,
+    Owner,
+    Packet,
+    Snapshot,
+)
 from fxtio.exchange.perfetto_scheduling import Scheduler
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.event_export import TrackEventExporter
 from fxtio.timeline.losses import Texts, plain
-from fxtio.timeline.parts import Registry
+from fxtio.timeline.parts import Registry, TimelinePart
 from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
+    from fxtio.io.source import Source
 
 NOT_CARRIED = (
     "allocations, weights and processors of samples",
     "states of threads that stop, and Linux does not have",
     "the difference between koids and other numbers; the levels of log messages, except as arguments",
+    "scopes of instants; numbers of operations and counters, and the threads of counters",
+    "arguments without a value, which are the text `null`",
 )
 """The content of a timeline that a file does not have."""
 
 
-class _Packet(IntEnum):
-    """The fields of TracePacket."""
+_MOST = 1000
+"""The numbers of fields of packets are below this one."""
 
-    CLOCK_SNAPSHOT = 6
-    TIMESTAMP = 8
-    SEQUENCE = 10
-    TRACK_EVENT = 11
-    INTERNED_DATA = 12
-    SEQUENCE_FLAGS = 13
-    TRACK_DESCRIPTOR = 60
+_SIGNS = {each for each in Packet if each > Packet.SEQUENCE_FLAGS}
+"""The fields whose numbers hardly occur in other files."""
 
-
-class _Clock(IntEnum):
-    """The fields of ClockSnapshot and of its clocks."""
-
-    CLOCK = 1
-    ID = 1
-    TIMESTAMP = 2
-
-
-class _Descriptor(IntEnum):
-    """The fields of TrackDescriptor."""
-
-    UUID = 1
-    NAME = 2
-    PROCESS = 3
-    THREAD = 4
-    PARENT = 5
-    COUNTER = 8
-
-
-class _Owner(IntEnum):
-    """The fields of ProcessDescriptor and ThreadDescriptor."""
-
-    PID = 1
-    TID = 2
-    THREAD_NAME = 5
-    PROCESS_NAME = 6
-
-
-class _Event(IntEnum):
-    """The fields of TrackEvent."""
-
-    CATEGORY = 3
-    ANNOTATION = 4
-    LEGACY = 6
-    TYPE = 9
-    NAME = 10
-    TRACK = 11
-    DOUBLE = 44
-
-
-class _Legacy(IntEnum):
-    """The fields of TrackEvent.LegacyEvent."""
-
-    NAME = 1
-    PHASE = 2
-    ID = 6
-    TO_ENCLOSING = 12
-
-
-class _Annotation(IntEnum):
-    """The fields of DebugAnnotation."""
-
-    NAME = 1
-    BOOL = 2
-    UINT = 3
-    INT = 4
-    DOUBLE = 5
-    POINTER = 7
-    TEXT = 17
-
-
-class _Names(IntEnum):
-    """The fields of InternedData: kinds of names, each with numbers of its own."""
-
-    CATEGORY = 1
-    EVENT = 2
-    ANNOTATION = 3
-    TEXT = 29
-
-
-_PACKET = 1  # the field of Trace
 _SEQUENCE = 1
-_FRESH, _NEEDS_NAMES = 1, 2
-_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _TYPES = np.zeros(len(SpanStep) + 1, np.int64)
 """The type of an event by `SpanStep`; that of a point of a flow is in its legacy event."""
-_TYPES[[SpanStep.BEGIN, SpanStep.END, SpanStep.INSTANT]] = _BEGIN, _END, _INSTANT
+_TYPES[[SpanStep.BEGIN, SpanStep.END, SpanStep.INSTANT]] = BEGIN, END, INSTANT
 _PHASES = np.array([ord({"begin": "s", "step": "t", "end": "f"}[each]) for each in FLOW_TYPES])
 _PROCESS_UUIDS = 1 << 32
 """The number of a track is one more than its row; that of the track of a process is one more than its row and this."""
@@ -136,19 +90,42 @@ _KOIDS = "types of arguments that are koids, which are numbers now"
 _NUMBERS = "numbers of processes and threads over 31 bits, which are cut"
 
 
+def sniff(head: bytes) -> bool:
+    """Return whether a file begins with packets: all of their fields may be such, and one is surely."""
+    says = False
+    try:
+        for number, kind, begin, end in fields(head + bytes(len(head))):  # the last packet may be cut
+            if number != PACKET or kind != Wire.BYTES or begin >= len(head):
+                return says and begin >= len(head)
+            for field, wire, _, _ in fields(head, begin, min(end, len(head))):
+                if wire != (Wire.VARINT if field in NUMBERS else Wire.BYTES) or field > _MOST:
+                    return False
+                says |= field in NUMBERS or field in _SIGNS
+    except WireError:
+        pass
+    return says
+
+
+def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
+    """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
+    from fxtio.exchange.perfetto_reader import parts as read
+
+    return read(source, registry, tables)
+
+
 class Exporter(TrackEventExporter):
     """Writes a Perfetto trace, see `fxtio.formats.Exporter`."""
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         super().__init__(sink, registry, pairs=True)
         self._texts = Texts(registry.names, self._utf8)
-        self._defined: dict[_Names, set[int]] = {kind: set() for kind in _Names}
+        self._defined: dict[Interned, set[int]] = {kind: set() for kind in Interned}
         self._track_names = ByteTable(self._track_name)
         self._tracks = 0  # the number of those that are described
         self._processes: dict[int, int] = {}  # the name with which each was described
         self._threads: dict[int, tuple[int, int]] = {}  # the track and the described name of each
         self._scheduler = Scheduler(registry, self._number, self._texts.text, self.losses)
-        self._flags = _FRESH | _NEEDS_NAMES
+        self._flags = CLEARED | NEEDS_STATE
         self._has_clock = False
 
     def enter(self, tables: Mapping[str, Table]) -> None:
@@ -174,21 +151,21 @@ class Exporter(TrackEventExporter):
         registry = self._registry
         if registry.wall_clock is not None and not self._has_clock:
             self._has_clock = True
-            self._sink.write(self._packet(bytes_field(_Packet.CLOCK_SNAPSHOT, _clocks(registry.wall_clock))))
+            self._sink.write(self._packet(bytes_field(Packet.CLOCK_SNAPSHOT, _clocks(registry.wall_clock))))
         for process, name in enumerate(registry.process_names()):
             if self._processes.get(process) != name:
                 self._processes[process] = name
-                fields = self._number_field(_Owner.PID, registry.process_id(process))
-                fields += bytes_field(_Owner.PROCESS_NAME, self._texts.text(name)) if name >= 0 else b""
+                fields = self._number_field(Owner.PID, registry.process_id(process))
+                fields += bytes_field(Owner.PROCESS_NAME, self._texts.text(name)) if name >= 0 else b""
                 uuid = _PROCESS_UUIDS + process + 1
-                packets.append(number_field(_Descriptor.UUID, uuid) + bytes_field(_Descriptor.PROCESS, fields))
+                packets.append(number_field(Descriptor.UUID, uuid) + bytes_field(Descriptor.PROCESS, fields))
         names = registry.thread_names()
         for thread, (track, name) in [*self._threads.items()]:
             if names[thread] != name:
-                packets.append(number_field(_Descriptor.UUID, track + 1) + self._thread_field(track, thread))
-        if self._flags != _NEEDS_NAMES:
+                packets.append(number_field(Descriptor.UUID, track + 1) + self._thread_field(track, thread))
+        if self._flags != NEEDS_STATE:
             self._sink.write(self._packet(b""))
-        self._sink.write(b"".join(self._packet(bytes_field(_Packet.TRACK_DESCRIPTOR, each)) for each in packets))
+        self._sink.write(b"".join(self._packet(bytes_field(Packet.TRACK_DESCRIPTOR, each)) for each in packets))
         if registry.track_count > self._tracks:
             self._write_packets(self._new_tracks(self._tracks))
             self._tracks = registry.track_count
@@ -205,33 +182,33 @@ class Exporter(TrackEventExporter):
         counters = np.flatnonzero(kind == TrackKind.COUNTER)
         owners = zip((first + threads).tolist(), columns["thread"][threads].tolist(), strict=True)
         return messages(
-            _Packet.TRACK_DESCRIPTOR,
-            varints(_Descriptor.UUID, np.arange(first + 1, first + count + 1)),
+            Packet.TRACK_DESCRIPTOR,
+            varints(Descriptor.UUID, np.arange(first + 1, first + count + 1)),
             ByteColumn.of(self._thread_field(track, thread) for track, thread in owners).spread(threads, count),
             varints(
-                _Descriptor.PARENT,
+                Descriptor.PARENT,
                 np.where((process >= 0) & (kind != TrackKind.THREAD), _PROCESS_UUIDS + process + 1, 0),
             ),
             named.spread(others, count),
             _KIND_NAMES.take(kind[others[unnamed]]).spread(others[unnamed], count),
-            joined(len(counters), bytes_field(_Descriptor.COUNTER, b"")).spread(counters, count),
+            joined(len(counters), bytes_field(Descriptor.COUNTER, b"")).spread(counters, count),
         )
 
     def _track_name(self, code: int) -> bytes:
         """Return the field with a name, given by its code; nothing if it is empty."""
         text = self._texts.text(code)
-        return bytes_field(_Descriptor.NAME, text) if text else b""
+        return bytes_field(Descriptor.NAME, text) if text else b""
 
     def _thread_field(self, track: int, thread: int) -> bytes:
         """Return the field that describes the thread of a track."""
         name = self._registry.thread_names()[thread]
         self._threads[thread] = (track, name)
         info = self._registry.thread_info(thread)
-        owner = self._number_field(_Owner.PID, info.pid) + self._number_field(_Owner.TID, info.tid)
-        owner += bytes_field(_Owner.THREAD_NAME, self._texts.text(name)) if name >= 0 else b""
-        return bytes_field(_Descriptor.THREAD, owner)
+        owner = self._number_field(Owner.PID, info.pid) + self._number_field(Owner.TID, info.tid)
+        owner += bytes_field(Owner.THREAD_NAME, self._texts.text(name)) if name >= 0 else b""
+        return bytes_field(Descriptor.THREAD, owner)
 
-    def _number_field(self, field: _Owner, number: int) -> bytes:
+    def _number_field(self, field: Owner, number: int) -> bytes:
         """Return the field with the number of a process or thread.
 
         The number 0 is in the file as well: Perfetto refuses a process or a thread without a number.
@@ -246,21 +223,21 @@ class Exporter(TrackEventExporter):
         return number
 
     def _packet(self, fields: bytes) -> bytes:
-        flags, self._flags = self._flags, _NEEDS_NAMES
-        fields += number_field(_Packet.SEQUENCE, _SEQUENCE) + number_field(_Packet.SEQUENCE_FLAGS, flags)
-        return bytes_field(_PACKET, fields)
+        flags, self._flags = self._flags, NEEDS_STATE
+        fields += number_field(Packet.SEQUENCE, _SEQUENCE) + number_field(Packet.SEQUENCE_FLAGS, flags)
+        return bytes_field(PACKET, fields)
 
     def _define(self, **codes: Array) -> None:
         """Define the names that are new, by kinds; the number of a name is one more than its code."""
         fields = []
         for kind_name, column in codes.items():
-            kind = _Names[kind_name]
+            kind = Interned[kind_name]
             for code in np.unique(column).tolist():
                 if code >= 0 and code not in self._defined[kind]:
                     self._defined[kind].add(code)
                     fields.append(bytes_field(kind, number_field(1, code + 1) + bytes_field(2, self._texts.text(code))))
         if fields:
-            self._sink.write(self._packet(bytes_field(_Packet.INTERNED_DATA, b"".join(fields))))
+            self._sink.write(self._packet(bytes_field(Packet.INTERNED_DATA, b"".join(fields))))
 
     # Events.
 
@@ -280,10 +257,10 @@ class Exporter(TrackEventExporter):
         self._write_track_events(
             events.time,
             _track_field(events.track),
-            varints(_Event.TYPE, _TYPES[events.step]),
-            varints(_Event.NAME, name + 1),
+            varints(Event.TYPE, _TYPES[events.step]),
+            varints(Event.NAME, name + 1),
             legacy.spread(flows, len(events)),
-            varints(_Event.CATEGORY, category + 1),
+            varints(Event.CATEGORY, category + 1),
             _annotations(rows).grouped(rows.row, len(events)),
         )
 
@@ -294,29 +271,29 @@ class Exporter(TrackEventExporter):
         """
         count = len(time)
         head = (
-            varints(_Packet.TIMESTAMP, time, with_zero=True),
-            lengths(_Packet.TRACK_EVENT, sum_of_sizes(count, *event)),
+            varints(Packet.TIMESTAMP, time, with_zero=True),
+            lengths(Packet.TRACK_EVENT, sum_of_sizes(count, *event)),
         )
         size = sum_of_sizes(count, *head, *event) + len(_TAIL)
-        self._sink.write(joined(count, lengths(_PACKET, size), *head, *event, _TAIL).data.data)
+        self._sink.write(joined(count, lengths(PACKET, size), *head, *event, _TAIL).data.data)
 
     def _flows_of(self, flows: Events) -> tuple[ByteColumn, list[int]]:
         """Return the legacy events of points of flows, and the codes of their categories."""
         labels = self._flow_labels(flows)
         fields = (
-            varints(_Legacy.NAME, np.array([name for name, _ in labels], np.int64) + 1),
-            varints(_Legacy.PHASE, _PHASES[flows.detail]),
-            varints(_Legacy.ID, flows.id, with_zero=True),
-            varints(_Legacy.TO_ENCLOSING, np.ones(len(flows), np.int64)),
+            varints(Legacy.NAME, np.array([name for name, _ in labels], np.int64) + 1),
+            varints(Legacy.PHASE, _PHASES[flows.detail]),
+            varints(Legacy.ID, flows.id, with_zero=True),
+            varints(Legacy.TO_ENCLOSING, np.ones(len(flows), np.int64)),
         )
-        return messages(_Event.LEGACY, *fields), [category for _, category in labels]
+        return messages(Event.LEGACY, *fields), [category for _, category in labels]
 
     def _write_counters(self, counters: Table) -> None:
         self._describe()
         for rows in row_ranges(counters.num_rows):
             time, track, value = (counters[name][rows] for name in ("time", "track", "value"))
-            kind = varints(_Event.TYPE, np.full(len(time), _COUNTER))
-            self._write_track_events(time, _track_field(track), kind, doubles(_Event.DOUBLE, value))
+            kind = varints(Event.TYPE, np.full(len(time), COUNTER))
+            self._write_track_events(time, _track_field(track), kind, doubles(Event.DOUBLE, value))
 
     def _write_scheduling(self, tables: Mapping[str, Table]) -> None:
         """Write when threads run and are woken."""
@@ -336,7 +313,7 @@ class Exporter(TrackEventExporter):
     def _write_packets(self, fields: ByteColumn) -> None:
         """Write packets with fields, none of which is the first packet."""
         if len(fields):
-            size = lengths(_PACKET, fields.size + len(_TAIL))
+            size = lengths(PACKET, fields.size + len(_TAIL))
             self._sink.write(joined(len(fields), size, fields, _TAIL).data.data)
 
     def _write_logs(self, logs: Table) -> None:
@@ -355,28 +332,28 @@ class Exporter(TrackEventExporter):
             time, track, message, text = (each[batch] for each in columns)
             rows = np.flatnonzero(text >= 0)
             fields = (np.full(len(rows), level + 1), text[rows] + 1)
-            annotation = messages(_Event.ANNOTATION, *map(varints, (_Annotation.NAME, _Annotation.TEXT), fields))
+            annotation = messages(Event.ANNOTATION, *map(varints, (Annotation.NAME, Annotation.TEXT), fields))
             self._write_track_events(
                 time,
                 _track_field(track),
-                varints(_Event.TYPE, np.full(len(time), _INSTANT)),
-                varints(_Event.CATEGORY, np.full(len(time), category + 1)),
-                varints(_Event.NAME, message + 1),
+                varints(Event.TYPE, np.full(len(time), INSTANT)),
+                varints(Event.CATEGORY, np.full(len(time), category + 1)),
+                varints(Event.NAME, message + 1),
                 annotation.spread(rows, len(time)),
             )
 
 
 def _clocks(wall_clock: int) -> bytes:
     """Return the clock of the trace and the wall clock at one moment: at time 0, or when the wall clock was 0."""
-    times = {_TRACE_CLOCK: max(-wall_clock, 0), _WALL_CLOCK: max(wall_clock, 0)}
+    times = {BOOTTIME: max(-wall_clock, 0), REALTIME: max(wall_clock, 0)}
     return b"".join(
-        bytes_field(_Clock.CLOCK, number_field(_Clock.ID, clock) + number_field(_Clock.TIMESTAMP, time))
+        bytes_field(Snapshot.CLOCKS, number_field(Clock.ID, clock) + number_field(Clock.TIMESTAMP, time))
         for clock, time in times.items()
     )
 
 
 def _track_field(tracks: Array) -> ByteColumn:
-    return varints(_Event.TRACK, tracks + 1)
+    return varints(Event.TRACK, tracks + 1)
 
 
 def _annotations(rows: ArgumentRows) -> ByteColumn:
@@ -391,24 +368,22 @@ def _annotations(rows: ArgumentRows) -> ByteColumn:
         np.flatnonzero(kind == each) for each in (ArgumentKind.TEXT, ArgumentKind.NUMBER, ArgumentKind.NULL)
     )
     return messages(
-        _Event.ANNOTATION,
-        varints(_Annotation.NAME, rows.name + 1),
+        Event.ANNOTATION,
+        varints(Annotation.NAME, rows.name + 1),
         *parts,
-        varints(_Annotation.TEXT, rows.text[texts] + 1).spread(texts, count),
-        doubles(_Annotation.DOUBLE, rows.bits[numbers].view(np.float64)).spread(numbers, count),
-        ByteColumn.of([bytes_field(_NULL, b"null")]).take(np.zeros(len(nulls), np.int64)).spread(nulls, count),
+        varints(Annotation.TEXT, rows.text[texts] + 1).spread(texts, count),
+        doubles(Annotation.DOUBLE, rows.bits[numbers].view(np.float64)).spread(numbers, count),
+        joined(len(nulls), bytes_field(Annotation.STRING, b"null")).spread(nulls, count),
     )
 
 
-_WALL_CLOCK, _TRACE_CLOCK = 1, 6  # CLOCK_REALTIME, and CLOCK_BOOTTIME, in which all times are
-_KIND_NAMES = ByteColumn.of(bytes_field(_Descriptor.NAME, kind.name.lower().encode()) for kind in TrackKind)
+_KIND_NAMES = ByteColumn.of(bytes_field(Descriptor.NAME, kind.name.lower().encode()) for kind in TrackKind)
 _MAX_NUMBER = (1 << 31) - 1
-_NULL = 6  # the field of a DebugAnnotation with a text of its own
-_TAIL = number_field(_Packet.SEQUENCE, _SEQUENCE) + number_field(_Packet.SEQUENCE_FLAGS, _NEEDS_NAMES)
+_TAIL = number_field(Packet.SEQUENCE, _SEQUENCE) + number_field(Packet.SEQUENCE_FLAGS, NEEDS_STATE)
 _VALUES = {
-    _Annotation.INT: (ArgumentKind.INTEGER,),
-    _Annotation.UINT: (ArgumentKind.UNSIGNED, ArgumentKind.KOID),
-    _Annotation.POINTER: (ArgumentKind.POINTER,),
-    _Annotation.BOOL: (ArgumentKind.BOOLEAN,),
+    Annotation.INT: (ArgumentKind.INTEGER,),
+    Annotation.UINT: (ArgumentKind.UNSIGNED, ArgumentKind.KOID),
+    Annotation.POINTER: (ArgumentKind.POINTER,),
+    Annotation.BOOL: (ArgumentKind.BOOLEAN,),
 }
 """The fields of annotations with a number, and the types of arguments that they are for."""

@@ -10,57 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from enum import IntEnum
 
 import numpy as np
 
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn
 from fxtio.codec.protobuf import bytes_field, messages, varints
+from fxtio.exchange.perfetto_messages import Bundle, Ftrace, Packet, Switch, Waking
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
 
-FIELD = 1
-"""The field of a packet with a bundle."""
-
-
-class _Bundle(IntEnum):
-    """The fields of FtraceEventBundle."""
-
-    CPU = 1
-    EVENT = 2
-
-
-class _Event(IntEnum):
-    """The fields of FtraceEvent."""
-
-    TIMESTAMP = 1
-    THREAD = 2
-    SWITCH = 4
-    WAKING = 20
-
-
-class _Switch(IntEnum):
-    """The fields of SchedSwitchFtraceEvent."""
-
-    THREAD_BEFORE = 2
-    STATE_BEFORE = 4
-    NAME = 5
-    THREAD = 6
-    PRIORITY = 7
-
-
-class _Waking(IntEnum):
-    """The fields of SchedWakingFtraceEvent."""
-
-    NAME = 1
-    THREAD = 2
-    SUCCESS = 4
-    CPU = 5
-
-
 _RUNNABLE, _SLEEPING = 0, 1
-_STATES = {
+STATES = {
     "new": _RUNNABLE,
     "running": _RUNNABLE,
     "runnable": _RUNNABLE,
@@ -137,15 +98,15 @@ class Scheduler:
         table = self._possible(table)
         order = np.lexsort((table["time"], table["cpu"]))
         cpu, time, thread, waker = (table[name][order] for name in ("cpu", "time", "thread", "waker"))
-        numbers, names = self._threads(thread, _Waking.NAME)
+        numbers, names = self._threads(thread, Waking.NAME)
         waking = messages(
-            _Event.WAKING,
+            Ftrace.WAKING,
             names,
-            varints(_Waking.THREAD, numbers, with_zero=True),
-            varints(_Waking.SUCCESS, np.ones(len(cpu), np.int64)),
-            varints(_Waking.CPU, cpu, with_zero=True),
+            varints(Waking.THREAD, numbers, with_zero=True),
+            varints(Waking.SUCCESS, np.ones(len(cpu), np.int64)),
+            varints(Waking.CPU, cpu, with_zero=True),
         )
-        return _bundles(cpu, time, self._threads(waker, _Waking.NAME)[0], waking)
+        return _bundles(cpu, time, self._threads(waker, Waking.NAME)[0], waking)
 
     def _possible(self, table: Table) -> Table:
         """Return the rows that a file can have."""
@@ -161,18 +122,18 @@ class Scheduler:
         They are in the order of the processors, and of time.
         """
         rows = {name: np.append(column, _IDLE) for name, column in rows.items()}  # the last row is that of `_IDLE`
-        from_thread, _ = self._threads(rows["thread"][before], _Switch.NAME)
-        to_thread, names = self._threads(rows["thread"][after], _Switch.NAME)
+        from_thread, _ = self._threads(rows["thread"][before], Switch.NAME)
+        to_thread, names = self._threads(rows["thread"][after], Switch.NAME)
         states, place = np.unique(rows["state"][before], return_inverse=True)
         state = np.array([*map(self._state, states.tolist())], np.int64)[place]
         priority = np.where(after >= 0, rows["priority"][after], 0)
         switch = messages(
-            _Event.SWITCH,
-            varints(_Switch.THREAD_BEFORE, from_thread, with_zero=True),
-            varints(_Switch.STATE_BEFORE, state, with_zero=True),
+            Ftrace.SWITCH,
+            varints(Switch.THREAD_BEFORE, from_thread, with_zero=True),
+            varints(Switch.STATE_BEFORE, state, with_zero=True),
             names,
-            varints(_Switch.THREAD, to_thread, with_zero=True),
-            varints(_Switch.PRIORITY, priority, with_zero=True),
+            varints(Switch.THREAD, to_thread, with_zero=True),
+            varints(Switch.PRIORITY, priority, with_zero=True),
         )
         return _bundles(cpu, time, from_thread, switch)
 
@@ -180,9 +141,9 @@ class Scheduler:
         """Return a state as a number, given by the code of its name."""
         if code not in self._states:
             name = self._registry.names.values[code]
-            if name not in _STATES:
+            if name not in STATES:
                 self._losses[_UNKNOWN] += 1
-            self._states[code] = _STATES.get(name, _SLEEPING)
+            self._states[code] = STATES.get(name, _SLEEPING)
         return self._states[code]
 
     def _threads(self, threads: Array, name_field: int) -> tuple[Array, ByteColumn]:
@@ -208,7 +169,7 @@ def _bundles(cpu: Array, time: Array, thread: Array, event: ByteColumn) -> ByteC
         thread: the numbers of the threads that cause them.
         event: what happens.
     """
-    fields = (varints(_Event.TIMESTAMP, time, with_zero=True), varints(_Event.THREAD, thread, with_zero=True), event)
-    events = messages(_Bundle.EVENT, *fields)
+    fields = (varints(Ftrace.TIMESTAMP, time, with_zero=True), varints(Ftrace.THREAD, thread, with_zero=True), event)
+    events = messages(Bundle.EVENT, *fields)
     cpus, place = np.unique(cpu, return_inverse=True)
-    return messages(FIELD, varints(_Bundle.CPU, cpus, with_zero=True), events.grouped(place, len(cpus)))
+    return messages(Packet.FTRACE_EVENTS, varints(Bundle.CPU, cpus, with_zero=True), events.grouped(place, len(cpus)))

@@ -53,10 +53,17 @@ def without_compression(name: str) -> str:
 class Source:
     """A stream of decompressed bytes whose first bytes can be inspected before reading.
 
+    Args:
+        stream: the stream.
+        name: its name in messages.
+        limit: the greatest number of decompressed bytes to read, or None.
+        owned: closing the source closes the stream.
+        compression: `zlib`, or another one that its first bytes tell as well; None for what they tell.
+
     Attributes:
         name: the name of the stream in messages.
         head: the first bytes (up to `HEAD`), after decompression.
-        compression: `gzip`, `zstd`, `xz` or None.
+        compression: `gzip`, `zstd`, `xz`, `zlib` or None.
         total: the size of the (compressed) stream in bytes, or None if it is not known.
         size: the size of the decompressed data in bytes, or None if it is not known.
         position: the number of decompressed bytes read so far.
@@ -65,7 +72,15 @@ class Source:
         owned: closing the source closes the stream.
     """
 
-    def __init__(self, stream: BinaryIO, name: str, *, limit: int | None = None, owned: bool = True) -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        name: str,
+        *,
+        limit: int | None = None,
+        owned: bool = True,
+        compression: str | None = None,
+    ) -> None:
         self.name = name
         self.limit = limit
         self.fault: str | None = None
@@ -79,7 +94,8 @@ class Source:
             self.close()
             add_file_name(error, name)
             raise
-        self.compression = next((kind for magic, kind in _MAGIC.items() if peeked.startswith(magic)), None)
+        known = next((kind for magic, kind in _MAGIC.items() if peeked.startswith(magic)), None)
+        self.compression = compression or known
         joined = _Joined(peeked, stream)
         self._stream: Any = joined
         if self.compression:
@@ -198,6 +214,8 @@ def _decompressed(kind: str, stream: _Joined) -> Any:
     if kind == "xz":
         limit = MAX_WINDOW + _XZ_STATE
         return _Frames(buffered, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, limit), lzma.LZMAError, padding=b"\0")
+    if kind == "zlib":
+        return _Frames(buffered, zlib.decompressobj, zlib.error)
     import zstandard
 
     window = MAX_WINDOW

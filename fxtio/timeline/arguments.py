@@ -5,8 +5,10 @@ Arguments come not later than the rows that they belong to.  They are kept until
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -162,6 +164,35 @@ def argument_of(value: Any) -> tuple[ArgumentKind, int, str | None]:
     if isinstance(value, int) and MIN_INT64 <= value <= MAX_UINT64:
         return (ArgumentKind.INTEGER if value <= MAX_INT64 else ArgumentKind.UNSIGNED), value % 2**64, None
     return ArgumentKind.TEXT, 0, str(value)[:_MAX_TEXT]
+
+
+MAX_ARGS = 256
+"""The most arguments of an event; those of nested ones count as one each."""
+
+_MAX_PATH = 512
+
+
+def flattened(items: Sequence[tuple[str, Any]], losses: Counter[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the arguments of an event, of which those within dicts and lists get names with dots.
+
+    Args:
+        items: names and values; the name of what only contains others is empty.
+        losses: counts those that are too many.
+    """
+    stack = [*reversed(items)]
+    left = MAX_ARGS
+    while stack:
+        name, value = stack.pop()
+        if isinstance(value, dict | list) and value and len(name) < _MAX_PATH:
+            inner: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+            nested = [(f"{name}.{key}" if name else str(key), each) for key, each in islice(inner, left + 1)]
+            stack.extend(reversed(nested))
+            continue
+        if not left:
+            losses[f"arguments beyond {MAX_ARGS} of an event"] += 1
+            return
+        left -= 1
+        yield name, value
 
 
 def _no_rows() -> ArgumentRows:

@@ -452,10 +452,13 @@ class Steps(ArrayRows):
         return cls(**columns)
 
     @classmethod
-    def of(cls, first_event: int, **columns: Array) -> Steps:
-        """Return rows with some columns, numbered from the given event on; the others must not be changed."""
+    def of(cls, first_event: int = 0, **columns: Array) -> Steps:
+        """Return rows with some columns; the others must not be changed.
+
+        Without the column `event` they are numbered from the given event on.
+        """
         count = len(columns["step"])
-        columns["event"] = np.arange(first_event, first_event + count)
+        columns.setdefault("event", np.arange(first_event, first_event + count))
         missing = {name: _defaults(name, count) for name in STEP_COLUMNS if name not in columns}
         return cls(**columns, **missing)
 

@@ -39,7 +39,7 @@ _MAX_NAME = 100
 _SMALL = 4096
 """The number of bytes from which on a converted trace has events for certain."""
 
-_NATIVE = ("chrome",)
+_NATIVE = ("chrome", "perfetto")
 """The names of exchange formats that the UI reads as well as fxtio."""
 
 

@@ -29,7 +29,7 @@ from typing import Any
 
 from support.limits import EXTREME_NUMBERS, processor_seconds
 
-TARGETS = ("coreprofiler", "dcpi", "fxt", "mono", "uftrace", "validate")
+TARGETS = ("coreprofiler", "dcpi", "fxt", "mono", "perfetto", "uftrace", "validate")
 
 PROCESS_SECONDS = 120  # a process of the engine runs for so long before it is replaced
 MAX_CRASHES = 10  # a campaign ends after this many

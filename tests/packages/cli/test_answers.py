@@ -656,7 +656,7 @@ def test_exchange_formats_have_no_records(capsys: Capture, exchanged: tuple[str,
 def test_a_format_that_is_not_there(trace: str, tmp_path: Path) -> None:
     """The names are those of all formats that can be read."""
     for opener in (fxtio.open, fxtio.open_timeline):
-        with pytest.raises(fxtio.FormatError, match=r"no format 'nope', only fxt, .*mono.*, chrome, .*otlp$"):
+        with pytest.raises(fxtio.FormatError, match=r"no format 'nope', only fxt, .*mono.*, chrome, .*otlp, perfetto$"):
             opener(trace, format="nope")
         with pytest.raises(fxtio.FormatError, match="is a directory; a trace in the format chrome is a file"):
             opener(tmp_path, format="chrome")

@@ -7,6 +7,7 @@ command grow with the size of its input only.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from fxtio.codec.protobuf import Wire, WireError, bytes_field, fields, number_fi
 from fxtio.errors import FxtioError
 from fxtio.exchange import exchanges
 from fxtio.exchange.otlp_reader import MAX_LANES
+from support import perfetto_samples
 from support.costs import operations
 from support.exchange import imported
 from support.fxt_bad import MIB, memory
@@ -296,17 +298,23 @@ PROFILE = b"".join(
 _NESTED = {1, 2, 3, 4, 5}
 
 
-def with_numbers(message: bytes, numbers: tuple[int, ...], depth: int = 0) -> Iterator[bytes]:
-    """Yield copies of a message, in each of which another number is one of these."""
+def with_numbers(message: bytes, numbers: tuple[int, ...], nested: set[int] | None = None) -> Iterator[bytes]:
+    """Yield copies of a message, in each of which another number is one of these.
+
+    Args:
+        message: the message.
+        numbers: the numbers.
+        nested: the fields that are messages, None if all of bytes may be.
+    """
     begin = 0
     for field, kind, value, end in fields(message):
         behind = end
         if kind == Wire.VARINT:
             for number in numbers:
                 yield message[:begin] + varint(field << 3) + varint(number) + message[behind:]
-        elif kind == Wire.BYTES and (depth or field in _NESTED):
+        elif kind == Wire.BYTES and (nested is None or field in nested):
             try:
-                changed = [*with_numbers(message[value:end], numbers, depth + 1)]
+                changed = [*with_numbers(message[value:end], numbers)]
             except WireError:
                 changed = [*with_packed(message[value:end], numbers)]
             for inner in changed:
@@ -320,8 +328,17 @@ def with_packed(packed: bytes, numbers: tuple[int, ...]) -> Iterator[bytes]:
         yield from (packed[:at] + varint(number) + packed[at + 1 :] for number in numbers)
 
 
+EXTREMES = (0, 1, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1)
+
+
 def pprof_documents() -> Iterator[bytes]:
-    yield from with_numbers(PROFILE, (0, 1, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1))
+    yield from with_numbers(PROFILE, EXTREMES, _NESTED)
+
+
+def perfetto_documents() -> Iterator[bytes]:
+    for name, trace in perfetto_samples.all_traces():
+        if name not in ("track_events", "compressed"):  # which are in another one
+            yield from with_numbers(trace, (0, 2**31, 2**63, 2**64 - 1))
 
 
 DOCUMENTS: dict[str, Callable[[], Iterator[bytes]]] = {
@@ -329,6 +346,7 @@ DOCUMENTS: dict[str, Callable[[], Iterator[bytes]]] = {
     "collapsed": collapsed_documents,
     "tachyon": tachyon_documents,
     "pprof": pprof_documents,
+    "perfetto": perfetto_documents,
 }
 
 
@@ -413,6 +431,23 @@ def spans_of(count: int, ids: Callable[[int], str] = str, heaps: int = 1) -> byt
         for n in range(count)
     ]
     return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
+
+
+def trace_of(*contents: bytes) -> bytes:
+    """Return a Perfetto trace of packets, each with a time and a sequence."""
+    head = number_field(8, 5) + number_field(10, 1)
+    return b"".join(bytes_field(1, head + each) for each in contents)
+
+
+INSTANT = number_field(9, 3)
+
+
+def nested(field: int, depth: int) -> bytes:
+    """Return an annotation within so many others."""
+    inner = b""
+    for _ in range(depth):
+        inner = bytes_field(field, inner)
+    return bytes_field(11, INSTANT + bytes_field(4, inner))
 
 
 BAD: dict[str, tuple[str, Callable[[int], bytes]]] = {
@@ -500,6 +535,64 @@ BAD: dict[str, tuple[str, Callable[[int], bytes]]] = {
         ),
     ),
     "empty samples": ("pprof", lambda n: profile_of(b"\x12\x00" * n)),
+    "empty packets": ("perfetto", lambda n: b"\x0a\x00" * n),
+    "events": ("perfetto", lambda n: trace_of(*[bytes_field(11, INSTANT)] * n)),
+    "sequences": (
+        "perfetto",
+        lambda n: b"".join(
+            bytes_field(1, number_field(8, 5) + number_field(10, 1 + each) + bytes_field(11, INSTANT))
+            for each in range(n)
+        ),
+    ),
+    "tracks": (
+        "perfetto",
+        lambda n: (
+            trace_of(*(bytes_field(60, number_field(1, 1 + each) + number_field(5, each)) for each in range(n)))
+            + trace_of(*(bytes_field(11, INSTANT + number_field(11, 1 + each)) for each in range(n)))
+        ),
+    ),
+    "clocks": (
+        "perfetto",
+        lambda n: trace_of(*(number_field(58, 1 + each) + bytes_field(11, INSTANT) for each in range(n))),
+    ),
+    "snapshots": (
+        "perfetto",
+        lambda n: trace_of(
+            *(
+                bytes_field(
+                    6,
+                    b"".join(
+                        bytes_field(1, number_field(1, clock) + number_field(2, each + clock)) for clock in range(8)
+                    ),
+                )
+                for each in range(n)
+            )
+        ),
+    ),
+    "annotations": ("perfetto", lambda n: trace_of(bytes_field(11, INSTANT + bytes_field(4, b"\x10\x01") * n))),
+    "annotations in annotations": ("perfetto", lambda n: trace_of(nested(12, n))),
+    "frames of stacks": (
+        "perfetto",
+        lambda n: trace_of(
+            bytes_field(12, bytes_field(7, number_field(1, 1) + packed_field(2, [*range(1, n)]))),
+            *[bytes_field(66, number_field(4, 1))] * n,
+        ),
+    ),
+    "compressed packets": (
+        "perfetto",
+        lambda n: trace_of(*[bytes_field(50, zlib.compress(trace_of(bytes_field(11, INSTANT))))] * n),
+    ),
+    "switches": (
+        "perfetto",
+        lambda n: trace_of(
+            bytes_field(
+                1,
+                b"".join(
+                    bytes_field(2, number_field(1, 5) + bytes_field(4, number_field(6, 1 + each))) for each in range(n)
+                ),
+            )
+        ),
+    ),
 }
 """Kinds of bad input, of any size."""
 
@@ -608,6 +701,31 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "values": ("pprof", lambda: profile_of(bytes_field(2, bytes_field(2, b"\x01" * 3 * MIB)))),
     "messages": ("pprof", lambda: profile_of(b"\x32\x00" * (3 * MIB // 2))),
     "labels": ("pprof", lambda: profile_of(bytes_field(2, b"\x1a\x00" * (3 * MIB // 2)))),
+    "packets": ("perfetto", lambda: b"\x0a\x00" * (3 * MIB // 2)),
+    "small packets": ("perfetto", lambda: trace_of(bytes_field(11, INSTANT)) * (3 * MIB // 10)),
+    "fields of a packet": ("perfetto", lambda: trace_of(b"\x82\x02\x00" * MIB)),
+    "annotations of an event": (
+        "perfetto",
+        lambda: trace_of(bytes_field(11, INSTANT + b"\x22\x00" * (3 * MIB // 2))),
+    ),
+    "annotations of events": ("perfetto", lambda: trace_of(bytes_field(11, INSTANT + b"\x22\x00" * 200)) * 7000),
+    "flows": ("perfetto", lambda: trace_of(bytes_field(11, INSTANT + packed_field(36, range(MIB))))),
+    "switches in columns": (
+        "perfetto",
+        lambda: trace_of(
+            bytes_field(
+                1, bytes_field(4, b"".join(bytes_field(field, b"\1" * (MIB // 2)) for field in (1, 2, 3, 4, 6)))
+            )
+        ),
+    ),
+    "sequences of packets": (
+        "perfetto",
+        lambda: b"".join(bytes_field(1, number_field(10, 1 + each) + b"\x62\x00") for each in range(MIB // 4)),
+    ),
+    "bytes that unpack to many": (
+        "perfetto",
+        lambda: trace_of(bytes_field(50, zlib.compress(trace_of(bytes_field(11, INSTANT)) * (3 * MIB)))),
+    ),
     "lines of a location": (
         "pprof",
         lambda: profile_of(bytes_field(2, b"\x0a\x02\x01\x01\x12\x01\x01"), b"\x22\x00" * MIB),
