@@ -19,7 +19,7 @@ from pathlib import Path
 
 import fxtio
 
-ROUNDS = 15
+ROUNDS = 25
 STEPS = 100_000
 
 
@@ -65,20 +65,20 @@ class Node:
 
 def trees() -> None:
     """Make trees of objects, and drop them."""
-    for _ in range(10):
+    for _ in range(60):
         Node(13)
 
 
 def documents() -> None:
     """Parse JSON."""
     text = json.dumps([{"id": number, "tags": ["a", "b"], "at": {"x": 1, "y": 2}} for number in range(2000)])
-    for _ in range(40):
+    for _ in range(300):
         json.loads(text)
 
 
 def cycles() -> None:
     """Make objects that only the collector frees."""
-    for _ in range(300_000):
+    for _ in range(3_000_000):
         own: list[object] = []
         own.append(own)
 
