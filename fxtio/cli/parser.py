@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
+from fxtio.cli.blocking import with_least
 from fxtio.cli.console import say
 from fxtio.cli.inputs import SEPARATOR, with_joined_times
 from fxtio.fxt.live_file import HEAD_BYTES, Chunks
@@ -63,6 +64,8 @@ def parse_command(arguments: list[str]) -> argparse.Namespace:
     """
     if arguments[:1] == ["diff"]:  # argparse leaves out what divides the two sides
         arguments = [SEPARATOR if argument == "--" else argument for argument in arguments]
+    if arguments[:1] == ["top"]:
+        arguments = [*with_least(arguments)]
     options = parse(with_joined_times(arguments))
     use_unfinished(options)
     return options

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli import console, inputs
+from fxtio.cli import blocking, console, inputs
 from fxtio.cli.bars import bar_width
 from fxtio.errors import FormatError, add_file_name
 from fxtio.report import counted, printable, short_duration
@@ -49,13 +49,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--unit", metavar="UNIT", help="the unit of samples, if there are several (default: the most)")
     waiting_help = "rank what only waits as well, such as time.sleep, and count waiting as self time"
     parser.add_argument("--waiting", action="store_true", help=waiting_help)
+    blocking_help = "show what held an event loop of asyncio that long (50ms unless given), and how late the loop was"
+    parser.add_argument(
+        blocking.OPTION, nargs="?", type=_positive, const=blocking.LEAST, metavar="TIME", help=blocking_help
+    )
     parser.add_argument(
         "--live",
         action="store_true",
         help="follow a recording while it is written, until it ends or Ctrl-C; FILE may be a process id",
     )
     interval_help = "show what --live has read so often (default: 1s)"
-    parser.add_argument("--interval", type=_interval, default=1_000_000_000, metavar="TIME", help=interval_help)
+    parser.add_argument("--interval", type=_positive, default=1_000_000_000, metavar="TIME", help=interval_help)
     inputs.add_rows(parser, "rows")
     inputs.add_examples(
         parser,
@@ -63,19 +67,31 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio top --sort p99 --name 'GET *' app.fxt",
         "fxtio top --by arg:user --from 1.2s --to 1.4s app.fxt",
         "fxtio top --by thread --json app.fxt",
+        "fxtio top --blocking 100ms app.fxt",
         "fxtio top --live 4711",
     )
 
 
-def _interval(text: str) -> int:
-    interval = inputs.duration(text)
-    if not interval:
-        raise ArgumentTypeError("the interval is greater than 0")
-    return interval
+def _positive(text: str) -> int:
+    time = inputs.duration(text)
+    if not time:
+        raise ArgumentTypeError("the time is greater than 0")
+    return time
+
+
+def _refuse(reason: str, given: list[str]) -> None:
+    """Refuse the first of the options that are given, and make no sense for this reason."""
+    if given:
+        raise inputs.UsageError(f"{reason}; it does not go with {given[0].partition('=')[0]}")
 
 
 def run(options: Namespace) -> int:
     """Print the ranking and return the exit code."""
+    if options.blocking is not None:
+        given = [name for name in ("live", "waiting", "what", "unit") if getattr(options, name)]
+        given += [name for name, default in (("by", "name"), ("sort", "self")) if getattr(options, name) != default]
+        _refuse("--blocking ranks steps of event loops", [f"--{name}" for name in given])
+        return blocking.run(options)
     if options.live:
         return _run_live(options)
     from fxtio.timeline.answers import top
@@ -110,11 +126,8 @@ def _run_live(options: Namespace) -> int:
     """Show the ranking of a recording that grows."""
     from fxtio.selection import Selection
 
-    refused = [f"--{name}" for name in ("json", "csv", "unit", "what") if getattr(options, name)]
-    refused += inputs.selection_arguments(options)
-    if refused:
-        option = refused[0].partition("=")[0]
-        raise inputs.UsageError(f"--live shows all slices of a recording; it does not go with {option}")
+    given = [f"--{name}" for name in ("json", "csv", "unit", "what") if getattr(options, name)]
+    _refuse("--live shows all slices of a recording", [*given, *inputs.selection_arguments(options)])
     with contextlib.suppress(KeyboardInterrupt):
         follow(options, lambda answer: _print(options, str(options.file), answer, Selection()))
     return console.FINE

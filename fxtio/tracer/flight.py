@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from signal import Signals
 
 MIN_INTERVAL_NS = NS_PER_SECOND
-"""The time between two dumps for exceptions, and likewise for slow spans.
+"""The time between two dumps for exceptions, and likewise for slow spans, and for steps that hold an event loop.
 
 Errors that repeat usually repeat fast: the dumps would hold the same moments, and the program would do little else.
 """
 
 MAX_DUMPS = 100
-"""The number of dumps for exceptions, and likewise for slow spans.
+"""The number of dumps for exceptions, and likewise for slow spans, and for steps that hold an event loop.
 
 A service that fails for weeks must not fill the disk, and the first dumps show the cause.
 """
 
-_EXCEPTION, _SLOW = "exception", "slow"
+_EXCEPTION, _SLOW, _BLOCKING = "exception", "slow", "blocking"
 _HARMLESS = frozenset({signal.SIGUSR1, signal.SIGUSR2})
 """Signals after which the program goes on, although by default they would end it."""
 
@@ -63,24 +63,27 @@ class Conditions(NamedTuple):
         exception: whether for an exception that nobody catches.
         signals: for which signals.
         slow_ns: for spans that take longer than this; 0 for none.
+        blocking_ns: for steps of an event loop of asyncio that take longer than this; 0 for none.
     """
 
     exception: bool = False
     signals: tuple[Signals, ...] = ()
     slow_ns: int = 0
+    blocking_ns: int = 0
 
     @classmethod
     def parse(cls, triggers: Iterable[str]) -> Conditions:
-        """Return the conditions for texts such as `exception`, `SIGUSR2` and `slow:100ms`.
+        """Return the conditions for texts such as `exception`, `SIGUSR2`, `slow:100ms` and `blocking:50ms`.
 
         Raises:
             ValueError: a text is not a trigger.
         """
-        exception, signals, limits = False, [], []
+        exception, signals = False, []
+        limits: dict[str, list[int]] = {_SLOW: [], _BLOCKING: []}
         for trigger in triggers:
             kind, _, limit = trigger.partition(":")
-            if kind == _SLOW:
-                limits.append(time_in_ns(limit))
+            if kind in limits:
+                limits[kind].append(time_in_ns(limit))
             elif trigger == _EXCEPTION:
                 exception = True
             elif trigger in vars(signal) and trigger.startswith("SIG") and trigger not in _UNSUITABLE:
@@ -88,10 +91,12 @@ class Conditions(NamedTuple):
 
                 signals.append(Signals[trigger])
             else:
-                raise ValueError(f"{trigger!r} is not a trigger, such as exception, a signal (SIGUSR2), or slow:100ms")
-        if limits and not min(limits):
-            raise ValueError("slow needs a time greater than 0, such as slow:100ms")
-        return cls(exception, tuple(dict.fromkeys(signals)), min(limits, default=0))
+                accepted = "exception, a signal (SIGUSR2), slow:100ms or blocking:100ms"
+                raise ValueError(f"{trigger!r} is not a trigger, such as {accepted}")
+        for kind, times in limits.items():
+            if 0 in times:
+                raise ValueError(f"{kind} needs a time greater than 0, such as {kind}:100ms")
+        return cls(exception, tuple(dict.fromkeys(signals)), *(min(times, default=0) for times in limits.values()))
 
 
 # ---- Dumps.
@@ -237,7 +242,7 @@ class Triggers:
         self._conditions, self._dumps, self._dump = conditions, dumps, dump
         self._active = False
         self._busy = _thread.allocate_lock()
-        self._limits = {_EXCEPTION: _Limit(), _SLOW: _Limit()}
+        self._limits = {trigger: _Limit() for trigger in (_EXCEPTION, _SLOW, _BLOCKING)}
         self._site = recorder.Site("fxtio", "dump", ("reason", "path"))
         self._last_error = 0
         self._replaced: dict[str, Any] = {}
@@ -335,13 +340,13 @@ class Triggers:
             signal.raise_signal(number)
             signal.signal(number, self._signal_handler)  # the program still runs: the signal's default is to do nothing
 
-    # ---- Slow spans.
+    # ---- Slow spans, and steps that hold an event loop.
 
     @property
-    def slow_hook(self) -> Callable[[str, int], Any] | None:
-        """The hook for slow spans that the recorder calls, if they take dumps."""
-        return self._on_slow if self._conditions.slow_ns else None
+    def slow_hook(self) -> Callable[[str, str], Any] | None:
+        """The hook for slow spans and steps that the recorder calls, if they take dumps."""
+        return self._on_slow if self._conditions.slow_ns or self._conditions.blocking_ns else None
 
-    def _on_slow(self, name: str, _ticks: int) -> tuple[Any, tuple[str, str]] | None:
-        taken = None if self._dumps.is_writing else self._take(_SLOW, name, later=True)
+    def _on_slow(self, trigger: str, name: str) -> tuple[Any, tuple[str, str]] | None:
+        taken = None if self._dumps.is_writing else self._take(trigger, name, later=True)
         return (self._site, taken) if taken else None

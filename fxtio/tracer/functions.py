@@ -303,7 +303,7 @@ def _shortest_recorded(clock: RecordingClock, fd: int) -> int:
     hooks = dict.fromkeys(("thread_hook", "value_hook", "task_hook", "slow_hook"))
     recorder.start(
         owner=None, fd=fd, definitions=0, end=end, limit=0, ring=0, has_counter=clock.has_counter, base=clock.base,
-        step=clock.step, only=None, without=None, slow=0, interrupt_hook=interrupts, **hooks,
+        step=clock.step, only=None, without=None, slow=0, blocking=0, interrupt_hook=interrupts, **hooks,
     )  # fmt: skip
     try:
         start(None, c_functions=False, max_depth=0, min_ticks=0)

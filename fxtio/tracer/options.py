@@ -55,7 +55,7 @@ class Options(NamedTuple):
         children: whether to record the processes that this one starts, as parts of the same trace.
         sources: what to record besides, such as "gc" and "logging"; "all" for all of `fxtio.tracer.sources`.
         dump_on: what takes dumps: "exception" for one that nobody catches, a signal such as "SIGUSR2", or a span that
-            takes longer than a time, such as "slow:100ms".
+            takes longer than a time, such as "slow:100ms", or a step that holds an event loop: "blocking:100ms".
     """
 
     output: str | os.PathLike[str] = DEFAULT_OUTPUT

@@ -116,8 +116,9 @@ class Recording:
         self._accepted: functions.Filter | None = None
         if options.functions:
             self._accepted = functions.Filter(options.include, options.exclude, options.args, options.results)
-        self._sources = sources.create(options.sources)
         conditions = flight.Conditions.parse(options.dump_on)
+        needed = ["asyncio"] if conditions.blocking_ns else []
+        self._sources = sources.create([*options.sources, *needed])
         provider = self._pid, tracks.program_name()
         self.is_finished_elsewhere = is_finished_elsewhere
         self._is_kept = is_finished_elsewhere or parent is not None
@@ -126,8 +127,9 @@ class Recording:
         label = "" if parent is None else f"-{self._pid}"
         self._dumps = flight.Dumps(self.trace, label, {self._file.path, self._file.live}, self._copy)
         self.triggers = flight.Triggers(conditions, self._dumps, self._dump_for_trigger)
-        slow_ticks = conditions.slow_ns * self.clock.rate // NS_PER_SECOND
-        self._start_recorder(limit=limit, ring=ring, only=only or None, without=without or None, slow=slow_ticks)
+        slow, blocking = (ns * self.clock.rate // NS_PER_SECOND for ns in (conditions.slow_ns, conditions.blocking_ns))
+        limits = {"limit": limit, "ring": ring, "slow": slow, "blocking": blocking}
+        self._start_recorder(only=only or None, without=without or None, **limits)
         try:
             self._begin(min_ticks)
         except BaseException:  # the caller has no recording that it could stop

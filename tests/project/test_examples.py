@@ -39,6 +39,7 @@ def test_every_example_is_tested_and_small() -> None:
     tested |= {"read_a_coreprofiler_trace.py", "write_a_dcpi_profile.py", "validate_a_trace.py"}
     tested |= {"dump_over_http.py", "watch_a_program.py", "count_words.py"}
     tested |= {"trace_asyncio_service.py", "trace_thread_pool.py", "trace_recursion.py", "trace_a_crash.py"}
+    tested |= {"find_what_blocks.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for name in tested:
         assert (EXAMPLES / name).read_text(encoding="utf-8").count("\n") < 60
@@ -103,6 +104,14 @@ def test_copy_exactly(path: Path, tmp_path: Path) -> None:
 )
 def test_read_a_mono_profile(name: str, message: str) -> None:
     assert message in run("read_a_mono_profile.py", CORPUS / "mono" / name)
+
+
+@pytest.mark.recorder
+@pytest.mark.once
+def test_find_what_blocks(tmp_path: Path) -> None:
+    out = run("find_what_blocks.py", tmp_path / "blocks.fxt")
+    assert out.count("find_what_blocks.read_file held the loop in ") == 2
+    assert "of the time of MainThread (" in out
 
 
 @pytest.mark.once

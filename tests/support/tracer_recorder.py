@@ -40,7 +40,7 @@ def recording(path: Path, **options: Any) -> Iterator[Any]:
     file = RecordingFile(path, (1, "test"), clock)
     result = SimpleNamespace(file=file)
     settings: dict[str, Any] = {"limit": 0, "ring": 0, "only": None, "without": None, "value_hook": describe}
-    settings |= {"thread_hook": None, "task_hook": None, "step": 1, "slow": 0, "slow_hook": None}
+    settings |= {"thread_hook": None, "task_hook": None, "step": 1, "slow": 0, "blocking": 0, "slow_hook": None}
     settings |= {"interrupt_hook": interrupts}
     recorder.start(
         **{**settings, **options},

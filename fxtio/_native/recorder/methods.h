@@ -12,6 +12,7 @@ extern HIDDEN PyMethodDef function_methods[], hard_exit_methods[], mark_methods[
 
 HIDDEN int function_init(PyObject *module);
 HIDDEN void function_clear(Trash *trash);
+HIDDEN int loop_init(PyObject *module);
 HIDDEN int mark_init(void);
 HIDDEN int span_init(PyObject *module);
 HIDDEN int traced_init(PyObject *module);

@@ -53,7 +53,7 @@ static void forget_program(Trash *trash) {
 
 /* The settings of a recording that are not Python objects. */
 typedef struct {
-    uint64_t definitions, end, limit, ring, base, step, slow;
+    uint64_t definitions, end, limit, ring, base, step, slow, blocking;
     int fd, has_counter;
 } Settings;
 
@@ -74,6 +74,7 @@ static enum Outcome begin(const Settings *settings, SessionObjects objects, uint
     session.base = settings->base;
     session.min_step = settings->step;
     session.slow_ticks = settings->slow ? settings->slow : UINT64_MAX;
+    session.blocking_ticks = settings->blocking ? settings->blocking : UINT64_MAX;
     session.lost = session.lost_since = session.full_since = 0;
     session.cut_texts = session.dropped_arguments = session.inline_names = session.flushed_chunks = 0;
     session.generation++;
@@ -106,19 +107,20 @@ static PyObject *raise(enum Outcome outcome) {
  *   step                     least ticks between two records of a thread
  *   only, without            sets of categories, or None
  *   thread_hook, value_hook, task_hook
- *   slow, slow_hook          spans that take more ticks are reported, 0 for none
+ *   slow, blocking           spans, and steps of event loops, that take more ticks are reported, 0 for none
+ *   slow_hook                takes which of the two, and the name; returns an instant to record as (site, values), or None
  *   interrupt_hook           returns whether an exception interrupts the program */
 static PyObject *start(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
     static char *names[] = {"owner", "fd", "definitions", "end", "limit", "ring", "has_counter", "base", "step", "only",
-                            "without", "thread_hook", "value_hook", "task_hook", "slow", "slow_hook", "interrupt_hook",
-                            NULL};
+                            "without", "thread_hook", "value_hook", "task_hook", "slow", "blocking", "slow_hook",
+                            "interrupt_hook", NULL};
     Settings settings;
     Trash trash = {0};
     PyObject *owner, *only, *without, *thread_hook, *value_hook, *task_hook, *slow_hook, *interrupt_hook;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OiKKKKpKKOOOOOKOO", names, &owner, &settings.fd, &settings.definitions,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OiKKKKpKKOOOOOKKOO", names, &owner, &settings.fd, &settings.definitions,
                                      &settings.end, &settings.limit, &settings.ring, &settings.has_counter,
                                      &settings.base, &settings.step, &only, &without, &thread_hook, &value_hook,
-                                     &task_hook, &settings.slow, &slow_hook, &interrupt_hook))
+                                     &task_hook, &settings.slow, &settings.blocking, &slow_hook, &interrupt_hook))
         return NULL;
     SessionObjects objects = {
         .owner = Py_NewRef(owner),
@@ -292,7 +294,7 @@ static int init(PyObject *module) {
     session_init();
     return threads_init() || sites_init() || PyModule_AddObjectRef(module, "Site", (PyObject *)&SiteType) ||
            event_init() || task_init() || function_init(module) || traced_init(module) || span_init(module) ||
-           mark_init() || PyModule_AddFunctions(module, function_methods) ||
+           loop_init(module) || mark_init() || PyModule_AddFunctions(module, function_methods) ||
            PyModule_AddFunctions(module, snapshot_methods) || PyModule_AddFunctions(module, strand_methods) ||
            PyModule_AddFunctions(module, span_methods) || PyModule_AddFunctions(module, mark_methods) ||
            PyModule_AddFunctions(module, order_methods) || PyModule_AddFunctions(module, hard_exit_methods) ||

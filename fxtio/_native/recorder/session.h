@@ -26,7 +26,7 @@ typedef struct {
     uint64_t min_step;   /* ticks between two records of a thread at least */
     SessionObjects objects;
     enum EventKind place_kind; /* the kind of event with which the place of a function is recorded */
-    uint64_t slow_ticks; /* spans that take more ticks are reported to `slow_hook` */
+    uint64_t slow_ticks, blocking_ticks; /* spans and steps of event loops that take more are reported to `slow_hook` */
     uint64_t lost;       /* events for which there was no room, apart from those that threads count themselves */
     uint64_t lost_since; /* the tick of the first of them, 0 for none */
     uint64_t full_since; /* the tick at which the file was full: nothing is recorded any more; 0 if it is not */

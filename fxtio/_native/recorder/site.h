@@ -85,6 +85,6 @@ static inline int site_is_ready(Site *site) {
     return LIKELY(site_is_prepared(site)) || site_prepare(site);
 }
 
-HIDDEN void report_slow_span(Site *site, uint64_t ticks) __attribute__((cold));
+HIDDEN void report_slow(const char *trigger, Site *site, uint64_t ticks) __attribute__((cold));
 
 #endif

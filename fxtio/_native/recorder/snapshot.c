@@ -87,16 +87,17 @@ static void record_instant(PyObject *instant) {
         record_event(site, EVENT_INSTANT, site->count ? &PyTuple_GET_ITEM(values, 0) : NULL, NULL);
 }
 
-/* Call the slow hook for a span that took this many ticks, and record the instant that it returns, if it does.
+/* Call the slow hook for a span that took this many ticks, with the trigger that calls for a dump, and record the instant
+ * that it returns, if it does.
  *
  * A negative time, which is huge as an unsigned number, means that the thread has recorded nothing since the start. */
-void report_slow_span(Site *site, uint64_t ticks) {
+void report_slow(const char *trigger, Site *site, uint64_t ticks) {
     State *state = current;
     if (!session.active || ticks > INT64_MAX || state->paused || state->escaped || !session.objects.slow_hook)
         return;
     PyObject *hook = Py_NewRef(session.objects.slow_hook);
     Pause pause = thread_pause(state);
-    PyObject *instant = PyObject_CallFunction(hook, "OK", site->name, (unsigned long long)ticks);
+    PyObject *instant = PyObject_CallFunction(hook, "sO", trigger, site->name);
     if (thread_resume(state, &pause) && instant)
         record_instant(instant);
     Py_XDECREF(instant);

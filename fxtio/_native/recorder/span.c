@@ -287,7 +287,7 @@ static void leave(Span *span, PyObject *exception) {
         task_resume(span->track, suspended);
     }
     if (UNLIKELY(current->earliest_tick - span->begin_tick > session.slow_ticks))
-        report_slow_span(span->site, current->earliest_tick - span->begin_tick);
+        report_slow("slow", span->site, current->earliest_tick - span->begin_tick);
 }
 
 /* ---- The types. ---- */

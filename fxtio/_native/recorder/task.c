@@ -8,7 +8,7 @@ enum { MAX_FLOWS = 100 }; /* that begin at once */
 static Site *await_site, *label_site;
 static PyObject *task_name;                    /* "task" */
 static PyObject *asyncio_name, *greenlet_name; /* of their parts in C */
-static PyObject *qualname_name, *children_name;
+static PyObject *qualname_name, *children_name, *code_name;
 
 /* Return a site in the category of asyncio, with one key or none if that is NULL. */
 static Site *new_site(const char *name, const char *key) {
@@ -27,10 +27,11 @@ int task_init(void) {
     greenlet_name = PyUnicode_InternFromString("greenlet._greenlet");
     qualname_name = PyUnicode_InternFromString("__qualname__");
     children_name = PyUnicode_InternFromString("_children");
+    code_name = PyUnicode_InternFromString("cr_code");
     task_name = PyUnicode_InternFromString("task");
     await_site = new_site("await", NULL);
     label_site = new_site("", "coroutine");
-    return asyncio_name && greenlet_name && qualname_name && children_name && task_name && await_site && label_site
+    return asyncio_name && greenlet_name && qualname_name && children_name && code_name && task_name && await_site && label_site
                ? 0
                : -1;
 }
@@ -123,14 +124,14 @@ typedef struct {
     PyObject *name, *function;
 } Label;
 
-/* Return the function that a coroutine runs, NULL without an exception if that is none of ours or Python's. */
-static PyObject *function_of(PyObject *coroutine) {
+/* Return an attribute of a coroutine, NULL without an exception if that is none of ours or Python's. */
+static PyObject *attribute_of(PyObject *coroutine, PyObject *name) {
     static const char OURS[] = "fxtio._native._recorder.";
-    PyObject *name = NULL;
+    PyObject *value = NULL;
     if (coroutine && (PyCoro_CheckExact(coroutine) || !strncmp(Py_TYPE(coroutine)->tp_name, OURS, sizeof OURS - 1)))
-        name = PyObject_GetAttr(coroutine, qualname_name);
+        value = PyObject_GetAttr(coroutine, name);
     PyErr_Clear();
-    return name;
+    return value;
 }
 
 /* Return the name or number of a task, NULL without an exception if it has none. */
@@ -149,7 +150,7 @@ static PyObject *name_of(PyObject *task) {
 static Label label_of(PyObject *task, PyObject *coroutine) {
     if (!PyObject_TypeCheck(task, asyncio.task_type))
         return (Label){Py_NewRef(task_name), NULL};
-    return (Label){name_of(task), function_of(coroutine)};
+    return (Label){name_of(task), attribute_of(coroutine, qualname_name)};
 }
 
 /* Record an event without arguments on a track; an empty name is that of the site. */
@@ -316,6 +317,14 @@ static PyObject *coroutine_of(PyObject *task) {
         PyObject_TypeCheck(task, asyncio.task_type) ? session_call_hook(asyncio.coroutine_of_task, task) : NULL;
     PyErr_Clear();
     return coroutine;
+}
+
+/* Return the code of the coroutine that a task runs, NULL without an exception if it is not known, or this is no task. */
+PyObject *task_code(PyObject *object) {
+    PyObject *coroutine = asyncio.task_type ? coroutine_of(object) : NULL;
+    PyObject *code = attribute_of(coroutine, code_name);
+    Py_XDECREF(coroutine);
+    return code;
 }
 
 /* Return the frame of a coroutine, NULL if it is not known.  From CPython 3.12 on it is within the coroutine, always

@@ -12,6 +12,7 @@ HIDDEN size_t task_suspend(uint64_t track, const void *key);
 HIDDEN void task_resume(uint64_t track, size_t count);
 HIDDEN PyObject *task_know_asyncio(PyObject *module, PyObject *args);
 HIDDEN void task_end_flows(State *state);
+HIDDEN PyObject *task_code(PyObject *object);
 HIDDEN void task_begin_flows(PyObject *awaited);
 HIDDEN int task_record_instant(Site *site, PyObject *const *values, uint64_t track);
 HIDDEN uint64_t task_find_track(State *state, PyThreadState *thread, const void *beginning);

@@ -65,6 +65,8 @@ typedef struct State {
     const void *root;         /* the frame of the coroutine that the running task runs, if that is an open operation */
     struct Flows *flows;      /* those that end at the next begin in this task, or NULL */
     uint64_t await_version;   /* of the context when flows to awaited tasks were last recorded */
+    int iteration;            /* of an event loop that the thread runs, see loop.c */
+    unsigned iteration_depth; /* the calls that were open before it */
     int ended;                /* whether the thread has ended */
     int escaped;              /* whether an exception interrupted code of the tracer that is the program's; it is set */
 #ifdef Py_GIL_DISABLED

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 _CLASSES = {
+    "asyncio": "loops.Steps",
     "exceptions": "hooks.Exceptions",
     "gc": "hooks.Collections",
     "imports": "imports.Imports",

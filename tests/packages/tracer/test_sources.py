@@ -17,7 +17,10 @@ pytestmark = pytest.mark.recorder
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("nosuch", r"no source 'nosuch'; the sources are exceptions, gc, imports, logging, process, warnings, and all"),
+        (
+            "nosuch",
+            "no source 'nosuch'; the sources are asyncio, exceptions, gc, imports, logging, process, warnings",
+        ),
         ("gc:10ms", "gc takes no option"),
         ("process:soon", "'soon' is not a time"),
         ("process:0ms", "time between samples"),
@@ -38,6 +41,7 @@ def hooks():
         threading.excepthook, sys.unraisablehook, warnings._showwarnmsg, warnings.showwarning, warnings.filters[:],
         logging.Logger.callHandlers, logging.root.handlers[:], logging.getLogRecordFactory(), logging.lastResort,
         threading.enumerate(), sys.getprofile(), threading.getprofile(), len(os.listdir("/proc/self/task")),
+        asyncio.events.Handle._run, asyncio.base_events.BaseEventLoop._run_once,
     ]
 """
 
