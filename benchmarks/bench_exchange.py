@@ -29,6 +29,7 @@ FORMATS = {
     "collapsed": EVENTS,
     "pprof": EVENTS,
     "speedscope": EVENTS,
+    "cpuprofile": EVENTS,
     "chrome": EVENTS,
     "perfetto": EVENTS,
     "otlp": SOME,

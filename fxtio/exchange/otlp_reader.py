@@ -18,7 +18,9 @@ from fxtio.arrays import Array
 from fxtio.codec.integers import as_double
 from fxtio.errors import FormatError
 from fxtio.exchange.json_events import UNREADABLE
+from fxtio.exchange.otlp_lines import USUAL, KnownAttributes, LineSpan, line_of, times_of
 from fxtio.io.source import MAX_BYTES, Source
+from fxtio.pairing import pair
 from fxtio.table import MAX_TIME
 from fxtio.timeline.arguments import argument_of
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
@@ -45,6 +47,12 @@ MAX_NESTING = 16
 _CHUNK = 1 << 20
 _ROWS = 100_000
 _SPAN, _POINT = 9, 4
+_TIMES = ("startTimeUnixNano", "endTimeUnixNano")
+_SPECIAL = ("thread.id", "thread.name", STATE)
+"""The attributes that say more than an argument."""
+
+_BACKWARDS = "spans that end before they begin, which last 0 ns now"
+_LINKS = "links between spans"
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
@@ -54,20 +62,20 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
         FormatError: no line is JSON, and the file is not JSON as a whole either.
     """
     registry.note_wall_clock(0)
-    reader = _Reader(registry)
+    reader = _Reader(registry, tables)
     is_first = True
     for line in _lines(source):
         if not line.strip():
             continue
         try:
-            request = _decoded(line)
+            if not reader.line(line):
+                reader.request(_decoded(line))
         except UNREADABLE as error:
             if is_first:
                 raise FormatError(f"{source.name} is not OTLP in JSON: {error}") from None
             registry.losses["lines that cannot be read"] += 1
             continue
         is_first = False
-        reader.request(request)
         yield TimelinePart(tables=reader.arguments())
     yield from reader.spans()
     if source.fault:
@@ -81,9 +89,13 @@ def _decoded(line: bytes) -> Any:
         msgspec.MsgspecError: it is not JSON, or has too many values.
         RecursionError, UnicodeError: it is not JSON.
     """
-    if sum(map(line.count, (b",", b"[", b"{"))) > MAX_VALUES:
+    if _is_large(line):
         raise msgspec.ValidationError(f"a line has more than {MAX_VALUES:,} values")
     return msgspec.json.decode(line)
+
+
+def _is_large(line: bytes) -> bool:
+    return len(line) > MAX_VALUES and sum(map(line.count, (b",", b"[", b"{"))) > MAX_VALUES
 
 
 def _lines(source: Source) -> Iterator[bytes]:
@@ -106,15 +118,70 @@ def _lines(source: Source) -> Iterator[bytes]:
 class _Reader:
     """The spans of all requests so far."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry
+        asked = registry.asked_arguments if "args" in tables else ()
+        self._attributes = KnownAttributes(None if asked is None else {*asked, *_SPECIAL}, _scalar)
         self._groups: dict[tuple[Any, ...], int] = {}
+        self._owners: dict[tuple[int, int], tuple[str | None, int]] = {}  # name and group of each thread
         self._group_rows: list[tuple[int, int, int | None]] = []  # process row, pid, tid of each group
         self._pids: dict[str | None, int] = {}  # of processes that have none
         self._spans = array("q")  # `_SPAN` numbers for each
         self._points = array("q")  # `_POINT` numbers for each
         self._arguments: list[tuple[int, int, int, int, int]] = []
         self._event = 0
+
+    def line(self, text: bytes) -> bool:
+        """Take the spans of a line if it is of the usual form; return whether it is."""
+        line = None if _is_large(text) else line_of(text)
+        if line is None:
+            return False
+        spans = [scope.spans for resource in line.resourceSpans for scope in resource.scopeSpans]
+        points = sum(len(span.events) for each in spans for span in each)
+        if max(len(self._spans) // _SPAN + sum(map(len, spans)), len(self._points) // _POINT + points) > MAX_SPANS:
+            return False
+        for resource in line.resourceSpans:
+            pid, process = self._process(_flat(resource.resource))
+            for scope in resource.scopeSpans:
+                category = _text(scope.scope.get("name"))
+                self._usual_spans(scope.spans, pid, process, self._registry.names.code(category or None))
+        return True
+
+    def _usual_spans(self, spans: list[LineSpan], pid: int, process: int, category: int) -> None:
+        """Take the spans of a scope."""
+        start, end = (times_of([getattr(span, name) for span in spans]) for name in _TIMES)
+        self._registry.losses[_BACKWARDS] += int((end < start).sum())
+        groups, events, states = [], [], []
+        for number, span in enumerate(spans, len(self._spans) // _SPAN):
+            attributes = self._attributes.of(span)
+            if attributes is None:
+                attributes = _flat({"attributes": [each.decoded() for each in span.attributes]})
+            groups.append(self._owner(attributes, span.traceId, pid, process))
+            states.append(_state(span.status.code, attributes) if attributes or span.status is not USUAL else 0)
+            events.append(self._next_event(attributes))
+            for point in span.events:
+                self._point(point, number)
+            if span.links:
+                self._registry.losses[_LINKS] += len(span.links)
+        columns = np.empty((len(spans), _SPAN), np.int64)
+        columns[:, 1], columns[:, 2], columns[:, 4] = start, np.maximum(start, end), category
+        columns[:, 0], columns[:, 5], columns[:, 6] = groups, events, states
+        columns[:, 3] = [*map(self._registry.names.code, [span.name for span in spans])]
+        # As `_identity` has it.
+        columns[:, 7] = [0 if span.spanId is None else hash((span.traceId, span.spanId)) for span in spans]
+        columns[:, 8] = [0 if span.parentSpanId is None else hash((span.traceId, span.parentSpanId)) for span in spans]
+        self._spans.frombytes(columns.tobytes())
+
+    def _owner(self, attributes: dict[str, Any], trace: str | None, pid: int, process: int) -> int:
+        """Return the group of a span by its attributes, of which it takes those of the thread."""
+        thread, name = attributes.pop("thread.id", None), _text(attributes.pop("thread.name", None))
+        if not _is_int64(thread):
+            return self._group((pid, None, trace), process, pid, None)
+        known = self._owners.get((pid, thread))
+        if known is None or (name is not None and name != known[0]):
+            self._registry.thread(pid, thread, name)
+            known = self._owners[pid, thread] = (name, self._group((pid, thread), process, pid, thread))
+        return known[1]
 
     def request(self, request: Any) -> None:
         """Take the spans of a line."""
@@ -147,25 +214,20 @@ class _Reader:
             self._registry.losses["spans without a time"] += 1
             return
         if end < start:
-            self._registry.losses["spans that end before they begin, which last 0 ns now"] += 1
-        attributes = _flat(span)
-        trace, thread = _text(span.get("traceId")), attributes.pop("thread.id", None)
-        name = _text(attributes.pop("thread.name", None))
-        if _is_int64(thread):
-            self._registry.thread(pid, thread, name)
-            group = self._group((pid, thread), process, pid, thread)
-        else:
-            group = self._group((pid, None, trace), process, pid, None)
+            self._registry.losses[_BACKWARDS] += 1
+        attributes, trace = _flat(span), _text(span.get("traceId"))
+        group = self._owner(attributes, trace, pid, process)
         event = self._next_event(attributes)
         identity, parent = (_identity(trace, span.get(name)) for name in ("spanId", "parentSpanId"))
         code = self._registry.names.code(_text(span.get("name")) or "")
-        state = _state(span, attributes)
+        status = span.get("status")
+        state = _state(status.get("code") if isinstance(status, dict) else None, attributes)
         self._spans.extend((group, start, max(start, end), code, category, event, state, identity, parent))
         for point in _items(span, "events"):
             self._point(point, number)
         links = len(_items(span, "links"))
         if links:
-            self._registry.losses["links between spans"] += links
+            self._registry.losses[_LINKS] += links
 
     def _point(self, point: dict[str, Any], span: int) -> None:
         time = _time(point.get("timeUnixNano"))
@@ -242,6 +304,7 @@ class _Reader:
         order = np.lexsort((depth, -end, start, group))
         lanes = np.zeros(len(group), np.int64)
         is_thread = [tid is not None for *_, tid in self._group_rows]
+        order = order[self._is_crossed(group[order], start[order], end[order], order, parent, np.array(is_thread))]
         stacks: list[list[tuple[int, int]]] = []  # for each track the ends and rows of its open spans
         latest = -1
         columns = (np.arange(len(group)), group, start, end, parent)
@@ -260,6 +323,18 @@ class _Reader:
                 lanes[row] = len(stacks)
                 stacks.append([(until, row)])
         return lanes
+
+    def _is_crossed(
+        self, group: Array, start: Array, end: Array, order: Array, parent: Array, is_thread: Array
+    ) -> Array:
+        """Return whether a span is of a group of which one track does not do (bool); the spans are in order."""
+        step = np.full(len(group), SpanStep.COMPLETE, np.int8)
+        around = pair(step, group.astype(np.int32), start, tracks=len(is_thread), end=end.copy()).parent
+        fits = (end[around] >= end) & (is_thread[group] | (order[around] == parent[order]))
+        crossed = np.zeros(len(is_thread), bool)
+        crossed[group[(around >= 0) & ~fits]] = True
+        result: Array = crossed[group]
+        return result
 
     def _tracks(self, group: Array, lanes: Array, name: Array, order: Array) -> Array:
         """Return the track of each span (int32); a track without a thread is named after its first span."""
@@ -339,9 +414,9 @@ def _time(value: Any) -> int | None:
     return int(min(value, MAX_TIME))
 
 
-def _state(span: dict[str, Any], attributes: dict[str, Any]) -> int:
-    status = span.get("status")
-    if isinstance(status, dict) and status.get("code") in (ERROR, "STATUS_CODE_ERROR"):
+def _state(code: Any, attributes: dict[str, Any]) -> int:
+    """Return the state of a slice by the code of the status of its span."""
+    if code in (ERROR, "STATUS_CODE_ERROR"):
         return SliceState.THROWN
     return SliceState.OPEN if attributes.get(STATE) == "open" else SliceState.CLOSED
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,19 +95,55 @@ def _thread(thread: dict[str, Any], ask: Any) -> Thread:
 
 @contextmanager
 def _session(path: Path) -> Iterator[Any]:
-    """Yield a function that asks questions about a profile, which a process of the package has in memory."""
+    """Yield a function that asks questions about a profile, which a process of the package has in memory.
+
+    The process is started here, and not by the command `load`, which gives up after half a second.
+    """
     with tempfile.TemporaryDirectory(prefix="fxp-") as folder:
+        program = ["node", str(_program())]
         environment = {**os.environ, "PROFILER_CLI_SESSION_DIR": folder}
 
-        def run(*arguments: str) -> str:
-            command = ["node", str(_program()), *arguments]
+        def ask(*arguments: str) -> Any:
+            command = [*program, *arguments, "--session", "fxtio", "--json"]
             child = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False, env=environment)
             if child.returncode:
                 raise ProfilerError((child.stderr or child.stdout).decode(errors="replace")[-2000:])
-            return child.stdout.decode()
+            return json.loads(child.stdout)
 
-        run("load", str(path))
+        daemon = subprocess.Popen(
+            [*program, "--daemon", str(path), "--session", "fxtio"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
-            yield lambda *arguments: json.loads(run(*arguments, "--json"))
+            _wait(ask, daemon, Path(folder))
+            yield ask
         finally:
-            run("stop")
+            daemon.kill()
+            daemon.wait()
+
+
+def _wait(ask: Any, daemon: subprocess.Popen[bytes], folder: Path) -> None:
+    """Wait until a profile is loaded; a question that comes before the process listens would make it unreachable.
+
+    Raises:
+        ProfilerError: it is refused, or it takes too long.
+    """
+    end, is_listening = time.monotonic() + PATIENCE, False
+    while time.monotonic() < end and daemon.poll() is None:
+        try:
+            if not is_listening:
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(str(folder / "fxtio.sock"))
+                is_listening = (folder / "fxtio.json").exists()
+            if is_listening:
+                ask("thread", "list")
+                return
+        except OSError:
+            pass
+        except ProfilerError as error:
+            if "Profile load failed" in str(error):
+                raise
+        time.sleep(0.1)
+    raise ProfilerError(f"the profile was not loaded in {PATIENCE} seconds")

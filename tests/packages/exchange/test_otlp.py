@@ -8,12 +8,14 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.exchange import otlp, otlp_reader
+from fxtio.exchange import otlp, otlp_lines, otlp_reader
+from fxtio.exchange.otlp_reader import _Reader
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry, TimelinePart
 from support import exchange
@@ -371,3 +373,86 @@ def test_any_structure_is_read(key: str, value: Any) -> None:
 
     data = json.dumps(replaced(json.loads(request(span("a", 1, 2))))).encode()
     imported(data, "otlp").tables("slices", "instants", "args")
+
+
+def everything(data: bytes) -> Any:
+    """Return all tables of a file by their values, and what is lost."""
+    timeline = imported(data, "otlp")
+    tables = timeline.tables("slices", "instants", "args", "tracks", "threads", "processes")
+    columns = {
+        name: [{key: value for key, value in row.items() if key not in ("event", "end_event")} for row in table.rows()]
+        for name, table in tables.items()
+    }
+    places = {event: place for place, event in enumerate(sorted(set(tables["args"]["event"].tolist())))}
+    owners = [places.get(event) for event in tables["slices"]["event"].tolist() + tables["instants"]["event"].tolist()]
+    return columns, [places[event] for event in tables["args"]["event"].tolist()], owners, +timeline.losses
+
+
+def assert_both_readings_agree(data: bytes) -> None:
+    """Compare what is read by lines of the usual form with what the decoder of any JSON makes of them."""
+    usual = everything(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(otlp_reader, "line_of", lambda _: None)
+        assert everything(data) == usual
+
+
+def test_lines_of_the_usual_form_are_read_alike(trace: Path) -> None:
+    for path in (trace, CORPUS / "fxt" / "magic-trace.fxt", CORPUS / "uftrace" / "thread-v019"):
+        data = exported(fxtio.open_timeline(path), "otlp")[0]
+        assert all(otlp_lines.line_of(line) for line in data.splitlines())
+        assert_both_readings_agree(data)
+
+
+attribute_values = st.one_of(
+    st.fixed_dictionaries({"intValue": st.sampled_from([1, "2", "x", None, True, 1 << 70])}),
+    st.fixed_dictionaries({"stringValue": st.sampled_from(["a", "", "open", 1])}),
+    st.fixed_dictionaries({"doubleValue": st.sampled_from([1.0, 1, "1.5", None])}),
+    st.fixed_dictionaries({"boolValue": st.booleans()}),
+    st.sampled_from([None, {}, {"arrayValue": {"values": [{"intValue": 1}, 2]}}, 3]),
+    st.just({"kvlistValue": {"values": [{"key": "id", "value": {"intValue": "7"}}, {"key": "b", "value": None}]}}),
+)
+attribute_lists = st.lists(
+    st.fixed_dictionaries(
+        {"key": st.sampled_from(["thread.id", "thread.name", "thread", "fxtio.state", "a", "a.id"])},
+        optional={"value": attribute_values},
+    ),
+    max_size=5,
+)
+usual_spans = st.fixed_dictionaries(
+    {
+        "startTimeUnixNano": st.sampled_from(["0", "5", "7", "18446744073709551616", 5, "x", "", "-1"]),
+        "endTimeUnixNano": st.sampled_from(["3", "9", "11", "1e3", 9.0, "00012"]),
+    },
+    optional={
+        "name": st.sampled_from(["s", "t", 1]),
+        "traceId": st.sampled_from(["1", "2", None]),
+        "spanId": st.sampled_from(["1", "2"]),
+        "parentSpanId": st.sampled_from(["1", "2", ""]),
+        "status": st.sampled_from([{"code": 2}, {"code": "STATUS_CODE_ERROR"}, {}, None, {"code": [1]}]),
+        "attributes": attribute_lists,
+        "events": st.lists(st.fixed_dictionaries({"timeUnixNano": st.sampled_from(["4", 5, None])}), max_size=2),
+        "links": st.sampled_from([[], [{}], [1, {}]]),
+    },
+)
+
+
+@pytest.mark.full
+@given(st.lists(usual_spans, max_size=5), attribute_lists)
+def test_any_spans_are_read_alike(spans: list[Row], resource: list[Row]) -> None:
+    scope = {"scope": {"name": "s"}, "spans": spans}
+    line = json.dumps({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scope]}]}).encode()
+    assert_both_readings_agree(line + b"\n" + line)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 20)), max_size=20))
+def test_tracks_of_spans_that_overlap(rows: list[tuple[int, int, int]]) -> None:
+    """They are those of spans one by one, whether or not one track does for all of a thread or trace."""
+    threads = [[{"key": "thread.id", "value": {"intValue": number}}] if number else [] for number in range(3)]
+    spans = [
+        span("s", str(start), str(start + length), f"{number:02}", f"{number // 2:02}", attributes=threads[thread])
+        for number, (thread, start, length) in enumerate(rows)
+    ]
+    found = everything(request(*spans))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Reader, "_is_crossed", lambda self, group, *_: np.ones(len(group), bool))
+        assert everything(request(*spans)) == found
