@@ -1,7 +1,7 @@
 """The fuzz target of the importer of Perfetto traces: packets one by one, or in columns, give the same timeline.
 
-Checks of each input: no reading raises an exception; a file that is read a few bytes at a time, in small blocks, or with few
-packets together, has the same content and the same losses.
+Checks of each input: no reading raises an exception; a file that is read a few bytes at a time, in small blocks, has
+the same content and the same losses.
 """
 
 from __future__ import annotations
