@@ -78,7 +78,7 @@ class _Reading:
         self._sequences = Sequences(registry)
         self._tracks = Tracks(registry)
         self._events = Events(registry, self._rows, self._tracks)
-        self._kernel = Kernel(registry, self._rows, self._tracks)
+        self._kernel = Kernel(registry, self._rows, self._tracks, LEAST)
         self._samples = Samples(registry, self._rows, self._tracks)
         self._columns = Columns(registry, self._rows, self._sequences, self._tracks)
         self._packet = 0

@@ -7,6 +7,7 @@ the same content and the same losses.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -37,8 +38,14 @@ def content(target: Any) -> tuple[Any, Any]:
     """Return what a timeline has, and what it lost."""
     timeline = open_timeline(target, format="perfetto")
     events = track_events(timeline)
-    tables = timeline.tables(*TABLES)
-    return (events, [[*tables[name].rows()] for name in TABLES]), timeline.losses
+    tables = timeline.tables(*TABLES, "threads")
+    tids = [*tables["threads"]["tid"].tolist(), -1]
+    rows = Counter(
+        (name, *((key, tids[value] if key in ("thread", "waker") else value) for key, value in row.items()))
+        for name in TABLES
+        for row in tables[name].rows()
+    )
+    return (events, rows), timeline.losses
 
 
 def seeds() -> Iterator[bytes]:
