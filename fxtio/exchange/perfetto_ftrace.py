@@ -113,34 +113,36 @@ class Kernel:
         for compact in bundle.messages(Bundle.COMPACT):
             self._enter_compact(compact, cpu)
 
-    def _enter_columns(self, data: Bytes, places: Array, cpu: int) -> list[int]:
-        """Take the usual events of a bundle, given by where they begin and end, and return which others there are."""
-        events = _EVENTS.read(data, *(np.ascontiguousarray(each) for each in places))
-        time = events.values[_TIME]
+    def _enter_columns(self, data: Bytes, places: Array, cpu: int) -> Iterable[int]:
+        """Take the usual events of a bundle, given by where they begin and end, and return which others there are.
+
+        Switches and wakeups are taken together only if all of a bundle are usual, since their order may matter.
+        """
+        every = range(places.shape[1])
+        events = _EVENTS.read(data, *map(np.ascontiguousarray, places))
+        time, has_switch, has_waking = events.values[_TIME], events.has(_SWITCHES), events.has(_WAKINGS)
+        is_taken = has_switch | has_waking
         is_usual = events.has(_TIME) & (time <= np.uint64(MAX_INT64)) & ((events.marks & UNUSUAL) == 0)
-        is_usual &= events.has(_SWITCHES) ^ events.has(_WAKINGS)
-        if not self._wakes and events.has(_WAKINGS).any():  # of the events before it, wakeups count
-            is_usual[:] = False
-        for column, layout, take in (
-            (_SWITCHES, _SWITCH_LAYOUT, self._take_switches),
-            (_WAKINGS, _WAKING_LAYOUT, self._take_wakings),
+        if (is_taken & (~is_usual | (has_switch & has_waking))).any() or (has_waking.any() and not self._wakes):
+            return every
+        found = []
+        for column, layout, is_there in (
+            (_SWITCHES, _SWITCH_LAYOUT, has_switch),
+            (_WAKINGS, _WAKING_LAYOUT, has_waking),
         ):
-            rows = np.flatnonzero(is_usual & events.has(column))
-            if not len(rows):
-                continue
-            fields = layout.read(data, *places_of(events.values[column][rows]))
-            is_odd = (fields.marks & UNUSUAL) != 0
-            if is_odd.any():
-                is_usual[rows[is_odd]] = False
-                rows = rows[~is_odd]
-                fields = layout.read(data, *places_of(events.values[column][rows]))
-            take(data, fields, time[rows].astype(np.int64), cpu, events.values[_THREAD][rows].view(np.int64))
-        others: list[int] = np.flatnonzero(~is_usual).tolist()
+            rows = np.flatnonzero(is_there)
+            found.append((rows, layout.read(data, *places_of(events.values[column][rows]))))
+            if (found[-1][1].marks & UNUSUAL).any():
+                return every
+        for (rows, fields), take in zip(found, (self._take_switches, self._take_wakings), strict=True):
+            if len(rows):
+                take(data, fields, time[rows].astype(np.int64), cpu, events.values[_THREAD][rows].view(np.int64))
+        others: list[int] = np.flatnonzero(~is_taken).tolist()
         return others
 
     def _take_switches(self, data: Bytes, fields: Fields, time: Array, cpu: int, _: Array) -> None:
         """Take switches, given by their fields and times."""
-        if not self._rows.wants("scheduling") or not len(time):
+        if not self._rows.wants("scheduling"):
             return
         numbers = fields.values.view(np.int64)
         threads = np.stack([numbers[_NEXT], numbers[_BEFORE]], axis=1).reshape(-1)  # in the order in which names count
@@ -154,8 +156,7 @@ class Kernel:
 
     def _take_wakings(self, data: Bytes, fields: Fields, time: Array, cpu: int, waker: Array) -> None:
         """Take wakeups, given by their fields and times, and the threads that cause them."""
-        self._wakes |= len(time) > 0
-        if not self._rows.wants("wakeups") or not len(time):
+        if not self._rows.wants("wakeups"):
             return
         target = fields.values[_NEXT_CPU]
         by = self._threads(waker)
