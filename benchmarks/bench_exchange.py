@@ -4,7 +4,8 @@
     python benchmarks/bench_exchange.py --markdown
 
 The workload is that of `bench_fxt.py`: 2,000,000 spans with two arguments on 8 threads.  OTLP, which is far slower to
-read, has a tenth of it.  Every figure is the best of several rounds.
+read, has a tenth of it.  A span in a Perfetto trace is two events, which are counted as one here.  Perfetto itself
+needs the `test` extra and Node.js.  Every figure is the best of several rounds.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from bench_fxt import EVENTS, write
+from bench_fxt import EVENTS, perfetto_import, write
 from harness import best, show
 
 import fxtio
-from fxtio.exchange import by_name
+from fxtio.exchange import exchanges
 from fxtio.exchange.convert import convert
 from fxtio.timeline.stacks import SliceStacks
 
@@ -80,9 +81,11 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
         files = target.iterdir() if target.is_dir() else [target]
         size = sum(path.stat().st_size for path in files)
         measured(f"FXT to {name}", events, seconds, f"{size / 1e6:,.0f} MB")
-        if by_name(name).imports and name not in ("collapsed", "pprof"):  # these have only a few stacks
+        if exchanges()[name].imports and name not in ("collapsed", "pprof"):  # these have only a few stacks
             seconds = best(partial(imported, target), ROUNDS)
             measured(f"read {name}", events, seconds)
+        if name == "perfetto" and (peer := perfetto_import(target)) is not None:
+            measured("Perfetto, import of the same file", events, peer, f"{peer / seconds:.1f} times slower")
     return rows
 
 

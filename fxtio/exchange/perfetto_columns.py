@@ -189,22 +189,20 @@ class Columns:
         """Take events with usual fields, and return which of them were taken (bool)."""
         events = block.events
         kind, marks = events.values[TYPE][rows], events.marks[rows]
-        has_track = (marks & _bit(TRACK)) != 0
-        uuid = np.where(has_track, events.values[TRACK][rows], np.uint64(sequence.track or 0))
-        taken = (kind >= BEGIN) & (kind <= COUNTER) & (has_track | (sequence.track is not None))
-        track, scope, multiplier, is_counter = self._known_tracks(uuid)
+        uuid = np.where((marks & _bit(TRACK)) != 0, events.values[TRACK][rows], np.uint64(sequence.track))
+        track, scope, multiplier, is_counter = self._known_tracks(uuid, sequence)
         is_value = kind == COUNTER
         has_value, has_double = (marks & _bit(VALUE)) != 0, (marks & _bit(DOUBLE)) != 0
         # A track that is not described, or whose values are differences, is -1; so is a name that is not defined.
         name = self._named(block.data, events, sequence, Interned.EVENT, (NAME, NAME_TEXT), rows)
         category = self._named(block.data, events, sequence, Interned.CATEGORY, (CATEGORY, CATEGORY_TEXT), rows)
+        taken: Array = (kind >= BEGIN) & (kind <= COUNTER)
         taken &= (track >= 0) & (is_value == is_counter) & (~is_value | (has_value ^ has_double))
         taken &= (name != _UNDEFINED) & (category != _UNDEFINED)
-        taken &= ((marks & _bit(CATEGORY, CATEGORY_TEXT)) != _bit(CATEGORY, CATEGORY_TEXT)) & (
-            ((marks & _bit(CATEGORY)) == 0) | (events.values[CATEGORY][rows] != 0)
-        )
+        has_category = (marks & _bit(CATEGORY)) != 0  # one that is not 0, and no other one
+        taken &= ~has_category | ((events.values[CATEGORY][rows] != 0) & ((marks & _bit(CATEGORY_TEXT)) == 0))
         self._enter_arguments(block, sequence, rows, taken)
-        number: Array = (self._first + rows) * PER_PACKET
+        number = (self._first + rows) * PER_PACKET
         chosen = np.flatnonzero(taken & ~is_value)
         step, own = _STEPS[kind[chosen]], name[chosen]
         self._rows.steps(
@@ -231,13 +229,13 @@ class Columns:
             self._rows.block("counters", value=value, **{key: each[chosen] for key, each in columns.items()})
         return taken
 
-    def _known_tracks(self, uuid: Array) -> tuple[Array, Array, Array, Array]:
+    def _known_tracks(self, uuid: Array, sequence: Sequence) -> tuple[Array, Array, Array, Array]:
         """Return the track of each number, the scope of instants, what to multiply values with, if it is a counter.
 
         The track is -1 where it is not described, or its values are differences.
         """
         place, first = number_distinct(uuid)
-        known = [self._tracks.known(number) for number in uuid[first].tolist()]
+        known = [self._tracks.known(number, sequence) for number in uuid[first].tolist()]
         tracks = [-1 if each is None or each.is_incremental else each.row for each in known]
         others = [(0, 1.0, False) if each is None else (each.scope, each.multiplier, each.is_counter) for each in known]
         scopes, multipliers, counters = zip(*others, strict=True)

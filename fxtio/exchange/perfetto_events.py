@@ -184,11 +184,7 @@ class Events:
         if legacy is not None and (Legacy.PID in legacy or Legacy.TID in legacy):
             pid, tid = (sequence.pid or 0, sequence.tid)
             return self._tracks.thread_track(legacy.signed(Legacy.PID, pid), legacy.signed(Legacy.TID, tid))
-        if Event.TRACK in event:
-            return self._tracks.track(event.number(Event.TRACK), sequence)
-        if sequence.track is None:
-            return self._tracks.of_sequence(sequence)
-        return self._tracks.track(sequence.track, sequence)
+        return self._tracks.track(event.number(Event.TRACK, sequence.track), sequence)
 
     def _operation(self, event: Message, legacy: Message, sequence: Sequence, name: int, category: int) -> Track:
         """Return the track of an operation of the older kind: one of its name, number, scope, and perhaps process."""
@@ -206,7 +202,7 @@ class Events:
 
     def _count(self, event: Message, sequence: Sequence, time: int, number: int) -> None:
         """Take the value of a counter."""
-        uuid = event.number(Event.TRACK) if Event.TRACK in event else sequence.track or 0
+        uuid = event.number(Event.TRACK, sequence.track)
         values = event.doubles(Event.DOUBLE)
         if not values and Event.VALUE in event:
             values = [float(event.signed(Event.VALUE))]

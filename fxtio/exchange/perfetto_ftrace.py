@@ -5,15 +5,18 @@ https://perfetto.dev/docs/reference/trace-packet-proto#FtraceEventBundle
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 
 import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.integers import MAX_INT32, MAX_INT64
-from fxtio.codec.protobuf import Message, signed
+from fxtio.codec.protobuf import Message, Wire, signed
+from fxtio.codec.protobuf_columns import UNUSUAL, Bytes, Fields, Layout
+from fxtio.codec.protobuf_columns import places as places_of
 from fxtio.exchange.perfetto_messages import Bundle, Compact, Ftrace, Print, Switch, Waking
 from fxtio.exchange.perfetto_rows import MANY, PER_PACKET, Rows
 from fxtio.exchange.perfetto_scheduling import STATES
@@ -22,6 +25,39 @@ from fxtio.table import Column
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.scheduling import IDLE, Processors
 from fxtio.timeline.schema import TrackKind
+
+_TIME, _THREAD, _SWITCHES, _WAKINGS = range(4)
+_NEXT, _NEXT_NAME, _NEXT_CPU = range(3)
+_PRIORITY, _STATE, _BEFORE, _BEFORE_NAME = range(2, 6)
+
+_EVENTS = Layout(
+    {
+        Ftrace.TIMESTAMP: (_TIME, Wire.VARINT),
+        Ftrace.THREAD: (_THREAD, Wire.VARINT),
+        Ftrace.SWITCH: (_SWITCHES, Wire.BYTES),
+        Ftrace.WAKING: (_WAKINGS, Wire.BYTES),
+    },
+    ignored={Ftrace.FLAGS},
+)
+_SWITCH_LAYOUT = Layout(
+    {
+        Switch.THREAD: (_NEXT, Wire.VARINT),
+        Switch.NAME: (_NEXT_NAME, Wire.BYTES),
+        Switch.PRIORITY: (_PRIORITY, Wire.VARINT),
+        Switch.STATE_BEFORE: (_STATE, Wire.VARINT),
+        Switch.THREAD_BEFORE: (_BEFORE, Wire.VARINT),
+        Switch.NAME_BEFORE: (_BEFORE_NAME, Wire.BYTES),
+    },
+    ignored={Switch.PRIORITY_BEFORE},
+)
+_WAKING_LAYOUT = Layout(
+    {
+        Waking.THREAD: (_NEXT, Wire.VARINT),
+        Waking.NAME: (_NEXT_NAME, Wire.BYTES),
+        Waking.CPU: (_NEXT_CPU, Wire.VARINT),
+    },
+    ignored={Waking.PRIORITY, Waking.SUCCESS},
+)
 
 _NO_TIME = "events without a usable time"
 _CLOCK = "events of the kernel on a clock of their own, whose times are kept"
@@ -41,9 +77,10 @@ class Kernel:
         registry: has the names.
         rows: gets the rows.
         tracks: the threads.
+        least: the least events of a bundle that are taken together, by columns.
     """
 
-    def __init__(self, registry: Registry, rows: Rows, tracks: Tracks) -> None:
+    def __init__(self, registry: Registry, rows: Rows, tracks: Tracks, least: int) -> None:
         self._registry = registry
         self._losses = registry.losses
         self._rows = rows
@@ -54,6 +91,7 @@ class Kernel:
         self._wakes = False  # there were events at the time of the waking, which come before those of the wakeup
         self._latest = 0
         self._states = {-1: -1}
+        self._least = least
 
     def enter(self, bundle: Message, number: int) -> None:
         """Take a bundle, of which the number of the first event is given."""
@@ -61,7 +99,12 @@ class Kernel:
         cpu = cpu if cpu <= MAX_INT32 else -1
         self._losses[_CLOCK] += bundle.number(Bundle.CLOCK) > 0
         self._losses[_LOST] += bundle.number(Bundle.LOST) > 0
-        for place, event in enumerate(bundle.messages(Bundle.EVENT)):
+        places = [(value, end) for wire, value, end in bundle.found.get(Bundle.EVENT, ()) if wire == Wire.BYTES]
+        rest: Iterable[int] = range(len(places))
+        if len(places) >= self._least:
+            rest = self._enter_columns(bundle.data, np.array(places, np.int64).T, cpu)
+        for place in rest:
+            event = Message(bundle.data, *places[place], self._losses)
             time = event.number(Ftrace.TIMESTAMP, -1)
             if not 0 <= time <= MAX_INT64:
                 self._losses[_NO_TIME] += 1
@@ -69,6 +112,77 @@ class Kernel:
             self._event(event, cpu, time, number + min(place, PER_PACKET - 1))
         for compact in bundle.messages(Bundle.COMPACT):
             self._enter_compact(compact, cpu)
+
+    def _enter_columns(self, data: Bytes, places: Array, cpu: int) -> Iterable[int]:
+        """Take the usual events of a bundle, given by where they begin and end, and return which others there are.
+
+        Switches and wakeups are taken together only if all of a bundle are usual, since their order may matter.
+        """
+        every = range(places.shape[1])
+        events = _EVENTS.read(data, *map(np.ascontiguousarray, places))
+        time, has_switch, has_waking = events.values[_TIME], events.has(_SWITCHES), events.has(_WAKINGS)
+        is_taken = has_switch | has_waking
+        is_usual = events.has(_TIME) & (time <= np.uint64(MAX_INT64)) & ((events.marks & UNUSUAL) == 0)
+        if (is_taken & (~is_usual | (has_switch & has_waking))).any() or (has_waking.any() and not self._wakes):
+            return every
+        found = []
+        for column, layout, is_there in (
+            (_SWITCHES, _SWITCH_LAYOUT, has_switch),
+            (_WAKINGS, _WAKING_LAYOUT, has_waking),
+        ):
+            rows = np.flatnonzero(is_there)
+            found.append((rows, layout.read(data, *places_of(events.values[column][rows]))))
+            if (found[-1][1].marks & UNUSUAL).any():
+                return every
+        for (rows, fields), take in zip(found, (self._take_switches, self._take_wakings), strict=True):
+            if len(rows):
+                take(data, fields, time[rows].astype(np.int64), cpu, events.values[_THREAD][rows].view(np.int64))
+        others: list[int] = np.flatnonzero(~is_taken).tolist()
+        return others
+
+    def _take_switches(self, data: Bytes, fields: Fields, time: Array, cpu: int, _: Array) -> None:
+        """Take switches, given by their fields and times."""
+        if not self._rows.wants("scheduling"):
+            return
+        numbers = fields.values.view(np.int64)
+        threads = np.stack([numbers[_NEXT], numbers[_BEFORE]], axis=1).reshape(-1)  # in the order in which names count
+        self._name_threads(data, threads, np.stack([fields.values[_NEXT_NAME], fields.values[_BEFORE_NAME]], 1))
+        self._pack()
+        state, place = np.unique(numbers[_STATE] & _STATE_MASK, return_inverse=True)
+        states = np.array([self._state(each) for each in state.tolist()])[place]
+        rows = self._threads(numbers[_NEXT])
+        self._packed.append(np.stack([time, np.full(len(time), cpu), rows, numbers[_PRIORITY], states], axis=1))
+        self._latest = max(self._latest, int(time.max()))
+
+    def _take_wakings(self, data: Bytes, fields: Fields, time: Array, cpu: int, waker: Array) -> None:
+        """Take wakeups, given by their fields and times, and the threads that cause them."""
+        if not self._rows.wants("wakeups"):
+            return
+        target = fields.values[_NEXT_CPU]
+        by = self._threads(waker)
+        thread = fields.values[_NEXT].view(np.int64)
+        self._name_threads(data, thread, fields.values[_NEXT_NAME].reshape(-1, 1))
+        self._rows.block(
+            "wakeups",
+            time=time,
+            cpu=np.where(target <= np.uint64(MAX_INT32), target.astype(np.int64), -1),
+            thread=np.where(thread == 0, self._tracks.thread(0), self._threads(thread)),
+            waker=by,
+        )
+
+    def _name_threads(self, data: Bytes, threads: Array, names: Array) -> None:
+        """Name threads, other than 0, by the first of their names that is not empty."""
+        begin, end = places_of(names.reshape(-1))
+        named = np.flatnonzero((threads != 0) & (end > begin))
+        _, first = number_distinct(threads[named])
+        for row in named[first].tolist():
+            self._tracks.thread(int(threads[row]), data[begin[row] : end[row]].decode("utf-8", "surrogateescape"))
+
+    def _threads(self, tids: Array) -> Array:
+        """Return the rows of threads by their numbers (int64), `IDLE` for 0."""
+        place, first = number_distinct(tids)
+        rows = [self._tracks.thread(tid) if tid else IDLE for tid in tids[first].tolist()]
+        return np.array(rows, np.int64)[place]
 
     def _event(self, event: Message, cpu: int, time: int, number: int) -> None:
         tid = event.signed(Ftrace.THREAD)
@@ -128,7 +242,8 @@ class Kernel:
     def _wake(self, time: int, cpu: int, tid: int, name: str | None, waker: int) -> None:
         if self._rows.wants("wakeups"):
             by = self._tracks.thread(waker) if waker else -1
-            self._rows.row("wakeups", time, cpu if cpu <= MAX_INT32 else -1, self._tracks.thread(tid, name), by)
+            thread = self._tracks.thread(tid, name if tid else None)
+            self._rows.row("wakeups", time, cpu if cpu <= MAX_INT32 else -1, thread, by)
 
     def _state(self, number: int) -> int:
         """Return the code of a state, the lowest bit of the number; 0 is that of a thread that could go on."""

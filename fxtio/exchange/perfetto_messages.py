@@ -386,6 +386,7 @@ class Switch(IntEnum):
 
     NAME_BEFORE = 1
     THREAD_BEFORE = 2
+    PRIORITY_BEFORE = 3
     STATE_BEFORE = 4
     NAME = 5
     THREAD = 6
@@ -397,6 +398,7 @@ class Waking(IntEnum):
 
     NAME = 1
     THREAD = 2
+    PRIORITY = 3
     SUCCESS = 4
     CPU = 5
 

@@ -20,7 +20,7 @@ from fxtio import _native
 from fxtio._native.constants import FieldMark
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
-from fxtio.codec.protobuf import DAMAGED, Message, WireError, size_of_field
+from fxtio.codec.protobuf import DAMAGED, Message, Wire, WireError, fields, size_of_field
 from fxtio.codec.protobuf_columns import Bytes, Layout, places
 from fxtio.exchange.perfetto_columns import Block, Columns
 from fxtio.exchange.perfetto_events import Events
@@ -55,11 +55,12 @@ _NO_TIME = "packets without a usable time"
 _TOO_LONG = f"packets over {MAX_PACKET:,} bytes"
 _REST = "what follows bytes that are no packet"
 _TWICE = "compressed packets within compressed ones"
-_NO_PACKETS = "blocks with something that is no packet"
+_NO_PACKETS = "fields of the trace that are no packets"
 
 _COMPRESSIONS = {Packet.COMPRESSED_PACKETS: "zlib", Packet.ZSTD_COMPRESSED_PACKETS: "zstd"}
 _TYPES = frozenset(Packet)
 _TRACE = Layout({}, listed=PACKET)
+_PACKET = PACKET << 3 | Wire.BYTES
 
 _FRAMING = NUMBERS | {
     Packet.INTERNED_DATA, Packet.SYNCHRONIZATION_MARKER, Packet.DEFAULTS, Packet.CLOCK_SNAPSHOT,
@@ -78,7 +79,7 @@ class _Reading:
         self._sequences = Sequences(registry)
         self._tracks = Tracks(registry)
         self._events = Events(registry, self._rows, self._tracks)
-        self._kernel = Kernel(registry, self._rows, self._tracks)
+        self._kernel = Kernel(registry, self._rows, self._tracks, LEAST)
         self._samples = Samples(registry, self._rows, self._tracks)
         self._columns = Columns(registry, self._rows, self._sequences, self._tracks)
         self._packet = 0
@@ -251,12 +252,12 @@ def blocks(source: Source, losses: Counter[str], size: int) -> Iterator[tuple[By
         except WireError:
             losses[_REST] += 1
             return
-        if count < wanted:
-            break
         if missing + len(data) > MAX_PACKET:
             losses[_TOO_LONG] += 1
             missing = _passed_over(source, missing)
             data = bytearray()
+        if count < wanted:
+            break
         wanted = max(size, missing)
     losses[DAMAGED] += bool(data)
     if source.fault is not None:
@@ -274,5 +275,8 @@ def _passed_over(source: Source, count: int) -> int:
 def framed(data: Bytes, losses: Counter[str]) -> tuple[Array, Array, int]:
     """Return where packets begin and end (int64), and the position after the last whole one."""
     found = _TRACE.read(data, np.zeros(1, np.int64), np.array([len(data)]))
-    losses[_NO_PACKETS] += int(found.marks[0] >> np.uint64(FieldMark.OTHER) & np.uint64(1))
+    if int(found.marks[0]) >> FieldMark.OTHER & 1:
+        losses[_NO_PACKETS] += sum(
+            field << 3 | kind != _PACKET for field, kind, _, _ in fields(data, 0, found.position)
+        )
     return (*places(found.listed), found.position)

@@ -125,7 +125,7 @@ class Sequence:
         number: its number.
         is_sound: its state was cleared, and nothing has been lost since.
         clock: the clock of packets that name none, 0 for that of the trace.
-        track: the track of events that name none, None if there is no such default.
+        track: the track of events that name none.
         extra_tracks: the tracks of the counters that events have besides; those with integers, those with doubles.
         pid: the process of its thread, None if it is not known.
         tid: its thread.
@@ -139,7 +139,7 @@ class Sequence:
     number: int
     is_sound: bool = False
     clock: int = 0
-    track: int | None = None
+    track: int = 0
     extra_tracks: tuple[list[int], list[int]] = ([], [])
     pid: int | None = None
     tid: int = 0
@@ -191,7 +191,7 @@ class Sequences:
         for defaults in packet.messages(Packet.DEFAULTS):
             sequence.clock = defaults.number(Defaults.CLOCK)
             for event in defaults.messages(Defaults.TRACK_EVENT):
-                sequence.track = event.number(Event.TRACK) if Event.TRACK in event else None
+                sequence.track = event.number(Event.TRACK)
                 sequence.extra_tracks = event.numbers(Event.EXTRA_TRACKS), event.numbers(Event.EXTRA_DOUBLE_TRACKS)
         for interned in packet.messages(Packet.INTERNED_DATA):
             self._define(interned, sequence)

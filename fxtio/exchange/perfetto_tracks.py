@@ -141,7 +141,7 @@ class Tracks:
         """Return the track of a thread."""
         return Track(self._registry.thread_track(pid, tid))
 
-    def of_sequence(self, sequence: Sequence) -> Track:
+    def _of_sequence(self, sequence: Sequence) -> Track:
         """Return the track of events that name none: that of the thread, or one of the whole trace."""
         if sequence.pid is not None:
             return self.thread_track(sequence.pid, sequence.tid)
@@ -149,19 +149,18 @@ class Tracks:
 
     def track(self, uuid: int, sequence: Sequence) -> Track:
         """Return the track with a number, for an event of a sequence."""
-        track = self.known(uuid)
-        if track is None and not uuid:
-            return self.of_sequence(sequence)
+        track = self.known(uuid, sequence)
         if track is None:
             self._registry.losses[_NO_DESCRIPTION] += 1
             return Track(self._registry.track(TrackKind.ASYNC, uuid, id=uuid))
         return track
 
-    def known(self, uuid: int) -> Track | None:
-        """Return the track with a number, None if it is not described."""
+    def known(self, uuid: int, sequence: Sequence) -> Track | None:
+        """Return the track with a number, None if it is not described; 0 is that of the sequence, unless described."""
         if uuid not in self._tracks and uuid in self._described:
             self._tracks[uuid] = self._made(uuid, self._described[uuid])
-        return self._tracks.get(uuid)
+        track = self._tracks.get(uuid)
+        return self._of_sequence(sequence) if track is None and not uuid else track
 
     def _made(self, uuid: int, description: _Description) -> Track:
         """Make a track of the timeline."""

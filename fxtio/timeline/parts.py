@@ -490,7 +490,7 @@ _DEFAULTS: dict[str, Array] = {}
 
 def _defaults(name: str, count: int) -> Array:
     """Return the value of a column of steps in rows without an effect, repeated: an array that all users share."""
-    if len(_DEFAULTS.get(name, ())) < count:
+    if name not in _DEFAULTS or len(_DEFAULTS[name]) < count:
         dtype, value = STEP_COLUMNS[name]
         _DEFAULTS[name] = np.full(count, value, dtype)
         _DEFAULTS[name].flags.writeable = False

@@ -708,7 +708,7 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "perfetto",
         lambda: trace_of(bytes_field(11, INSTANT + b"\x22\x00" * (3 * MIB // 2))),
     ),
-    "annotations of events": ("perfetto", lambda: trace_of(bytes_field(11, INSTANT + b"\x22\x00" * 200)) * 7000),
+    "annotations of events": ("perfetto", lambda: trace_of(bytes_field(11, INSTANT + b"\x22\x00" * 200)) * 1500),
     "flows": ("perfetto", lambda: trace_of(bytes_field(11, INSTANT + packed_field(36, range(MIB))))),
     "switches in columns": (
         "perfetto",
@@ -720,7 +720,7 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "sequences of packets": (
         "perfetto",
-        lambda: b"".join(bytes_field(1, number_field(10, 1 + each) + b"\x62\x00") for each in range(MIB // 4)),
+        lambda: b"".join(bytes_field(1, number_field(10, 1 + each) + b"\x62\x00") for each in range(MIB // 16)),
     ),
     "bytes that unpack to many": (
         "perfetto",
