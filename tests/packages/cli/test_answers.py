@@ -589,7 +589,7 @@ EXCHANGED = {
     "pprof": "pprof",
     "collapsed": "folded",
 }
-OF_RECORDS = (["dump"], ["validate"], ["explain"], ["merge", "-o", "merged.fxt"])
+OF_RECORDS = (["dump"], ["validate"], ["explain"])
 
 
 @pytest.fixture(params=EXCHANGED)
