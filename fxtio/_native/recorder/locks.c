@@ -92,8 +92,10 @@ static int does_not_wait(const Call *call) {
     const Py_ssize_t count = call->count ? call->count : call->args && PyTuple_Check(call->args) ? PyTuple_GET_SIZE(call->args) : 0;
     PyObject *const *items = call->count ? call->vector : count ? &PyTuple_GET_ITEM(call->args, 0) : NULL;
     PyObject *keys = call->keys;
+    int overflow = 0;
     if (items && count)
-        return items[0] == Py_False || (PyLong_CheckExact(items[0]) && !PyLong_AsLong(items[0]));
+        return items[0] == Py_False ||
+               (PyLong_CheckExact(items[0]) && !PyLong_AsLongAndOverflow(items[0], &overflow) && !overflow);
     if (keys && PyDict_Check(keys))
         return PyDict_GetItemString(keys, "blocking") == Py_False;
     return keys && PyTuple_Check(keys) && PyTuple_GET_SIZE(keys) == 1 && call->vector[0] == Py_False;
@@ -270,18 +272,24 @@ static PyObject *wait_for(const Call *call, Sites pair, Py_ssize_t depth) {
     return result;
 }
 
+/* Get the sites of the place that takes a lock.  Returns 0 if an exception interrupts the program: then it gets that in
+ * place of the lock. */
+static int find_sites(enum Type type, Sites *pair) {
+    *pair = sites_here(type);
+    if (LIKELY(!current->escaped))
+        return 1;
+    sites_drop(*pair);
+    return 0;
+}
+
 /* Take a lock.  What is watched has its sites before that, as to ask for them may raise what interrupts the program. */
 static PyObject *acquire(const Call *call) {
     Watched *entry = entry_of(call->lock, 0);
     if (UNLIKELY(!session.active || does_not_wait(call)) && !entry)
         return call_own(call);
     Sites pair = {0};
-    if (UNLIKELY(entry != NULL) && can_record())
-        pair = sites_here(call->type);
-    if (UNLIKELY(current->escaped)) {
-        sites_drop(pair);
+    if (UNLIKELY(entry != NULL) && can_record() && !find_sites(call->type, &pair))
         return unless_escaped(NULL);
-    }
     PyObject *result;
     if (does_not_wait(call))
         result = call_own(call);
@@ -293,9 +301,9 @@ static PyObject *acquire(const Call *call) {
             Py_SETREF(result, call_own(call));
         } else if (UNLIKELY(result == Py_False)) {
             Py_DECREF(result);
-            if (!pair.wait && can_record())
-                pair = sites_here(call->type);
-            result = LIKELY(!current->escaped) ? wait_for(call, pair, 1) : unless_escaped(NULL);
+            if (!pair.wait && can_record() && !find_sites(call->type, &pair))
+                return unless_escaped(NULL);
+            result = wait_for(call, pair, 1);
             entry = NULL;
         }
     }
@@ -307,12 +315,14 @@ static PyObject *acquire(const Call *call) {
 
 /* Take a lock again that Condition.wait() has released, as often as it was taken. */
 static PyObject *acquire_again(const Call *call) {
-    Sites pair = can_record() ? sites_here(call->type) : (Sites){0};
+    const int is_recorded = can_record();
+    Sites pair = is_recorded ? sites_here(call->type) : (Sites){0};
     SavedError error = error_save(); /* which interrupts the program: not before it has the lock */
     PyObject *state = call->args, *count = NULL;
     while (state && PyTuple_Check(state) && PyTuple_GET_SIZE(state))
         state = count = PyTuple_GET_ITEM(state, 0);
     const Py_ssize_t depth = count && PyLong_Check(count) ? PyLong_AsSsize_t(count) : 1;
+    PyErr_Clear(); /* of a number that no lock has given */
     PyObject *is_free = take_at_once(call->type, call->lock), *result;
     if (is_free == Py_True) {
         const Call release = {.type = call->type, .slot = RELEASE, .lock = call->lock};
@@ -327,7 +337,7 @@ static PyObject *acquire_again(const Call *call) {
     sites_drop(pair);
     if (error.type)
         error_restore(error);
-    return unless_escaped(result);
+    return is_recorded ? unless_escaped(result) : result;
 }
 
 /* Release a lock: its hold ends before, as another thread may take it at once. */

@@ -29,7 +29,7 @@ for kind in kinds:
         ((), {}), ((False,), {}), ((0,), {}), ((True, 0.01), {}), ((), {"blocking": False}),
         ((), {"timeout": 0.01}),
         ((False, 1), {}), ((True, -5), {}), (("x", 1, 2), {}), ((), {"wrong": 1}), ((), {"timeout": "x"}),
-        ((1e100,), {}),        ((True, 1e100), {}), ((object(),), {"timeout": 0}),
+        ((1e100,), {}),        ((True, 1e100), {}), ((object(),), {"timeout": 0}), ((10**30,), {}),
     ):
         lock = kind()
         first = outcome(lock.acquire, *args, **kwargs)
