@@ -420,7 +420,9 @@ static PyCFunction function_for(const Functions *ours, int flags) {
 /* Replace the functions of a type's methods. */
 static void watch_type(enum Type type, PyObject *class) {
     for (enum Slot slot = 0; slot < SLOTS; slot++) {
-        PyObject *descriptor = PyObject_GetAttrString(class, NAMES[slot]);
+        PyObject *name = PyUnicode_InternFromString(NAMES[slot]);
+        PyObject *descriptor = name ? PyObject_GetAttr(class, name) : NULL;
+        Py_XDECREF(name);
         PyErr_Clear();
         if (descriptor && Py_IS_TYPE(descriptor, &PyMethodDescr_Type)) {
             PyMethodDef *definition = ((PyMethodDescrObject *)descriptor)->d_method;
