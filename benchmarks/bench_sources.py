@@ -1,4 +1,4 @@
-"""The cost of sources: of asyncio for each step, and of gc for programs that allocate much.
+"""The cost of sources: of asyncio for each step, of locks for each use, and of gc for programs that allocate much.
 
     python benchmarks/bench_sources.py
 
@@ -13,14 +13,17 @@ import gc
 import json
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import fxtio
 
 ROUNDS = 25
 STEPS = 100_000
+USES = 1_000_000
 
 
 def seconds_of(work: Callable[[], object], path: Path, *sources: str) -> float:
@@ -56,6 +59,34 @@ def steps() -> None:
     asyncio.run(run())
 
 
+LOCKS = {"Lock": threading.Lock(), "RLock": threading.RLock(), "Lock that was waited for": threading.Lock()}
+
+
+def uses(kind: str) -> None:
+    """Take and release a lock."""
+    lock = LOCKS[kind]
+    for _ in range(USES):
+        with lock:
+            pass
+
+
+def take(kind: str) -> None:
+    """Take a lock: a function of Python does, as only those have a place."""
+    LOCKS[kind].acquire()
+
+
+def wait_first() -> None:
+    """Let a thread wait for a lock, then take and release it as often as `uses` does."""
+    kind = "Lock that was waited for"
+    with LOCKS[kind]:
+        thread = threading.Thread(target=take, args=(kind,))
+        thread.start()
+        time.sleep(0.01)
+    thread.join()
+    LOCKS[kind].release()
+    uses(kind)
+
+
 class Node:
     """A node of a tree."""
 
@@ -89,6 +120,9 @@ def main() -> None:
         path = Path(folder) / "trace.fxt"
         least, most, added = compare(steps, path, "asyncio")
         print(f"asyncio: {(most - least) / STEPS * 1e9:.0f} ns (median {added / STEPS * 1e9:.0f}) for a step alone")
+        for kind, work in zip(LOCKS, (partial(uses, "Lock"), partial(uses, "RLock"), wait_first), strict=True):
+            least, most, added = compare(work, path, "locks")
+            print(f"locks: {(most - least) / USES * 1e9:.0f} ns (median {added / USES * 1e9:.0f}) for a {kind}")
         for work in (trees, documents, cycles):
             least, most, added = compare(work, path, "gc")
             count = sum(each["collections"] for each in gc.get_stats())

@@ -33,6 +33,7 @@
  *   traced       callables that stand for others and record their calls
  *   snapshot     copies of the running recording, and spans that are slow enough to ask for one
  *   span         span objects
+ *   locks        waits for locks of threads, and holds
  *   loop         iterations and steps of event loops
  *   mark         instants, counters, and other events that a program or the tracer asks for
  *   order        records of finished files: without fillers, in the order of time

@@ -28,17 +28,20 @@ static PyObject *callback_name, *self_name, *func_name; /* "_callback", "__self_
 
 /* ---- What a step runs. ---- */
 
-static int is_named(PyObject *object, const char *type) {
-    return !strcmp(Py_TYPE(object)->tp_name, type);
+/* Return whether an object is of a type of this name; on CPython 3.11 some types in C have no module. */
+static int is_named(PyObject *object, const char *module, const char *type) {
+    const char *name = Py_TYPE(object)->tp_name;
+    const size_t size = strlen(module);
+    return !strcmp(!strncmp(name, module, size) ? name + size : name, type);
 }
 
 /* Return what a callback calls or goes on with, a new reference: NULL if that is not known or is the callback itself. */
 static PyObject *inside(PyObject *callback) {
     if (PyMethod_Check(callback))
         return Py_NewRef(PyMethod_GET_FUNCTION(callback));
-    if (is_named(callback, "functools.partial"))
+    if (is_named(callback, "functools.", "partial"))
         return PyObject_GenericGetAttr(callback, func_name);
-    if (is_named(callback, "_asyncio.TaskStepMethWrapper"))
+    if (is_named(callback, "_asyncio.", "TaskStepMethWrapper"))
         return PyObject_GenericGetAttr(callback, self_name);
     return PyCFunction_Check(callback) ? Py_XNewRef(PyCFunction_GET_SELF(callback)) : NULL;
 }
@@ -79,7 +82,7 @@ static Site *learn(LoopMethod *method, PyObject *key, PyObject *runs) {
         Py_CLEAR(site);
     PyObject *entry = site && PyDict_GET_SIZE(method->sites) < MAX_SITES ? PyTuple_Pack(2, runs, site) : NULL;
     if (entry)
-        PyDict_SetItem(method->sites, key, entry);
+        PyDict_SetDefault(method->sites, key, entry); /* what is there stays, as other threads may look at it */
     Py_XDECREF(entry);
     thread_resume(state, &pause);
     return (Site *)site;

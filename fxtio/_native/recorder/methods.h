@@ -7,7 +7,7 @@
 
 enum { FIRST_GREENLET_TRACK = 1 << 30 }; /* ids of tracks, above those that the system gives to threads */
 
-extern HIDDEN PyMethodDef function_methods[], hard_exit_methods[], mark_methods[], order_methods[], snapshot_methods[],
+extern HIDDEN PyMethodDef function_methods[], hard_exit_methods[], lock_methods[], mark_methods[], order_methods[], snapshot_methods[],
     span_methods[], strand_methods[];
 
 HIDDEN int function_init(PyObject *module);

@@ -298,6 +298,7 @@ static int init(PyObject *module) {
            PyModule_AddFunctions(module, snapshot_methods) || PyModule_AddFunctions(module, strand_methods) ||
            PyModule_AddFunctions(module, span_methods) || PyModule_AddFunctions(module, mark_methods) ||
            PyModule_AddFunctions(module, order_methods) || PyModule_AddFunctions(module, hard_exit_methods) ||
+           PyModule_AddFunctions(module, lock_methods) ||
            add_constants(module);
 }
 

@@ -52,6 +52,9 @@ Their self time is waiting.  So is that of the whole calls of coroutines, whose 
 of tasks: while a coroutine runs, it has a slice on the track of its thread.
 """
 
+LOCKS = "locks"
+"""The category of waits for locks, and of times for which locks are held: what a thread does then is on its track."""
+
 BLOCKED = "blocked"
 """The state of a thread without a processor in which it waits.  One that is only preempted does not wait."""
 
@@ -72,6 +75,7 @@ class Waiting:
         values = registry.names.values
         self._functions = Texts(values, FUNCTIONS.__contains__, null=False)
         self._calls = Texts(values, lambda name: name.startswith(AWAITED), null=False)
+        self._locks = Texts(values, LOCKS.__eq__, null=False)
         self._pauses = pauses
         self._inner = Inner(registry)
 
@@ -94,6 +98,7 @@ class Waiting:
         result: Array = self._functions.has(codes)
         calls = np.flatnonzero(self._calls.has(codes))
         result[calls] |= self._registry.track_kinds(slices["track"][calls]) == TrackKind.ASYNC
+        result |= self._locks.has(slices["category"].codes)
         return result
 
 

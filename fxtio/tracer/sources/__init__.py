@@ -16,6 +16,7 @@ _CLASSES = {
     "exceptions": "hooks.Exceptions",
     "gc": "hooks.Collections",
     "imports": "imports.Imports",
+    "locks": "locks.Locks",
     "logging": "hooks.Messages",
     "process": "process.Samples",
     "warnings": "hooks.Warnings",
