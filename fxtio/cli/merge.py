@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from fxtio.cli import console, inputs
 
 if TYPE_CHECKING:
+    from fxtio.exchange.opening import Imported
+    from fxtio.formats import Trace
     from fxtio.timeline import Timeline
 
 HELP = "Combine several traces into one"
@@ -41,16 +43,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the new trace and return the exit code."""
+    from fxtio.timeline import Timeline
+
     inputs.refuse_two_streams(options.files)
     inputs.refuse_terminal(options.output)
     with ExitStack() as stack:
-        timelines = [stack.enter_context(inputs.opened_timeline(file, options.format)) for file in options.files]
-        to = options.to or _format_of(options.output, timelines)
-        is_native = all(each.trace is not None and each.format == to for each in timelines) and not options.offset
-        return _merge(timelines, options.output) if is_native else _lay_together(timelines, to, options)
+        files = [Namespace(file=file, format=options.format) for file in options.files]
+        opened = [stack.enter_context(inputs.open_any(file)) for file in files]
+        to = options.to or _format_of(options.output, opened)
+        traces = [each for each in opened if not isinstance(each, Timeline) and each.format == to]
+        if len(traces) == len(opened) and not options.offset:
+            return _merge(traces, options.output)
+        return _lay_together([each if isinstance(each, Timeline) else each.timeline() for each in opened], to, options)
 
 
-def _format_of(output: str, timelines: Sequence[Timeline]) -> str:
+def _format_of(output: str, opened: Sequence[Trace | Imported]) -> str:
     """Return the format to write: that of the ending, or else that of all traces.
 
     Raises:
@@ -59,15 +66,14 @@ def _format_of(output: str, timelines: Sequence[Timeline]) -> str:
     from fxtio import exchange, formats
 
     named = exchange.by_suffix(output) or formats.by_suffix(output)
-    used = sorted({each.format for each in timelines})
+    used = sorted({each.format for each in opened})
     if named is None and len(used) > 1:
         raise inputs.UsageError(f"{output}: say the format (--to), as the traces have several: {', '.join(used)}")
     return used[0] if named is None else named.name
 
 
-def _merge(timelines: Sequence[Timeline], output: str) -> int:
+def _merge(traces: Sequence[Trace], output: str) -> int:
     """Combine traces of one format record by record."""
-    traces = [each.trace for each in timelines]
     written = inputs.format_of(traces[0]).merge.merge(traces, output)
     codes = [console.print_findings(trace, trace.name) for trace in traces]
     console.say_written(written, output)

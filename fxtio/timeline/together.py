@@ -29,7 +29,7 @@ _NAMES = {MONOTONIC: "CLOCK_MONOTONIC", BOOTTIME: "CLOCK_BOOTTIME", REALTIME: "t
 _SAME_BOOT_NS = 2_000_000_000
 """Clocks count from the same start of a system if wall clocks say so up to this; those of uftrace are whole seconds."""
 
-_FIRST_TID = 3 << 29
+_FIRST_TID = 1_600_000_000
 """The first number of threads that stand for a thread of another trace."""
 
 _EVENTS = ("event", "end_event")

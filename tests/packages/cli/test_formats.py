@@ -165,11 +165,14 @@ def test_a_format_without_the_rooms_is_refused(trace: str, tmp_path: Path, capsy
     assert not (tmp_path / "all").exists()
 
 
-def test_merge_takes_traces_of_one_format(trace: str, tmp_path: Path, capsys: Capture) -> None:
+def test_merge_takes_traces_of_several_formats_by_their_timelines(trace: str, tmp_path: Path, capsys: Capture) -> None:
     with fxtio.create(tmp_path / "a.fxt") as writer:
         writer.thread(1, 1).instant("a", 1)
     assert main(["merge", "-o", str(tmp_path / "all"), trace, str(tmp_path / "a.fxt")]) == 2
-    assert "only traces of one format can be merged" in capsys.readouterr().err
+    assert "say the format (--to), as the traces have several: fxt, toy" in capsys.readouterr().err
+    assert main(["merge", "-o", str(tmp_path / "all.fxt"), trace, str(tmp_path / "a.fxt")]) == 2
+    assert "has no timeline" in capsys.readouterr().err
+    assert not (tmp_path / "all.fxt").exists()
 
 
 def test_open_recognizes_the_format(trace: str, tmp_path: Path) -> None:
