@@ -175,7 +175,7 @@ class Columns:
             rows = rows[~needs]
         time = _times(packets, rows, sequence, self._sequences.clocks)
         marks, own = packets.marks[rows], events.marks[rows]
-        has_event = packets.has(EVENT)[rows]
+        has_event = (marks & _bit(EVENT)) != 0
         is_usual = has_event & (time >= 0) & ((marks & _OTHER) == 0) & ((own & UNUSUAL) == 0)
         is_rest = ~is_usual & (has_event | ((marks & _OTHER) != 0))
         usual = np.flatnonzero(is_usual)
@@ -277,14 +277,17 @@ class Columns:
 
     def _enter_arguments(self, block: Block, sequence: Sequence, rows: Array, taken: Array) -> None:
         """Take the arguments of events that are taken; those with unusual arguments are taken no longer."""
-        if not len(block.events.listed):
+        listed = block.events.listed_row  # ascending, as the rows are
+        first, last = np.searchsorted(listed, [rows[0], rows[-1] + 1]).tolist()
+        place = np.searchsorted(rows, listed[first:last])
+        is_own = rows[place] == listed[first:last]
+        is_own &= taken[place]
+        own = first + np.flatnonzero(is_own)
+        if not len(own):
             return
-        place = np.full(len(block.events.marks), -1, np.int64)
-        place[rows[taken]] = np.flatnonzero(taken)
-        own = np.flatnonzero(place[block.events.listed_row] >= 0)
         fields, event = (
             _ANNOTATIONS.read(block.data, *places(block.events.listed[own])),
-            place[block.events.listed_row[own]],
+            place[is_own],
         )
         marks, every = fields.marks, np.arange(len(own))
         name = self._named(block.data, fields, sequence, Interned.ANNOTATION, (_ARG_NAME, _ARG_NAME_TEXT), every)
@@ -321,9 +324,11 @@ def _bit(*columns: int) -> np.uint64:
 def _times(packets: Fields, rows: Array, sequence: Sequence, clocks: Clocks) -> Array:
     """Return the times of packets of a sequence in nanoseconds, -1 for none (int64)."""
     time = np.full(len(rows), -1, np.int64)
-    timed = np.flatnonzero(packets.has(TIMESTAMP)[rows])
+    marks = packets.marks[rows]
+    timed = np.flatnonzero((marks & _bit(TIMESTAMP)) != 0)
     values = packets.values[TIMESTAMP][rows[timed]]
-    clock = np.where(packets.has(CLOCK)[rows[timed]], packets.values[CLOCK][rows[timed]], np.uint64(sequence.clock))
+    has_clock = (marks[timed] & _bit(CLOCK)) != 0
+    clock = np.where(has_clock, packets.values[CLOCK][rows[timed]], np.uint64(sequence.clock))
     for number, those in rows_of_each(clock):
         time[timed[those]] = clocks.times(sequence, number, values[those])
     return time
