@@ -11,8 +11,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
-from itertools import repeat
-from operator import itemgetter
 
 import numpy as np
 
@@ -128,14 +126,11 @@ class _Reading:
     def _enter_run(self, block: Block, begin: Array, end: Array, run: slice) -> None:
         """Take packets of a block that define nothing."""
         first = self._packet - run.start  # the number of the first packet of the block
-        unusual = [
-            row
-            for part in self._columns.enter(block, run, first)
-            for row in zip(part.row.tolist(), part.time.tolist(), repeat(part.sequence), strict=False)
-        ]
-        for row, time, sequence in sorted(unusual, key=itemgetter(0)):
+        unusual = self._columns.enter(block, run, first)
+        writers = unusual.writers
+        for row, time, place in zip(unusual.row.tolist(), unusual.time.tolist(), writers.of.tolist(), strict=True):
             packet = Message(block.data, int(begin[row]), int(end[row]), self._losses)
-            self._enter_content(packet, sequence, time if time >= 0 else None, first + row)
+            self._enter_content(packet, writers.members[place], time if time >= 0 else None, first + row)
         self._packet += run.stop - run.start
 
     def _decompressed(self, packet: Message, field: Packet) -> Iterator[TimelinePart]:
