@@ -35,7 +35,7 @@ from fxtio.exchange.perfetto_rows import PER_PACKET, Rows
 from fxtio.exchange.perfetto_state import NO_STATE, Clocks, Sequence, Sequences
 from fxtio.exchange.perfetto_tracks import Tracks
 from fxtio.timeline.arguments import MAX_ARGS
-from fxtio.timeline.parts import Registry, Steps
+from fxtio.timeline.parts import PAIR, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind
 
 TIMESTAMP, SEQUENCE, FLAGS, CLOCK, EVENT, STATE = range(6)
@@ -144,9 +144,10 @@ class Writers:
         """Return the codes of names of a kind (int32), given by their numbers (uint64), -1 if they are not defined."""
         if len(self.members) == 1:
             return self.members[0].codes(kind).codes(numbers)
-        keys = self.of.astype(np.uint64) << _HALF | np.minimum(numbers, _MOST)
+        keys = self.of.astype(np.uint64) * np.uint64(PAIR) + np.minimum(numbers, _MOST)
         place, first = number_distinct(keys)
-        known = [self.members[key >> 32].codes(kind).code(key & int(_MOST)) for key in keys[first].tolist()]
+        pairs = (divmod(key, PAIR) for key in keys[first].tolist())
+        known = [self.members[member].codes(kind).code(number) for member, number in pairs]
         codes: Array = np.array(known, np.int32)[place]
         codes[numbers >= _MOST] = -1
         return codes
@@ -352,7 +353,7 @@ class Columns:
 
 
 _UNDEFINED = -2
-_HALF, _MOST = np.uint64(32), np.uint64((1 << 32) - 1)
+_MOST = np.uint64(PAIR - 1)
 
 
 def _bit(*columns: int) -> np.uint64:

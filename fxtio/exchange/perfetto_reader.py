@@ -58,7 +58,7 @@ _NO_PACKETS = "fields of the trace that are no packets"
 _COMPRESSIONS = {Packet.COMPRESSED_PACKETS: "zlib", Packet.ZSTD_COMPRESSED_PACKETS: "zstd"}
 _TYPES = frozenset(Packet)
 _TRACE = Layout({}, listed=PACKET)
-_PACKET = PACKET << 3 | Wire.BYTES
+_PACKET = PACKET, Wire.BYTES
 
 _FRAMING = NUMBERS | {
     Packet.INTERNED_DATA, Packet.SYNCHRONIZATION_MARKER, Packet.DEFAULTS, Packet.CLOCK_SNAPSHOT,
@@ -270,8 +270,6 @@ def _passed_over(source: Source, count: int) -> int:
 def framed(data: Bytes, losses: Counter[str]) -> tuple[Array, Array, int]:
     """Return where packets begin and end (int64), and the position after the last whole one."""
     found = _TRACE.read(data, np.zeros(1, np.int64), np.array([len(data)]))
-    if int(found.marks[0]) >> FieldMark.OTHER & 1:
-        losses[_NO_PACKETS] += sum(
-            field << 3 | kind != _PACKET for field, kind, _, _ in fields(data, 0, found.position)
-        )
+    if found.has(FieldMark.OTHER).any():
+        losses[_NO_PACKETS] += sum(each[:2] != _PACKET for each in fields(data, 0, found.position))
     return (*places(found.listed), found.position)
