@@ -8,12 +8,14 @@ that follow, so they are taken together: a run.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fxtio._native.constants import FieldMark, SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.distinct import number_distinct, rows_of_each
+from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.protobuf import Wire
 from fxtio.codec.protobuf_columns import UNUSUAL, Bytes, Fields, Layout, places
 from fxtio.exchange.perfetto_annotations import NUMBERS as ARGUMENTS
@@ -33,7 +35,7 @@ from fxtio.exchange.perfetto_rows import PER_PACKET, Rows
 from fxtio.exchange.perfetto_state import NO_STATE, Clocks, Sequence, Sequences
 from fxtio.exchange.perfetto_tracks import Tracks
 from fxtio.timeline.arguments import MAX_ARGS
-from fxtio.timeline.parts import Registry, Steps
+from fxtio.timeline.parts import PAIR, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind
 
 TIMESTAMP, SEQUENCE, FLAGS, CLOCK, EVENT, STATE = range(6)
@@ -118,18 +120,52 @@ class Block:
 
 
 @dataclass(slots=True)
+class Writers:
+    """The sequences of some packets.
+
+    Attributes:
+        members: the sequences.
+        of: the place in `members` of that of each packet (int32).
+    """
+
+    members: list[Sequence]
+    of: Array
+
+    def take(self, rows: Array) -> Writers:
+        """Return those of some of the packets."""
+        return Writers(self.members, self.of[rows])
+
+    def each(self, values: list[Any], dtype: type) -> Array:
+        """Return the value of each packet, of which those of the members are given."""
+        result: Array = np.array(values, dtype)[self.of]
+        return result
+
+    def codes(self, kind: Interned, numbers: Array) -> Array:
+        """Return the codes of names of a kind (int32), given by their numbers (uint64), -1 if they are not defined."""
+        if len(self.members) == 1:
+            return self.members[0].codes(kind).codes(numbers)
+        keys = self.of.astype(np.uint64) * np.uint64(PAIR) + np.minimum(numbers, _MOST)
+        place, first = number_distinct(keys)
+        pairs = (divmod(key, PAIR) for key in keys[first].tolist())
+        known = [self.members[member].codes(kind).code(number) for member, number in pairs]
+        codes: Array = np.array(known, np.int32)[place]
+        codes[numbers >= _MOST] = -1
+        return codes
+
+
+@dataclass(slots=True)
 class Unusual:
     """Packets that have to be taken one by one.
 
     Attributes:
         row: their rows (int64).
         time: their times in nanoseconds, -1 for none (int64).
-        sequence: their sequence.
+        writers: their sequences.
     """
 
     row: Array
     time: Array
-    sequence: Sequence
+    writers: Writers
 
 
 class Columns:
@@ -152,7 +188,7 @@ class Columns:
         self._first = 0
         self.latest = 0
 
-    def enter(self, block: Block, run: slice, first: int) -> list[Unusual]:
+    def enter(self, block: Block, run: slice, first: int) -> Unusual:
         """Take a run of packets, and return what is not usual in it.
 
         Args:
@@ -161,47 +197,46 @@ class Columns:
             first: the number of the first packet of the block.
         """
         self._first = first
-        numbers = block.packets.values[SEQUENCE][run]
-        return [
-            self._enter(block, self._sequences.of(number), run.start + rows) for number, rows in rows_of_each(numbers)
-        ]
-
-    def _enter(self, block: Block, sequence: Sequence, rows: Array) -> Unusual:
-        """Take the packets of a sequence, given by their rows."""
         packets, events = block.packets, block.events
-        if not sequence.is_sound:
-            needs = (packets.values[FLAGS][rows] & np.uint64(NEEDS_STATE)) != 0
-            self._losses[NO_STATE] += int(needs.sum())
-            rows = rows[~needs]
-        time = _times(packets, rows, sequence, self._sequences.clocks)
+        numbers = packets.values[SEQUENCE][run]
+        place, firsts = number_distinct(numbers)
+        writers = Writers([self._sequences.of(number) for number in numbers[firsts].tolist()], place)
+        rows = np.arange(run.start, run.stop)
+        if not all(member.is_sound for member in writers.members):
+            is_sound = writers.each([member.is_sound for member in writers.members], bool)
+            is_lost = ~is_sound & ((packets.values[FLAGS][run] & np.uint64(NEEDS_STATE)) != 0)
+            self._losses[NO_STATE] += int(is_lost.sum())
+            rows, writers = rows[~is_lost], writers.take(~is_lost)
+        time = _times(packets, rows, writers, self._sequences.clocks)
         marks, own = packets.marks[rows], events.marks[rows]
-        has_event = packets.has(EVENT)[rows]
+        has_event = (marks & _bit(EVENT)) != 0
         is_usual = has_event & (time >= 0) & ((marks & _OTHER) == 0) & ((own & UNUSUAL) == 0)
         is_rest = ~is_usual & (has_event | ((marks & _OTHER) != 0))
         usual = np.flatnonzero(is_usual)
         if len(usual):
-            taken = self._enter_events(block, sequence, rows[usual], time[usual])
+            taken = self._enter_events(block, writers.take(usual), rows[usual], time[usual])
             is_rest[usual[~taken]] = True
         self.latest = max(self.latest, int(time.max(initial=0)))
-        return Unusual(rows[is_rest], time[is_rest], sequence)
+        return Unusual(rows[is_rest], time[is_rest], writers.take(is_rest))
 
-    def _enter_events(self, block: Block, sequence: Sequence, rows: Array, time: Array) -> Array:
+    def _enter_events(self, block: Block, writers: Writers, rows: Array, time: Array) -> Array:
         """Take events with usual fields, and return which of them were taken (bool)."""
         events = block.events
         kind, marks = events.values[TYPE][rows], events.marks[rows]
-        uuid = np.where((marks & _bit(TRACK)) != 0, events.values[TRACK][rows], np.uint64(sequence.track))
-        track, scope, multiplier, is_counter = self._known_tracks(uuid, sequence)
+        default = writers.each([member.track for member in writers.members], np.uint64)
+        uuid = np.where((marks & _bit(TRACK)) != 0, events.values[TRACK][rows], default)
+        track, scope, multiplier, is_counter = self._known_tracks(uuid, writers)
         is_value = kind == COUNTER
         has_value, has_double = (marks & _bit(VALUE)) != 0, (marks & _bit(DOUBLE)) != 0
         # A track that is not described, or whose values are differences, is -1; so is a name that is not defined.
-        name = self._named(block.data, events, sequence, Interned.EVENT, (NAME, NAME_TEXT), rows)
-        category = self._named(block.data, events, sequence, Interned.CATEGORY, (CATEGORY, CATEGORY_TEXT), rows)
+        name = self._named(block.data, events, writers, Interned.EVENT, (NAME, NAME_TEXT), rows)
+        category = self._named(block.data, events, writers, Interned.CATEGORY, (CATEGORY, CATEGORY_TEXT), rows)
         taken: Array = (kind >= BEGIN) & (kind <= COUNTER)
         taken &= (track >= 0) & (is_value == is_counter) & (~is_value | (has_value ^ has_double))
         taken &= (name != _UNDEFINED) & (category != _UNDEFINED)
         has_category = (marks & _bit(CATEGORY)) != 0  # one that is not 0, and no other one
         taken &= ~has_category | ((events.values[CATEGORY][rows] != 0) & ((marks & _bit(CATEGORY_TEXT)) == 0))
-        self._enter_arguments(block, sequence, rows, taken)
+        self._enter_arguments(block, writers, rows, taken)
         number = (self._first + rows) * PER_PACKET
         chosen = np.flatnonzero(taken & ~is_value)
         step, own = _STEPS[kind[chosen]], name[chosen]
@@ -229,38 +264,43 @@ class Columns:
             self._rows.block("counters", value=value, **{key: each[chosen] for key, each in columns.items()})
         return taken
 
-    def _known_tracks(self, uuid: Array, sequence: Sequence) -> tuple[Array, Array, Array, Array]:
+    def _known_tracks(self, uuid: Array, writers: Writers) -> tuple[Array, Array, Array, Array]:
         """Return the track of each number, the scope of instants, what to multiply values with, if it is a counter.
 
         The track is -1 where it is not described, or its values are differences.
         """
         place, first = number_distinct(uuid)
-        known = [self._tracks.known(number, sequence) for number in uuid[first].tolist()]
+        members = writers.members
+        other = next((member for member in members if member.pid is None), members[0])
+        known = [self._tracks.known(number, other) for number in uuid[first].tolist()]
         tracks = [-1 if each is None or each.is_incremental else each.row for each in known]
         others = [(0, 1.0, False) if each is None else (each.scope, each.multiplier, each.is_counter) for each in known]
         scopes, multipliers, counters = zip(*others, strict=True)
+        track = np.array(tracks, np.int32)[place]
+        if len(members) > 1:  # the track 0 may be one of each sequence
+            track[(uuid == 0) & writers.each([member.pid is not None for member in members], bool)] = -1
         return (
-            np.array(tracks, np.int32)[place],
+            track,
             np.array(scopes, np.int8)[place],
             np.array(multipliers, np.float64)[place],
             np.array(counters, bool)[place],
         )
 
     def _named(
-        self, data: Bytes, fields: Fields, sequence: Sequence, kind: Interned, columns: tuple[int, int], rows: Array
+        self, data: Bytes, fields: Fields, writers: Writers, kind: Interned, columns: tuple[int, int], rows: Array
     ) -> Array:
         """Return the codes of names (int32), -1 for none, `_UNDEFINED` for those that are not defined.
 
         Args:
             data: has the texts of those that are not defined before.
             fields: the fields of messages.
-            sequence: has defined the names.
+            writers: the sequences of the messages, which have defined the names.
             kind: their kind.
             columns: the columns of their numbers, and of their texts.
             rows: the messages.
         """
         number, text = fields.values[columns[0]][rows], fields.values[columns[1]][rows]
-        codes = sequence.codes(kind).codes(number)
+        codes = writers.codes(kind, number)
         is_defined = number != 0
         codes = np.where(is_defined & (codes < 0), np.int32(_UNDEFINED), codes)
         inline = np.flatnonzero(~is_defined & ((fields.marks[rows] & _bit(columns[1])) != 0))
@@ -275,19 +315,20 @@ class Columns:
         spans = zip(begin.tolist(), end.tolist(), strict=True)
         return [code(data[first:last].decode("utf-8", "surrogateescape")) for first, last in spans]
 
-    def _enter_arguments(self, block: Block, sequence: Sequence, rows: Array, taken: Array) -> None:
+    def _enter_arguments(self, block: Block, writers: Writers, rows: Array, taken: Array) -> None:
         """Take the arguments of events that are taken; those with unusual arguments are taken no longer."""
-        if not len(block.events.listed):
+        listed = block.events.listed_row  # ascending, as the rows are
+        first, last = np.searchsorted(listed, [rows[0], rows[-1] + 1]).tolist()
+        place = np.searchsorted(rows, listed[first:last])
+        is_own = rows[place] == listed[first:last]
+        is_own &= taken[place]
+        own = first + np.flatnonzero(is_own)
+        if not len(own):
             return
-        place = np.full(len(block.events.marks), -1, np.int64)
-        place[rows[taken]] = np.flatnonzero(taken)
-        own = np.flatnonzero(place[block.events.listed_row] >= 0)
-        fields, event = (
-            _ANNOTATIONS.read(block.data, *places(block.events.listed[own])),
-            place[block.events.listed_row[own]],
-        )
-        marks, every = fields.marks, np.arange(len(own))
-        name = self._named(block.data, fields, sequence, Interned.ANNOTATION, (_ARG_NAME, _ARG_NAME_TEXT), every)
+        fields = _ANNOTATIONS.read(block.data, *places(block.events.listed[own]))
+        event = place[is_own]
+        marks, every, those = fields.marks, np.arange(len(own)), writers.take(event)
+        name = self._named(block.data, fields, those, Interned.ANNOTATION, (_ARG_NAME, _ARG_NAME_TEXT), every)
         kinds, bits, text = np.zeros(len(own), np.int8), np.zeros(len(own), np.uint64), np.full(len(own), -1, np.int32)
         found = np.zeros(len(own), np.int64)
         for field, column in _VALUES.items():
@@ -298,7 +339,7 @@ class Columns:
             if field == Annotation.STRING:
                 text[chosen] = self._texts(block.data, values)
             elif field == Annotation.TEXT:
-                codes = sequence.codes(Interned.TEXT).codes(values)
+                codes = those.take(chosen).codes(Interned.TEXT, values)
                 text[chosen] = np.where(codes < 0, np.int32(_UNDEFINED), codes)
             else:
                 bits[chosen] = values != 0 if field == Annotation.BOOL else values
@@ -312,18 +353,24 @@ class Columns:
 
 
 _UNDEFINED = -2
+_MOST = np.uint64(PAIR - 1)
 
 
 def _bit(*columns: int) -> np.uint64:
     return np.uint64(sum(1 << column for column in columns))
 
 
-def _times(packets: Fields, rows: Array, sequence: Sequence, clocks: Clocks) -> Array:
-    """Return the times of packets of a sequence in nanoseconds, -1 for none (int64)."""
-    time = np.full(len(rows), -1, np.int64)
-    timed = np.flatnonzero(packets.has(TIMESTAMP)[rows])
-    values = packets.values[TIMESTAMP][rows[timed]]
-    clock = np.where(packets.has(CLOCK)[rows[timed]], packets.values[CLOCK][rows[timed]], np.uint64(sequence.clock))
-    for number, those in rows_of_each(clock):
-        time[timed[those]] = clocks.times(sequence, number, values[those])
+def _times(packets: Fields, rows: Array, writers: Writers, clocks: Clocks) -> Array:
+    """Return the times of packets in nanoseconds, -1 for none (int64)."""
+    marks, values = packets.marks[rows], packets.values[TIMESTAMP][rows]
+    default = writers.each([member.clock for member in writers.members], np.uint64)
+    clock = np.where((marks & _bit(CLOCK)) != 0, packets.values[CLOCK][rows], default)
+    is_timed = (marks & _bit(TIMESTAMP)) != 0
+    is_plain = is_timed & ((clock == 0) | (clock == np.uint64(clocks.plain)))
+    time = np.where(is_plain & (values <= np.uint64(MAX_INT64)), values.astype(np.int64), -1)
+    others = np.flatnonzero(is_timed & ~is_plain)
+    for place, those in rows_of_each(writers.of[others]):
+        own = others[those]
+        for number, chosen in rows_of_each(clock[own]):
+            time[own[chosen]] = clocks.times(writers.members[place], number, values[own[chosen]])
     return time

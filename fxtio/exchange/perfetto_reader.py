@@ -11,8 +11,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
-from itertools import repeat
-from operator import itemgetter
 
 import numpy as np
 
@@ -60,7 +58,7 @@ _NO_PACKETS = "fields of the trace that are no packets"
 _COMPRESSIONS = {Packet.COMPRESSED_PACKETS: "zlib", Packet.ZSTD_COMPRESSED_PACKETS: "zstd"}
 _TYPES = frozenset(Packet)
 _TRACE = Layout({}, listed=PACKET)
-_PACKET = PACKET << 3 | Wire.BYTES
+_PACKET = PACKET, Wire.BYTES
 
 _FRAMING = NUMBERS | {
     Packet.INTERNED_DATA, Packet.SYNCHRONIZATION_MARKER, Packet.DEFAULTS, Packet.CLOCK_SNAPSHOT,
@@ -128,14 +126,11 @@ class _Reading:
     def _enter_run(self, block: Block, begin: Array, end: Array, run: slice) -> None:
         """Take packets of a block that define nothing."""
         first = self._packet - run.start  # the number of the first packet of the block
-        unusual = [
-            row
-            for part in self._columns.enter(block, run, first)
-            for row in zip(part.row.tolist(), part.time.tolist(), repeat(part.sequence), strict=False)
-        ]
-        for row, time, sequence in sorted(unusual, key=itemgetter(0)):
+        unusual = self._columns.enter(block, run, first)
+        writers = unusual.writers
+        for row, time, place in zip(unusual.row.tolist(), unusual.time.tolist(), writers.of.tolist(), strict=True):
             packet = Message(block.data, int(begin[row]), int(end[row]), self._losses)
-            self._enter_content(packet, sequence, time if time >= 0 else None, first + row)
+            self._enter_content(packet, writers.members[place], time if time >= 0 else None, first + row)
         self._packet += run.stop - run.start
 
     def _decompressed(self, packet: Message, field: Packet) -> Iterator[TimelinePart]:
@@ -275,8 +270,6 @@ def _passed_over(source: Source, count: int) -> int:
 def framed(data: Bytes, losses: Counter[str]) -> tuple[Array, Array, int]:
     """Return where packets begin and end (int64), and the position after the last whole one."""
     found = _TRACE.read(data, np.zeros(1, np.int64), np.array([len(data)]))
-    if int(found.marks[0]) >> FieldMark.OTHER & 1:
-        losses[_NO_PACKETS] += sum(
-            field << 3 | kind != _PACKET for field, kind, _, _ in fields(data, 0, found.position)
-        )
+    if found.has(FieldMark.OTHER).any():
+        losses[_NO_PACKETS] += sum(each[:2] != _PACKET for each in fields(data, 0, found.position))
     return (*places(found.listed), found.position)

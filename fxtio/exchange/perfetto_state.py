@@ -313,6 +313,12 @@ class Clocks:
         self._registry.losses[UNRELATED] += 1
         return value
 
+    @property
+    def plain(self) -> int:
+        """The number of the clock of the trace, 0 if its times have to be converted nevertheless."""
+        is_plain = self._trace not in self._multipliers and self._trace not in self._latest
+        return self._trace[1] if is_plain else 0
+
     def times(self, sequence: Sequence, clock: int, values: Array) -> Array:
         """Return what `time` returns for packets of a sequence in their order (int64), -1 where it is not a time.
 

@@ -277,9 +277,36 @@ def legacy() -> Builder:
     return build
 
 
+def interleaved() -> Builder:
+    """Return events of three sequences in turn, each with names, a track and a clock of its own."""
+    build = Builder()
+    describe(build)
+    snapshot = build.packet(flags=0).clock_snapshot
+    for number, time in ((3, 500), (6, 1000)):
+        snapshot.clocks.add(clock_id=number, timestamp=time)
+    for sequence, clock, track in ((2, 6, MAIN), (3, 3, TASK), (4, 0, PROCESS)):
+        packet = build.packet(sequence=sequence, flags=CLEARED | NEEDS)
+        packet.trace_packet_defaults.timestamp_clock_id = clock
+        packet.trace_packet_defaults.track_event_defaults.track_uuid = track
+        packet.interned_data.event_names.add(iid=1, name=f"work of {sequence}")
+        packet.interned_data.debug_annotation_names.add(iid=1, name=f"size of {sequence}")
+        packet.interned_data.debug_annotation_string_values.add(iid=1, str=b"text of %d" % sequence)
+    for time in range(2000, 2400, 20):
+        for sequence in (2, 3, 4):
+            event = build.event(time, BEGIN, None, sequence, name_iid=1)
+            event.debug_annotations.add(name_iid=1, int_value=time)
+            event.debug_annotations.add(name="text", string_value_iid=1)
+        for sequence in (4, 2, 3):
+            build.event(time + 10, END, None, sequence)
+        if time == 2200:
+            build.packet(sequence=3).interned_data.event_names.add(iid=2, name="late")
+    build.event(3000, INSTANT, None, 3, name_iid=2)
+    return build
+
+
 def all_traces() -> Iterator[tuple[str, bytes]]:
     """Yield all traces with their names."""
-    for make in (track_events, defaults, kernel, samples, legacy):
+    for make in (track_events, defaults, interleaved, kernel, samples, legacy):
         yield make.__name__, make().bytes()
     yield "compressed", compressed(defaults())
 

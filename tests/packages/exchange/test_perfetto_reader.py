@@ -139,6 +139,7 @@ def test_the_losses() -> None:
     assert losses == {
         "track_events": {},
         "defaults": {"packets whose sequence has not defined what they need, or has lost it": 1},
+        "interleaved": {},
         "kernel": {"texts that programs printed, other than marks of atrace": 1},
         "samples": {"definitions of the kind 16": 1, "samples that the recorder lost or left out": 1},
         "legacy": {"events of the older type 'C'": 1},
