@@ -150,6 +150,15 @@ class Fault(IntEnum):
     FORM = 6
 
 
+class TimeFault(IntEnum):
+    """What is odd about the times of a block of a byte stream; the numbers are added up."""
+
+    LATE = 1
+    "A time does not fit in 63 bits."
+    BACK = 2
+    "A time is before the one that was read last, or before that of the block."
+
+
 RULES = ("", "event.cut", "event.varint", "event.unknown", "event.text-end", "event.count", "event.unknown-form")
 """The rule that each fault breaks."""
 
@@ -179,6 +188,7 @@ _PREFIXES = {
     "PLAIN": PlainValue,
     "OP": Op,
     "FAULT": Fault,
+    "TIME": TimeFault,
 }
 
 
