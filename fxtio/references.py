@@ -116,7 +116,7 @@ class References:
         """Check the next batch.
 
         Args:
-            read: returns the numbers of one of the fields, None if there are none.
+            read: returns the numbers of one of the fields in the order of the trace, None if there are none.
         """
         for kind, defined, undefined in self._kinds:
             used, use_offsets = _first_of_each(map(read, kind.uses))
@@ -147,10 +147,14 @@ class References:
 
 def _first_of_each(parts: Iterable[Placed | None]) -> Placed:
     """Return the distinct numbers (uint64, ascending), and the first byte offset (int64) of each."""
-    found = [part for part in parts if part is not None and len(part[0])]
+    found = []
+    for part in parts:
+        if part is not None and len(part[0]):
+            first = number_distinct(part[0])[1]  # of each field alone, so that there is little left to sort
+            found.append((part[0][first], part[1][first]))
     if not found:
         return np.empty(0, np.uint64), np.empty(0, np.int64)
-    numbers, offsets = (np.concatenate([part[place] for part in found]) for place in (0, 1))
+    numbers, offsets = (np.concatenate(columns) for columns in zip(*found, strict=True))
     order = np.argsort(offsets, kind="stable")
     distinct, first = np.unique(numbers[order].astype(np.uint64, copy=False), return_index=True)
     return distinct, offsets[order][first]

@@ -37,6 +37,9 @@ enum { USE_OTHER = -1, USE_IGNORED = -2, USE_LISTED = -3, USE_MEMBERS = 3 };
 /* FieldMark */
 enum { MARK_REPEATED = 61, MARK_OTHER = 62, MARK_DAMAGED = 63, MARK_MEMBERS = 3 };
 
+/* TimeFault */
+enum { TIME_LATE = 1, TIME_BACK = 2, TIME_MEMBERS = 2 };
+
 enum { MAX_SEARCH = 512, UNWIND = -2, FITTING = -3 };
 enum { STEP_FIELDS = 5, MAX_SLOTS = 4, MAX_REGISTERS = 16 };
 

@@ -172,6 +172,15 @@ class FieldMark(IntEnum):
     "It is damaged, and was read up to there."
 
 
+class TimeFault(IntEnum):
+    """What is odd about the times of a block of a byte stream; the numbers are added up."""
+
+    LATE = 1
+    "A time does not fit in 63 bits."
+    BACK = 2
+    "A time is before the one that was read last, or before that of the block."
+
+
 RULES = ("", "event.cut", "event.varint", "event.unknown", "event.text-end", "event.count", "event.unknown-form")
 """The rule that each fault breaks."""
 
@@ -203,6 +212,7 @@ _PREFIXES = {
     "FAULT": Fault,
     "USE": FieldUse,
     "MARK": FieldMark,
+    "TIME": TimeFault,
 }
 
 

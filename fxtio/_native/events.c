@@ -69,38 +69,43 @@ static int reader_open(Reader *reader, const Value *a, Py_ssize_t owners) {
     return 0;
 }
 
-/* Read all records of a block; return where it stopped. */
-static ALWAYS_INLINE int64_t block(Reader *r, const uint64_t *registers, int64_t begin, int64_t end, int filling) {
-    for (Py_ssize_t i = 0; i < r->program.registers; i++)
-        r->registers[i] = registers[i];
-    r->at = begin;
-    r->end = end;
-    r->fault = FAULT_NONE;
-    r->late = 0;
-    while (r->at < end) {
-        int64_t here = r->at;
-        record(r, filling);
-        if (r->fault != FAULT_NONE)
-            return here;
+/* Read all records of a block; return where it stopped.  A copy of the reader, of which no function outside takes the
+ * address, is in registers: each number begins where the one before it ends, and memory would be too slow for this. */
+static ALWAYS_INLINE int64_t block(Reader *reader, const uint64_t *registers, int64_t begin, int64_t end, int filling) {
+    Reader r = *reader;
+    for (Py_ssize_t i = 0; i < r.program.registers; i++)
+        r.registers[i] = registers[i];
+    r.at = begin;
+    r.end = end;
+    r.fault = FAULT_NONE;
+    r.times = 0;
+    while (r.at < end) {
+        begin = r.at;
+        record(&r, filling);
+        if (r.fault != FAULT_NONE)
+            break;
     }
-    return r->at;
+    reader->fault = r.fault;
+    reader->times = r.times;
+    reader->overrun = r.overrun;
+    return r.fault != FAULT_NONE ? begin : r.at;
 }
 
-KERNEL_TAKING(scan_stream, READING, WRITES("counts", 8), WRITES("stop", 8), WRITES("fault", 1), WRITES("late", 1)) {
-    enum { COUNTS = READING_COUNT, STOP, FAULT, LATE };
+KERNEL_TAKING(scan_stream, READING, WRITES("counts", 8), WRITES("stop", 8), WRITES("fault", 1), WRITES("times", 1)) {
+    enum { COUNTS = READING_COUNT, STOP, FAULT, TIMES };
     Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[COUNTS].count / blocks : 0;
     Reader reader = {0};
     if (reader_open(&reader, a, owners) < 0)
         return NULL;
     if (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks ||
-        a[LATE].count != blocks)
+        a[TIMES].count != blocks)
         return refuse("lengths differ");
     if (blocks == 0)
         return Py_NewRef(Py_None);
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     const uint64_t *registers = a[REGISTERED].view.buf;
     int64_t *counts = a[COUNTS].view.buf, *stop = a[STOP].view.buf;
-    uint8_t *fault = a[FAULT].view.buf, *late = a[LATE].view.buf;
+    uint8_t *fault = a[FAULT].view.buf, *times = a[TIMES].view.buf;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < blocks; i++) {
         const uint64_t *first = registers + i * reader.program.registers;
@@ -112,7 +117,7 @@ KERNEL_TAKING(scan_stream, READING, WRITES("counts", 8), WRITES("stop", 8), WRIT
             memset(reader.rows, 0, (size_t)owners * sizeof *counts);
             block(&reader, first, begin[i], stop[i], 0);
         }
-        late[i] = (uint8_t)reader.late;
+        times[i] = (uint8_t)reader.times;
     }
     Py_END_ALLOW_THREADS
     return Py_NewRef(Py_None);

@@ -42,74 +42,70 @@ typedef struct {
     uint64_t registers[MAX_REGISTERS];
     Column *columns;
     int64_t *rows;
-    int fault, overrun, late;
+    int fault, overrun, times;
 } Reader;
 
-/* Read a number of up to eight bytes at once, without a branch for each byte.  `bits` is set to the number of bits read,
- * 0 where that is not possible. */
+/* Return the size of the next number if it has up to eight bytes, without a branch for each, and these bytes; 0 where that
+ * is not possible. */
+static ALWAYS_INLINE int short_size(const Reader *r, uint64_t *word) {
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-static ALWAYS_INLINE uint64_t short_number(Reader *r, int *bits) {
-    *bits = 0;
     if (r->end - r->at < 8)
         return 0;
-    uint64_t word;
-    memcpy(&word, r->data + r->at, sizeof word);
-    uint64_t last = ~word & 0x8080808080808080u;
-    if (last == 0)
-        return 0;
-    int bytes = (__builtin_ctzll(last) >> 3) + 1;
-    word &= ~(uint64_t)0 >> (64 - 8 * bytes);
-    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
-    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
-    r->at += bytes;
-    *bits = 7 * bytes;
-    return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
-}
+    memcpy(word, r->data + r->at, sizeof *word);
+    uint64_t last = ~*word & 0x8080808080808080u;
+    return last ? (__builtin_ctzll(last) >> 3) + 1 : 0;
 #else
-static ALWAYS_INLINE uint64_t short_number(Reader *r, int *bits) {
-    (void)r;
-    *bits = 0;
+    (void)r, (void)word;
     return 0;
-}
 #endif
+}
+
+typedef struct {
+    uint64_t value;
+    int64_t after;
+    int fault;
+} Number;
 
 /* Read a number of any length, byte by byte; the last one continues the sign of a signed number. */
-static uint64_t long_number(Reader *r, int is_signed) {
+static Number long_number(const uint8_t *data, int64_t at, int64_t end, int is_signed) {
     uint64_t value = 0;
     int shift = 0;
-    while (r->at < r->end) {
-        uint8_t byte = r->data[r->at++];
+    while (at < end) {
+        uint8_t byte = data[at++];
         value |= (uint64_t)(byte & 0x7f) << shift;
         shift += 7;
         if (byte < 0x80) {
-            if (is_signed ? shift > 64 && byte != 0 && byte != 0x7f : shift > 63 && byte > 1)
-                r->fault = FAULT_TOO_LONG;
+            int too_long = is_signed ? shift > 64 && byte != 0 && byte != 0x7f : shift > 63 && byte > 1;
             if (is_signed && shift < 64 && byte & 0x40)
                 value |= ~(uint64_t)0 << shift;
-            return value;
+            return (Number){value, at, too_long ? FAULT_TOO_LONG : FAULT_NONE};
         }
-        if (shift == 70) {
-            r->fault = FAULT_TOO_LONG;
-            return 0;
-        }
+        if (shift == 70)
+            return (Number){0, at, FAULT_TOO_LONG};
     }
-    r->fault = FAULT_CUT;
-    return 0;
+    return (Number){0, at, FAULT_CUT};
 }
 
-static ALWAYS_INLINE uint64_t uleb(Reader *r) {
-    int bits;
-    uint64_t value = short_number(r, &bits);
-    return bits ? value : long_number(r, 0);
-}
-
-static ALWAYS_INLINE uint64_t sleb(Reader *r) {
-    int bits;
-    uint64_t value = short_number(r, &bits);
-    if (!bits)
-        return long_number(r, 1);
-    uint64_t sign = (uint64_t)1 << (bits - 1);
-    return (value ^ sign) - sign;
+/* Read a number; unless it is needed, the result is anything. */
+static ALWAYS_INLINE uint64_t leb(Reader *r, int is_signed, int is_needed) {
+    uint64_t word;
+    int bytes = short_size(r, &word);
+    if (bytes == 0) {
+        Number number = long_number(r->data, r->at, r->end, is_signed);
+        r->at = number.after;
+        if (number.fault != FAULT_NONE)
+            r->fault = number.fault;
+        return number.value;
+    }
+    r->at += bytes;
+    if (!is_needed)
+        return 0;
+    word &= ~(uint64_t)0 >> (64 - 8 * bytes);
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    word = (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+    uint64_t sign = is_signed ? (uint64_t)1 << (7 * bytes - 1) : 0;
+    return (word ^ sign) - sign;
 }
 
 static ALWAYS_INLINE uint8_t one_byte(Reader *r) {
@@ -158,24 +154,24 @@ static ALWAYS_INLINE void text(Reader *r, const Step *step, int64_t row, int fil
 /* Return whether the next number is 0, which ends a list; only then it is read. */
 static ALWAYS_INLINE int list_ends(Reader *r) {
     int64_t here = r->at;
-    if (uleb(r) == 0)
+    if (leb(r, 0, 1) == 0)
         return 1;
     r->at = here;
     return 0;
 }
 
-/* Read the record at `at`.  `filling` is a constant at each call. */
+/* Read the record at `at`, up to its end or a fault.  `filling` is a constant at each call. */
 static ALWAYS_INLINE void record(Reader *r, const int filling) {
+    const Step *const steps = r->program.steps;
     int64_t here = r->at, place = r->entry[r->data[here]], kind = 0, row = 0;
     uint64_t left = 0, number = 0, total = 0, value, slots[MAX_SLOTS] = {0};
     int fresh = 0;
     r->at++;
-    for (;;) {
-        if (place < 0) {
-            r->fault = FAULT_UNKNOWN;
-            return;
-        }
-        const Step *step = &r->program.steps[place++];
+    if (place < 0)
+        r->fault = FAULT_UNKNOWN;
+    while (r->fault == FAULT_NONE) {
+        const Step *step = &steps[place++];
+        const int is_needed = filling || step->slot >= 0; /* counting needs only the values that are tested */
         switch (step->op) {
         case OP_END:
             r->rows[kind]++;
@@ -190,18 +186,17 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             continue;
         case OP_SUBTYPE: {
             int64_t jump = step->a + one_byte(r);
-            if (r->fault != FAULT_NONE)
-                return;
             place = jump >= 0 && jump < r->jump_count ? r->jumps[jump] : -1;
+            if (place < 0 && r->fault == FAULT_NONE)
+                r->fault = FAULT_UNKNOWN;
             continue;
         }
-        case OP_CLOCK:
-            r->registers[step->a] += uleb(r);
-            if (!filling && r->registers[step->a] >> 63)
-                r->late = 1; /* the time needs more than 63 bits */
-            if (r->fault != FAULT_NONE)
-                return;
+        case OP_CLOCK: {
+            uint64_t before = r->registers[step->a], time = r->registers[step->a] = before + leb(r, 0, 1);
+            if (!filling)
+                r->times |= (time >> 63 ? TIME_LATE : 0) | (time < before ? TIME_BACK : 0);
             continue;
+        }
         case OP_NOW:
             if (filling)
                 put(r, step->column, row, r->registers[step->a]);
@@ -220,14 +215,14 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             continue;
         case OP_FAIL:
             r->fault = FAULT_FORM;
-            return;
+            continue;
         case OP_COUNT:
             number = total = 0;
             fresh = 1;
-            left = step->a ? 0 : uleb(r);
+            left = step->a ? 0 : leb(r, 0, 1);
             if (filling && !step->a)
                 put(r, step->column, row, left);
-            break;
+            continue;
         case OP_LOOP: {
             int done;
             if (step->slot == 1) {
@@ -238,8 +233,6 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
                 fresh = 0;
                 done = left == number;
             }
-            if (r->fault != FAULT_NONE)
-                return;
             if (done) {
                 row = r->rows[kind];
                 place = step->b;
@@ -253,11 +246,11 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
         }
         case OP_TEXT:
             text(r, step, row, filling);
-            break;
+            continue;
         case OP_DOUBLE:
             if (r->end - r->at < 8) {
                 r->fault = FAULT_CUT;
-                return;
+                continue;
             }
             value = 0;
             for (int i = 7; i >= 0; i--)
@@ -270,24 +263,22 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
             value = one_byte(r);
             goto store;
         case OP_ULEB:
-            value = uleb(r);
+            value = leb(r, 0, is_needed);
             goto store;
         case OP_SUMMED:
-            value = total += uleb(r);
+            value = total += leb(r, 0, is_needed);
             goto store;
         case OP_SLEB:
-            value = sleb(r);
+            value = leb(r, 1, is_needed);
             if (step->a)
                 value &= r->program.mask;
             goto store;
         case OP_RELATIVE:
-            value = (r->registers[step->a] + sleb(r)) << step->b & r->program.mask;
+            value = (r->registers[step->a] + leb(r, 1, is_needed)) << step->b & r->program.mask;
             goto store;
         case OP_RUNNING:
-            value = r->registers[step->a] = (r->registers[step->a] + sleb(r)) & r->program.mask;
+            value = r->registers[step->a] = (r->registers[step->a] + leb(r, 1, is_needed)) & r->program.mask;
         store:
-            if (r->fault != FAULT_NONE)
-                return;
             if (step->slot >= 0)
                 slots[step->slot] = value;
             if (filling)
@@ -296,8 +287,6 @@ static ALWAYS_INLINE void record(Reader *r, const int filling) {
         default:
             continue; /* the reader has read it already */
         }
-        if (r->fault != FAULT_NONE)
-            return;
     }
 }
 

@@ -403,7 +403,7 @@ _ROWS = 1024
 
 def scan_stream(
     data: Array, begin: Array, end: Array, registers: Array, steps: Array, entry: Array, jumps: Array, mask: int,
-    counts: Array, stop: Array, fault: Array, late: Array,
+    counts: Array, stop: Array, fault: Array, times: Array,
 ) -> None:  # fmt: skip
     """Count the rows that each block of a byte stream gives, up to its first fault.
 
@@ -419,8 +419,7 @@ def scan_stream(
         counts: filled with the number of rows by owner (int64, a row for each block).
         stop: filled with the offset after the last whole record (int64).
         fault: filled with what is wrong there, see `Fault` (uint8).
-        late: filled with 1 where a time of a whole record does not fit in 63 bits, or else with 0 (uint8); the times at
-            the beginning of blocks do not count.
+        times: filled with the sum of what is odd about the times of whole records, see `TimeFault` (uint8).
 
     Raises:
         ValueError: the steps are not sound, or the arguments do not fit each other.

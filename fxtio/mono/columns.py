@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from fxtio import _native
-from fxtio._native.constants import RULES, Fault
+from fxtio._native.constants import RULES, Fault, TimeFault
 from fxtio.arrays import Array
 from fxtio.codec.stream.kernels import kernels
 from fxtio.codec.stream.steps import steps_of
@@ -81,6 +81,7 @@ class Batch:
         totals: the rows by owner.
         stop: where the whole events of each buffer end, in the frame's data (int64).
         has_late_times: whether there may be times later than `MAX_TIME`.
+        goes_back: in which buffers there may be times before that of the header or of the event before (bool).
     """
 
     def __init__(self, frame: Frame, findings: Findings, workers: Workers) -> None:
@@ -91,28 +92,29 @@ class Batch:
         count = len(frame)
         self.counts = np.empty((count, self.steps.owners), np.int64)
         self.stop = np.empty(count, np.int64)
-        fault, late = np.empty(count, np.uint8), np.empty(count, np.uint8)
+        fault, times = np.empty(count, np.uint8), np.empty(count, np.uint8)
         names = self.steps.registers
         self._registers = np.stack([frame.headers[name].astype(np.uint64) for name in names], axis=1)
 
         def scan(part: slice) -> None:
             self._kernels.scan(
                 self.steps, frame.data, frame.begin[part], frame.end[part], self._registers[part], self.counts[part],
-                self.stop[part], fault[part], late[part],
+                self.stop[part], fault[part], times[part],
             )  # fmt: skip
 
         if count:
             workers.each(frame, scan)
         self.totals: list[int] = self.counts.sum(axis=0).tolist()
-        if count:
-            late |= (frame.headers["time"] > MAX_TIME).astype(np.uint8)  # events may have the time of the header
+        self.goes_back = (times & TimeFault.BACK) > 0
+        late = (times & TimeFault.LATE) > 0
+        late |= frame.headers["time"] > MAX_TIME  # events may have the time of the header
         self.has_late_times = bool(late.any())
         self._report(fault, late, findings)
         self._columns: dict[int, Array] = {}
 
     def _report(self, fault: Array, late: Array, findings: Findings) -> None:
         """Add findings for each buffer with late times or a fault."""
-        for number in np.flatnonzero(fault | late).tolist():
+        for number in np.flatnonzero((fault > 0) | late).tolist():
             if late[number]:
                 self._report_late(number, findings)
             if not fault[number]:

@@ -278,8 +278,8 @@ def _faults(data: Array, begin: Array, end: Array, version: float, pointer_size:
     headers = np.ascontiguousarray(raw).view(buffer_dtype())[:, 0]
     registers = np.stack([headers[name].astype(np.uint64) for name in steps.registers], axis=1)
     counts, stop = np.empty((len(begin), steps.owners), np.int64), np.empty(len(begin), np.int64)
-    fault, late = np.empty(len(begin), np.uint8), np.empty(len(begin), np.uint8)
-    kernels().scan(steps, data, begin, end, registers, counts, stop, fault, late)
+    fault, times = np.empty(len(begin), np.uint8), np.empty(len(begin), np.uint8)
+    kernels().scan(steps, data, begin, end, registers, counts, stop, fault, times)
     return fault
 
 

@@ -41,7 +41,7 @@ class Filled:
     counts: Array
     stop: int
     fault: int
-    late: int
+    times: int
     columns: tuple[Array, ...]
 
     def column(self, owner: int, field: str, role: str) -> Array:
@@ -70,11 +70,11 @@ def columns_of(kernel: Kernels, dialect: Dialect, header: BufferHeader, raw: byt
     begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
     registers = np.array([[getattr(header, name) for name in steps.registers]], np.uint64)
     counts, stop, fault = np.zeros((1, steps.owners), np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
-    late = np.zeros(1, np.uint8)
-    kernel.scan(steps, data, begin, end, registers, counts, stop, fault, late)
+    times = np.zeros(1, np.uint8)
+    kernel.scan(steps, data, begin, end, registers, counts, stop, fault, times)
     columns = tuple(steps.empty_column(number, counts[0, plan.owner]) for number, plan in enumerate(steps.columns))
     kernel.fill(steps, data, begin, stop, registers, 0, np.zeros_like(counts), columns)
-    return Filled(dialect, steps, data, registers, counts, int(stop[0]), int(fault[0]), int(late[0]), columns)
+    return Filled(dialect, steps, data, registers, counts, int(stop[0]), int(fault[0]), int(times[0]), columns)
 
 
 def events_from_columns(dialect: Dialect, filled: Filled, data: bytes) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fxtio import _native
-from fxtio._native.constants import RULES, Fault
+from fxtio._native.constants import RULES, Fault, TimeFault
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, MAX_UINT64
 from fxtio.codec.stream.codec import column_decoder, encode_record, kind_at
@@ -40,12 +40,12 @@ class Kernels:
 
     def scan(
         self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
-        fault: Array, late: Array,
+        fault: Array, times: Array,
     ) -> None:  # fmt: skip
         """Count the rows that each block gives, up to its first fault, see `fxtio._native.python.scan_stream`."""
         mask = steps.dialect.mask
         _native.scan_stream(
-            data, begin, end, registers, steps.table, steps.entry, steps.jumps, mask, counts, stop, fault, late
+            data, begin, end, registers, steps.table, steps.entry, steps.jumps, mask, counts, stop, fault, times
         )
 
     def fill(
@@ -89,27 +89,29 @@ class PythonKernels(Kernels):
 
     def scan(
         self, steps: Steps, data: Array, begin: Array, end: Array, registers: Array, counts: Array, stop: Array,
-        fault: Array, late: Array,
+        fault: Array, times: Array,
     ) -> None:  # fmt: skip
         """See `Kernels`."""
         dialect = steps.dialect
         for block, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
             raw, state = data[first:last].tobytes(), steps.state(registers[block])
-            rows, offset, reason, clocks = [0] * steps.owners, 0, Fault.NONE, 0
+            rows, offset, reason, odd = [0] * steps.owners, 0, Fault.NONE, 0
             while offset < len(raw):
                 try:
                     kind = kind_at(dialect, raw, offset, len(raw))
                     decode = column_decoder(dialect.classes[kind], dialect.version)
+                    before = state.copy()
                     record, offset = decode(raw, offset, len(raw), state)
                 except DecodeError as error:
                     reason = Fault(RULES.index(error.rule))
                     break
                 rows[kind] += 1
-                for name in steps.clock_fields[kind]:
-                    clocks |= getattr(record, name)
+                for name, clock in steps.clocks[kind]:
+                    time = getattr(record, name)
+                    odd |= (time > MAX_INT64 and TimeFault.LATE) | (time < before[clock] and TimeFault.BACK)
                 for name, owner in _lists_of(steps, kind):
                     rows[owner] += len(getattr(record, name) or ())
-            counts[block], stop[block], fault[block], late[block] = rows, first + offset, reason, clocks > MAX_INT64
+            counts[block], stop[block], fault[block], times[block] = rows, first + offset, reason, odd
 
     def fill(
         self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,

@@ -97,14 +97,16 @@ class Steps:
         lines: the lines of steps, one for each first byte and subtype.
         columns: the columns.
         lists: the lists.
-        clock_fields: for every kind the fields with a time of their own.
+        clocks: for every kind the fields with a time of their own, each with its register.
     """
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.registers = _registers(dialect)
-        self.clock_fields = [
-            tuple(name for name, part in layout.parts if isinstance(part, Clock)) if layout is not None else ()
+        self.clocks = [
+            tuple((name, part.of) for name, part in layout.parts if isinstance(part, Clock))
+            if layout is not None
+            else ()
             for layout in dialect.layouts
         ]
         self.columns: list[ColumnPlan] = []

@@ -113,7 +113,11 @@ class View:
     def noted(self, field: str) -> Placed | None:
         """Return the numbers that were noted, see `fxtio.references.References.add`."""
         parts = self._noted.get(field)
-        return None if parts is None else (np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
+        if parts is None:
+            return None
+        numbers, offsets = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(offsets, kind="stable")
+        return numbers[order], offsets[order]
 
     def codes(self, cls: type[Record], field: str) -> Array:
         """Return the codes of a string reference in all records of a class; -1 is one that is not defined."""

@@ -15,6 +15,7 @@ from fxtio.mono import records as r
 from fxtio.mono.rules.view import Check, EventClass, View, mixed
 from fxtio.pairing import Matched, pair
 from fxtio.references import LastOfEach, Numbers
+from fxtio.table import MAX_TIME
 
 _WRITTEN_LATE = (r.JitMethod, r.SampleHit, r.NativeSymbol, r.CounterDescriptions, r.CounterValues)
 """The events that Mono writes with the time of something that happened before."""
@@ -37,24 +38,36 @@ class Times(Check):
         self._last_sync = -1  # the time of the latest synchronization point so far
 
     def _add(self, view: View) -> None:
+        # `syncs[n]` is the time of the last synchronization point before buffer n.
+        syncs = np.full(len(view.headers) + 1, self._last_sync)
+        np.maximum.at(syncs, view.buffers(r.SyncPoint) + 1, view.times(r.SyncPoint))
+        syncs = np.maximum.accumulate(syncs)
+        self._last_sync = int(syncs[-1])
+        # The events of the other buffers are not earlier than their header, nor than the event before.
+        is_odd = view.goes_back | (np.minimum(view.headers["time"], MAX_TIME).astype(np.int64) < syncs[:-1])
+        if is_odd.any():
+            self._check(view, is_odd, syncs)
+
+    def _check(self, view: View, is_odd: Array, syncs: Array) -> None:
+        """Check the events of some buffers."""
         present = [cls for cls in _ON_TIME if view.has(cls)]
+        buffers = np.concatenate([view.buffers(cls) for cls in present])
         offsets = np.concatenate([view.offsets(cls) for cls in present])
-        order = np.argsort(offsets, kind="stable")
-        offsets = offsets[order]
-        times = np.concatenate([view.times(cls) for cls in present])[order]
-        buffers = np.concatenate([view.buffers(cls) for cls in present])[order]
-        is_sync = np.concatenate([np.full(len(view.offsets(cls)), cls is r.SyncPoint) for cls in present])[order]
+        rows = np.flatnonzero(is_odd[buffers])
+        rows = rows[np.argsort(offsets[rows], kind="stable")]
+        buffers, offsets = buffers[rows], offsets[rows]
+        times = np.concatenate([view.times(cls) for cls in present])[rows]
+        is_sync = np.concatenate([np.full(len(view.offsets(cls)), cls is r.SyncPoint) for cls in present])[rows]
         back = np.append(False, (np.diff(times) < 0) & (np.diff(buffers) == 0))
         self.report(
             "time.backwards", back, offsets,
             lambda row: f"the event is {int(times[row - 1] - times[row]):,} ns earlier than the one before it",
         )  # fmt: skip
         # `latest[n]` is the time of the last synchronization point before event n.
-        syncs = np.where(is_sync, times, -1)
-        latest = np.append(self._last_sync, np.maximum.accumulate(np.maximum(syncs, self._last_sync)))
-        self._last_sync = int(latest[-1])
+        latest = np.maximum.accumulate(np.where(is_sync, times, -1))
+        latest = np.maximum(np.append(-1, latest)[:-1], syncs[buffers])
         self.report(
-            "sync.earlier-event", (times < latest[:-1]) & ~back, offsets,
+            "sync.earlier-event", (times < latest) & ~back, offsets,
             lambda row: f"the event is {int(latest[row] - times[row]):,} ns earlier than a synchronization point",
         )  # fmt: skip
 
@@ -235,17 +248,18 @@ class Calls(Check):
         self._open: dict[int, Array] = {}  # by thread: the methods that are open, the outermost first
 
     def _add(self, view: View) -> None:
-        threads, methods = view.threads(r.Call), view.values(r.Call, "method")
-        # What was open before the batch goes before its rows, as entries without a byte offset.
+        methods, counts = view.values(r.Call, "method"), view.counts(r.Call)
+        threads = view.headers["thread"][counts > 0]
         codes, first = number_distinct(threads)
-        owners = threads[first].tolist()
+        owners, codes = threads[first].tolist(), np.repeat(codes, counts[counts > 0])
+        # What was open before the batch goes before its rows, as entries without a byte offset.
         carried = [self._open.get(owner, methods[:0]) for owner in owners]
         before = sum(map(len, carried))
-        codes = np.append(np.repeat(np.arange(len(owners)), [*map(len, carried)]), codes).astype(np.int32)
+        codes = np.append(np.repeat(np.arange(len(owners), dtype=np.int32), [*map(len, carried)]), codes)
         methods = np.concatenate([*carried, methods])
-        entries = view.values(r.Call, "action") == enums.MethodAction.ENTER
+        is_entry = view.values(r.Call, "action") == enums.MethodAction.ENTER
         step = np.full(len(codes), SpanStep.BEGIN, np.int8)
-        step[before:][~entries] = SpanStep.END
+        step[before:] = np.where(is_entry, np.int8(SpanStep.BEGIN), np.int8(SpanStep.END))
         pairs = pair(step, codes, tracks=len(owners), key=np.maximum(methods, 1), level=UNWIND)
         self._report(view, step, methods, pairs, before)
         still = pairs.open

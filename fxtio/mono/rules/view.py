@@ -38,6 +38,7 @@ class View:
         version: the data version of the events.
         headers: the headers of the buffers.
         header_offsets: the byte offset of each of them in the trace.
+        goes_back: in which buffers there may be times before that of the header or of the event before (bool).
         data: the bytes of the batch (uint8).
         place: where the events are in `data`.
     """
@@ -53,6 +54,7 @@ class View:
         self.pointer_bits = frame.dialect.width
         self.headers = frame.headers[first:last]
         self.header_offsets = frame.base + frame.begin[first:last] - self.headers.dtype.itemsize
+        self.goes_back = batch.goes_back[first:last]
         self.data = frame.data
         self.place = slice(int(frame.begin[first]), int(frame.end[last - 1])) if first < last else slice(0)
 
@@ -85,13 +87,18 @@ class View:
         times: Array = self._batch.times(KINDS[cls])[self._rows(KINDS[cls])]
         return times
 
+    def counts(self, cls: EventClass) -> Array:
+        """Return the number of events of a class in each buffer (int64)."""
+        counts: Array = self._counts[:, KINDS[cls]]
+        return counts
+
     def buffers(self, cls: EventClass) -> Array:
         """Return the number of the buffer of each event of a class (int64)."""
-        return np.repeat(np.arange(len(self.headers)), self._counts[:, KINDS[cls]])
+        return np.repeat(np.arange(len(self.headers)), self.counts(cls))
 
     def threads(self, cls: EventClass) -> Array:
         """Return the thread that wrote each event of a class (uint64)."""
-        return np.repeat(self.headers["thread"].astype(np.uint64), self._counts[:, KINDS[cls]])
+        return np.repeat(self.headers["thread"].astype(np.uint64), self.counts(cls))
 
     def read(self, cls: EventClass, field: str, role: str = "value") -> tuple[Array, Array] | None:
         """Return the numbers of a field, and the byte offset of the event of each.

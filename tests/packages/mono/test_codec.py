@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio import _native
-from fxtio._native.constants import RULES
+from fxtio._native.constants import RULES, TimeFault
 from fxtio.codec.stream.codec import codec_of
 from fxtio.codec.stream.declare import UNKNOWN, Dialect, layout_of
 from fxtio.codec.stream.describe import ranges_of
@@ -61,16 +62,19 @@ def test_damaged_events_give_faults_or_events(drawn: Drawn, more: st.DataObject)
     for _ in range(more.draw(st.integers(1, 3)) if data else 0):
         data[more.draw(st.integers(0, len(data) - 1))] = more.draw(st.integers(0, 255))
     stop, rule = _scalar_end(dialect, header, bytes(data))
-    late = _is_late(dialect, header, bytes(data[:stop]))
+    odd = _odd_times(dialect, header, bytes(data[:stop]))
     for kernel in all_kernels():
         filled = columns_of(kernel, dialect, header, bytes(data))
-        assert (filled.stop, RULES[filled.fault], filled.late) == (stop, rule, late)
+        assert (filled.stop, RULES[filled.fault], filled.times) == (stop, rule, odd)
 
 
-def _is_late(dialect: Dialect, header: BufferHeader, data: bytes) -> bool:
-    """Return whether an event with a time of its own is later than 2**63 - 1 nanoseconds."""
+def _odd_times(dialect: Dialect, header: BufferHeader, data: bytes) -> int:
+    """Return what is odd about times: later than 2**63 - 1 nanoseconds, or earlier than the one before."""
     untimed = untimed_events(dialect)
-    return any(event.time >= 2**63 for _, event in decode_events(dialect, header, data) if type(event) not in untimed)
+    events = [event for _, event in decode_events(dialect, header, data)]
+    times = [event.time for event in events if type(event) not in untimed]
+    back = any(map(operator.lt, times, [header.time, *times]))
+    return TimeFault.LATE * any(time >= 2**63 for time in times) + TimeFault.BACK * back
 
 
 def _scalar_end(dialect: Dialect, header: BufferHeader, data: bytes) -> tuple[int, str]:
@@ -89,7 +93,7 @@ def test_columns_equal_the_events(kernel: Kernels, drawn: Drawn) -> None:
     dialect, (header, events) = drawn
     data = encode_events(dialect, header, events)
     filled = columns_of(kernel, dialect, header, data)
-    assert (filled.stop, filled.fault, filled.late) == (len(data), 0, _is_late(dialect, header, data))
+    assert (filled.stop, filled.fault, filled.times) == (len(data), 0, _odd_times(dialect, header, data))
     assert events_from_columns(dialect, filled, data) == events
 
 
