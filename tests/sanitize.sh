@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 python=${1:-python}
 
 kernels=(
-  tests/packages/{native,dcpi,uftrace}/test_kernels.py tests/packages/codec/test_columns.py
+  tests/packages/{native,dcpi,uftrace}/test_kernels.py tests/packages/native/test_messages.py tests/packages/codec/test_columns.py
   tests/packages/mono/test_codec.py tests/packages/mono/test_bad.py tests/packages/exchange/test_chrome.py
 )
 recorder=(tests/packages/tracer/test_*.py)

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from fuzz.engine import Change, Target, require
 from fxtio import open_timeline
-from fxtio.exchange import perfetto_reader
+from fxtio.exchange.perfetto import reader as perfetto_reader
 from support import perfetto_samples
 from support.conversion import track_events
 from support.fxt_readings import Trickle

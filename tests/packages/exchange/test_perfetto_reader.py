@@ -19,8 +19,9 @@ import fxtio
 import judges
 from fxtio import open_timeline, synth
 from fxtio.codec.protobuf import Message, bytes_field, number_field
-from fxtio.exchange import by_content, by_ending, perfetto_reader
+from fxtio.exchange import by_content, by_ending
 from fxtio.exchange.convert import convert
+from fxtio.exchange.perfetto import reader as perfetto_reader
 from fxtio.formats import by_name
 from fxtio.io.source import open_source
 from fxtio.timeline import Timeline
@@ -274,6 +275,16 @@ def test_what_cannot_be_used_is_counted() -> None:
         "packets of the type trace_config": 1,
         "times of clocks that no snapshot relates to the clock of the trace, which are kept": 1,
     }
+
+
+def test_snapshots_say_what_other_clocks_show() -> None:
+    clocks = ((6, 1_000), (3, 900), (1, 5_000), (64, 7))
+    snapshot = b"".join(bytes_field(1, number_field(1, clock) + number_field(2, time)) for clock, time in clocks)
+    for data, expected in (
+        (snapshot, {"boottime": 0, "monotonic": -100, "realtime": 4_000}),
+        (bytes_field(1, number_field(1, 6) + number_field(2, 5)), {}),  # no wall clock, by which starts are told apart
+    ):
+        assert imported(bytes_field(1, bytes_field(6, data))).clocks == expected
 
 
 def test_arguments_are_bounded() -> None:

@@ -10,11 +10,11 @@ import numpy as np
 from fxtio._native.constants import SpanStep
 from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.protobuf import Message, Wire, signed
-from fxtio.exchange.perfetto_annotations import Annotations
-from fxtio.exchange.perfetto_messages import BEGIN, COUNTER, END, INSTANT, Event, Interned, Legacy
-from fxtio.exchange.perfetto_rows import Rows
-from fxtio.exchange.perfetto_state import NOT_DEFINED, Sequence
-from fxtio.exchange.perfetto_tracks import Track, Tracks
+from fxtio.exchange.perfetto.annotations import Annotations
+from fxtio.exchange.perfetto.messages import BEGIN, COUNTER, END, INSTANT, Event, Interned, Legacy
+from fxtio.exchange.perfetto.rows import Rows
+from fxtio.exchange.perfetto.state import NOT_DEFINED, Sequence
+from fxtio.exchange.perfetto.tracks import Track, Tracks
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, TrackKind
 

@@ -16,7 +16,7 @@ PACKET = 1
 CLEARED, NEEDS_STATE = 1, 2
 """The flags of a packet: its sequence begins anew; it needs what its sequence has defined."""
 
-BOOTTIME, REALTIME = 6, 1
+BOOTTIME, MONOTONIC, REALTIME = 6, 3, 1
 """The clock in which times are by default, and the wall clock."""
 
 FIRST_OWN_CLOCK, FIRST_SHARED_CLOCK = 64, 128

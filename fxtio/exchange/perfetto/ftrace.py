@@ -17,10 +17,10 @@ from fxtio.codec.integers import MAX_INT32, MAX_INT64
 from fxtio.codec.protobuf import Message, Wire, signed
 from fxtio.codec.protobuf_columns import UNUSUAL, Bytes, Fields, Layout
 from fxtio.codec.protobuf_columns import places as places_of
-from fxtio.exchange.perfetto_messages import Bundle, Compact, Ftrace, Print, Switch, Waking
-from fxtio.exchange.perfetto_rows import MANY, PER_PACKET, Rows
-from fxtio.exchange.perfetto_scheduling import STATES
-from fxtio.exchange.perfetto_tracks import Tracks
+from fxtio.exchange.perfetto.messages import Bundle, Compact, Ftrace, Print, Switch, Waking
+from fxtio.exchange.perfetto.rows import MANY, PER_PACKET, Rows
+from fxtio.exchange.perfetto.scheduling import STATES
+from fxtio.exchange.perfetto.tracks import Tracks
 from fxtio.table import Column
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.scheduling import IDLE, Processors

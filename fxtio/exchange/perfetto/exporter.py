@@ -1,4 +1,4 @@
-"""Perfetto's own format: a protobuf trace of track events, with names stored once; `perfetto_reader` reads it.
+"""Writes Perfetto traces: track events, with names stored once.
 
 A packet describes a track, defines names, or is an event.  All slices are pairs of a begin and an end.  Points of flows
 are events of the older kind (`legacy_event`), because these belong to the slice in which they stand.
@@ -8,7 +8,7 @@ https://perfetto.dev/docs/reference/trace-packet-proto
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,18 +17,15 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, joined, sum_of_sizes
 from fxtio.codec.protobuf import (
-    Wire,
-    WireError,
     bytes_field,
     doubles,
-    fields,
     lengths,
     messages,
     number_field,
     varints,
 )
 from fxtio.exchange.formatting import portions, row_ranges
-from fxtio.exchange.perfetto_messages import (
+from fxtio.exchange.perfetto.messages import (
     BEGIN,
     BOOTTIME,
     CLEARED,
@@ -36,7 +33,6 @@ from fxtio.exchange.perfetto_messages import (
     END,
     INSTANT,
     NEEDS_STATE,
-    NUMBERS,
     PACKET,
     REALTIME,
     Annotation,
@@ -49,18 +45,17 @@ from fxtio.exchange.perfetto_messages import (
     Packet,
     Snapshot,
 )
-from fxtio.exchange.perfetto_scheduling import Scheduler
+from fxtio.exchange.perfetto.scheduling import Scheduler
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.event_export import TrackEventExporter
 from fxtio.timeline.losses import Texts, plain
-from fxtio.timeline.parts import Registry, TimelinePart
+from fxtio.timeline.parts import Registry
 from fxtio.timeline.replay import Events
 from fxtio.timeline.schema import FLOW_TYPES, ArgumentKind, TrackKind
 
 if TYPE_CHECKING:
     from fxtio.io.sink import Sink
-    from fxtio.io.source import Source
 
 NOT_CARRIED = (
     "allocations, weights and processors of samples",
@@ -72,12 +67,6 @@ NOT_CARRIED = (
 """The content of a timeline that a file does not have."""
 
 
-_MOST = 1000
-"""The numbers of fields of packets are below this one."""
-
-_SIGNS = {each for each in Packet if each > Packet.SEQUENCE_FLAGS}
-"""The fields whose numbers hardly occur in other files."""
-
 _SEQUENCE = 1
 _TYPES = np.zeros(len(SpanStep) + 1, np.int64)
 """The type of an event by `SpanStep`; that of a point of a flow is in its legacy event."""
@@ -88,29 +77,6 @@ _PROCESS_UUIDS = 1 << 32
 
 _KOIDS = "types of arguments that are koids, which are numbers now"
 _NUMBERS = "numbers of processes and threads over 31 bits, which are cut"
-
-
-def sniff(head: bytes) -> bool:
-    """Return whether a file begins with packets: all of their fields may be such, and one is surely."""
-    says = False
-    try:
-        for number, kind, begin, end in fields(head + bytes(len(head))):  # the last packet may be cut
-            if number != PACKET or kind != Wire.BYTES or begin >= len(head):
-                return says and begin >= len(head)
-            for field, wire, _, _ in fields(head, begin, min(end, len(head))):
-                if wire != (Wire.VARINT if field in NUMBERS else Wire.BYTES) or field > _MOST:
-                    return False
-                says |= field in NUMBERS or field in _SIGNS
-    except WireError:
-        pass
-    return says
-
-
-def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
-    """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
-    from fxtio.exchange.perfetto_reader import parts as read
-
-    return read(source, registry, tables)
 
 
 class Exporter(TrackEventExporter):

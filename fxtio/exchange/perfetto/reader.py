@@ -1,7 +1,7 @@
 """Reads Perfetto traces: those of the Perfetto SDK, of Android and Linux, of Chrome, and of the exporter here.
 
 A trace is a row of packets.  They are read in blocks, so memory is bounded by the longest packet.  What a packet means
-depends on what its sequence has defined before, see `perfetto_state`.
+depends on what its sequence has defined before, see `state`.
 
 https://perfetto.dev/docs/reference/trace-packet-proto
 """
@@ -20,14 +20,14 @@ from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.protobuf import DAMAGED, Message, Wire, WireError, fields, size_of_field
 from fxtio.codec.protobuf_columns import Bytes, Layout, places
-from fxtio.exchange.perfetto_columns import Block, Columns
-from fxtio.exchange.perfetto_events import Events
-from fxtio.exchange.perfetto_ftrace import Kernel
-from fxtio.exchange.perfetto_messages import NEEDS_STATE, NUMBERS, PACKET, Packet
-from fxtio.exchange.perfetto_rows import PER_PACKET, Rows
-from fxtio.exchange.perfetto_samples import Samples
-from fxtio.exchange.perfetto_state import NO_STATE, Sequence, Sequences
-from fxtio.exchange.perfetto_tracks import Tracks
+from fxtio.exchange.perfetto.columns import Block, Columns
+from fxtio.exchange.perfetto.events import Events
+from fxtio.exchange.perfetto.ftrace import Kernel
+from fxtio.exchange.perfetto.messages import NEEDS_STATE, NUMBERS, PACKET, Packet
+from fxtio.exchange.perfetto.rows import PER_PACKET, Rows
+from fxtio.exchange.perfetto.samples import Samples
+from fxtio.exchange.perfetto.state import NO_STATE, Sequence, Sequences
+from fxtio.exchange.perfetto.tracks import Tracks
 from fxtio.io.source import Source
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
 

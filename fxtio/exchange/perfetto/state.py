@@ -16,11 +16,12 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.protobuf import Message
-from fxtio.exchange.perfetto_messages import (
+from fxtio.exchange.perfetto.messages import (
     BOOTTIME,
     CLEARED,
     FIRST_OWN_CLOCK,
     FIRST_SHARED_CLOCK,
+    MONOTONIC,
     REALTIME,
     Callstack,
     Clock,
@@ -34,6 +35,7 @@ from fxtio.exchange.perfetto_messages import (
     Packet,
     Snapshot,
 )
+from fxtio.timeline import parts
 from fxtio.timeline.parts import Registry
 
 ClockKey = tuple[int, int]
@@ -232,6 +234,9 @@ class _Readings:
     most: int = 0  # without its sign
 
 
+_SYSTEM_CLOCKS = {REALTIME: parts.REALTIME, MONOTONIC: parts.MONOTONIC, BOOTTIME: parts.BOOTTIME}
+
+
 class Clocks:
     """The clocks of a trace, and how their times are converted to that of the trace.
 
@@ -274,8 +279,10 @@ class Clocks:
                 if first != second:
                     self._add(first, second, before, after - before)
         trace = times.get(self._trace)
-        if trace is not None and (-1, REALTIME) in times:
-            self._registry.note_wall_clock(times[-1, REALTIME] - trace)
+        if trace is not None and (-1, REALTIME) in times:  # by this, others tell whether the system was started between
+            for number, name in _SYSTEM_CLOCKS.items():
+                if (-1, number) in times:
+                    self._registry.note_clock(name, times[-1, number] - trace)
 
     def _add(self, first: ClockKey, second: ClockKey, at: int, add: int) -> None:
         """Note how a clock is converted to another from a reading on."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fxtio.codec.protobuf import Message
-from fxtio.exchange.perfetto_messages import CounterField, Descriptor, Owner, Tree, TreeProcess, TreeThread
-from fxtio.exchange.perfetto_state import Sequence
+from fxtio.exchange.perfetto.messages import CounterField, Descriptor, Owner, Tree, TreeProcess, TreeThread
+from fxtio.exchange.perfetto.state import Sequence
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import SCOPES, TrackKind
 

@@ -16,7 +16,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn
 from fxtio.codec.protobuf import bytes_field, messages, varints
-from fxtio.exchange.perfetto_messages import Bundle, Ftrace, Packet, Switch, Waking
+from fxtio.exchange.perfetto.messages import Bundle, Ftrace, Packet, Switch, Waking
 from fxtio.table import Table
 from fxtio.timeline.parts import Registry
 

@@ -1,7 +1,7 @@
 """The usual packets of a Perfetto trace, many at once: events of tracks whose fields are those that most events have.
 
 What is not usual is left to the reader, which takes it one by one.  So the meaning of all packets is said there, and in
-`perfetto_events`; here the same is done in columns.  Between packets that define something, nothing changes for those
+`events`; here the same is done in columns.  Between packets that define something, nothing changes for those
 that follow, so they are taken together: a run.
 """
 
@@ -18,8 +18,8 @@ from fxtio.codec.distinct import number_distinct, rows_of_each
 from fxtio.codec.integers import MAX_INT64
 from fxtio.codec.protobuf import Wire
 from fxtio.codec.protobuf_columns import UNUSUAL, Bytes, Fields, Layout, places
-from fxtio.exchange.perfetto_annotations import NUMBERS as ARGUMENTS
-from fxtio.exchange.perfetto_messages import (
+from fxtio.exchange.perfetto.annotations import NUMBERS as ARGUMENTS
+from fxtio.exchange.perfetto.messages import (
     BEGIN,
     CLEARED,
     COUNTER,
@@ -31,9 +31,9 @@ from fxtio.exchange.perfetto_messages import (
     Interned,
     Packet,
 )
-from fxtio.exchange.perfetto_rows import PER_PACKET, Rows
-from fxtio.exchange.perfetto_state import NO_STATE, Clocks, Sequence, Sequences
-from fxtio.exchange.perfetto_tracks import Tracks
+from fxtio.exchange.perfetto.rows import PER_PACKET, Rows
+from fxtio.exchange.perfetto.state import NO_STATE, Clocks, Sequence, Sequences
+from fxtio.exchange.perfetto.tracks import Tracks
 from fxtio.timeline.arguments import MAX_ARGS
 from fxtio.timeline.parts import PAIR, Registry, Steps
 from fxtio.timeline.schema import ArgumentKind

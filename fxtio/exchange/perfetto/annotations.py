@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 from fxtio.codec.protobuf import Message, Wire
-from fxtio.exchange.perfetto_messages import Annotation, Event, Interned, Nested
-from fxtio.exchange.perfetto_rows import Rows
-from fxtio.exchange.perfetto_state import NOT_DEFINED, Sequence
+from fxtio.exchange.perfetto.messages import Annotation, Event, Interned, Nested
+from fxtio.exchange.perfetto.rows import Rows
+from fxtio.exchange.perfetto.state import NOT_DEFINED, Sequence
 from fxtio.timeline.arguments import MAX_ARGS, argument_of, flattened
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind

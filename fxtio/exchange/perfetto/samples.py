@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from fxtio.codec.integers import MAX_INT32
 from fxtio.codec.protobuf import Message, signed
-from fxtio.exchange.perfetto_messages import Interned, PerfSample, StreamingProfile
-from fxtio.exchange.perfetto_rows import Rows
-from fxtio.exchange.perfetto_state import NOT_DEFINED, Sequence
-from fxtio.exchange.perfetto_tracks import Tracks
+from fxtio.exchange.perfetto.messages import Interned, PerfSample, StreamingProfile
+from fxtio.exchange.perfetto.rows import Rows
+from fxtio.exchange.perfetto.state import NOT_DEFINED, Sequence
+from fxtio.exchange.perfetto.tracks import Tracks
 from fxtio.table import MAX_TIME
 from fxtio.timeline.parts import Registry
 
