@@ -245,11 +245,11 @@ def _opaque(record: Opaque, where: str) -> bytes:
 
 
 def _put(form: str, words: str) -> Callable[[Any, Order, str], bytes]:
-    packers = {"little": struct.Struct("<" + form).pack, "big": struct.Struct(">" + form).pack}
+    little, big = struct.Struct("<" + form).pack, struct.Struct(">" + form).pack
 
     def put(value: Any, order: Order, where: str) -> bytes:
         try:
-            return packers[order](value)
+            return little(value) if order == "little" else big(value)
         except (struct.error, OverflowError, TypeError):
             raise EncodeError(f"{shown(value)} is not {words}", where) from None
 
@@ -317,16 +317,16 @@ def put_many(values: Any, union: TaggedUnion, order: Order, where: str) -> tuple
         raise EncodeError(f"{shown(values)} is not a tuple", where)
     bodies = []
     for number, value in enumerate(values):
+        if type(value) in union.members:
+            bodies.append(codec_of(type(value)).encode(value, order))
+            continue
         here = f"{where}[{number}]"
-        if type(value) is Opaque:
-            raw = _opaque(value, here)
-            if union.size_of(int.from_bytes(raw[:8], order)) * 8 != len(raw):
-                raise EncodeError("raw bytes do not have the size that their header states", here)
-            bodies.append(raw)
-        elif type(value) in union.classes:
-            bodies.append(codec_of(value.__class__).encode(value, order))
-        else:
+        if type(value) is not Opaque:
             raise EncodeError(f"{type(value).__name__} cannot be here", here)
+        raw = _opaque(value, here)
+        if union.size_of(int.from_bytes(raw[:8], order)) * 8 != len(raw):
+            raise EncodeError("raw bytes do not have the size that their header states", here)
+        bodies.append(raw)
     return len(bodies), b"".join(bodies)
 
 

@@ -140,6 +140,7 @@ class TaggedUnion:
     Attributes:
         base: the partial word with the fields `type` and `size` that all members share.
         classes: the record classes; a record's kind is an index into these, or -1.
+        members: the same as a set.
         sizes: for every type, the field that holds the size in words.
         selectors: for every type, how to find the class.
     """
@@ -147,6 +148,7 @@ class TaggedUnion:
     def __init__(self, base: type[Word], classes: list[type[Record]], large: type[Word] | None = None) -> None:
         self.base = base
         self.classes = tuple(classes)
+        self.members = frozenset(classes)
         kind = base.fields["type"]
         count = kind.mask + 1
         self.sizes: list[Field] = [base.fields[SIZE]] * count
