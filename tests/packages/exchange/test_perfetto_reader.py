@@ -284,7 +284,7 @@ def test_snapshots_say_what_other_clocks_show() -> None:
         (snapshot, {"boottime": 0, "monotonic": -100, "realtime": 4_000}),
         (bytes_field(1, number_field(1, 6) + number_field(2, 5)), {}),  # no wall clock, by which starts are told apart
     ):
-        assert imported(bytes_field(1, bytes_field(6, data))).clocks == expected
+        assert open_timeline(bytes_field(1, bytes_field(6, data)), format="perfetto").clocks == expected
 
 
 def test_arguments_are_bounded() -> None:
