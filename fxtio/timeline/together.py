@@ -40,7 +40,7 @@ _HASH = 0x9E37_79B9_7F4A_7C15
 
 
 class AlignmentError(FxtioError):
-    """An error: traces have no clock in common."""
+    """An error: traces cannot be laid beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def placed(timelines: Sequence[Timeline], offsets: Mapping[int, int] | None = No
         The timelines with their places, in their order.
 
     Raises:
-        AlignmentError: one has no clock in common with any other that has a place.
+        AlignmentError: one has no clock in common with any other that has a place, or they are too far from each other.
         DecodeError: a trace was opened with `strict`, and has a fault.
     """
     places = {0: (0, "as it is the first")}
@@ -88,6 +88,9 @@ def placed(timelines: Sequence[Timeline], offsets: Mapping[int, int] | None = No
             )
         places[found[0]] = found[1:]
     least = min(offset for offset, _ in places.values())
+    for number, (offset, _) in places.items():
+        if offset - least > MAX_TIME:
+            raise AlignmentError(f"{timelines[number].name} would be more than 292 years after another trace")
     return [Placed(each, places[number][0] - least, places[number][1]) for number, each in enumerate(timelines)]
 
 
@@ -205,7 +208,7 @@ class _Mapping:
             self._name_thread(row)
         new = [self._track(track) for track in range(len(self._tracks) - 1, own.track_count)]
         if new:
-            self._tracks = np.array([*self._tracks[:-1].tolist(), *new, -1], np.int32)
+            self._tracks = np.concatenate([self._tracks[:-1], np.array([*new, -1], np.int32)])
 
     def _thread(self, row: int) -> int:
         """Return the row of a thread, which is a new one if another trace has a thread with its numbers."""
@@ -287,6 +290,8 @@ def _shifted(times: Array, shift: np.int64) -> Array:
 
 def _changed(known: list[int], names: list[int]) -> list[int]:
     """Return the rows whose names are not those that are known, and make them known."""
+    if known == names:  # as after most batches
+        return []
     rows = [row for row, name in enumerate(names) if name >= 0 and (row >= len(known) or known[row] != name)]
     known[:] = names
     return rows

@@ -85,6 +85,11 @@ def test_traces_without_a_clock_in_common_are_refused() -> None:
         placed([with_clocks("a", realtime=NOW), with_clocks("b", monotonic=1)])
 
 
+def test_traces_that_are_too_far_from_each_other_are_refused() -> None:
+    with pytest.raises(AlignmentError, match=r"^b would be more than 292 years after another trace"):
+        placed([with_clocks("a", realtime=1 - 2**63), with_clocks("b", realtime=2**63 - 1)])
+
+
 def described(tables: dict[str, Table], shift: int = 0) -> Counter[str]:
     """Return the rows of all tables, with what they refer to in place of numbers."""
     rows = {name: list(table.rows()) for name, table in tables.items()}
