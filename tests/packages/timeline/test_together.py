@@ -75,6 +75,17 @@ def test_a_trace_may_be_placed_by_one_that_is_not_the_first() -> None:
     ]  # fmt: skip
 
 
+def test_the_most_exact_clock_decides_beside_which_trace_one_is() -> None:
+    page, program = with_clocks("page", realtime=NOW + 5), with_clocks("program", realtime=NOW + 600, monotonic=1000)
+    functions = with_clocks("functions", realtime=NOW - SECOND, monotonic=0)  # its wall clock has whole seconds
+    for traces in ([page, program, functions], [page, functions, program]):
+        assert {each.timeline.name: (each.shift, each.how) for each in placed(traces)} == {
+            "page": (405, "as it is the first"),
+            "program": (1000, "by the wall clock"),
+            "functions": (0, "by CLOCK_MONOTONIC of program"),
+        }
+
+
 def test_what_the_user_says_goes_before_clocks() -> None:
     traces = [with_clocks("a", realtime=NOW), with_clocks("b", realtime=NOW + 5)]
     assert shifts(*traces, _1=-3) == [(3, "as it is the first"), (0, "as given")]
@@ -83,6 +94,11 @@ def test_what_the_user_says_goes_before_clocks() -> None:
 def test_traces_without_a_clock_in_common_are_refused() -> None:
     with pytest.raises(AlignmentError, match=r"^b has no clock in common with a; it needs an offset"):
         placed([with_clocks("a", realtime=NOW), with_clocks("b", monotonic=1)])
+
+
+def test_traces_whose_distance_is_no_time_are_refused() -> None:
+    with pytest.raises(AlignmentError, match=r"^b is too far from another trace"):
+        placed([with_clocks("a", realtime=1 - 2**63), with_clocks("b", realtime=2**63 - 1)])
 
 
 def described(tables: dict[str, Table], shift: int = 0) -> Counter[str]:
@@ -149,14 +165,31 @@ def test_one_thread_in_two_traces_has_two_tracks() -> None:
     assert len(set(tables["slices"]["track"].tolist())) == 6
 
 
+def test_a_thread_that_stands_for_another_is_no_thread_of_a_trace() -> None:
+    """The second trace is one that was made of several: it has a number that would be free else."""
+
+    def threads(*numbers: int) -> Placed:
+        events = [{"ph": "X", "name": str(each), "ts": 0, "dur": 5, "pid": 1, "tid": each} for each in numbers]
+        return Placed(open_timeline(json.dumps(events).encode()), 0, "")
+
+    for numbers in ((5, (3 << 29) + 1), ((3 << 29) + 1, 5)):
+        traces = [threads(5), threads(*numbers), threads(5, (3 << 29) + 1, (3 << 29) + 2)]
+        tables = Together(traces).tables("threads", "slices")
+        assert len({*tables["threads"]["tid"].tolist()}) == len({*tables["slices"]["track"].tolist()}) == 6
+
+
 def test_arrows_are_apart_unless_both_are_fxt() -> None:
     events = [
         {"ph": "X", "name": "a", "ts": 0, "dur": 9, "pid": 1, "tid": 1},
         {"ph": "s", "name": "f", "id": 5, "ts": 1, "pid": 1, "tid": 1},
         {"ph": "f", "name": "f", "id": 5, "bp": "e", "ts": 2, "pid": 1, "tid": 1},
     ]
-    traces = [Placed(open_timeline(json.dumps(events).encode()), 0, "") for _ in range(2)]
-    assert len({*Together(traces).table("flow_points")["id"].tolist()}) == 2
+    fxt = io.BytesIO()
+    with FxtWriter(fxt) as writer:
+        writer.thread(1, 1, "main").flow_begin("f", 1, 5)
+    files = [json.dumps(events).encode(), json.dumps(events).encode(), fxt.getvalue(), fxt.getvalue()]
+    traces = [Placed(open_timeline(file), 0, "") for file in files]
+    assert len({*Together(traces).table("flow_points")["id"].tolist()}) == 3
 
 
 def recording(**zeros: int) -> bytes:
