@@ -287,6 +287,18 @@ def test_merge_with_an_offset(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("files")
+def test_an_offset_is_for_each_file_of_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "-o", "out.fxt", "c.json", "c.json", "c.json", "--offset", "c.json=1ms"]) == 0
+    assert capsys.readouterr().err.count("c.json: its times plus 1.00 ms, as given") == 2
+
+
+@pytest.mark.usefixtures("files")
+def test_one_trace_may_change_its_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "-o", "out.json", "a.fxt"]) == 0
+    assert "wrote 1 trace as chrome to out.json" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
