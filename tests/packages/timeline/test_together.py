@@ -19,7 +19,7 @@ from contract.samples import SYNTHETIC, Sample
 from contract.test_timeline import opened
 from fxtio import open_timeline
 from fxtio.cli import main
-from fxtio.exchange.convert import exporters
+from fxtio.exchange.convert import convert, exporters
 from fxtio.fxt import FxtWriter
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.records import KernelObject, Uint64Argument
@@ -190,6 +190,21 @@ def test_arrows_are_apart_unless_both_are_fxt() -> None:
     files = [json.dumps(events).encode(), json.dumps(events).encode(), fxt.getvalue(), fxt.getvalue()]
     traces = [Placed(open_timeline(file), 0, "") for file in files]
     assert len({*Together(traces).table("flow_points")["id"].tolist()}) == 3
+
+
+@pytest.mark.parametrize("to", ["chrome", "fxt", "perfetto"])
+def test_operations_of_two_traces_with_one_id_stay_apart(to: str, tmp_path: Path) -> None:
+    def operation(begin: int, end: int) -> Placed:
+        events = [
+            {"ph": ph, "id": 1, "cat": "c", "name": "x", "ts": ts, "pid": 1} for ph, ts in (("b", begin), ("e", end))
+        ]
+        return Placed(open_timeline(json.dumps(events).encode()), 0, "")
+
+    convert(Together([operation(1, 100), operation(50, 70), operation(50, 170)]), tmp_path / "out", to=to)
+    with open_timeline(tmp_path / "out") as timeline:
+        slices = timeline.table("slices")
+        assert slices["duration"].tolist() == [99_000, 20_000, 120_000]
+        assert len({*slices["track"].tolist()}) == 3
 
 
 def recording(**zeros: int) -> bytes:
