@@ -98,7 +98,9 @@ def placed(timelines: Sequence[Timeline], options: Namespace) -> list[Placed]:
                 f"--offset {file}: this is for the traces after the first one: {others or 'there are none'}"
             )
     try:
-        return placed(timelines, {options.files.index(file, 1): time for file, time in options.offset})
+        offsets = dict(options.offset)
+        numbers = [number for number, file in enumerate(options.files) if number and file in offsets]
+        return placed(timelines, {number: offsets[options.files[number]] for number in numbers})
     except AlignmentError as error:
         raise UsageError(f"{error} (--offset FILE=TIME)") from None
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from fxtio.cli import console, inputs
+from fxtio.report import counted
 
 if TYPE_CHECKING:
     from fxtio.exchange.opening import Imported
@@ -93,5 +94,5 @@ def _lay_together(timelines: Sequence[Timeline], to: str, options: Namespace) ->
     for phrase, number in losses.most_common():
         console.say(f"not written: {phrase} ({number:,})")
     codes = [console.print_findings(each, each.name, with_losses=False) for each in timelines]
-    console.say_written(f"{len(timelines)} traces as {to}", options.output)
+    console.say_written(f"{counted(len(timelines), 'trace')} as {to}", options.output)
     return max(codes)

@@ -125,7 +125,7 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
 
     files = [contents.readable(file, folder) for file in options.files]
     is_single = len(files) == 1
-    content = contents.of_file(files[0]) if options.format is None and is_single else None
+    content = contents.of_file(files[0]) if options.format is None and is_single and not options.offset else None
     parameters, code = focus.everything(), console.FINE
     if content is None or options.select is not None or inputs.selects(options):
         with _opened(files, options) as timeline:

@@ -83,6 +83,7 @@ class Exporter(TrackEventExporter):
         super().__init__(sink, registry)
         values = registry.names.values
         self._names = ByteTable(lambda code: self._json(values[code]), b'""')
+        self._track_of_id: dict[int, int] = {}  # readers take all operations with one id for one
         self._tracks = ByteTable(self._track_fields)
         self._threads = ByteTable(self._thread_fields, self._thread_fields(-1))
         self._counter_tracks = ByteTable(self._counter_fields)
@@ -155,7 +156,7 @@ class Exporter(TrackEventExporter):
         """Return the fields that the events of a track have."""
         info = self._registry.track_info(track)
         fields = b',"pid":%d,"tid":%d' % (info.pid, info.tid)
-        if info.kind == TrackKind.ASYNC:
+        if info.kind == TrackKind.ASYNC and self._track_of_id.setdefault(info.id, track) == track:
             return fields + b',"id":"0x%x"' % info.id
         return fields if info.kind == TrackKind.THREAD else fields + b',"id":"track %d"' % track
 

@@ -80,6 +80,7 @@ class JsonEvents:
         self._ended = False
         self._left_to_scan = 0  # bytes that may be looked at in vain
         self._alone = 1  # the number of items that are decoded by themselves before the next walk, if it finds none
+        self._places = np.zeros((max(map(len, arrays.values())), 2, _MOST_ITEMS), np.int32)  # zeros between walks
 
     def __iter__(self) -> Iterator[tuple[str, Objects]]:
         """Yield names of arrays and their items, which are in the order of the file.
@@ -208,13 +209,14 @@ class JsonEvents:
         """Return the items up to the first that is to be decoded by itself; they are removed from the data."""
         while len(self._data) < BLOCK and self._read():
             pass
-        places = np.zeros((len(members), 2, _MOST_ITEMS), np.int32)
+        places = self._places[: len(members)]
         names = [name.encode() for name in members]
         ends = np.cumsum([*map(len, names)], dtype=np.int64)
         count, end = _native.walk_objects(self._data, np.frombuffer(b"".join(names), np.uint8), ends, places)
-        data = bytes(memoryview(self._data)[:end])
+        data, found = bytes(memoryview(self._data)[:end]), places[:, :, :count].copy()
+        places[:, :, : count + 1] = 0  # also those of the item at which the walk has ended
         del self._data[:end]
-        return Objects(members, data, places[:, :, :count])
+        return Objects(members, data, found)
 
     def _one_by_one(self, members: Sequence[str], count: int) -> Objects:
         """Return items that were decoded by themselves, as many as are in memory, and not more than a count.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,20 @@ _MANY = f"arguments beyond {MAX_ARGUMENTS - 1} of events that have more, which a
 _TOO_LONG = f"arguments of such events that make this JSON longer than {MAX_TEXT_BYTES:,} bytes"
 _LEVELS = "levels of log messages"
 _NEGATIVE = "negative numbers of processes and threads, which FXT takes for large ones"
+
+
+def _as_json(value: Any) -> str:
+    """Return a value as JSON, as short as it can be: only bytes that are no text are escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isascii() or _is_text(text) else json.dumps(value)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # surrogates
+        return False
+    return True
 
 
 def _argument_classes() -> Array:
@@ -258,16 +273,17 @@ class Exporter(EventExporter):
 
     def _rest(self, args: ArgumentRows) -> dict[int, str]:
         """Return arguments as a JSON object for each event, by its row; those that make it too long are left out."""
-        names, members = self._registry.names.values, dict[int, list[str]]()
+        names, members, sizes = self._registry.names.values, dict[int, list[str]](), Counter[int]()
         for row, name, value in zip(args.row.tolist(), args.name.tolist(), args.values(names), strict=True):
             is_json = not isinstance(value, float) or math.isfinite(value)
-            member = f"{json.dumps(names[name])}: {json.dumps(value if is_json else str(value))}"
-            others = members.setdefault(row, [])
-            if sum(map(len, others)) + len(member) + 2 * len(others) + 2 > MAX_TEXT_BYTES:
+            member = f"{_as_json(names[name])}: {_as_json(value if is_json else str(value))}"
+            size = len(member.encode()) + len(", ")
+            if sizes[row] + size > MAX_TEXT_BYTES:
                 self.losses[_TOO_LONG] += 1
             else:
                 self.losses[_MANY] += 1
-                others.append(member)
+                sizes[row] += size
+                members.setdefault(row, []).append(member)
         return {row: f"{{{', '.join(each)}}}" for row, each in members.items()}
 
     # What is not on tracks.

@@ -26,7 +26,8 @@ _CLOCKS = (MONOTONIC, BOOTTIME, REALTIME)
 """The clocks that relate traces, the most exact one first."""
 
 _NAMES = {MONOTONIC: "CLOCK_MONOTONIC", BOOTTIME: "CLOCK_BOOTTIME", REALTIME: "the wall clock"}
-_SAME_BOOT_NS = 2_000_000_000
+_SECOND = 1_000_000_000
+_SAME_BOOT_NS = 2 * _SECOND
 """Clocks count from the same start of a system if wall clocks say so up to this; those of uftrace are whole seconds."""
 
 _FIRST_TID = 1_600_000_000
@@ -80,13 +81,15 @@ def placed(timelines: Sequence[Timeline], offsets: Mapping[int, int] | None = No
     for number, offset in (offsets or {}).items():
         places[number] = offset, "as given"
     while missing := [number for number in range(len(timelines)) if number not in places]:
-        found = next(((number, *place) for number in missing if (place := _place(timelines, number, places))), None)
+        found = min((way for number in missing for way in _ways(timelines, number, places)), default=None)
         if found is None:
             raise AlignmentError(
                 f"{timelines[missing[0]].name} has no clock in common with {timelines[0].name}; "
                 "it needs an offset: what to add to its times"
             )
-        places[found[0]] = found[1:]
+        _, number, other, clock, offset = found
+        beside = "" if other == 0 else f" of {timelines[other].name}"
+        places[number] = offset, f"by {_NAMES[clock]}{beside}"
     least = min(offset for offset, _ in places.values())
     for number, (offset, _) in places.items():
         if offset - least > MAX_TIME:
@@ -94,18 +97,23 @@ def placed(timelines: Sequence[Timeline], offsets: Mapping[int, int] | None = No
     return [Placed(each, places[number][0] - least, places[number][1]) for number, each in enumerate(timelines)]
 
 
-def _place(timelines: Sequence[Timeline], number: int, places: Mapping[int, tuple[int, str]]) -> tuple[int, str] | None:
-    """Return what to add to the times of a timeline, and why; None if it has no clock in common with those placed."""
+def _ways(
+    timelines: Sequence[Timeline], number: int, places: Mapping[int, tuple[int, str]]
+) -> Iterator[tuple[int, int, int, str, int]]:
+    """Yield the ways to place a timeline: beside each that has a place, by the most exact clock that both know.
+
+    Each is how rough it is, the number of the timeline, that of the other one, the clock, and what to add to the times.
+    """
     own = timelines[number].clocks
-    for other, (offset, _) in sorted(places.items()):
+    for other, (offset, _) in places.items():
         known = timelines[other].clocks
         differences = {clock: own[clock] - known[clock] for clock in _CLOCKS if clock in own and clock in known}
         wall = differences.get(REALTIME)
         for clock, difference in differences.items():
             if wall is None or abs(difference - wall) < _SAME_BOOT_NS:
-                beside = "" if other == 0 else f" of {timelines[other].name}"
-                return offset + difference, f"by {_NAMES[clock]}{beside}"
-    return None
+                has_seconds_only = clock == REALTIME and not (own[clock] % _SECOND and known[clock] % _SECOND)
+                yield _CLOCKS.index(clock) + has_seconds_only, number, other, clock, offset + difference
+                break
 
 
 class Together(Timeline):
@@ -142,7 +150,7 @@ class Together(Timeline):
 
 def _salt(number: int, timeline: Timeline) -> int:
     """Return what tells the ids of the flows of a trace from those of others: those of FXT are made to be the same."""
-    return 0 if timeline.format == "fxt" else number * _HASH % 2**64
+    return 0 if timeline.format == "fxt" else (number + 1) * _HASH % 2**64
 
 
 class _Mapping:
@@ -213,12 +221,17 @@ class _Mapping:
     def _thread(self, row: int) -> int:
         """Return the row of a thread, which is a new one if another trace has a thread with its numbers."""
         info = self._own.thread_info(row)
-        self.threads.add((info.pid, info.tid))
-        if (info.pid, info.tid) not in self._taken:
-            return self._registry.thread(info.pid, info.tid)
-        self._aliases[row] = next(self._free)
-        self._name_thread(row)
-        return self._registry.thread(info.pid, self._aliases[row])
+        tid = info.tid
+        if self._has(info.pid, tid):
+            tid = next(tid for tid in self._free if not self._has(info.pid, tid))
+            self._aliases[row] = tid
+            self._name_thread(row)
+        self.threads.add((info.pid, tid))
+        return self._registry.thread(info.pid, tid)
+
+    def _has(self, pid: int, tid: int) -> bool:
+        """Return whether there is a thread with these numbers, also one that stands for another."""
+        return (pid, tid) in self._taken or (pid, tid) in self.threads
 
     def _name_thread(self, row: int) -> None:
         """Name a thread as its trace does; one that another trace has, too, with the name of the trace."""

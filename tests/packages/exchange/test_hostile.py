@@ -697,6 +697,11 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "frames of a line": ("tachyon", repeated('{"type":"frame_def","defs":[{"frame_id":1}', ',{"frame_id":1}', "]}")),
     "unknown members of events": ("chrome", repeated('{"traceEvents":[],"x":[0', ",{}", "]}")),
+    "short arrays of events": ("chrome", repeated('{"x":0', ',"traceEvents":[{"x":"%s"}]' % ("x" * 200), "}")),
+    "odd events between others": (
+        "chrome",
+        repeated('{"traceEvents":[0', ',{"x":NaN}' + ',{"x":"%s"}' % ("x" * 40) * 20, "]}"),
+    ),
     "spans": ("otlp", repeated("", SPANS, "")),
     "values": ("pprof", lambda: profile_of(bytes_field(2, bytes_field(2, b"\x01" * 3 * MIB)))),
     "messages": ("pprof", lambda: profile_of(b"\x32\x00" * (3 * MIB // 2))),

@@ -19,7 +19,7 @@ from contract.samples import SYNTHETIC, Sample
 from contract.test_timeline import opened
 from fxtio import open_timeline
 from fxtio.cli import main
-from fxtio.exchange.convert import exporters
+from fxtio.exchange.convert import convert, exporters
 from fxtio.fxt import FxtWriter
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.records import KernelObject, Uint64Argument
@@ -73,6 +73,17 @@ def test_a_trace_may_be_placed_by_one_that_is_not_the_first() -> None:
     assert shifts(*traces) == [
         (0, "as it is the first"), (5, "by CLOCK_BOOTTIME of c"), (0, "by the wall clock"),
     ]  # fmt: skip
+
+
+def test_the_most_exact_clock_decides_beside_which_trace_one_is() -> None:
+    page, program = with_clocks("page", realtime=NOW + 5), with_clocks("program", realtime=NOW + 600, monotonic=1000)
+    functions = with_clocks("functions", realtime=NOW - SECOND, monotonic=0)  # its wall clock has whole seconds
+    for traces in ([page, program, functions], [page, functions, program]):
+        assert {each.timeline.name: (each.shift, each.how) for each in placed(traces)} == {
+            "page": (405, "as it is the first"),
+            "program": (1000, "by the wall clock"),
+            "functions": (0, "by CLOCK_MONOTONIC of program"),
+        }
 
 
 def test_what_the_user_says_goes_before_clocks() -> None:
@@ -154,14 +165,46 @@ def test_one_thread_in_two_traces_has_two_tracks() -> None:
     assert len(set(tables["slices"]["track"].tolist())) == 6
 
 
+def test_a_thread_that_stands_for_another_is_no_thread_of_a_trace() -> None:
+    """The second trace is one that was made of several: it has a number that would be free else."""
+
+    def threads(*numbers: int) -> Placed:
+        events = [{"ph": "X", "name": str(each), "ts": 0, "dur": 5, "pid": 1, "tid": each} for each in numbers]
+        return Placed(open_timeline(json.dumps(events).encode()), 0, "")
+
+    for numbers in ((5, (3 << 29) + 1), ((3 << 29) + 1, 5)):
+        traces = [threads(5), threads(*numbers), threads(5, (3 << 29) + 1, (3 << 29) + 2)]
+        tables = Together(traces).tables("threads", "slices")
+        assert len({*tables["threads"]["tid"].tolist()}) == len({*tables["slices"]["track"].tolist()}) == 6
+
+
 def test_arrows_are_apart_unless_both_are_fxt() -> None:
     events = [
         {"ph": "X", "name": "a", "ts": 0, "dur": 9, "pid": 1, "tid": 1},
         {"ph": "s", "name": "f", "id": 5, "ts": 1, "pid": 1, "tid": 1},
         {"ph": "f", "name": "f", "id": 5, "bp": "e", "ts": 2, "pid": 1, "tid": 1},
     ]
-    traces = [Placed(open_timeline(json.dumps(events).encode()), 0, "") for _ in range(2)]
-    assert len({*Together(traces).table("flow_points")["id"].tolist()}) == 2
+    fxt = io.BytesIO()
+    with FxtWriter(fxt) as writer:
+        writer.thread(1, 1, "main").flow_begin("f", 1, 5)
+    files = [json.dumps(events).encode(), json.dumps(events).encode(), fxt.getvalue(), fxt.getvalue()]
+    traces = [Placed(open_timeline(file), 0, "") for file in files]
+    assert len({*Together(traces).table("flow_points")["id"].tolist()}) == 3
+
+
+@pytest.mark.parametrize("to", ["chrome", "fxt", "perfetto"])
+def test_operations_of_two_traces_with_one_id_stay_apart(to: str, tmp_path: Path) -> None:
+    def operation(begin: int, end: int) -> Placed:
+        events = [
+            {"ph": ph, "id": 1, "cat": "c", "name": "x", "ts": ts, "pid": 1} for ph, ts in (("b", begin), ("e", end))
+        ]
+        return Placed(open_timeline(json.dumps(events).encode()), 0, "")
+
+    convert(Together([operation(1, 100), operation(50, 70), operation(50, 170)]), tmp_path / "out", to=to)
+    with open_timeline(tmp_path / "out") as timeline:
+        slices = timeline.table("slices")
+        assert slices["duration"].tolist() == [99_000, 20_000, 120_000]
+        assert len({*slices["track"].tolist()}) == 3
 
 
 def recording(**zeros: int) -> bytes:
@@ -256,6 +299,18 @@ def test_merge_with_an_offset(capsys: pytest.CaptureFixture[str]) -> None:
     with open_timeline("out.fxt") as timeline:
         assert timeline.table("slices")["start"].tolist() == [1_510_000]
         assert timeline.wall_clock == NOW - 50
+
+
+@pytest.mark.usefixtures("files")
+def test_an_offset_is_for_each_file_of_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "-o", "out.fxt", "c.json", "c.json", "c.json", "--offset", "c.json=1ms"]) == 0
+    assert capsys.readouterr().err.count("c.json: its times plus 1.00 ms, as given") == 2
+
+
+@pytest.mark.usefixtures("files")
+def test_one_trace_may_change_its_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "-o", "out.json", "a.fxt"]) == 0
+    assert "wrote 1 trace as chrome to out.json" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("files")

@@ -499,6 +499,7 @@ def refusal(capsys: Capture, *arguments: str | Path) -> str:
 
 def test_wrong_usage(tmp_path: Path, trace: Path, capsys: Capture) -> None:
     assert refused(capsys, trace, "--at", "1s") == "fxtio: --at needs --select: the name of the slice"
+    assert "for the traces after the first one: there are none" in refused(capsys, trace, "--offset", "x=1ms")
     assert "No such file" in refused(capsys, tmp_path / "none.fxt")
     (tmp_path / "text").write_text("hello")
     assert "is a text file, not a trace" in refused(capsys, tmp_path / "text")
