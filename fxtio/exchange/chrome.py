@@ -96,7 +96,9 @@ class Exporter(TrackEventExporter):
         lines = self._metadata()
         if lines:
             self._write(ByteColumn.of(lines))
-        self._sink.write(b"]}\n" if self._separator == _SEPARATOR else self._separator + b"]}\n")
+        wall_clock = self._registry.wall_clock
+        base = b"" if wall_clock is None else b',"baseTimeNanoseconds":%d' % wall_clock
+        self._sink.write((b"" if self._separator == _SEPARATOR else self._separator) + b"]" + base + b"}\n")
 
     def _json(self, text: str) -> bytes:
         return json.dumps(plain(text, self.losses), ensure_ascii=False).encode()

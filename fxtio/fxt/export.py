@@ -76,15 +76,11 @@ _NEGATIVE = "negative numbers of processes and threads, which FXT takes for larg
 def _as_json(value: Any) -> str:
     """Return a value as JSON, as short as it can be: only bytes that are no text are escaped."""
     text = json.dumps(value, ensure_ascii=False)
-    return text if text.isascii() or _is_text(text) else json.dumps(value)
-
-
-def _is_text(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # surrogates
-        return False
-    return True
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
 
 
 def _argument_classes() -> Array:

@@ -206,7 +206,7 @@ class InfoFile:
 
     @property
     def clock(self) -> str:
-        """Return the clock of the records by the name that `uftrace record --clock` has for it, such as `mono`."""
+        """The clock of the records, by the name that `uftrace record --clock` has for it, such as `mono`."""
         match = re.search(r"--clock[ =](\w+)", self.get("cmdline") or "")
         return match[1] if match else "mono"
 

@@ -130,7 +130,7 @@ def test_pprof(tmp_path: Path) -> None:
     assert wall_clock(tmp_path / "b.pprof") == AT_ZERO
 
 
-@pytest.mark.parametrize("to", ["fxt", "mono", "uftrace"])
+@pytest.mark.parametrize("to", ["fxt", "mono", "uftrace", "chrome", "perfetto"])
 @pytest.mark.parametrize("rest", [0, 1, 999_999_999])
 def test_exporters_write_it(to: str, rest: int, tmp_path: Path) -> None:
     """All but uftrace, which has whole seconds, give the same nanosecond."""
@@ -147,13 +147,13 @@ def test_exporters_write_it(to: str, rest: int, tmp_path: Path) -> None:
     assert wall_clock(tmp_path / "c") is None
 
 
-@pytest.mark.parametrize("to", ["fxt", "mono"])
+@pytest.mark.parametrize("to", ["fxt", "mono", "chrome"])
 def test_clocks_that_begin_before_1970(to: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"baseTimeNanoseconds": -5, "traceEvents": [event(1)]}))
     with fxtio.open_timeline(tmp_path / "a.json") as timeline:
         assert timeline.wall_clock == -5
         convert(timeline, tmp_path / "c", to=to)
-    assert wall_clock(tmp_path / "c") == (-5 if to == "fxt" else None)  # a header without a time has the time 0
+    assert wall_clock(tmp_path / "c") == (None if to == "mono" else -5)  # a header without a time has the time 0
 
 
 @pytest.mark.parametrize("suffix", [".fxt", ".json", ".otlp.jsonl"])
