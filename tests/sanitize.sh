@@ -24,6 +24,8 @@ left_out=(
   tests/packages/tracer/test_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files
   tests/packages/tracer/test_flight.py::test_killed_during_a_dump           # the same
   tests/packages/tracer/test_greenlets.py                                   # throws in C++, unknown to a runtime loaded first
+  tests/packages/tracer/test_loops.py::test_planted_blocks                  # what lasts how long
+  tests/packages/tracer/test_loops.py::test_a_thousand_planted_blocks       # the same
   tests/packages/tracer/test_missing.py                                     # without the recorder
   tests/packages/tracer/test_endings.py::test_a_killed_recording_is_found_by_its_final_name # what becomes of the file
   tests/packages/tracer/test_options.py::test_an_option_that_makes_no_sense_is_refused      # records nothing

@@ -27,7 +27,7 @@ static PyObject *no_wait;        /* (False,) */
 static PyObject *threading_file; /* the file of functions that take locks for others */
 static PyInterpreterState *interpreter;
 static PyObject *sites_of;       /* returns the sites of waits and of holds for the function that is called */
-static PyObject *sites;          /* dict: by a hash of a place, a tuple of its code and these sites; None for that of holds if there are none */
+static PyObject *sites;          /* dict: by a hash of a place, a tuple of its code and these sites; None for what is not recorded */
 
 enum { MAX_SITES = 10000, WATCHED = 1024, MAX_PROBES = 8 };
 
@@ -114,12 +114,12 @@ static void sites_drop(Sites pair) {
 }
 
 static Sites sites_in(PyObject *entry) {
-    PyObject *hold = PyTuple_GET_ITEM(entry, 2);
-    return (Sites){(Site *)Py_NewRef(PyTuple_GET_ITEM(entry, 1)), hold == Py_None ? NULL : (Site *)Py_NewRef(hold)};
+    PyObject *wait = PyTuple_GET_ITEM(entry, 1), *hold = PyTuple_GET_ITEM(entry, 2);
+    return (Sites){wait == Py_None ? NULL : (Site *)Py_NewRef(wait), hold == Py_None ? NULL : (Site *)Py_NewRef(hold)};
 }
 
-static int is_site(PyObject *object) {
-    return Py_IS_TYPE(object, &SiteType);
+static int is_site_or_none(PyObject *object) {
+    return object == Py_None || Py_IS_TYPE(object, &SiteType);
 }
 
 /* Ask for the sites of a place, and remember them. */
@@ -128,7 +128,7 @@ static Sites learn(enum Type type, PyObject *key, PyObject *code) {
     State *state = current;
     Pause pause = thread_pause(state);
     PyObject *answer = PyObject_CallFunction(sites_of, "s", type == LOCK ? "Lock" : "RLock"), *wait, *hold, *entry = NULL;
-    if (answer && PyArg_ParseTuple(answer, "OO", &wait, &hold) && is_site(wait) && (is_site(hold) || hold == Py_None))
+    if (answer && PyArg_ParseTuple(answer, "OO", &wait, &hold) && is_site_or_none(wait) && is_site_or_none(hold))
         entry = PyTuple_Pack(3, code, wait, hold);
     if (entry) {
         pair = sites_in(entry);

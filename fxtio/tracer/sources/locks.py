@@ -13,7 +13,7 @@ from typing import Any
 
 from fxtio.tracer import plain
 from fxtio.tracer.backend import recorder
-from fxtio.tracer.functions import module_of
+from fxtio.tracer.functions import PACKAGE_FOLDER, module_of
 
 _CATEGORY = "locks"
 _FILE = threading.Thread.join.__code__.co_filename
@@ -36,13 +36,15 @@ _SIGNAL = threading.Condition.wait.__code__
 
 
 def _sites_of(kind: str) -> tuple[Any, Any]:
-    """Return the sites of waits and of holds, None for no holds, of the function that takes a lock of this kind."""
+    """Return the sites of waits and of holds, None for what is not recorded, of the function that takes such a lock."""
     frame = sys._getframe(1)
     is_signal = frame.f_code is _SIGNAL
     while frame.f_code.co_filename == _FILE and frame.f_back is not None:
         kind = frame.f_code.co_qualname.partition(".")[0]
         frame = frame.f_back
     path = plain.text(frame.f_code.co_filename)
+    if path.startswith(PACKAGE_FOLDER):  # the tracer itself
+        return None, None
     what = f"{kind} in {module_of(path)}.{frame.f_code.co_qualname}"
     place: dict[str, Any] = {"file": plain.file_of_code(path), "line": frame.f_lineno or 0}
     wait = recorder.Site(_CATEGORY, f"wait for {what}", **place)
