@@ -7,7 +7,7 @@ to the next sample without it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,11 +134,7 @@ class Spans:
                 spans = self._stacks[thread] = _Stack(self._track(thread), [], time)
             time = max(time, spans.latest)
             chain = self._chains.names(stack)
-            common = 0
-            for old, new in zip(spans.functions, chain, strict=False):
-                if old != new:
-                    break
-                common += 1
+            common = _common(spans.functions, chain)
             self._leave(spans, common, time, rows)
             rows += [(SpanStep.BEGIN, spans.track, time, time, name) for name in chain[common:]]
             spans.functions, spans.latest = chain, time
@@ -151,6 +147,18 @@ class Spans:
         label = self._registry.names.code(f"samples of {info.name}" if info.name else "samples")
         number = _FIRST_ID + thread + 1
         return self._registry.track(TrackKind.ASYNC, ("samples", thread), name=label, process=info.process, id=number)
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many numbers two lists begin with in common: few steps, however long they are."""
+    low, high = 0, min(len(first), len(second))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _events(rows: list[tuple[int, int, int, int, int]]) -> Events:
