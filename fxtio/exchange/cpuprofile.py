@@ -133,7 +133,8 @@ def _samples(file: _File, registry: Registry) -> Iterator[tuple[Array, Array, Ar
 
 def _ns(us: list[Any]) -> Array:
     """Return times of JSON, in microseconds, as ns (int64), 0 for what is none."""
-    return np.clip(np.rint(np.nan_to_num(numbers(us)) * _US), -_LATEST, _LATEST).astype(np.int64)
+    result: Array = np.clip(np.rint(np.nan_to_num(numbers(us)) * _US), -_LATEST, _LATEST).astype(np.int64)
+    return result
 
 
 def _nodes(raw: msgspec.Raw, stacks: Stacks, registry: Registry) -> tuple[Array, Array, Array]:

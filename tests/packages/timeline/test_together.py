@@ -251,6 +251,7 @@ with fxtio.span("child"):
 
 
 @pytest.mark.full
+@pytest.mark.recorder
 @uftrace_judge.needs_uftrace
 def test_a_program_within_another(tmp_path: Path) -> None:
     """uftrace counts from the start of the system; its wall clock has only seconds."""
