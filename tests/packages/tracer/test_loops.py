@@ -37,12 +37,12 @@ async def main():
         context["exception"])[1:]))
     for each in (Odd(), functools.partial(functools.partial(callback, 1), 2), fails, [].clear, callback):
         loop.call_soon(each)
-    loop.call_later(0.02, callback, "later")
     loop.call_soon_threadsafe(callback, "from a thread")
     try:
         await asyncio.create_task(work(), name="named")
     except KeyError as error:
         print(traceback.format_exception(error)[1:])
+    loop.call_later(0.02, callback, "later")
     await asyncio.sleep(0.04)
     print(asyncio.Handle._run.__name__, asyncio.Handle._run.__qualname__, callable(loop._run_once))
 asyncio.run(main())
