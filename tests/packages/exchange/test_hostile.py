@@ -237,10 +237,11 @@ def with_holes(value: Any) -> Iterator[Any]:
 
 def documents(format: str) -> Iterator[bytes]:
     """Yield files in which one value is an extreme number, or of another type."""
+    step = 3 if format == "gecko" else 1  # which has very many places: each takes a third of the numbers, in turn
     for template in TEMPLATES[format]:
-        for document in with_holes(template):
+        for at, document in enumerate(with_holes(template)):
             before, _, behind = json.dumps(document).partition(json.dumps(HOLE))
-            yield from (f"{before}{number}{behind}".encode() for number in NUMBERS)
+            yield from (f"{before}{number}{behind}".encode() for number in NUMBERS[at % step :: step])
 
 
 def collapsed_documents() -> Iterator[bytes]:
