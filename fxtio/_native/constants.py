@@ -151,7 +151,7 @@ class Fault(IntEnum):
 
 
 class FieldUse(IntEnum):
-    """What becomes of a field of a message, if it has no column."""
+    """Says what is done with a field of a message that has no column."""
 
     OTHER = -1
     "It is marked."
@@ -173,7 +173,7 @@ class FieldMark(IntEnum):
 
 
 class TimeFault(IntEnum):
-    """What is odd about the times of a block of a byte stream; the numbers are added up."""
+    """Names the faults of the times in a block of a byte stream; a block may have the sum of several."""
 
     LATE = 1
     "A time does not fit in 63 bits."

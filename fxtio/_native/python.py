@@ -486,7 +486,7 @@ def read_plain(
     ticks: Array, category: Array, name: Array, tail: Array, owner: Array, argument_name: Array,
     argument_kind: Array, argument_bits: Array, argument_text: Array, first: int,
 ) -> int:  # fmt: skip
-    """Read the events of a batch and their arguments if all are plain, see `fxtio.fxt.plain`.
+    """Read the events of a batch, with their arguments, if all are of the usual kinds, see `fxtio.fxt.plain`.
 
     Args:
         words: the words (uint64).

@@ -1,4 +1,4 @@
-"""What `fxtio top --blocking` prints: the steps that held event loops of asyncio, and how late the loops were."""
+"""Prints for `fxtio top --blocking` the steps that held event loops of asyncio, and how late the loops were."""
 
 from __future__ import annotations
 

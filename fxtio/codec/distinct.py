@@ -27,6 +27,22 @@ def number_distinct(values: Array) -> tuple[Array, Array]:
     return codes, first[:count]
 
 
+def number_texts(data: bytes, begin: Array, end: Array) -> tuple[Array, Array]:
+    """Number the distinct texts in the order in which they come.
+
+    Args:
+        data: has the texts.
+        begin: where each begins (int32).
+        end: where each ends (int32).
+
+    Returns:
+        The number of each text (int32), and the first row of each distinct text (int64).
+    """
+    codes, first = np.empty(len(begin), np.int32), np.empty(len(begin), np.int64)
+    count = _native.distinct_texts(data, begin, end, codes, first, _SEED)
+    return codes, first[:count]
+
+
 def rows_of_each(values: Array) -> list[tuple[int, Array]]:
     """Return the distinct values (ascending integers), each with the rows that hold it (int64, ascending).
 
@@ -44,7 +60,10 @@ def rows_of_each(values: Array) -> list[tuple[int, Array]]:
 
 
 _FEW = 32  # streams for which hashing does not pay
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
+"""That of 64 bits: a product with it scatters numbers."""
+
+_MULTIPLIER = np.uint64(GOLDEN_RATIO)
 
 
 class DistinctStrings:

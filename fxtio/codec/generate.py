@@ -32,7 +32,7 @@ ARGUMENT_SIZE = "arg.size"
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The two generated functions of a record class.
+    """Holds the two functions that are generated for a record class.
 
     Attributes:
         decode: of a record of words, `decode(words, data, at, stop, faults)`.  `words` are the trace's words as native

@@ -52,6 +52,11 @@ _WIRES = {int(wire): wire for wire in Wire}  # far faster than to call the class
 _SHORT = [bytes([value]) for value in range(1 << 7)]
 
 
+def tag_of(field: int, wire: int) -> int:
+    """Return the number before the value of a field, which says what it is and how it is stored."""
+    return field << 3 | wire
+
+
 def varint(value: int) -> bytes:
     """Return a number of up to 64 bits; a negative one as the type int64 has it."""
     if 0 <= value < 1 << 7:
@@ -67,12 +72,12 @@ def varint(value: int) -> bytes:
 
 def number_field(field: int, value: int) -> bytes:
     """Return a field with a number; nothing for 0, which is the default."""
-    return varint(field << 3 | Wire.VARINT) + varint(value) if value else b""
+    return varint(tag_of(field, Wire.VARINT)) + varint(value) if value else b""
 
 
 def bytes_field(field: int, data: bytes) -> bytes:
     """Return a field with text or a message."""
-    return varint(field << 3 | Wire.BYTES) + varint(len(data)) + data
+    return varint(tag_of(field, Wire.BYTES)) + varint(len(data)) + data
 
 
 def packed_field(field: int, values: Iterable[int]) -> bytes:
@@ -285,7 +290,7 @@ def varints(field: int, values: Array, *, with_zero: bool = False) -> ByteColumn
         values: the numbers.
         with_zero: 0 is written, too; otherwise the row has no field then, since 0 is the default.
     """
-    column = _varints(varint(field << 3 | Wire.VARINT), values)
+    column = _varints(varint(tag_of(field, Wire.VARINT)), values)
     if not with_zero:
         column.size[values == 0] = 0
     return column
@@ -293,7 +298,7 @@ def varints(field: int, values: Array, *, with_zero: bool = False) -> ByteColumn
 
 def lengths(field: int, sizes: Array) -> ByteColumn:
     """Return the start of a field with text or a message for each row: all but its bytes, whose number is given."""
-    return _varints(varint(field << 3 | Wire.BYTES), sizes)
+    return _varints(varint(tag_of(field, Wire.BYTES)), sizes)
 
 
 def messages(field: int, *columns: ByteColumn) -> ByteColumn:
@@ -304,7 +309,7 @@ def messages(field: int, *columns: ByteColumn) -> ByteColumn:
 
 def doubles(field: int, values: Array) -> ByteColumn:
     """Return a field with a double for each row (float64)."""
-    tag = varint(field << 3 | Wire.FIXED64)
+    tag = varint(tag_of(field, Wire.FIXED64))
     table = _tagged(tag, len(values), 8)
     table[:, len(tag) :] = values.astype("<f8").view(np.uint8).reshape(-1, 8)
     return _rows(table, np.full(len(values), table.shape[1], np.int64))

@@ -11,7 +11,7 @@ import numpy as np
 from fxtio import _native
 from fxtio._native.constants import FieldMark, FieldUse
 from fxtio.arrays import Array
-from fxtio.codec.protobuf import Wire
+from fxtio.codec.protobuf import Wire, tag_of
 
 Bytes = bytes | bytearray
 UNUSUAL = np.uint64(1 << FieldMark.REPEATED | 1 << FieldMark.OTHER | 1 << FieldMark.DAMAGED)
@@ -65,9 +65,9 @@ class Layout:
         for field in ignored:
             self._table[field * 8 : field * 8 + 8] = FieldUse.IGNORED
         for field, (column, wire) in columns.items():
-            self._table[field << 3 | wire] = column
+            self._table[tag_of(field, wire)] = column
         if listed is not None:
-            self._table[listed << 3 | Wire.BYTES] = FieldUse.LISTED
+            self._table[tag_of(listed, Wire.BYTES)] = FieldUse.LISTED
 
     def read(self, data: Bytes, begin: Array, end: Array) -> Fields:
         """Read messages, given by where they begin and end (int64)."""

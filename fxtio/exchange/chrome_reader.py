@@ -169,12 +169,12 @@ class _Events:
 
 
 class _Numbering(NamedTuple):
-    """What numbers some events, such as those with tracks.
+    """Says how events get a number, such as that of their track.
 
     Attributes:
         rows: the events.
-        members: what tells the number; without any, each event has its own.
-        number: returns the number of an event; it is called for the first of those with the same members.
+        members: events whose values of these members are equal get the same number; without any, each gets its own.
+        number: returns the number of an event; it is called for the first of those with equal values.
         dtype: the type of the numbers.
     """
 

@@ -234,7 +234,7 @@ _NO_FRAME = {"file": None, "line": -1, "address": 0}
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a thread or another track did: arrays of one length, in the order of time.
+    """Tells what a thread or another track did: arrays of one length, in the order of time.
 
     Attributes:
         node: the node of each piece of time.

@@ -72,7 +72,7 @@ class Simplification:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a reading found out too late for its filter; the next reading knows it from the start.
+    """Keeps what a reading found out when its filter had passed it; the next reading knows it at its start.
 
     Attributes:
         outside: the ids of slices outside of the range that were passed on nevertheless.
@@ -536,7 +536,7 @@ class Filter(Generic[ConsumerT, WatcherT]):
 
 
 class _Series:
-    """Which counters have names that are selected."""
+    """Tells which counters have selected names."""
 
     def __init__(self, registry: Registry, selection: Selection) -> None:
         self._registry, self._selection = registry, selection
@@ -554,7 +554,7 @@ class _Series:
 
 
 class _Innermost:
-    """Which stacks have an innermost function whose name is selected."""
+    """Tells which stacks have an innermost function with a selected name."""
 
     def __init__(self, registry: Registry, selection: Selection) -> None:
         self._texts = Texts(registry.names.values, selection.has_name, null=selection.has_name(""))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
+from fxtio.codec.distinct import number_texts
 from fxtio.io.source import Source
 
 BLOCK = 1 << 21
@@ -72,6 +72,7 @@ class JsonEvents:
         self.members: dict[str, Any] = {}
         self._source = source
         self._arrays = arrays
+        self._names = {name: _encoded(members) for name, members in arrays.items()}
         self._kept = members
         self._losses = losses
         self._latest = ""
@@ -201,18 +202,16 @@ class JsonEvents:
             if start in (b"]", b""):
                 del self._data[:1]
                 return
-            items = self._many(members)
+            items = self._many(members, *self._names[name])
             self._alone = min(2 * self._alone, _LONG) if len(items) < _FEW else 1
             yield name, items if len(items) else self._one_by_one(members, self._alone)
 
-    def _many(self, members: Sequence[str]) -> Objects:
+    def _many(self, members: Sequence[str], names: Array, ends: Array) -> Objects:
         """Return the items up to the first that is to be decoded by itself; they are removed from the data."""
         while len(self._data) < BLOCK and self._read():
             pass
         places = self._places[: len(members)]
-        names = [name.encode() for name in members]
-        ends = np.cumsum([*map(len, names)], dtype=np.int64)
-        count, end = _native.walk_objects(self._data, np.frombuffer(b"".join(names), np.uint8), ends, places)
+        count, end = _native.walk_objects(self._data, names, ends, places)
         data, found = bytes(memoryview(self._data)[:end]), places[:, :, :count].copy()
         places[:, :, : count + 1] = 0  # also those of the item at which the walk has ended
         del self._data[:end]
@@ -363,10 +362,9 @@ class Objects:
         """
         columns = [self._places(member) for member in members]
         begin, end = (np.concatenate(each) for each in zip(*columns, strict=True))
-        codes, first = np.empty(len(begin), np.int32), np.empty(len(begin), np.int64)
-        count = _native.distinct_texts(self.data, begin, end, codes, first, _SEED)
+        codes, first = number_texts(self.data, begin, end)
         values, failed = [], []
-        for number, row in enumerate(first[:count].tolist()):
+        for number, row in enumerate(first.tolist()):
             try:
                 values.append(value_of(self.data[begin[row] : end[row]]))
             except (RecursionError, ValueError):
@@ -377,7 +375,10 @@ class Objects:
         return values, list(codes.reshape(len(members), -1))
 
 
-_SEED = secrets.randbits(63)  # a file cannot be made whose values collide
+def _encoded(members: Sequence[str]) -> tuple[Array, Array]:
+    """Return names of members as `fxtio._native.python_json.walk_objects` takes them, and where each ends."""
+    names = [name.encode() for name in members]
+    return np.frombuffer(b"".join(names), np.uint8), np.cumsum([*map(len, names)], dtype=np.int64)
 
 
 def _texts_of(text: bytes, value: Mapping[str, Any]) -> dict[str, bytes]:

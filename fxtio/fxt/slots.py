@@ -14,14 +14,14 @@ from types import MappingProxyType
 import numpy as np
 
 from fxtio.arrays import Array, ArrayRows
-from fxtio.codec.distinct import number_distinct, rows_of_each
+from fxtio.codec.distinct import GOLDEN_RATIO, number_distinct, rows_of_each
 from fxtio.codec.integers import MAX_UINT64
 from fxtio.fxt.records import Thread
 from fxtio.table import MAX_TIME
 
 NS_PER_SECOND = 1_000_000_000
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIER = np.uint64(GOLDEN_RATIO)
 
 # ---- clocks
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
+from fxtio.codec.distinct import GOLDEN_RATIO
 from fxtio.errors import FxtioError
 from fxtio.report import short_duration
 from fxtio.table import MAX_TIME, Categories, Column, numbers_of
@@ -28,16 +29,14 @@ _CLOCKS = (MONOTONIC, BOOTTIME, REALTIME)
 _NAMES = {MONOTONIC: "CLOCK_MONOTONIC", BOOTTIME: "CLOCK_BOOTTIME", REALTIME: "the wall clock"}
 _SECOND = 1_000_000_000
 _SAME_BOOT_NS = 2 * _SECOND
-"""Clocks count from the same start of a system if wall clocks say so up to this; those of uftrace are whole seconds."""
+"""If two clocks count from one start of a system, wall clocks agree with that up to this: those of uftrace have seconds."""
 
 _FIRST_TID = 1_600_000_000
-"""The first number of threads that stand for a thread of another trace."""
+"""The first number for threads whose own number a thread of another trace has."""
 
 _EVENTS = ("event", "end_event")
 _ROWS = {"frames": "frame", "stacks": "stack"}
 """The tables to whose rows other tables refer, and the names of the columns that do so."""
-
-_HASH = 0x9E37_79B9_7F4A_7C15
 
 
 class AlignmentError(FxtioError):
@@ -149,8 +148,11 @@ class Together(Timeline):
 
 
 def _salt(number: int, timeline: Timeline) -> int:
-    """Return what tells the ids of the flows of a trace from those of others: those of FXT are made to be the same."""
-    return 0 if timeline.format == "fxt" else (number + 1) * _HASH % 2**64
+    """Return the number that the ids of a trace's flows are combined with, so that no other trace has them by chance.
+
+    It is 0 for FXT: programs give one id to the points of a flow that goes from one trace to another.
+    """
+    return 0 if timeline.format == "fxt" else (number + 1) * GOLDEN_RATIO % 2**64
 
 
 class _Mapping:

@@ -66,7 +66,7 @@ class Kernels:
         self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,
         out: Array,
     ) -> tuple[int, int]:  # fmt: skip
-        """Write records of one block until the output is full, see `fxtio._native.python.encode_stream`.
+        """Write the records of one block until the output is full.  `fxtio._native.python.encode_stream` says how.
 
         Returns:
             The number of the first record for which there was no room, and how many bytes were written.

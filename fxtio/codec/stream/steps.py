@@ -83,7 +83,7 @@ class Line:
 
 
 class Steps:
-    """The steps of a dialect.
+    """Holds the steps by which the kernels read and write the records of a dialect.
 
     Args:
         dialect: the dialect.

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import GOLDEN_RATIO
 from fxtio.codec.stream.declare import Repeated, parts_of
 from fxtio.finding import KEPT_PER_RULE, Findings
 from fxtio.mono import records as r
@@ -185,7 +186,7 @@ class Check(ABC):
             self.findings.add(rule, int(offsets[row]), text, times=len(rows) - room if place == room else 1)
 
 
-_FACTOR = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, and without a pattern
+_FACTOR = np.uint64(GOLDEN_RATIO)
 
 
 def mixed(*columns: Array) -> Array:
