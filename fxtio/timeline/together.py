@@ -29,7 +29,10 @@ _CLOCKS = (MONOTONIC, BOOTTIME, REALTIME)
 _NAMES = {MONOTONIC: "CLOCK_MONOTONIC", BOOTTIME: "CLOCK_BOOTTIME", REALTIME: "the wall clock"}
 _SECOND = 1_000_000_000
 _SAME_BOOT_NS = 2 * _SECOND
-"""If two clocks count from one start of a system, wall clocks agree with that up to this: those of uftrace have seconds."""
+"""If the clocks of two traces count from one start of a system, wall clocks agree with that up to this (ns).
+
+Some wall clocks, such as those of uftrace, are whole seconds.
+"""
 
 _FIRST_TID = 1_600_000_000
 """The first number for threads whose own number a thread of another trace has."""
