@@ -69,11 +69,15 @@ def search_path(folder: Path) -> str:
 
 
 def of_program(text: str) -> list[str]:
-    """Return the lines on standard error that the program itself wrote, without messages of the recording."""
+    """Return the lines on standard error that the program itself wrote, without messages of the recording.
+
+    CPython warns of forks in programs with threads, by the number of threads that the system counts. A thread that was
+    just joined may still be one of them, so the warning comes by chance and is left out.
+    """
     lines, own = text.splitlines(), []
     for number, line in enumerate(lines):
         before = lines[number - 1] if number else ""
-        if "RecordingWarning" in line or line.startswith("fxtio: "):
+        if "RecordingWarning" in line or line.startswith("fxtio: ") or "multi-threaded, use of fork()" in line:
             continue
         if line.startswith("  ") and "RecordingWarning" in before:  # the line of source that a warning shows
             continue

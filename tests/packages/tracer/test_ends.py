@@ -69,8 +69,7 @@ def test_daemon_threads_record_until_the_end(functions: bool, out: Path) -> None
 def test_forks(children: bool, out: Path) -> None:
     """A child that is forked in a thread while others record ends as it would, and is recorded if children are."""
     source = (
-        "import warnings; warnings.simplefilter('ignore', DeprecationWarning)  # of forks in threads\n"
-        + WORK
+        WORK
         + """
 def forever():
     n = 10**6

@@ -18,8 +18,6 @@ from support.tracer_sources import RAISED, exceptions, instants, logs
 
 pytestmark = pytest.mark.recorder
 
-QUIET = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)  # of forks in threads\n"
-
 # ---- The process.
 
 COUNTERS = {"cpu": {"user", "system"}, "context switches": {"voluntary", "involuntary"}}
@@ -219,9 +217,7 @@ print(sorted(name for name in sys.modules if name in ("inner", "outer", "package
 
 @pytest.mark.full
 def test_forks_and_threads(out: Path) -> None:
-    source = (
-        QUIET
-        + """
+    source = """
 import gc, logging
 def work(n):
     logging.error("message %d", n)
@@ -246,7 +242,6 @@ for n in range(1, 6):
 done = True
 for other in others: other.join()
 """
-    )
     recorded(source, out, sources=[*(name for name in NAMES if name != "process"), "process:1ms"])
     seen = check_trace(out, open_spans=True)
     messages = {args["message"] for _, args in instants(seen, "logging")}
