@@ -6,7 +6,7 @@ Traces of one format are combined record by record, see `fxtio.formats.MergeRoom
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,10 @@ from fxtio.cli import console, inputs
 from fxtio.report import counted
 
 if TYPE_CHECKING:
+    from fxtio.exchange.convert import Losses
     from fxtio.exchange.opening import Imported
     from fxtio.formats import Trace
-    from fxtio.timeline import Timeline
+    from fxtio.timeline.together import Placed
 
 HELP = "Combine several traces into one"
 
@@ -28,7 +29,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     inputs.add_format(parser, "all FILEs")
     inputs.add_output(parser)
     parser.add_argument(
-        "--to", metavar="FORMAT", help="the format of OUT (default: by its ending, or that of all FILEs)"
+        "--to",
+        metavar="FORMAT",
+        help="the format of OUT (default: by its ending, where .tar is an archive for Perfetto, or that of all FILEs)",
     )
     inputs.add_offsets(parser)
     inputs.add_examples(
@@ -38,24 +41,30 @@ def add_arguments(parser: ArgumentParser) -> None:
         "ssh server cat app.fxt.zst | fxtio merge -o both.fxt.zst app.fxt -",
         "fxtio merge -o both.data client.data server.data",
         "fxtio merge -o all.pftrace app.fxt uftrace.data profile.json",
+        "fxtio merge -o all.tar client.fxt server.fxt",
         "fxtio merge -o all.fxt app.fxt old.json --offset old.json=+1.5ms",
     )
 
 
 def run(options: Namespace) -> int:
     """Write the new trace and return the exit code."""
+    from fxtio.exchange.convert import convert
+    from fxtio.exchange.perfetto.archive import is_archive, write_archive
     from fxtio.timeline import Timeline
+    from fxtio.timeline.together import Together
 
     inputs.refuse_two_streams(options.files)
     inputs.refuse_terminal(options.output)
     with ExitStack() as stack:
         files = [Namespace(file=file, format=options.format) for file in options.files]
         opened = [stack.enter_context(inputs.open_any(file)) for file in files]
+        if options.to is None and is_archive(options.output):
+            return _lay_together(opened, "an archive for Perfetto", options, write_archive)
         to = options.to or _format_of(options.output, opened)
         traces = [each for each in opened if not isinstance(each, Timeline) and each.format == to]
         if len(traces) == len(opened) and not options.offset:
             return _merge(traces, options.output)
-        return _lay_together([each if isinstance(each, Timeline) else each.timeline() for each in opened], to, options)
+        return _lay_together(opened, to, options, lambda placed, output: convert(Together(placed), output, to=to))
 
 
 def _format_of(output: str, opened: Sequence[Trace | Imported]) -> str:
@@ -81,18 +90,27 @@ def _merge(traces: Sequence[Trace], output: str) -> int:
     return max(codes)
 
 
-def _lay_together(timelines: Sequence[Timeline], to: str, options: Namespace) -> int:
-    """Combine traces by way of their timelines."""
-    from fxtio.exchange.convert import convert
-    from fxtio.timeline.together import Together
+def _lay_together(
+    opened: Sequence[Trace | Imported], what: str, options: Namespace, write: Callable[[Sequence[Placed], str], Losses]
+) -> int:
+    """Combine traces by way of their timelines.
 
+    Args:
+        opened: the traces.
+        what: what they become, for the message.
+        options: those of the command.
+        write: writes the traces with their places to a path, and returns what was lost.
+    """
+    from fxtio.timeline import Timeline
+
+    timelines = [each if isinstance(each, Timeline) else each.timeline() for each in opened]
     traces = inputs.placed(timelines, options)
-    losses = convert(Together(traces), options.output, to=to)
+    losses = write(traces, options.output)
     console.Progress.clear()
     for each in traces:
         console.say(str(each))
     for phrase, number in losses.most_common():
         console.say(f"not written: {phrase} ({number:,})")
     codes = [console.print_findings(each, each.name, with_losses=False) for each in timelines]
-    console.say_written(f"{counted(len(timelines), 'trace')} as {to}", options.output)
+    console.say_written(f"{counted(len(timelines), 'trace')} as {what}", options.output)
     return max(codes)
