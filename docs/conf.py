@@ -126,7 +126,7 @@ def conversion_markdown() -> str:
             lines += [f"### From {name}", "", *(f"- {phrase}" for phrase in each.timeline.NOT_CARRIED), ""]
     lines += ["## What a format does not have of a timeline", ""]
     for name, exporter in writable.items():
-        phrases = importlib.import_module(exporter.__module__).NOT_CARRIED
+        phrases = importlib.import_module(exporter.__module__).NOT_CARRIED + ("labels",) * (not exporter.WRITES_LABELS)
         lines += [f"### To {name}", "", *(f"- {phrase}" for phrase in phrases), ""]
     return "\n".join(lines)
 

@@ -419,6 +419,7 @@ class Exporter(Protocol):
 
     Attributes:
         TABLES: the tables that it needs.
+        WRITES_LABELS: whether the format has the labels of the registry.
         losses: what the format cannot express, as phrases, and how often it occurred; complete after `finish`.
 
     Args:
@@ -427,6 +428,7 @@ class Exporter(Protocol):
     """
 
     TABLES: ClassVar[tuple[str, ...]]
+    WRITES_LABELS: ClassVar[bool]
     losses: Counter[str]
 
     def __init__(self, sink: Sink, registry: Registry) -> None: ...

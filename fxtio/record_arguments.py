@@ -5,7 +5,10 @@ This module is as light as it can be, since a program that `fxtio run` starts pa
 
 from __future__ import annotations
 
+import os
 from typing import Any
+
+from fxtio.labels import checked, of_ci
 
 SWITCH = "store_true"
 """The action of an argument without a value, see `argparse`."""
@@ -43,6 +46,8 @@ WHAT_TO_RECORD = (
         "--category", action="append", default=[], metavar="NAME", help="only this category, or with -NAME all others"
     ),
     declare("--source", action="append", default=[], metavar="NAME", help="record another source, such as gc, or all"),
+    declare("--label", action="append", default=[], metavar="NAME=TEXT", help="what tells this recording from others"),
+    declare("--label-ci", action=SWITCH, help="label it with commit, branch, build, job and repository of the CI run"),
     declare("--min-duration", default=0, metavar="TIME", help="leave out calls shorter than this, with a unit: 10us"),
     declare("--max-depth", type=int, default=0, metavar="N", help="leave out calls that are nested deeper"),
     declare("--max-size", default=0, metavar="SIZE", help="stop recording when the file has this size, such as 1GiB"),
@@ -64,4 +69,5 @@ def options_of(arguments: Any) -> dict[str, Any]:
         "min_duration": arguments.min_duration,
         "max_size": arguments.max_size,
         "sources": arguments.source,
+        "labels": (of_ci(os.environ) if arguments.label_ci else {}) | checked(arguments.label),
     }

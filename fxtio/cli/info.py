@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli import console, inputs
-from fxtio.report import ReportTable, human_value, seconds, short_duration
+from fxtio.report import ReportTable, human_value, printable, seconds, short_duration
 
 if TYPE_CHECKING:
     from fxtio.exchange.opening import Imported
@@ -36,18 +36,23 @@ def run(options: Namespace) -> int:
 
 
 def _overview(trace: Trace | Imported) -> Overview | None:
-    """Return the longest and busiest of a trace; None if it has no slices, or its format no timeline."""
+    """Return the longest and busiest of a trace; None if its format has no timeline."""
     from fxtio.timeline import Timeline
     from fxtio.timeline.answers import overview
 
     if not isinstance(trace, Timeline) and not inputs.format_of(trace).has_timeline:
         return None
-    result = overview(trace if isinstance(trace, Timeline) else trace.timeline())
-    return result if result.slices or result.functions else None
+    return overview(trace if isinstance(trace, Timeline) else trace.timeline())
 
 
 def _add(report: Report, overview: Overview, origin: int) -> None:
     """Add the overview to the report."""
+    report.json["labels"] = overview.labels
+    if overview.labels:
+        texts = (f"{printable(name)}={printable(text)}" for name, text in overview.labels.items())
+        report.facts.append(("labels", ", ".join(texts)))
+    if not overview.slices and overview.functions is None:
+        return
     report.json |= _json(overview)
     if overview.functions is not None:
         _add_functions(report, overview.functions)

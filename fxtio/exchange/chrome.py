@@ -98,7 +98,9 @@ class Exporter(TrackEventExporter):
             self._write(ByteColumn.of(lines))
         wall_clock = self._registry.wall_clock
         base = b"" if wall_clock is None else b',"baseTimeNanoseconds":%d' % wall_clock
-        self._sink.write((b"" if self._separator == _SEPARATOR else self._separator) + b"]" + base + b"}\n")
+        labels = [self._json(name) + b":" + self._json(text) for name, text in self._registry.labels.items()]
+        other = b',"otherData":{%b}' % b",".join(labels) if labels else b""
+        self._sink.write((b"" if self._separator == _SEPARATOR else self._separator) + b"]" + base + other + b"}\n")
 
     def _json(self, text: str) -> bytes:
         return json.dumps(plain(text, self.losses), ensure_ascii=False).encode()

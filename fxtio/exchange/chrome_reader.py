@@ -77,25 +77,29 @@ ARRAYS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The arrays of a file, and the members of their items that are read."""
 
-_BASE, _VIZTRACER, _FRAMES = "baseTimeNanoseconds", "viztracer_metadata", "stackFrames"
+_BASE, _VIZTRACER, _FRAMES, _OTHER = "baseTimeNanoseconds", "viztracer_metadata", "stackFrames", "otherData"
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
     """Read a file, see `fxtio.formats.TimelineRoom.parts`."""
-    events = JsonEvents(source, ARRAYS, (_BASE, _VIZTRACER, _FRAMES), registry.losses)
+    events = JsonEvents(source, ARRAYS, (_BASE, _VIZTRACER, _FRAMES, _OTHER), registry.losses)
     reading = _Reading(registry, tables)
     for name, items in events:
-        _note_wall_clock(registry, events.members)
+        _note_facts(registry, events.members)
         if name == "samples":
             reading.take_samples(items)
         else:
             yield reading.part(items)
-    _note_wall_clock(registry, events.members)
+    _note_facts(registry, events.members)
     yield from reading.samples(events.members.get(_FRAMES))
 
 
-def _note_wall_clock(registry: Registry, members: Mapping[str, Any]) -> None:
-    """Note the time at which all other times count from 0, as torch.profiler and VizTracer write it."""
+def _note_facts(registry: Registry, members: Mapping[str, Any]) -> None:
+    """Note the time at which all other times count from 0, as torch.profiler and VizTracer write it, and labels."""
+    other = members.get(_OTHER)
+    for name, value in other.items() if isinstance(other, dict) else ():
+        if isinstance(value, str | int | float):
+            registry.note_label(name, str(value))
     metadata = members.get(_VIZTRACER)
     for owner in (members, metadata if isinstance(metadata, dict) else {}):
         if type(owner.get(_BASE)) is int:

@@ -38,6 +38,7 @@ class StackExporter(ABC):
     """
 
     TABLES: ClassVar = ("slices", "samples", "allocations", "stacks", "frames", *OTHER_TABLES)
+    WRITES_LABELS: ClassVar = False
     LOST: ClassVar[tuple[str, ...]]
     KEPT: ClassVar[Mapping[str, tuple[str, ...] | None]] = {"stacks": None, "frames": None}
     SUMS: ClassVar[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {}

@@ -194,6 +194,8 @@ def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) 
         passed.finish()
         passed.target.finish()
         losses: Losses = +(registry.losses + passed.target.losses)
+        if not attempt.exporter.WRITES_LABELS:
+            losses += Losses(labels=len(registry.labels))
         if strict and losses:
             raise LossError(str(attempt.target), losses)
     return losses + passed.left_out, passed.is_empty

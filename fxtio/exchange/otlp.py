@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import starmap
 from typing import Any, ClassVar
 
 import msgspec
@@ -74,6 +75,7 @@ class Exporter:
     """
 
     TABLES: ClassVar[tuple[str, ...]] = ("slices", "instants", "args", *_LOST)
+    WRITES_LABELS: ClassVar = True
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
@@ -399,15 +401,17 @@ class _Owners:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._names: list[list[int]] = [[], []]  # of threads and processes, by which all JSON so far was made
+        self._labels = 0  # the number of labels, and the names of threads and processes, by which all JSON was made
+        self._names: list[list[int]] = [[], []]
         self.attributes = ByteTable(self._attributes)
         self.resources = ByteTable(self._resource, self._resource(-1))
 
     def update(self) -> None:
         """Note the names that came since."""
         names = [[*self._registry.thread_names()], [*self._registry.process_names()]]
-        has_changed = any(new[: len(old)] != old for new, old in zip(names, self._names, strict=True))
-        self._names = names
+        has_changed = len(self._registry.labels) != self._labels
+        has_changed |= any(new[: len(old)] != old for new, old in zip(names, self._names, strict=True))
+        self._names, self._labels = names, len(self._registry.labels)
         if has_changed:
             self.attributes = ByteTable(self._attributes)
             self.resources = ByteTable(self._resource, self._resource(-1))
@@ -417,22 +421,24 @@ class _Owners:
         if info.thread < 0:
             return b""
         name = self._registry.thread_info(info.thread).name
-        return _owner_json("thread.id", info.tid, "thread.name", name)
+        return msgspec.json.encode(_of_owner("thread.id", info.tid, "thread.name", name))[1:-1]
 
     def _resource(self, process: int) -> bytes:
-        attributes = b""
+        attributes = [*starmap(_text_attribute, self._registry.labels.items())]
         if process >= 0:
             name = self._registry.process_names()[process]
             text = self._registry.names.values[name] if name >= 0 else None
-            attributes = _owner_json("process.pid", self._registry.process_id(process), "service.name", text)
-        return b'{"resource":{"attributes":[%b]},"scopeSpans":[' % attributes
+            attributes += _of_owner("process.pid", self._registry.process_id(process), "service.name", text)
+        return b'{"resource":{"attributes":%b},"scopeSpans":[' % msgspec.json.encode(attributes)
 
 
-def _owner_json(id_key: str, number: int, name_key: str, name: str | None) -> bytes:
+def _of_owner(id_key: str, number: int, name_key: str, name: str | None) -> list[dict[str, Any]]:
     """Return the attributes of a process or thread."""
     number = (number + (1 << 63)) % (1 << 64) - (1 << 63)  # koids from 2**63 on are negative in the type of OTLP
-    attributes: list[Any] = [{"key": id_key, "value": {"intValue": str(number)}}]
-    if name:
-        text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        attributes.append({"key": name_key, "value": {"stringValue": text}})
-    return msgspec.json.encode(attributes)[1:-1]
+    attributes: list[dict[str, Any]] = [{"key": id_key, "value": {"intValue": str(number)}}]
+    return [*attributes, _text_attribute(name_key, name)] if name else attributes
+
+
+def _text_attribute(name: str, text: str) -> dict[str, Any]:
+    name, text = (each.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for each in (name, text))
+    return {"key": name, "value": {"stringValue": text}}

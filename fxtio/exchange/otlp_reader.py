@@ -51,6 +51,9 @@ _TIMES = ("startTimeUnixNano", "endTimeUnixNano")
 _SPECIAL = ("thread.id", "thread.name", STATE)
 """The attributes that say more than an argument."""
 
+_OF_PROCESS = ("process.pid", "service.name")
+"""The attributes of resources that say which process it is."""
+
 _BACKWARDS = "spans that end before they begin, which last 0 ns now"
 _LINKS = "links between spans"
 
@@ -199,7 +202,10 @@ class _Reader:
                     self._span(span, pid, process, self._registry.names.code(category or None))
 
     def _process(self, attributes: dict[str, Any]) -> tuple[int, int]:
-        """Return pid and row of the process of a resource."""
+        """Return pid and row of the process of a resource, whose other attributes are labels of the trace."""
+        for label, value in attributes.items():
+            if label not in _OF_PROCESS and isinstance(value, str | int | float):
+                self._registry.note_label(label, str(value))
         pid, name = attributes.get("process.pid"), _text(attributes.get("service.name"))
         number = int(pid) if _is_int64(pid) else self._pids.setdefault(name, len(self._pids) + 1)
         return number, self._registry.process(number, name)

@@ -49,6 +49,7 @@ class Exporter(ABC):
     """
 
     TABLES: ClassVar[tuple[str, ...]] = tuple(name for name in TABLES if name not in _OF_REGISTRY)
+    WRITES_LABELS: ClassVar = False
     SUFFIX: ClassVar[str]
     HAS_DICTIONARIES: ClassVar[bool] = False
 

@@ -24,6 +24,7 @@ from fxtio.fxt.event_columns import EVENT_TYPES, EventTable, Indexed, ListedArgu
 from fxtio.fxt.layout import MAX_ARGUMENTS, MAX_TEXT_BYTES
 from fxtio.fxt.records import Koid, Thread
 from fxtio.fxt.writer import FxtWriter
+from fxtio.labels import OBJECT_KOID, OBJECT_NAME
 from fxtio.table import Categories, Optional, Table
 from fxtio.timeline.arguments import ArgumentRows
 from fxtio.timeline.event_export import EventExporter
@@ -118,6 +119,7 @@ class Exporter(EventExporter):
         self._used: set[int] = set()
         self._process_names: dict[int, int] = {}  # the names that are written
         self._thread_names: dict[int, int] = {}
+        self._labels = 0  # those that are written
         self._running: dict[int, tuple[int, int, int, ThreadState]] = {}  # what each processor ran last
 
     @cached_property
@@ -183,12 +185,21 @@ class Exporter(EventExporter):
             if name >= 0 and self._process_names.get(process) != name:
                 self._process_names[process] = name
                 main.kernel_object(ObjectType.PROCESS, self._koid(registry.process_id(process)), self._texts.text(name))
+        self._label()
         for thread, name in enumerate(registry.thread_names()):
             if self._thread_names.get(thread, -1 if not every else None) != name:
                 self._thread_names[thread] = name
                 info = registry.thread_info(thread)
                 args = {"process": Koid(self._koid(info.pid))}
                 main.kernel_object(ObjectType.THREAD, self._koid(info.tid), self._texts.text(name), args)
+
+    def _label(self) -> None:
+        """Write the labels that are new."""
+        new = [*self._registry.labels.items()][self._labels :]
+        self._labels += len(new)
+        for start in range(0, len(new), MAX_ARGUMENTS):
+            args = {self._text(name): self._text(text) for name, text in new[start : start + MAX_ARGUMENTS]}
+            self._writer.main.kernel_object(ObjectType.JOB, OBJECT_KOID, OBJECT_NAME, args)
 
     def _indexed(self, codes: Array) -> Indexed:
         """Return a column of names; null is an empty name."""

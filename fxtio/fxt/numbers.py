@@ -76,6 +76,7 @@ def _of_objects_and_events() -> dict[str, int]:
     object_type = unit("object_type", w.KernelObjectWord)
     return {
         "PROCESS_HEADER": kernel_object + object_type * ObjectType.PROCESS,
+        "JOB_HEADER": kernel_object + object_type * ObjectType.JOB,
         "THREAD_HEADER": kernel_object + object_type * ObjectType.THREAD,
         "OBJECT_NAME_UNIT": unit("name", w.KernelObjectWord),
         "OBJECT_ARGUMENTS_UNIT": unit("arg_count", w.KernelObjectWord),
@@ -89,6 +90,8 @@ def _of_objects_and_events() -> dict[str, int]:
         "UINT32_VALUE_UNIT": unit("value", w.Uint32ArgumentWord),
         "UINT32_VALUES": w.Uint32ArgumentWord.fields["value"].mask + 1,
         "UINT64_HEADER": header_word(w.PlainArgumentWord.of(type=ArgumentType.UINT64)),
+        "TEXT_HEADER": header_word(w.StringArgumentWord),
+        "TEXT_VALUE_UNIT": unit("value", w.StringArgumentWord),
         "ARGUMENT_NAME_UNIT": unit("name", w.ArgumentWord),
     }
 

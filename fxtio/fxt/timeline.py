@@ -22,6 +22,7 @@ from fxtio.fxt.plain import STEPS, ArgumentColumns, EventColumns, PlainReader
 from fxtio.fxt.slots import first_wall_clock
 from fxtio.fxt.state import Batch
 from fxtio.fxt.tables import BatchCollector
+from fxtio.labels import OBJECT_KOID, OBJECT_NAME
 from fxtio.table import Categories, Column, numbers_of
 from fxtio.timeline.parts import BOOTTIME, MONOTONIC, STEP_COLUMNS, Registry, Steps, TimelinePart, pair_keys
 from fxtio.timeline.scheduling import Processors
@@ -258,6 +259,18 @@ class _Mapping:
                 owner = self._process_of.get(koid, 0) if owner is None else owner
                 self._process_of[koid] = owner
                 self._registry.thread(owner, koid, name)
+        is_labels = (columns["object_type"] == ObjectType.JOB) & (columns["koid"] == np.uint64(OBJECT_KOID))
+        if is_labels.any():
+            self._note_labels(BatchTables(batch), rows[is_labels & np.array([name == OBJECT_NAME for name in names])])
+
+    def _note_labels(self, tables: BatchTables, objects: Array) -> None:
+        """Note the labels, which are the texts that these objects have as arguments."""
+        owners, args = tables.arguments_of(r.KernelObject)
+        texts = tables.batch.strings.values
+        is_label = np.isin(owners, objects) & (args["type"].codes == ArgumentType.STRING)
+        for name, text in zip(args["name"].codes[is_label].tolist(), args["bits"][is_label].tolist(), strict=True):
+            if name >= 0 and text < len(texts):
+                self._registry.note_label(texts[name], texts[text])
 
     def _note_clocks(self, zeros: dict[str, int | None]) -> None:
         """Note what clocks show at the time 0, of which is known when they showed 0 themselves."""

@@ -95,6 +95,7 @@ class Exporter:
     TABLES: ClassVar[tuple[str, ...]] = (
         *calls.TABLES, "collections", "samples", "allocations", "stacks", "frames", *_LOST,
     )  # fmt: skip
+    WRITES_LABELS: ClassVar = False
 
     def __init__(self, sink: Sink, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()

@@ -44,6 +44,7 @@ class EventExporter(ABC):
         "wakeups",
         "allocations",
     )
+    WRITES_LABELS: ClassVar = True
 
     def __init__(self, sink: Sink, registry: Registry, *, pairs: bool = False) -> None:
         self.losses: Counter[str] = Counter()

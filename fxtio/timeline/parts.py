@@ -24,6 +24,9 @@ from fxtio.timeline.schema import LABELS, PASSING, TABLES, TrackKind, column_of,
 MAX_TRACKS = 1_000_000
 """The most tracks of a timeline; the events of all further ones are shown on one track."""
 
+MAX_LABELS = 1_000
+"""The most labels of a timeline; further ones are left out."""
+
 MAX_PROCESSES = 200_000
 """The most processes of a timeline; all further ones are shown as the last one."""
 
@@ -168,6 +171,8 @@ class Registry:
         clocks: what clocks of the system show at the time 0 of the timeline, in nanoseconds, by `REALTIME`, `MONOTONIC`
             and `BOOTTIME`: those that the trace has.  If it has them at its beginning, they are known before its first
             rows are passed on.
+        labels: what tells the trace from others, as texts by name.  Those at its beginning are known before its first
+            rows are passed on.
         shown_unit: the unit of the samples that are shown where none is asked for, None for that of most samples.
         call_cost: what it took to record a call, in nanoseconds; None where the trace does not say it.
         in_order: events come in the order of their numbers: not where they are sorted by time.
@@ -178,6 +183,7 @@ class Registry:
     def __init__(self) -> None:
         self.share = 0.0
         self.clocks: dict[str, int] = {}
+        self.labels: dict[str, str] = {}
         self.shown_unit: str | None = None
         self.call_cost: int | None = None
         self.in_order = True
@@ -209,6 +215,15 @@ class Registry:
     def note_wall_clock(self, wall_clock: int | None) -> None:
         """Note the nanoseconds since the Unix epoch at the time 0, see `note_clock`."""
         self.note_clock(REALTIME, wall_clock)
+
+    def note_label(self, name: str, text: str) -> None:
+        """Note a label, unless one of this name is known."""
+        if name in self.labels or not name:
+            return
+        if len(self.labels) >= MAX_LABELS:
+            self.losses[f"labels beyond {MAX_LABELS:,}"] += 1
+        else:
+            self.labels[name] = text
 
     def process(self, pid: int, name: str | None = None) -> int:
         """Return the row of a process; a name replaces the one it had."""

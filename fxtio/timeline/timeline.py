@@ -63,6 +63,7 @@ class Timeline:
         self._losses: Counter[str] = Counter()
         self._database: Database | None = None
         self._latest: Registry | None = None
+        self._is_whole = False  # whether that reading came to the end
 
     def __repr__(self) -> str:
         return f"Timeline({self.name!r}, {self.format!r})"
@@ -173,13 +174,28 @@ class Timeline:
 
         If nothing was read before, the trace is read up to the place that has them, or to its end.
         """
-        if self._latest is None:
-            registry = Registry()
+        return self._beginning("clocks").clocks
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What tells the trace from others, as texts by name, such as `{"build": "1a2b"}`.
+
+        If nothing was read before, the trace is read up to the first place that has some, or to its end; labels of what
+        was merged to it later are missing then.
+        """
+        return self._beginning("labels").labels
+
+    def _beginning(self, name: str) -> Registry:
+        """Return the registry of the latest reading, or of one up to where this attribute of it is not empty."""
+        if self._latest is None or not (getattr(self._latest, name) or self._is_whole):
+            registry, self._is_whole = Registry(), False
             for _ in self.parts(registry, frozenset()):
-                if registry.clocks:
+                if getattr(registry, name):
                     break
+            else:
+                self._is_whole = True
             self._latest = registry
-        return self._latest.clocks
+        return self._latest
 
     def fold(self, make: Callable[[Registry], ConsumerT], *names: str) -> tuple[ConsumerT, Registry]:
         """Read the trace once, in bounded memory, and pass the rows of tables to a consumer.
@@ -202,7 +218,7 @@ class Timeline:
             consumer, registry = self._fold(make, frozenset(names), is_sorted=False)
         except DisorderedError:
             consumer, registry = self._fold(make, frozenset(names), is_sorted=True)
-        self._losses, self._latest = registry.losses, registry
+        self._losses, self._latest, self._is_whole = registry.losses, registry, True
         return consumer, registry
 
     def _fold(

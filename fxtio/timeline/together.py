@@ -206,6 +206,8 @@ class _Mapping:
         own, registry = self._own, self._registry
         for clock, value in own.clocks.items():
             registry.note_clock(clock, value - self._trace.shift)
+        for name, text in own.labels.items():
+            registry.note_label(name, text)
         registry.shown_unit = registry.shown_unit or own.shown_unit
         registry.call_cost = registry.call_cost or own.call_cost
         for row in range(len(self._processes), len(own.process_names())):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from fxtio.fxt import constants as c
+from fxtio.labels import OBJECT_KOID
 
 MAGIC = (c.MAGIC_HEADER + c.SIZE_UNIT).to_bytes(8, "little")
 """The record with which every trace begins."""
@@ -32,14 +33,19 @@ def process(koid: int, name: int, facts: dict[int, int]) -> bytes:
 
     Its name, and those of the arguments, are slots.
     """
-    header = c.PROCESS_HEADER + name * c.OBJECT_NAME_UNIT + len(facts) * c.OBJECT_ARGUMENTS_UNIT
-    return _record(header, koid, extra=b"".join(_number(*fact) for fact in facts.items()))
+    return _object(c.PROCESS_HEADER, koid, name, [_number(*fact) for fact in facts.items()])
+
+
+def labels(name: int, texts: list[tuple[int, int]]) -> bytes:
+    """Return the records that have labels as arguments; the name of the object, those of labels and texts are slots."""
+    arguments = [_text(*each) for each in texts]
+    portions = [arguments[start : start + c.MAX_ARGUMENTS] for start in range(0, len(arguments), c.MAX_ARGUMENTS)]
+    return b"".join(_object(c.JOB_HEADER, OBJECT_KOID, name, portion) for portion in portions)
 
 
 def thread_name(thread: int, name: int, process: int, key: int) -> bytes:
     """Return the record that gives a thread of a process its name; this and the text `process`, the key, are slots."""
-    header = c.THREAD_HEADER + name * c.OBJECT_NAME_UNIT + c.OBJECT_ARGUMENTS_UNIT
-    return _record(header, thread, extra=_argument(c.KOID_HEADER, key, process))
+    return _object(c.THREAD_HEADER, thread, name, [_argument(c.KOID_HEADER, key, process)])
 
 
 def loss(tick: int, process: int, texts: tuple[int, int, int], count: int) -> bytes:
@@ -76,6 +82,12 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def _object(header: int, koid: int, name: int, arguments: list[bytes]) -> bytes:
+    """Return the record of a kernel object, whose name is a slot."""
+    header += name * c.OBJECT_NAME_UNIT + len(arguments) * c.OBJECT_ARGUMENTS_UNIT
+    return _record(header, koid, extra=b"".join(arguments))
+
+
 def _padded_size(size: int) -> int:
     return -(-size // 8) * 8
 
@@ -90,6 +102,11 @@ def _number(name: int, value: int) -> bytes:
     if value < c.UINT32_VALUES:
         return _record(c.UINT32_HEADER + name * c.ARGUMENT_NAME_UNIT + value * c.UINT32_VALUE_UNIT)
     return _argument(c.UINT64_HEADER, name, value)
+
+
+def _text(name: int, value: int) -> bytes:
+    """Return an argument with a text; this and the name are slots."""
+    return _record(c.TEXT_HEADER + name * c.ARGUMENT_NAME_UNIT + value * c.TEXT_VALUE_UNIT)
 
 
 def _record(header: int, *words: int, extra: bytes = b"") -> bytes:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fxtio.errors import FxtioError, require_type, shown
+from fxtio.labels import checked
 from fxtio.tracer.clock import RecordingClock
 from fxtio.tracer.functions import absolute_pattern
 
@@ -31,7 +32,7 @@ _TYPES: tuple[tuple[tuple[str, ...], tuple[type, ...], str], ...] = (
     (("functions", "c_functions", "children"), (bool,), "True or False"),
     (("max_depth",), (int,), "an integer"),
     (("min_duration", "max_size", "ring"), (str, int), "a text with a unit, or an integer"),
-    (_LISTS, (Iterable,), "a text or several texts"),
+    ((*_LISTS, "labels"), (Iterable,), "a text or several texts"),
 )
 """Names of options, their types, and what an error says of these."""
 
@@ -56,6 +57,7 @@ class Options(NamedTuple):
         sources: what to record besides, such as "gc" and "logging"; "all" for all of `fxtio.tracer.sources`.
         dump_on: what takes dumps: "exception" for one that nobody catches, a signal such as "SIGUSR2", or a span that
             takes longer than a time, such as "slow:100ms", or a step that holds an event loop: "blocking:100ms".
+        labels: what tells this recording from others: texts by name, or texts such as "build=1a2b".
     """
 
     output: str | os.PathLike[str] = DEFAULT_OUTPUT
@@ -73,13 +75,14 @@ class Options(NamedTuple):
     children: bool = True
     sources: Iterable[str] = ()
     dump_on: Iterable[str] = ()
+    labels: Mapping[str, str] | Iterable[str] = ()
 
     def normalized(self) -> Options:
         """Return the options with tuples for other collections, and with absolute paths in patterns.
 
         Raises:
             TypeError: an option is of a wrong type.
-            ValueError: the greatest depth is negative.
+            ValueError: the greatest depth is negative, or a label cannot be recorded.
         """
         for names, types, expected in _TYPES:
             for name in names:
@@ -94,7 +97,8 @@ class Options(NamedTuple):
         if not 0 <= self.max_depth <= _DEEPEST:
             depth = shown(self.max_depth)
             raise ValueError(f"the greatest depth is {depth}; it is from 1 to {_DEEPEST:,}, or 0 for no limit")
-        return self._replace(**lists)
+        labels = tuple(f"{name}={text}" for name, text in checked(self.labels).items())
+        return self._replace(**lists, labels=labels)
 
     def _check(self, name: str, types: tuple[type, ...], expected: str) -> None:
         """Raise TypeError if an option is of another type; True is no number here, and only a ring may be None."""

@@ -10,12 +10,13 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fxtio.labels import OBJECT_NAME, checked, of_environment
 from fxtio.tracer import archive, decorate, encode, flight, functions, plain, sources, tracks
 from fxtio.tracer.backend import recorder, report
 from fxtio.tracer.clock import NS_PER_SECOND, RecordingClock
 from fxtio.tracer.file import RecordingFile, live_path
 from fxtio.tracer.interrupts import PATIENCE_S, acquire, describe, interrupts
-from fxtio.tracer.options import OUTPUT, WAIT, Options, size_in_bytes, time_in_ns, variables_of, waits
+from fxtio.tracer.options import OUTPUT, WAIT, Options, is_foreign, size_in_bytes, time_in_ns, variables_of, waits
 from fxtio.tracer.tracks import look_around
 
 _get_ident = _thread.get_ident  # as it is now: programs patch it
@@ -100,6 +101,7 @@ class Recording:
             has_one_cost = options.functions and not options.args and not options.results
             call_cost = functions.call_cost(self.clock) if has_one_cost else 0
         self._call_cost = call_cost
+        self._labels = of_environment({} if is_foreign() else os.environ) | checked(options.labels)
         self._pid = os.getpid()
         self.may_end = _thread.allocate_lock()
         self.unfinished = _thread.allocate_lock()
@@ -161,6 +163,7 @@ class Recording:
     def _begin(self, min_ticks: int) -> None:
         """Start everything that records; function calls last, so that our own calls are not recorded."""
         self.name_process()
+        self._record_labels()
         tracks.when_named(self, Recording.name_process)
         command = tracks.command_line()
         if self.options.children:
@@ -180,6 +183,12 @@ class Recording:
             facts = {"call_ns": self._call_cost, **self.clock.zeros()}
             slots = {recorder.reference(key): value for key, value in facts.items() if value > 0}
             recorder.define(self, encode.process(self._pid, recorder.reference(name), slots))
+
+    def _record_labels(self) -> None:
+        """Record the labels, if there are any."""
+        if self._labels:
+            slots = [(recorder.reference(name), recorder.reference(text)) for name, text in self._labels.items()]
+            recorder.define(self, encode.labels(recorder.reference(OBJECT_NAME), slots))
 
     def _abandon(self) -> None:
         """Stop everything that records, and leave the file as it is."""

@@ -75,6 +75,7 @@ class Exporter:
     """Writes a data directory, see `fxtio.formats.Exporter`."""
 
     TABLES: ClassVar[tuple[str, ...]] = (*calls.TABLES, "logs", *_LOST)
+    WRITES_LABELS: ClassVar = False
 
     def __init__(self, path: Path, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()

@@ -26,6 +26,7 @@ from fxtio.codec.protobuf import (
 )
 from fxtio.exchange.formatting import portions, row_ranges
 from fxtio.exchange.perfetto.messages import (
+    ATTRIBUTES,
     BEGIN,
     BOOTTIME,
     CLEARED,
@@ -36,6 +37,7 @@ from fxtio.exchange.perfetto.messages import (
     PACKET,
     REALTIME,
     Annotation,
+    Attribute,
     Clock,
     Descriptor,
     Event,
@@ -93,6 +95,7 @@ class Exporter(TrackEventExporter):
         self._scheduler = Scheduler(registry, self._number, self._texts.text, self.losses)
         self._flags = CLEARED | NEEDS_STATE
         self._has_clock = False
+        self._labels = 0  # the number of those that are written
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch."""
@@ -118,6 +121,7 @@ class Exporter(TrackEventExporter):
         if registry.wall_clock is not None and not self._has_clock:
             self._has_clock = True
             self._sink.write(self._packet(bytes_field(Packet.CLOCK_SNAPSHOT, _clocks(registry.wall_clock))))
+        self._label()
         for process, name in enumerate(registry.process_names()):
             if self._processes.get(process) != name:
                 self._processes[process] = name
@@ -307,6 +311,15 @@ class Exporter(TrackEventExporter):
                 varints(Event.NAME, message + 1),
                 annotation.spread(rows, len(time)),
             )
+
+    def _label(self) -> None:
+        """Write the labels that are new."""
+        new = [*self._registry.labels.items()][self._labels :]
+        self._labels += len(new)
+        for name, text in new:
+            fields = bytes_field(Attribute.KEY, self._utf8(name)) + bytes_field(Attribute.TEXT, self._utf8(text))
+            attributes = bytes_field(ATTRIBUTES, fields)
+            self._sink.write(self._packet(bytes_field(Packet.TRACE_ATTRIBUTES, attributes)))
 
 
 def _clocks(wall_clock: int) -> bytes:

@@ -110,6 +110,7 @@ class Packet(IntEnum):
     GENERIC_KERNEL_CPU_FREQ_EVENT = 118
     GENERIC_KERNEL_TASK_RENAME_EVENT = 120
     GENERIC_KERNEL_PROCESS_TREE = 122
+    TRACE_ATTRIBUTES = 126
     ZSTD_COMPRESSED_PACKETS = 133
     STACK_SAMPLE = 135
 
@@ -135,6 +136,18 @@ class Clock(IntEnum):
     TIMESTAMP = 2
     IS_INCREMENTAL = 3
     MULTIPLIER = 4
+
+
+class Attribute(IntEnum):
+    """The fields of TraceAttributes.Attribute, of which TraceAttributes is a list."""
+
+    KEY = 1
+    NUMBER = 2
+    TEXT = 3
+
+
+ATTRIBUTES = 1
+"""The field of TraceAttributes that has the attributes."""
 
 
 class Defaults(IntEnum):

@@ -23,7 +23,7 @@ from fxtio.codec.protobuf_columns import Bytes, Layout, places
 from fxtio.exchange.perfetto.columns import Block, Columns
 from fxtio.exchange.perfetto.events import Events
 from fxtio.exchange.perfetto.ftrace import Kernel
-from fxtio.exchange.perfetto.messages import NEEDS_STATE, NUMBERS, PACKET, Packet
+from fxtio.exchange.perfetto.messages import ATTRIBUTES, NEEDS_STATE, NUMBERS, PACKET, Attribute, Packet
 from fxtio.exchange.perfetto.rows import PER_PACKET, Rows
 from fxtio.exchange.perfetto.samples import Samples
 from fxtio.exchange.perfetto.state import NO_STATE, Sequence, Sequences
@@ -72,6 +72,7 @@ class _Reading:
 
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._least = LEAST
+        self._registry = registry
         self._losses = registry.losses
         self._rows = Rows(registry, tables)
         self._sequences = Sequences(registry)
@@ -188,9 +189,19 @@ class _Reading:
             self._tracks.describe_thread(message)
         elif field == Packet.PROCESS_TREE:
             self._tracks.enter_tree(message)
+        elif field == Packet.TRACE_ATTRIBUTES:
+            self._note_labels(message)
         else:
             name = Packet(field).name.lower() if field in _TYPES else str(field)
             self._losses[f"packets of the type {name}"] += 1
+
+    def _note_labels(self, message: Message) -> None:
+        """Take attributes of the trace."""
+        for attribute in message.messages(ATTRIBUTES):
+            text = attribute.text(Attribute.TEXT)
+            if text is None:
+                text = str(attribute.signed(Attribute.NUMBER)) if Attribute.NUMBER in attribute else ""
+            self._registry.note_label(attribute.text(Attribute.KEY) or "", text)
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:

@@ -67,6 +67,7 @@ class Overview:
         busiest: the tracks whose outermost slices last longest in sum.
         gaps: the longest times between slices in which no slice of any track ran: begin and duration.
         slices: the number of all slices.
+        labels: what tells the trace from others, as texts by name.
         functions: for a trace without slices that has samples or allocations, the functions with most of them.
     """
 
@@ -74,6 +75,7 @@ class Overview:
     busiest: list[Busiest] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     slices: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
     functions: Answer | None = None
 
 
@@ -133,6 +135,7 @@ class _Overview:
             ],
             self._gaps.longest(self._limit),
             int(slices.sum()),
+            dict(registry.labels),
             functions,
         )
 
