@@ -59,11 +59,11 @@ def checked(labels: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
         TypeError: a label is not a text.
         ValueError: one has no name or no `=`, is too long, or there are too many.
     """
-    if not isinstance(labels, Mapping):
-        labels = dict(map(_parsed, (labels,) if isinstance(labels, str) else labels))
+    texts = [labels] if isinstance(labels, str) else [*labels]
+    for text in [*texts, *(labels.values() if isinstance(labels, Mapping) else ())]:
+        require_type(text, (str,), "each of labels is a text")
+    labels = labels if isinstance(labels, Mapping) else dict(map(_parsed, texts))
     for name, value in labels.items():
-        for each in (name, value):
-            require_type(each, (str,), "names and texts of labels are texts")
         if not name or "=" in name:
             raise ValueError(f"{shown(name)} cannot be the name of a label: it is empty, or has a =")
         if len(name) > MAX_NAME or len(value) > MAX_VALUE:
@@ -75,7 +75,6 @@ def checked(labels: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 
 
 def _parsed(text: str) -> tuple[str, str]:
-    require_type(text, (str,), "a label is a text of the form NAME=VALUE")
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"the label {shown(text)} is not of the form NAME=VALUE")

@@ -40,6 +40,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "tracer": (
         "codec",
         "errors",
+        "labels",
         "shared_folders",
         "noop",
         "_native",

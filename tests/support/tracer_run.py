@@ -74,12 +74,10 @@ def of_program(text: str) -> list[str]:
     CPython warns of forks in programs with threads, by the number of threads that the system counts. A thread that was
     just joined may still be one of them, so the warning comes by chance and is left out.
     """
-    lines, own = text.splitlines(), []
-    for number, line in enumerate(lines):
-        before = lines[number - 1] if number else ""
-        if "RecordingWarning" in line or line.startswith("fxtio: ") or "multi-threaded, use of fork()" in line:
-            continue
-        if line.startswith("  ") and "RecordingWarning" in before:  # the line of source that a warning shows
-            continue
-        own.append(line)
+    own, after_warning = [], False
+    for line in text.splitlines():
+        is_source = after_warning and line.startswith("  ")  # the line of source that a warning shows
+        after_warning = "RecordingWarning" in line or "multi-threaded, use of fork()" in line
+        if not (is_source or after_warning or line.startswith("fxtio: ")):
+            own.append(line)
     return own
