@@ -178,7 +178,7 @@ class Timeline:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What tells the trace from others, as texts by name, such as `{"build": "1a2b"}`.
+        """The labels of the trace, texts by name, which tell it from others, such as its `build`.
 
         If nothing was read before, the trace is read up to the first place that has some, or to its end; labels of what
         was merged to it later are missing then.
