@@ -31,6 +31,9 @@ NOT_CARRIED = ("bytes of names that are not UTF-8",)
 GROUP = 1 << 18
 """The rows of a group, which are written together."""
 
+_ASCENDING = frozenset({"id", "time", "start", "ticks", "event", "end_event"})
+"""The columns of numbers that hardly ever become smaller from row to row."""
+
 _OF_REGISTRY = ("processes", "threads", "tracks")
 _CHUNK = 1 << 20
 _MAX_WAITING = 4
@@ -301,7 +304,15 @@ class ParquetExporter(Exporter):
 
         # Numbers seldom repeat as texts do, and dictionaries of them take most of the time.
         texts = [field.name for field in schema if self._pa.types.is_dictionary(field.type)]
-        return pq.ParquetWriter(target, schema, compression="snappy", use_dictionary=texts)
+        return pq.ParquetWriter(
+            target,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=texts,
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in _ASCENDING},
+            store_schema=False,  # with it, texts are read as dictionaries, which Spark and others refuse
+        )
 
 
 class ArrowExporter(Exporter):
