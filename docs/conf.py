@@ -24,6 +24,8 @@ import fxtio
 from fxtio.exchange import exchanges
 from fxtio.exchange.convert import exporters
 from fxtio.formats import by_name, formats
+from fxtio.lake.layout import TABLES as LAKE
+from fxtio.lake.layout import TRACE_COLUMNS
 from fxtio.rules import Rule, rules_of
 from fxtio.schema import TableSpec, tables_markdown
 from fxtio.timeline.schema import TABLES
@@ -131,6 +133,13 @@ def conversion_markdown() -> str:
     return "\n".join(lines)
 
 
+def traces_markdown() -> str:
+    """Return the columns of the table about the traces of a lake."""
+    types = {"labels": "map of text to text", "losses": "map of text to int64", "string": "text"}
+    rows = [f"| `{name}` | {types.get(kind, kind)} | {meaning} |" for name, (kind, meaning) in TRACE_COLUMNS.items()]
+    return "\n".join(["| Column | Type | Meaning |", "|---|---|---|", *rows, ""])
+
+
 def generate(_app: Sphinx) -> None:
     """Write the pages. A format without `describe_markdown` has no layouts to show."""
     shutil.rmtree(GENERATED, ignore_errors=True)
@@ -140,6 +149,10 @@ def generate(_app: Sphinx) -> None:
     (GENERATED / "timeline").mkdir()
     timeline = {name: TableSpec("", columns) for name, columns in TABLES.items()}
     (GENERATED / "timeline" / "tables.md").write_text(tables_markdown(timeline, 3), encoding="utf-8")
+    (GENERATED / "lake").mkdir()
+    lake = {name: TableSpec("", columns) for name, columns in LAKE.items()}
+    (GENERATED / "lake" / "tables.md").write_text(tables_markdown(lake, 3), encoding="utf-8")
+    (GENERATED / "lake" / "traces.md").write_text(traces_markdown(), encoding="utf-8")
     (GENERATED / "tables").mkdir()
     modules = public_modules()
     for name in modules:

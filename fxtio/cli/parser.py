@@ -26,7 +26,7 @@ from fxtio.io.source import COMPRESSION_SUFFIXES
 GROUPS = {
     "record": ("run", "attach", "recover"),
     "look at a trace": ("info", "top", "tree", "find", "timeline", "open", "report", "query"),
-    "compare runs": ("diff", "check"),
+    "compare runs": ("diff", "check", "lake"),
     "check tracers, down to the bytes": ("validate", "conformance", "dump", "explain", "stats"),
     "write traces": ("convert", "cut", "merge", "synth"),
     "the command line itself": ("completion", "help"),
@@ -38,7 +38,7 @@ COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 ALIASES = {"slice": "cut"}
 """Further names of commands."""
 
-_IN_ORDER = frozenset({"run", "conformance"})
+_IN_ORDER = frozenset({"run", "conformance", "lake"})
 """Commands whose arguments are those of a program or of a further command, so that their order matters."""
 
 _EPILOG = """\

@@ -15,6 +15,7 @@ from fxtio.cli import console, inputs
 from fxtio.report import json_lines, json_value
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
     from pyarrow import RecordBatchReader
 
     from fxtio.io.sink import Sink
@@ -27,13 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="the trace, may be compressed; - for standard input")
     inputs.add_format(parser)
     parser.add_argument("sql", nargs="?", metavar="SQL", help="the query; - reads it from standard input")
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print one JSON array with an object for each row")
-    shape.add_argument("--csv", action="store_true", help="print comma-separated values")
-    output_help = "write all rows to a file instead: .parquet, .csv or .json"
-    shape.add_argument("-o", "--output", metavar="OUT", help=output_help)
-    rows_help = "print at most N rows as a table, `all` prints all (default: 100); --json, --csv and -o have all rows"
-    parser.add_argument("-n", "--limit", type=inputs.limit, default=100, metavar="N", help=rows_help)
+    add_shape(parser)
     parser.add_argument("--list", action="store_true", help="list the tables, views and functions, and end")
     inputs.add_examples(
         parser,
@@ -44,46 +39,71 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
+def add_shape(parser: ArgumentParser) -> None:
+    """Declare how rows are printed."""
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print one JSON array with an object for each row")
+    shape.add_argument("--csv", action="store_true", help="print comma-separated values")
+    output_help = "write all rows to a file instead: .parquet, .csv or .json"
+    shape.add_argument("-o", "--output", metavar="OUT", help=output_help)
+    rows_help = "print at most N rows as a table, `all` prints all (default: 100); --json, --csv and -o have all rows"
+    parser.add_argument("-n", "--limit", type=inputs.limit, default=100, metavar="N", help=rows_help)
+
+
 def run(options: Namespace) -> int:
     """Run the query, print its rows, and return the exit code."""
-    from fxtio.io.sink import whole_file
-
     if options.list:
         return _list()
     if options.file is None or options.sql is None:
         raise inputs.UsageError("give a trace and a query, or --list")
-    write = None if options.output is None else _WRITERS.get(Path(options.output).suffix)
-    if options.output is not None and write is None:
-        *first, last = _WRITERS
-        raise inputs.UsageError(f"{options.output}: the ending must be {', '.join(first)} or {last}")
-    sql = _query(options)
+    if options.file == options.sql == "-":
+        raise inputs.UsageError("the trace and the query cannot both come from standard input")
+    check_ending(options)
+    sql = query_of(options.sql)
     with inputs.opened_timeline(options.file, options.format) as timeline:
-        relation = timeline.sql(sql)  # the error if duckdb or pyarrow is missing
-
-        import pyarrow as pa
-
-        from fxtio.timeline.sql import query_errors
-
-        with query_errors():
-            batches = pa.RecordBatchReader.from_stream(relation)
-            if write is not None:
-                with whole_file(options.output) as sink:
-                    write(batches, sink)
-            elif options.json:
-                _print_json(batches, sys.stdout.write)
-            elif options.csv:
-                console.print_csv(batches.schema.names, _rows(batches))
-            else:
-                _print_text(batches, options.limit)
+        print_relation(timeline.sql(sql), options)
         return console.print_findings(timeline)
 
 
-def _query(options: Namespace) -> str:
-    if options.sql != "-":
-        return str(options.sql)
-    if options.file == "-":
-        raise inputs.UsageError("the trace and the query cannot both come from standard input")
-    return sys.stdin.read()
+def query_of(argument: str) -> str:
+    """Return the query of an argument; `-` stands for standard input."""
+    return sys.stdin.read() if argument == "-" else argument
+
+
+def check_ending(options: Namespace) -> None:
+    """Make sure that the file for the rows, if there is one, has an ending that says what to write.
+
+    Raises:
+        UsageError: it has another one.
+    """
+    if options.output is not None and Path(options.output).suffix not in _WRITERS:
+        *first, last = _WRITERS
+        raise inputs.UsageError(f"{options.output}: the ending must be {', '.join(first)} or {last}")
+
+
+def print_relation(relation: DuckDBPyRelation, options: Namespace) -> None:
+    """Print the rows of a result, or write them to a file, as the options of `add_shape` say.
+
+    Raises:
+        QueryError: DuckDB refuses the query while it computes the rows.
+        OSError: the file cannot be written.
+    """
+    import pyarrow as pa
+
+    from fxtio.io.sink import whole_file
+    from fxtio.timeline.sql import query_errors
+
+    with query_errors():
+        batches = pa.RecordBatchReader.from_stream(relation)
+        if options.output is not None:
+            with whole_file(options.output) as sink:
+                _WRITERS[Path(options.output).suffix](batches, sink)
+        elif options.json:
+            _print_json(batches, sys.stdout.write)
+        elif options.csv:
+            console.print_csv(batches.schema.names, _rows(batches))
+        else:
+            _print_text(batches, options.limit)
 
 
 def _list() -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.errors import FormatError
 from fxtio.io.sink import Sink, names_if_full
-from fxtio.schema import TEXT
+from fxtio.schema import TEXT, ColumnSpec
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.losses import plain
 from fxtio.timeline.parts import Registry
@@ -48,9 +48,11 @@ class Exporter(ABC):
 
     Attributes:
         SUFFIX: the ending of the files.
+        DECLARED: the tables of the files, and their columns.
         HAS_DICTIONARIES: whether texts are stored as numbers of values in each group, not as texts.
     """
 
+    DECLARED: ClassVar[Mapping[str, Mapping[str, ColumnSpec]]] = TABLES
     TABLES: ClassVar[tuple[str, ...]] = tuple(name for name in TABLES if name not in _OF_REGISTRY)
     WRITES_LABELS: ClassVar = False
     SUFFIX: ClassVar[str]
@@ -66,7 +68,7 @@ class Exporter(ABC):
         self._pa = pa
         self._one: _Temporary | None = None
         self._files = self._open(sink)
-        self._groups = {name: _Groups(name, self.losses) for name in self._files}
+        self._groups = {name: _Groups(self.DECLARED[name], self.losses) for name in self._files}
         self._writing = _Writing()
 
     @classmethod
@@ -99,12 +101,13 @@ class Exporter(ABC):
             return {self._table: self.new_file(self._one, self._schema(self._table))}
         directory = Path(target)
         directory.mkdir(exist_ok=True)
-        return {name: self.new_file(str(directory / f"{name}{self.SUFFIX}"), self._schema(name)) for name in TABLES}
+        paths = {name: str(directory / f"{name}{self.SUFFIX}") for name in self.DECLARED}
+        return {name: self.new_file(path, self._schema(name)) for name, path in paths.items()}
 
     def _schema(self, name: str) -> Any:
         pa = self._pa
         text = pa.dictionary(pa.int32(), pa.string()) if self.HAS_DICTIONARIES else pa.string()
-        columns = TABLES[name].items()
+        columns = self.DECLARED[name].items()
         return pa.schema([(name, text if spec.dtype == TEXT else getattr(pa, spec.dtype)()) for name, spec in columns])
 
     def enter(self, tables: Mapping[str, Table]) -> None:
@@ -172,10 +175,10 @@ class _Writing:
 class _Groups:
     """Rows of a table that wait to be written."""
 
-    def __init__(self, table: str, losses: Counter[str]) -> None:
-        self._names = [*TABLES[table]]
-        self._texts = {name: _Texts(losses) for name, spec in TABLES[table].items() if spec.dtype == TEXT}
-        self._types = {name: spec.dtype for name, spec in TABLES[table].items()}
+    def __init__(self, columns: Mapping[str, ColumnSpec], losses: Counter[str]) -> None:
+        self._names = [*columns]
+        self._texts = {name: _Texts(losses) for name, spec in columns.items() if spec.dtype == TEXT}
+        self._types = {name: spec.dtype for name, spec in columns.items()}
         self._batches: list[dict[str, Array]] = []
         self._count = 0
 

@@ -7,9 +7,10 @@ slices are made here, from points of flows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,14 +30,19 @@ class QueryError(FxtioError):
 
 
 @contextmanager
-def query_errors() -> Iterator[None]:
-    """Turn errors of DuckDB, of which some come only when rows are fetched, into `QueryError` in a `with` block."""
+def query_errors(tables: Iterable[str] | None = None) -> Iterator[None]:
+    """Turn errors of DuckDB, of which some come only when rows are fetched, into `QueryError` in a `with` block.
+
+    Args:
+        tables: the tables that a message proposes; by default those of a timeline.
+    """
     import duckdb
 
+    known = {RAW.get(table, table) for table in TABLES} | {*VIEWS} if tables is None else {*tables}
     try:
         yield
     except duckdb.Error as error:
-        raise QueryError(_ABSENT.sub(_absence, str(error))) from None
+        raise QueryError(_ABSENT.sub(partial(_absence, sorted(known)), str(error))) from None
 
 
 _ABSENT = re.compile(r'(Table|Function) with name (.+) does not exist!\nDid you mean "([^"]*)".*')
@@ -46,10 +52,9 @@ _SIMILAR = 0.76
 """How similar a name must be to be proposed: `foo` is less similar to `floor`, and `functions` to `collections`."""
 
 
-def _absence(found: re.Match[str]) -> str:
+def _absence(tables: Sequence[str], found: re.Match[str]) -> str:
     """Return the sentence that a name is not there, with a similar one, or with the names of the tables."""
     kind, name, proposed = found.groups()
-    tables = sorted({RAW.get(table, table) for table in TABLES} | {*VIEWS})
     similar = get_close_matches(name.lower(), [*tables, *MACROS, proposed], n=1, cutoff=_SIMILAR)
     hint = f"\nThe tables are {', '.join(tables)}." if kind == "Table" else ""
     if similar:

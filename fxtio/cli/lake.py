@@ -1,0 +1,209 @@
+"""The command `fxtio lake`: keep thousands of traces as Parquet files, and ask all of them at once."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from typing import Any
+
+from fxtio.cli import console, inputs, query
+from fxtio.cli.parser import HelpFormatter
+from fxtio.report import counted, json_document, short_duration
+
+HELP = "Keep thousands of traces as Parquet files, and ask all of them at once"
+
+_TIMES = ("self", "total", "median", "p99", "max")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    inputs.add_examples(
+        parser,
+        "fxtio lake add runs.lake traces/*.fxt --label build=1a2b",
+        "fxtio lake top runs.lake --by label:build --where 'name=GET *'",
+        "fxtio lake sql runs.lake 'select program, count(*) from traces group by program'",
+        "fxtio lake COMMAND --help",
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    _add_add(_action(actions, "add", "Add traces to a lake, which is made if there is none", _add))
+    _add_ls(_action(actions, "ls", "List the traces of a lake, the latest first", _ls))
+    _add_top(_action(actions, "top", "Rank the slices of all traces by their time", _top))
+    _add_sql(_action(actions, "sql", "Run SQL over the tables of all traces", _sql))
+    _add_drop(_action(actions, "drop", "Remove traces from a lake", _drop))
+
+
+def _action(actions: Any, name: str, text: str, function: Any) -> ArgumentParser:
+    parser: ArgumentParser = actions.add_parser(
+        name, help=text, description=f"{text}.", formatter_class=HelpFormatter, allow_abbrev=False
+    )
+    parser.set_defaults(action=function, refuse=parser.error, parser=parser)
+    parser.add_argument("lake", metavar="LAKE", help="the folder of the lake, or a URL such as s3://bucket/lake")
+    return parser
+
+
+def _add_part(parser: ArgumentParser) -> None:
+    """Add the options that choose a part of the lake."""
+    where_help = "only where program=app, label:build=1a2b, name='GET *' and so on; may be repeated, all must hold"
+    parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=where_help)
+    parser.add_argument("--since", metavar="TIME", default="", help="only traces of the last 7d, 12h or 30m")
+
+
+def _add_limit(parser: ArgumentParser, what: str) -> None:
+    limit_help = f"show N {what}, `all` shows all (default: 20)"
+    parser.add_argument("-n", "--limit", type=inputs.limit, default=20, metavar="N", help=limit_help)
+
+
+def _add_add(parser: ArgumentParser) -> None:
+    traces_help = "traces of any format, and folders of which all files are taken"
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help=traces_help)
+    label_help = "label all of them, as build=1a2b; may be repeated"
+    parser.add_argument("--label", metavar="NAME=TEXT", action="append", default=[], help=label_help)
+    ci_help = "label them with commit, branch, build, job and repository of the CI run"
+    parser.add_argument("--label-ci", action="store_true", help=ci_help)
+    jobs_help = "how many traces are read at once (default: the cores)"
+    parser.add_argument("-j", "--jobs", metavar="N", type=inputs.count, help=jobs_help)
+    inputs.add_examples(
+        parser,
+        "fxtio lake add runs.lake app.fxt",
+        "fxtio lake add s3://bucket/runs traces/ --label-ci -j 4",
+    )
+
+
+def _add_ls(parser: ArgumentParser) -> None:
+    _add_part(parser)
+    _add_limit(parser, "traces")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    inputs.add_examples(parser, "fxtio lake ls runs.lake", "fxtio lake ls runs.lake --where program=app --since 7d")
+
+
+def _add_top(parser: ArgumentParser) -> None:
+    by_help = "group by name, category, process, thread, program, day, trace, host or label:NAME (default: name)"
+    parser.add_argument("--by", default="name", metavar="WHAT", help=by_help)
+    sort_help = "sort by self, total, calls, median, p99 or max (default: self)"
+    parser.add_argument("--sort", default="self", metavar="COLUMN", help=sort_help)
+    _add_part(parser)
+    _add_limit(parser, "rows")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    inputs.add_examples(
+        parser,
+        "fxtio lake top runs.lake",
+        "fxtio lake top runs.lake --by label:build --where 'name=GET *' --sort p99",
+        "fxtio lake top runs.lake --where program=app --since 7d",
+    )
+
+
+def _add_sql(parser: ArgumentParser) -> None:
+    parser.add_argument("sql", metavar="SQL", help="the query; - reads it from standard input")
+    query.add_shape(parser)
+    inputs.add_examples(
+        parser,
+        "fxtio lake sql runs.lake 'select program, count(*) from traces group by program'",
+        "fxtio lake sql runs.lake 'select * from slices where duration > 1e9' -o slow.parquet",
+    )
+
+
+def _add_drop(parser: ArgumentParser) -> None:
+    parser.add_argument("traces", nargs="+", metavar="ID", help="the ids of traces, as `fxtio lake ls` has them")
+    inputs.add_examples(parser, "fxtio lake drop runs.lake 24e965725f8051abc885ad830412598f")
+
+
+def run(options: Namespace) -> int:
+    """Run the action and return the exit code."""
+    code: int = options.action(options)
+    return code
+
+
+def _add(options: Namespace) -> int:
+    from fxtio.labels import checked, of_ci
+    from fxtio.lake import ADDED, KNOWN, REFUSED, Lake
+
+    try:
+        labels = (of_ci(os.environ) if options.label_ci else {}) | checked(options.label)
+    except ValueError as error:
+        raise inputs.UsageError(str(error)) from None
+    lake = Lake(options.lake, create=True)
+    kinds: Counter[str] = Counter()
+    with console.Progress(lambda number: counted(number, "trace")) as progress:
+        for outcome in lake.add(options.traces, labels=labels, jobs=options.jobs):
+            kinds[outcome.kind] += 1
+            progress(kinds.total(), None)
+            if outcome.kind == REFUSED:
+                console.say(f"{outcome.path} is left out: {outcome.reason}")
+    known = f", {kinds[KNOWN]:,} there already" if kinds[KNOWN] else ""
+    refused = f", {kinds[REFUSED]:,} left out" if kinds[REFUSED] else ""
+    console.say(f"added {counted(kinds[ADDED], 'trace')} to {options.lake}{known}{refused}")
+    return console.FOUND if kinds[REFUSED] else console.FINE
+
+
+def _ls(options: Namespace) -> int:
+    from fxtio.lake import Lake
+    from fxtio.lake.layout import moment_of
+
+    rows, more = Lake(options.lake).traces(_part(options), limit=options.limit)
+    if options.json:
+        print(json_document({"traces": rows, "more": more}))
+        return console.FINE
+    table = [
+        (
+            row["id"],
+            "" if row["start"] is None else f"{moment_of(row['start']):%Y-%m-%d %H:%M:%S}",
+            short_duration(row["duration"]),
+            row["slices"],
+            row["program"],
+            " ".join(f"{name}={text}" for name, text in row["labels"].items()),
+        )
+        for row in rows
+    ]
+    console.print_table(["id", "start (UTC)", ">duration", ">slices", "program", "labels"], table)
+    if more:
+        print(f"and {more:,} more (-n all)")
+    return console.FINE
+
+
+def _top(options: Namespace) -> int:
+    from fxtio.lake import Lake
+
+    answer = Lake(options.lake).top(options.by, part=_part(options), sort=options.sort, limit=options.limit)
+    if options.json:
+        print(json_document({"by": answer.by, "sort": answer.sort, "rows": answer.rows, "more": answer.more}))
+        return console.FINE
+    if not answer.rows:
+        console.say(f"{options.lake} has no such slices")
+        return console.FINE
+    table = [
+        (row["calls"], *(short_duration(row[name]) for name in _TIMES), "(none)" if row["key"] is None else row["key"])
+        for row in answer.rows
+    ]
+    console.print_table([">calls", *(f">{name}" for name in _TIMES), options.by], table)
+    if answer.more:
+        print(f"and {answer.more:,} more (-n all)")
+    return console.FINE
+
+
+def _sql(options: Namespace) -> int:
+    from fxtio.lake import Lake
+
+    query.check_ending(options)
+    query.print_relation(Lake(options.lake).sql(query.query_of(options.sql)), options)
+    return console.FINE
+
+
+def _drop(options: Namespace) -> int:
+    from fxtio.lake import Lake
+
+    lake = Lake(options.lake)
+    known = lake.ids()
+    for identity in options.traces:
+        if identity not in known:
+            raise inputs.UsageError(f"{options.lake} has no trace {identity}")
+    for identity in options.traces:
+        lake.drop(identity)
+    console.say(f"removed {counted(len(options.traces), 'trace')} from {options.lake}")
+    return console.FINE
+
+
+def _part(options: Namespace) -> Any:
+    from fxtio.lake.questions import Part
+
+    return Part(options.where, options.since)

@@ -1,0 +1,17 @@
+"""A lake of traces: thousands of them as plain Parquet files, which any engine reads, and questions to all of them.
+
+    lake = Lake("runs.lake", create=True)
+    for outcome in lake.add(["a.fxt", "b.json"], labels={"build": "1a2b"}):
+        print(outcome.path, outcome.kind, outcome.reason)
+    print(lake.top(by="label:build", where=["name=GET *"]))
+
+`layout` says what is where, `store` where files are, `rows` and `ingest` make them, `questions` asks.
+"""
+
+from __future__ import annotations
+
+from fxtio.lake.ingest import ADDED, KNOWN, REFUSED, Outcome
+from fxtio.lake.lake import Lake, LakeError
+from fxtio.lake.store import StoreError
+
+__all__ = ["ADDED", "KNOWN", "REFUSED", "Lake", "LakeError", "Outcome", "StoreError"]

@@ -1,0 +1,169 @@
+"""The class `Lake`: adds traces, lists and removes them, and answers questions with DuckDB."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fxtio.errors import FxtioError, require_type
+from fxtio.labels import checked
+from fxtio.lake.ingest import Outcome, add, expanded
+from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACE_COLUMNS, TRACES, VERSION, name_of
+from fxtio.lake.questions import Part, Ranking, listing, ranking
+from fxtio.lake.store import open_store
+from fxtio.timeline.sql import QueryError, query_errors
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+
+class LakeError(FxtioError):
+    """An error: there is no lake, or it has a layout that this version does not know."""
+
+
+class Lake:
+    """A lake of traces in a folder or an object store.
+
+    Args:
+        url: the folder, or a URL such as `s3://bucket/lake`; keys and endpoints come from the environment.
+        create: make a lake there, if there is none.
+
+    Attributes:
+        url: the folder or URL.
+
+    Raises:
+        LakeError: there is no lake, or one of a later layout.
+        StoreError, OSError: it cannot be reached.
+        TypeError: an argument is of a wrong type.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], *, create: bool = False) -> None:
+        require_type(url, (str, os.PathLike), "a lake is a path or a URL")
+        self.url = os.fspath(url)
+        self._store = open_store(self.url, create=create)
+        marker = self._store.read(MARKER)
+        if marker is None and create:
+            with self._store.workspace() as folder:
+                (folder / MARKER).write_text(json.dumps({"version": VERSION}) + "\n")
+                self._store.put(MARKER, folder / MARKER)
+        elif marker is None:
+            raise LakeError(f"{self.url} is not a lake: it has no file {MARKER}; `fxtio lake add` makes one")
+        elif _version_of(marker) != VERSION:
+            raise LakeError(f"{self.url} has the layout {_version_of(marker)}; this version of fxtio knows {VERSION}")
+        self._connection: DuckDBPyConnection | None = None
+        self._ready: set[str] = set()  # the tables that the connection has
+
+    def add(
+        self,
+        traces: Iterable[str | os.PathLike[str]],
+        *,
+        labels: Mapping[str, str] | Iterable[str] = (),
+        jobs: int | None = None,
+    ) -> Iterator[Outcome]:
+        """Add traces of any format, and yield what became of each.
+
+        What has the same content as a trace of the lake is not added again, whatever its name.  A trace that cannot be
+        read is refused, and the others are added.  Several programs may add traces at once; one that is killed has
+        added some, and can be run again.
+
+        Args:
+            traces: files, directories that are traces, and folders of which all files are taken.
+            labels: labels for all of them, by name or as `NAME=TEXT`; they count more than those that a trace has.
+            jobs: the number of processes; one for each processor by default.
+
+        Raises:
+            TypeError, ValueError: a label makes no sense.
+        """
+        jobs = jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+        return add(self.url, expanded(traces), checked(labels), jobs)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all traces."""
+        return {PurePosixPath(name).stem for name in self._store.names(TRACES) if name.endswith(SUFFIX)}
+
+    def drop(self, identity: str) -> None:
+        """Remove a trace.  Its row is removed first, so that nobody who asks the lake sees a part of it."""
+        self._store.delete(name_of(TRACES, identity))
+        for table in TABLES:
+            for name in self._store.names(table):
+                if PurePosixPath(name).stem == identity:
+                    self._store.delete(name)
+
+    # Questions.
+
+    def sql(self, query: str) -> DuckDBPyRelation:
+        """Run a query over the tables `traces`, `slices` and so on, see `fxtio.lake.layout`, with DuckDB.
+
+        The tables have what was in the lake when one of them was first used.
+
+        Raises:
+            QueryError: DuckDB refuses the query, or is not installed.
+            TypeError: the query is no string.
+        """
+        require_type(query, (str,), "a query is a string")
+        connection = self._connected()
+        words = set(re.findall(r"\w+", query.lower()))
+        with query_errors((TRACES, *TABLES)):
+            for table in (TRACES, *TABLES):
+                if table in words and table not in self._ready:
+                    self._make_view(connection, table)
+                    self._ready.add(table)
+            result: DuckDBPyRelation | None = connection.sql(query)
+        if result is None:
+            raise QueryError("the query has no result; begin it with select, from, describe or summarize")
+        return result
+
+    def traces(self, part: Part | None = None, *, limit: int | None = 20) -> tuple[list[dict[str, Any]], int]:
+        """Return the rows of the table `traces` of a part, the latest first, and the number of further ones."""
+        return listing(self.sql, part=part or Part(), limit=limit)
+
+    def top(self, by: str = "name", *, part: Part | None = None, sort: str = "self", limit: int | None = 20) -> Ranking:
+        """Rank slices of all traces by their time, see `fxtio.lake.questions.ranking`."""
+        return ranking(self.sql, by=by, part=part or Part(), sort=sort, limit=limit)
+
+    def _connected(self) -> DuckDBPyConnection:
+        """Return the database, which has no table yet when it is new."""
+        if self._connection is None:
+            try:
+                import duckdb
+            except ImportError as error:
+                raise QueryError(f"questions to a lake need {error.name}; install fxtio[lake]") from None
+            self._connection = duckdb.connect()
+            self._connection.execute("set autoinstall_known_extensions = false")  # nothing comes from the network
+        return self._connection
+
+    def _make_view(self, connection: DuckDBPyConnection, table: str) -> None:
+        """Make the view of a table: the files of all traces that are part of the lake."""
+        ids = self.ids()
+        names = [name for name in self._store.names(table) if PurePosixPath(name).stem in ids]
+        if not names:
+            empty = ", ".join(f"null::{kind} as {name}" for name, kind in _sql_types(table).items())
+            connection.execute(f"create view {table} as select {empty} where false")
+            return
+        self._store.make_view(connection, table, sorted(names))
+
+
+_SQL_TYPES = {
+    "text": "varchar", "string": "varchar", "int64": "bigint", "int32": "integer", "uint64": "ubigint",
+    "float64": "double", "labels": "map(varchar, varchar)", "losses": "map(varchar, bigint)",
+}  # fmt: skip
+
+
+def _sql_types(table: str) -> dict[str, str]:
+    """Return the columns of a table that has no file, and their types."""
+    if table == TRACES:
+        return {name: _SQL_TYPES[kind] for name, (kind, _) in TRACE_COLUMNS.items()}
+    columns = {name: _SQL_TYPES[spec.dtype] for name, spec in TABLES[table].items()}
+    return {**columns, "day": "date", "program": "varchar"}
+
+
+def _version_of(marker: bytes) -> Any:
+    """Return the version of the layout that a marker says; None if it says nothing."""
+    try:
+        return json.loads(marker)["version"]
+    except (ValueError, TypeError, KeyError):
+        return None

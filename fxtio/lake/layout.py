@@ -1,0 +1,146 @@
+"""The layout of a lake, version 1: plain Parquet files whose names follow from the content of the traces.
+
+    LAKE/_fxtio_lake.json                            {"version": 1}
+    LAKE/traces/ID.parquet                           one row about a trace, written last
+    LAKE/slices/day=DAY/program=PROGRAM/ID.parquet   its slices; likewise instants, counters, args, logs and samples
+
+A trace is part of the lake when its file in `traces` is there, which is written last.  Files are never changed: what
+has the same content has the same name, so any number of writers can add traces, be killed, and run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+from fxtio.schema import TEXT, ColumnSpec
+from fxtio.timeline.schema import TABLES as TIMELINE
+
+VERSION = 1
+"""The version of the layout: a reader of it takes files with further columns as well."""
+
+MARKER = "_fxtio_lake.json"
+"""The file that makes a folder a lake."""
+
+SUFFIX = ".parquet"
+TRACES = "traces"
+"""The table with a row for each trace."""
+
+MAX_PROGRAM = 80
+"""The most characters of a program in names of files; more are cut off."""
+
+NO_DAY = "1970-01-01"
+"""The day of traces whose wall clock is not known."""
+
+_PLACE = {
+    "trace": ColumnSpec(TEXT, "the id of the trace"),
+    "process": ColumnSpec(TEXT, "the name of the process, null if it has none"),
+    "pid": ColumnSpec("int64", "its number; -1 without a process"),
+    "thread": ColumnSpec(TEXT, "the name of the thread, null if it has none"),
+    "tid": ColumnSpec("int64", "its number; -1 without a thread"),
+}
+_TRACK = {"track": ColumnSpec(TEXT, "the name of the track, null if it is that of the thread or process")}
+
+
+def _of(table: str, *left_out: str) -> dict[str, ColumnSpec]:
+    """Return the columns of a table of the timeline, except some."""
+    return {name: spec for name, spec in TIMELINE[table].items() if name not in left_out}
+
+
+TABLES: dict[str, dict[str, ColumnSpec]] = {
+    "slices": _PLACE | _TRACK | _of("slices", "track", "end_event", "ticks"),
+    "instants": _PLACE | _TRACK | _of("instants", "track", "ticks"),
+    "counters": _PLACE | _TRACK | _of("counters", "track"),
+    "args": {
+        "trace": _PLACE["trace"],
+        **_of("args", "bits", "text"),
+        "integer": ColumnSpec("int64", "the value of a whole number, 0 for all others"),
+        "number": ColumnSpec("float64", "the value of a number, NaN for all others"),
+        "text": TIMELINE["args"]["text"],
+    },
+    "logs": _PLACE | _of("logs", "thread"),
+    "samples": _PLACE
+    | _of("samples", "thread", "stack")
+    | {
+        "function": ColumnSpec(TEXT, "the innermost function, null if the stack is empty"),
+        "stack": ColumnSpec(TEXT, "the functions of the stack, the outermost first, with semicolons between"),
+    },
+}
+"""The tables of events, and their columns; `day` and `program` are in the names of the files.
+
+Rows of one trace refer to each other by the numbers that they have in its timeline, see `fxtio.timeline.schema`.
+"""
+
+TRACE_COLUMNS: dict[str, tuple[str, str]] = {
+    "id": ("string", "BLAKE2b-128 of the content, in hexadecimal digits"),
+    "url": ("string", "where it was read"),
+    "program": ("string", "the name of its first process, or of the file"),
+    "host": ("string", "the label `host` or `host.name`, null if there is none"),
+    "labels": ("labels", "all labels: a text for each name"),
+    "format": ("string", "the format of the trace"),
+    "bytes": ("int64", "its size as it is stored"),
+    "start": ("int64", "its time 0 in nanoseconds since the Unix epoch, null where that is not known"),
+    "duration": ("int64", "from its first event to its last one, in nanoseconds"),
+    **{table: ("int64", f"the number of its rows in `{table}`") for table in TABLES},
+    "findings": ("int64", "the number of faults that reading it found"),
+    "losses": ("losses", "what its timeline cannot show, and how often"),
+    "schema": ("int64", "the version of the layout"),
+}
+"""The columns of `traces`: types of Arrow, or a map from texts to texts (`labels`) or numbers (`losses`)."""
+
+
+def moment_of(start: int) -> datetime:
+    """Return the moment of a time in nanoseconds since the Unix epoch, to the second (UTC)."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=start // 1_000_000_000)
+
+
+def day_of(start: int | None) -> str:
+    """Return the day of a time in nanoseconds since the Unix epoch (UTC), `NO_DAY` where it is not known."""
+    return NO_DAY if start is None else moment_of(start).date().isoformat()
+
+
+def name_of(table: str, identity: str, *, day: str = "", program: str = "") -> str:
+    """Return the name of a file of a trace, relative to the lake."""
+    if table == TRACES:
+        return f"{TRACES}/{identity}{SUFFIX}"
+    return f"{table}/day={day}/program={quote(program[:MAX_PROGRAM], safe='')}/{identity}{SUFFIX}"
+
+
+def identity_of(path: Path) -> tuple[str, int]:
+    """Return the id of a trace by the content of its file, or of the files of its directory, and its size in bytes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest, size = hashlib.blake2b(digest_size=16), 0
+    for name, file in _files(path):
+        if name:
+            digest.update(b"%d:%b%d:" % (len(name), name, file.stat().st_size))
+        with file.open("rb") as stream:
+            while data := stream.read(1 << 20):
+                digest.update(data)
+                size += len(data)
+    return digest.hexdigest(), size
+
+
+def _files(path: Path) -> Iterator[tuple[bytes, Path]]:
+    """Yield the file itself without a name, or those of a directory with theirs, in the order of the names."""
+    if not path.is_dir():
+        yield b"", path
+        return
+    names = sorted(os.fsencode(each.relative_to(path)) for each in path.rglob("*") if each.is_file())
+    yield from ((name, path / os.fsdecode(name)) for name in names)
+
+
+def is_identity(text: str) -> bool:
+    """Return whether a text has the form of an id."""
+    return len(text) == 32 and not set(text) - set("0123456789abcdef")
+
+
+def host_of(labels: Mapping[str, str]) -> str | None:
+    """Return the host that labels name."""
+    return labels.get("host") or labels.get("host.name")

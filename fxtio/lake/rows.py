@@ -1,0 +1,193 @@
+"""The rows of a lake, made of those of a timeline: each has the names of its trace, process, thread and track."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fxtio.arrays import Array
+from fxtio.exchange.collect import MAX_DEPTH, label
+from fxtio.exchange.table_files import ParquetExporter
+from fxtio.lake.layout import TABLES
+from fxtio.table import Categories, Column, Table
+from fxtio.timeline.parts import Registry
+from fxtio.timeline.schema import ArgumentKind
+
+_WHOLE = (
+    ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID, ArgumentKind.BOOLEAN,
+)  # fmt: skip
+
+
+class LakeExporter(ParquetExporter):
+    """Writes a Parquet file for each table of a lake, see `fxtio.formats.Exporter`.
+
+    Args:
+        sink: the folder of the files.
+        registry: the registry of the reading.
+        identity: the id of the trace.
+        known: a registry of an earlier reading, whose processes and threads have all of their names.
+
+    Attributes:
+        folder: the folder of the files.
+        counts: the number of rows of each table.
+        start: the first time of an event (ns), None without events.
+        end: the last one.
+    """
+
+    DECLARED: ClassVar = TABLES
+    TABLES: ClassVar = (*TABLES, "frames", "stacks")
+
+    def __init__(self, sink: Any, registry: Registry, identity: str, known: Registry | None = None) -> None:
+        super().__init__(sink, registry)
+        self.folder = Path(sink)
+        self.counts: Counter[str] = Counter()
+        self.start: int | None = None
+        self.end = 0
+        self._identity = identity
+        self._places = _Places(known or registry)
+        self._stacks = _StackTexts(self.losses)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether all rows have the names that their threads, processes and tracks have in the end."""
+        return self._places.is_current(self._registry)
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Write the rows of a batch, or keep them until they are a group."""
+        self._stacks.enter(tables)
+        self._places.update()
+        rows = {name: Table(self._columns(name, tables[name])) for name in TABLES if name in tables}
+        for name, table in rows.items():
+            self.counts[name] += table.num_rows
+        self._note_times(tables)
+        super().enter(rows)
+
+    def _note_times(self, tables: Mapping[str, Table]) -> None:
+        for table in tables.values():
+            name = next((each for each in ("start", "time") if each in table), None)
+            if name is None or not table.num_rows:
+                continue
+            start, end = table[name], table[name] + table["duration"] if "duration" in table else table[name]
+            self.start = min(int(start.min()), int(start.min()) if self.start is None else self.start)
+            self.end = max(self.end, int(end.max()))
+
+    def _columns(self, name: str, table: Table) -> dict[str, Column]:
+        """Return the columns of the rows of a table."""
+        trace = Categories(np.zeros(table.num_rows, np.int32), [self._identity])
+        columns: dict[str, Column] = {"trace": trace, **dict(table.items())}
+        if "track" in columns:
+            columns |= self._places.of_tracks(table["track"])
+        elif "thread" in columns:
+            columns |= self._places.of_threads(table["thread"])
+        if name == "args":
+            columns |= _values(table)
+        if name == "samples":
+            columns |= self._stacks.columns(table["stack"])
+        return {each: columns[each] for each in TABLES[name]}
+
+
+class _StackTexts:
+    """The stacks of a timeline, which grow from batch to batch, as texts.
+
+    Args:
+        losses: counts the stacks that are cut.
+    """
+
+    def __init__(self, losses: Counter[str]) -> None:
+        self._losses = losses
+        self._frames: list[str] = []
+        self._stacks: list[tuple[int, int]] = []  # the outer stack and the innermost frame of each
+        self._texts: dict[int, tuple[str | None, str | None]] = {-1: (None, None)}
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Take the frames and stacks of a batch."""
+        if "frames" in tables:
+            self._frames += [label(frame, self._losses) for frame in tables["frames"].rows()]
+        if "stacks" in tables:
+            stacks = tables["stacks"]
+            self._stacks += zip(stacks["parent"].tolist(), stacks["frame"].tolist(), strict=True)
+
+    def columns(self, stacks: Array) -> dict[str, Column]:
+        """Return the innermost function, and all functions, of the stacks of rows, -1 for none."""
+        used, place = np.unique(stacks, return_inverse=True)
+        inner, whole = zip(*map(self._text, used.tolist()), strict=True) if len(used) else ((), ())
+        return {"function": Categories.of(inner).take(place), "stack": Categories.of(whole).take(place)}
+
+    def _text(self, stack: int) -> tuple[str | None, str | None]:
+        if stack not in self._texts:
+            frames: list[str] = []
+            outer = stack
+            while outer >= 0 and len(frames) < MAX_DEPTH:
+                outer, frame = self._stacks[outer]
+                frames.append(self._frames[frame])
+            self._losses[f"frames around the innermost {MAX_DEPTH:,} of a stack"] += outer >= 0
+            self._texts[stack] = frames[0], ";".join(reversed(frames))
+        return self._texts[stack]
+
+
+def _values(args: Table) -> dict[str, Column]:
+    """Return the values of arguments by their types."""
+    kinds, bits = args["type"].codes, args["bits"]
+    is_whole, is_number = np.isin(kinds, _WHOLE), kinds == ArgumentKind.NUMBER
+    whole = np.where(is_whole, bits, 0).view(np.int64)
+    number = np.where(is_number, bits.view(np.float64), np.where(is_whole, whole, np.nan))
+    return {"integer": whole, "number": number}
+
+
+class _Places:
+    """The names of processes, threads and tracks, as columns for rows of a timeline.
+
+    Args:
+        registry: the registry that has them.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._tables: Mapping[str, Table] = {}
+        self._sizes = (-1, -1)
+
+    def update(self) -> None:
+        """Take what is new."""
+        sizes = (self._registry.track_count, self._registry.thread_count)
+        if sizes != self._sizes:
+            self._tables, self._sizes = self._registry.tables(), sizes
+
+    def is_current(self, registry: Registry) -> bool:
+        """Return whether a registry has the same names."""
+        latest = registry.tables()
+        return not self._tables or all(
+            np.array_equal(table["name"].codes, latest[name]["name"].codes[: table.num_rows])
+            for name, table in self._tables.items()
+        )
+
+    def of_threads(self, threads: Array) -> dict[str, Column]:
+        """Return process and thread of rows, by the rows of their threads, -1 for none."""
+        owner = _taken(self._tables["threads"]["process"], threads, -1)
+        return self._named("processes", "process", owner) | self._named("threads", "thread", threads)
+
+    def of_tracks(self, tracks: Array) -> dict[str, Column]:
+        """Return process, thread and name of the tracks of rows."""
+        table = self._tables["tracks"]
+        owners = self._named("processes", "process", _taken(table["process"], tracks, -1))
+        threads = self._named("threads", "thread", _taken(table["thread"], tracks, -1))
+        return owners | threads | {"track": _names(table, tracks)}
+
+    def _named(self, table: str, name: str, rows: Array) -> dict[str, Column]:
+        """Return names and numbers of processes or threads."""
+        number = {"processes": "pid", "threads": "tid"}[table]
+        return {name: _names(self._tables[table], rows), number: _taken(self._tables[table][number], rows, -1)}
+
+
+def _taken(column: Array, rows: Array, nothing: int) -> Array:
+    """Return the values of rows, or of -1 that of nothing."""
+    result: Array = np.append(column, np.array([nothing], column.dtype))[rows]
+    return result
+
+
+def _names(table: Table, rows: Array) -> Categories:
+    names = table["name"]
+    return Categories(_taken(names.codes, rows, -1), names.values)

@@ -1,0 +1,257 @@
+"""Where the files of a lake are: in a folder, or in the bucket of an object store.
+
+A file is written once, as a whole, and never changed.  Several writers of one name do no harm: the first one counts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from fxtio.errors import FxtioError
+from fxtio.shared_folders import open_regular
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_UNFINISHED = "_unfinished"
+"""The folder of files that are not complete; engines that read a lake leave out names that begin with `_`."""
+
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class StoreError(FxtioError):
+    """An error: a lake cannot be read or written there."""
+
+
+class Store(ABC):
+    """The files of a lake, by names such as `traces/ID.parquet`.
+
+    Attributes:
+        url: the folder or URL.
+    """
+
+    url: str
+
+    @abstractmethod
+    def put(self, name: str, path: Path) -> bool:
+        """Store a file, whole; return False if there is one of this name, which stays.
+
+        Raises:
+            OSError, StoreError: it cannot be written.
+        """
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, None if there is none.
+
+        Raises:
+            OSError, StoreError: it cannot be read.
+        """
+
+    @abstractmethod
+    def names(self, folder: str) -> Iterator[str]:
+        """Yield the names of all files in a folder and the folders in it, in no order."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """Make a folder for files that are to be stored."""
+        with tempfile.TemporaryDirectory(prefix="fxtio-") as folder:
+            yield Path(folder)
+
+    @abstractmethod
+    def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
+        """Let a database see files, which are Parquet, as a table; the names of their folders have `day` and `program`.
+
+        Args:
+            connection: the database.
+            table: the name of the table.
+            names: the names of the files, at least one.
+        """
+
+
+def open_store(url: str, *, create: bool = False) -> Store:
+    """Return the store of a folder, which is made if that is asked for, or of a URL such as `s3://bucket/lake`.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    if "://" in url:
+        return ObjectStore(url)
+    if create:
+        Path(url).mkdir(parents=True, exist_ok=True)
+    return FolderStore(Path(url))
+
+
+class FolderStore(Store):
+    """A folder.  No link in it is followed: where several users write, one could lead files elsewhere."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = str(folder)
+        self._folder = folder
+
+    def put(self, name: str, path: Path) -> bool:
+        """Store a file by giving it a second name, so it must be on the same disk, as in `workspace`."""
+        parent = PurePosixPath(name).parent
+        with self._open(parent, make=True) as fd:
+            try:
+                os.link(path, PurePosixPath(name).name, dst_dir_fd=fd)
+            except FileExistsError:
+                return False
+        return True
+
+    @contextmanager
+    def _open(self, folder: PurePosixPath, *, make: bool = False) -> Iterator[int]:
+        """Open a folder of the lake."""
+        fd = os.open(self._folder, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))  # the lake itself may be a link
+        try:
+            for part in folder.parts:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=fd)
+                inner = os.open(part, _FOLDER, dir_fd=fd)
+                os.close(fd)
+                fd = inner
+            yield fd
+        finally:
+            os.close(fd)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, None if there is none."""
+        path = PurePosixPath(name)
+        try:
+            with self._open(path.parent) as fd, open(open_regular(path.name, dir_fd=fd), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Yield the names of all files in a folder and the folders in it."""
+        for place, folders, files in os.walk(self._folder / folder):
+            folders[:] = [each for each in folders if not each.startswith(("_", "."))]
+            inner = PurePosixPath(os.path.relpath(place, self._folder))
+            yield from (str(inner / each) for each in files)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        path = PurePosixPath(name)
+        with suppress(FileNotFoundError), self._open(path.parent) as fd:
+            os.unlink(path.name, dir_fd=fd)
+
+    def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
+        """Let a database see files as a table, which it reads itself."""
+        files = ", ".join(quoted(f"{self.url}/{name}") for name in names)
+        has_folders = "day=" in names[0]  # otherwise the database refuses their types
+        kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
+        connection.execute(f"create view {table} as from read_parquet([{files}]{kinds})")
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """Make a folder for files that are to be stored."""
+        with self._open(PurePosixPath(_UNFINISHED), make=True):
+            folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self._folder / _UNFINISHED))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class ObjectStore(Store):
+    """A bucket of an object store, or a part of it, by `obstore`; keys and endpoints come from the environment."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._store: Any = None
+
+    @property
+    def _opened(self) -> Any:
+        if self._store is None:
+            try:
+                from obstore.exceptions import BaseError
+                from obstore.store import from_url
+            except ImportError:
+                raise StoreError(f"{self.url} needs obstore; install fxtio[lake]") from None
+            try:
+                self._store = from_url(self.url)
+            except (BaseError, ValueError) as error:
+                raise StoreError(f"{self.url}: {_first_line(error)}") from None
+        return self._store
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of the store into those of a lake."""
+        store = self._opened
+        from obstore.exceptions import BaseError
+
+        assert store is not None
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            if isinstance(error, FileNotFoundError | FileExistsError):
+                raise
+            raise StoreError(f"{self.url}: {_first_line(error)}") from None
+
+    def put(self, name: str, path: Path) -> bool:
+        """Store a file by one conditional request (`If-None-Match: *`)."""
+        from obstore.exceptions import AlreadyExistsError
+
+        with self._errors():
+            try:
+                self._opened.put(name, path, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, None if there is none."""
+        with self._errors():
+            try:
+                return bytes(self._opened.get(name).bytes())
+            except FileNotFoundError:
+                return None
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Yield the names of all files in a folder and the folders in it."""
+        with self._errors():
+            for batch in self._opened.list(prefix=folder):
+                yield from (each["path"] for each in batch)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        with self._errors(), suppress(FileNotFoundError):
+            self._opened.delete(name)
+
+    def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
+        """Let a database see files as a table, by pyarrow: DuckDB would need an extension of its own for each store."""
+        import pyarrow as pa
+        from pyarrow import dataset, fs
+
+        folders = dataset.partitioning(pa.schema({"day": pa.date32(), "program": pa.string()}), flavor="hive")
+        try:
+            system, place = fs.FileSystem.from_uri(self.url)
+            files = [f"{place}/{name}" for name in names]
+            connection.register(
+                table, dataset.dataset(files, filesystem=system, format="parquet", partitioning=folders)
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{self.url}: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    """Return what an error says; further lines have only what developers of the store need."""
+    return str(error).partition("\n")[0]
+
+
+def quoted(text: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"

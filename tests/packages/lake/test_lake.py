@@ -1,0 +1,484 @@
+"""Lakes of traces: what is in them is what the traces have, once, whoever adds it and however often."""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import fxtio
+import judges
+from contract.samples import SYNTHETIC, Sample
+from fxtio import synth
+from fxtio.lake import ADDED, KNOWN, REFUSED, Lake, LakeError, StoreError
+from fxtio.lake.layout import MARKER, NO_DAY, TABLES, TRACE_COLUMNS, day_of, identity_of, name_of
+from fxtio.lake.questions import Part, QuestionError
+from fxtio.lake.store import FolderStore
+from fxtio.timeline.answers import top
+from fxtio.timeline.sql import QueryError
+from judges import object_store
+from support.tracer_run import search_path
+
+DAY = 86_400 * 10**9
+NOW = 1_790_000_000 * 10**9
+
+
+def trace(path: Path, *, build: str = "", start: int = NOW, name: str = "work", calls: int = 3, pid: int = 7) -> Path:
+    """Write a trace with some slices."""
+    with fxtio.create(path, format="fxt", wall_clock=start) as writer:
+        track = writer.thread(pid, 8, "main", "app")
+        if build:
+            writer.main.kernel_object(17, 2**64 - 1, "labels", {"build": build, "host": "web1"})
+        for number in range(calls):
+            track.complete(name, 100 * number, 100 * number + 10 * (number + 1), category="c", args={"n": number})
+        track.instant("point", 1_000, args={"text": "x", "share": 0.5})
+    return path
+
+
+def added(lake: Lake, *paths: Path, jobs: int = 1, **options: Any) -> list[str]:
+    """Add traces and return what became of them."""
+    return [outcome.kind for outcome in lake.add(paths, jobs=jobs, **options)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake", create=True)
+
+
+# ---- What is added.
+
+
+def sums_of(rows: Any) -> Counter[tuple[Any, ...]]:
+    return Counter(rows)
+
+
+@pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
+def test_a_lake_has_what_a_trace_has(sample: Sample, lake: Lake, tmp_path: Path) -> None:
+    path = sample.make(tmp_path)
+    (outcome,) = lake.add([path], jobs=1)
+    assert (outcome.kind, outcome.reason) == (ADDED, "")
+    with fxtio.open_timeline(path) as timeline:
+        tables = timeline.tables(*(name for name in TABLES))
+        tables |= {name: timeline.table(name) for name in ("processes", "threads", "tracks", "stacks", "frames")}
+        wall_clock = timeline.wall_clock
+    counts = {name: tables[name].num_rows for name in TABLES}
+    assert {name: outcome.row[name] for name in TABLES} == counts
+    columns = "id, start, duration, self_time, depth, parent, category, name, state, event, process, thread, pid, tid"
+    found = lake.sql(f"select {columns} from slices").fetchall()
+    processes, threads, tracks = ([*tables[name].rows()] for name in ("processes", "threads", "tracks"))
+    expected = []
+    for row in tables["slices"].rows():
+        track = tracks[row["track"]]
+        process = processes[track["process"]] if track["process"] >= 0 else {"name": None, "pid": -1}
+        thread = threads[track["thread"]] if track["thread"] >= 0 else {"name": None, "tid": -1}
+        own = tuple(text(row[name.strip()]) for name in columns.split(",")[:10])
+        expected.append((*own, text(process["name"]), text(thread["name"]), process["pid"], thread["tid"]))
+    assert Counter(found) == Counter(expected)
+    assert {row[0] for row in lake.sql("select day::varchar from slices").fetchall()} <= {day_of(wall_clock)}
+    values = lake.sql("select event, name, type, integer, number, text from args").fetchall()
+    assert len(values) == counts["args"]
+    weights = dict(lake.sql("select stack, sum(count)::bigint from samples group by stack").fetchall())
+    assert sum(weights.values()) == int(tables["samples"]["count"].sum())
+
+
+def text(value: Any) -> Any:
+    """Return a text as Parquet has it."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value
+
+
+def test_rows_have_names_that_come_late(lake: Lake, tmp_path: Path) -> None:
+    """Chrome JSON often names threads at its end; the trace is read again then."""
+    events: list[dict[str, Any]] = [{"ph": "X", "name": "x", "ts": n, "dur": 1, "pid": 1, "tid": 2} for n in range(5)]
+    names = {"process_name": "late process", "thread_name": "late thread"}
+    events += [{"ph": "M", "name": kind, "pid": 1, "tid": 2, "args": {"name": name}} for kind, name in names.items()]
+    (tmp_path / "x.json").write_text(json.dumps({"traceEvents": events}))
+    assert added(lake, tmp_path / "x.json") == [ADDED]
+    assert lake.sql("select distinct process, thread, program from slices").fetchall() == [
+        ("late process", "late thread", "late process")
+    ]
+
+
+def test_values_of_arguments(lake: Lake, tmp_path: Path) -> None:
+    added(lake, trace(tmp_path / "a.fxt"))
+    found = lake.sql("select name, type, integer, number, text from args order by event, name").fetchall()
+    assert [row[:4] for row in found[:3]] == [("n", "integer", number, float(number)) for number in range(3)]
+    assert found[3][:4] == ("share", "number", 0, 0.5)
+    assert found[4][:3] == ("text", "text", 0)
+    assert found[4][4] == "x"
+    query = "select args.integer from slices join args using (trace, event) where slices.name = 'work' order by 1"
+    assert lake.sql(query).fetchall() == [(0,), (1,), (2,)]
+
+
+def test_the_row_of_a_trace(lake: Lake, tmp_path: Path) -> None:
+    path = trace(tmp_path / "a.fxt", build="1a2b", start=NOW)
+    (outcome,) = lake.add([path], labels={"customer": "42", "build": "over"}, jobs=1)
+    (row,), more = lake.traces()
+    assert more == 0
+    assert [*row] == [*TRACE_COLUMNS]
+    assert row == outcome.row
+    assert row["labels"] == {"build": "over", "host": "web1", "customer": "42"}
+    assert (row["program"], row["host"], row["format"]) == ("app", "web1", "fxt")
+    assert (row["start"], row["duration"]) == (NOW, 1000)
+    assert (row["slices"], row["instants"], row["args"], row["samples"], row["findings"]) == (3, 1, 5, 0, 0)
+    assert (row["id"], row["bytes"]) == identity_of(path)
+    assert row["url"] == str(path)
+
+
+def test_the_same_content_is_added_once(lake: Lake, tmp_path: Path) -> None:
+    first, other = trace(tmp_path / "a.fxt"), tmp_path / "b"
+    other.write_bytes(first.read_bytes())
+    assert sorted(added(lake, first, other, first, jobs=2)) == [ADDED, KNOWN, KNOWN]
+    assert added(lake, other) == [KNOWN]
+    assert lake.sql("select count(*) from slices").fetchall() == [(3,)]
+
+
+def test_folders_and_directories(lake: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "many" / "inner"
+    folder.mkdir(parents=True)
+    trace(folder / "a.fxt")
+    synth.write(folder / "u.data", "calls", format="uftrace", events=20)
+    (folder / ".hidden").write_bytes(b"x")
+    (folder / "notes.txt").write_text("no trace")
+    outcomes = {Path(each.path).name: each for each in lake.add([tmp_path / "many", tmp_path / "missing"], jobs=1)}
+    kinds = {name: each.kind for name, each in outcomes.items()}
+    assert kinds == {"a.fxt": ADDED, "u.data": ADDED, "notes.txt": REFUSED, "missing": REFUSED}
+    assert "not a trace of a known format" in outcomes["notes.txt"].reason
+
+
+def test_the_id_of_a_directory_follows_from_names_and_contents(tmp_path: Path) -> None:
+    ids = []
+    for names in (("a", "b"), ("b", "a"), ("a", "c")):
+        folder = tmp_path / "-".join(names)
+        folder.mkdir()
+        for name, content in zip(names, (b"1", b"2"), strict=True):
+            (folder / name).write_bytes(content)
+        ids.append(identity_of(folder)[0])
+    assert len({*ids}) == 3
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [("a/b", "a%2Fb"), ("../..", "..%2F.."), ("ü=1", "%C3%BC%3D1"), ("x" * 200, "x" * 80), ("[1] %", "%5B1%5D%20%25")],
+)
+def test_names_of_files(program: str, expected: str) -> None:
+    name = name_of("slices", "0" * 32, day="2026-11-28", program=program)
+    assert name == f"slices/day=2026-11-28/program={expected}/{'0' * 32}.parquet"
+
+
+def test_days() -> None:
+    assert [day_of(each) for each in (None, 0, NOW, -1)] == [NO_DAY, "1970-01-01", "2026-09-21", "1969-12-31"]
+    assert day_of(2**63 - 1) == "2262-04-11"
+
+
+# ---- Questions.
+
+
+def test_top_is_that_of_the_traces(lake: Lake, tmp_path: Path) -> None:
+    paths = []
+    for seed in range(3):
+        synth.write(tmp_path / f"{seed}.fxt", "program", events=2_000, seed=seed)
+        paths.append(tmp_path / f"{seed}.fxt")
+    assert added(lake, *paths) == [ADDED] * 3
+    expected: dict[str, list[int]] = {}
+    for path in paths:
+        with fxtio.open_timeline(path) as timeline:
+            for row in top(timeline, limit=None, waiting=True).table.rows():
+                sums = expected.setdefault(row["name"], [0, 0, 0])
+                sums[0] += row["calls"]
+                sums[1] += row["self"]
+                sums[2] = max(sums[2], row["max"])
+    answer = lake.top(limit=None)
+    assert {row["key"]: [row["calls"], row["self"], row["max"]] for row in answer.rows} == expected
+    assert [row["self"] for row in answer.rows] == sorted((each[1] for each in expected.values()), reverse=True)
+    durations = sorted(each for (each,) in lake.sql("select duration from slices where name = 'query'").fetchall())
+    (query,) = (row for row in answer.rows if row["key"] == "query")
+    assert query["median"] == durations[(len(durations) - 1) // 2]
+    assert query["p99"] == durations[max(-(-99 * len(durations) // 100) - 1, 0)]
+    first = lake.top(limit=2)
+    assert list(first.rows) == list(answer.rows[:2])
+    assert first.more == len(answer.rows) - 2
+    by_p99 = lake.top(limit=None, sort="p99")
+    assert sorted(map(str, by_p99.rows)) == sorted(map(str, answer.rows))
+
+
+@pytest.fixture
+def several(lake: Lake, tmp_path: Path) -> Lake:
+    """Return a lake with traces of three builds, the last of which has none, on two days."""
+    now = time.time_ns()
+    paths = [
+        trace(tmp_path / "a.fxt", build="1", start=now - 10 * DAY, name="GET /a"),
+        trace(tmp_path / "b.fxt", build="2", start=now, name="GET /b", calls=5),
+        trace(tmp_path / "c.fxt", start=now, name="POST /c", calls=7, pid=9),
+    ]
+    assert added(lake, *paths) == [ADDED] * 3
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("by", "part", "expected"),
+    [
+        ("label:build", Part(), {"1": 3, "2": 5, None: 7}),
+        ("program", Part(), {"app": 15}),
+        ("host", Part(), {"web1": 8, None: 7}),
+        ("name", Part(["name=GET *"]), {"GET /a": 3, "GET /b": 5}),
+        ("name", Part(["name=GET /a"]), {"GET /a": 3}),
+        ("name", Part(["label:build=2"]), {"GET /b": 5}),
+        ("name", Part(["label:build=*", "host=web?"]), {"GET /a": 3, "GET /b": 5}),
+        ("name", Part(["label:it's=x"]), {}),
+        ("name", Part(since="7d"), {"GET /b": 5, "POST /c": 7}),
+        ("name", Part(["program=app", "category=c", "thread=main", "process=app"], "1w"), {"GET /b": 5, "POST /c": 7}),
+        ("category", Part(["name=it's"]), {}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("sort", ["self", "p99"])
+def test_groups_and_parts(by: str, part: Part, expected: dict[str | None, int], sort: str, several: Lake) -> None:
+    answer = several.top(by, part=part, sort=sort)
+    assert {row["key"]: row["calls"] for row in answer.rows} == expected
+
+
+def test_listing(several: Lake) -> None:
+    rows, more = several.traces(limit=2)
+    assert ([row["slices"] for row in rows], more) in (([5, 7], 1), ([7, 5], 1))
+    rows, more = several.traces(Part(["program=a*", "label:build=1"]))
+    assert ([row["slices"] for row in rows], more) == ([3], 0)
+    rows, more = several.traces(Part(since="12h"), limit=None)
+    assert sorted(row["slices"] for row in rows) == [5, 7]
+    with pytest.raises(QuestionError, match="'name' is not a key"):
+        several.traces(Part(["name=x"]))
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda lake: lake.top("color"), "'color' is not a key; one of name, category"),
+        (lambda lake: lake.top("label:"), "'label:' is not a key"),
+        (lambda lake: lake.top(sort="size"), "'size' is not a column; one of self"),
+        (lambda lake: lake.top(part=Part(["program"])), "'program' is not a condition"),
+        (lambda lake: lake.top(part=Part(since="yesterday")), "'yesterday' is not a time such as 7d"),
+    ],
+)
+def test_questions_that_make_no_sense(ask: Any, message: str, lake: Lake) -> None:
+    with pytest.raises(QuestionError, match=message):
+        ask(lake)
+
+
+def test_sql(several: Lake) -> None:
+    with pytest.raises(QueryError, match=r"The tables are args, counters, instants, logs, samples, slices, traces\."):
+        several.sql("select * from nothing")
+    with pytest.raises(TypeError, match="a query is a string"):
+        several.sql(1)  # type: ignore[arg-type]
+
+
+def test_an_empty_lake(lake: Lake) -> None:
+    assert lake.traces() == ([], 0)
+    assert lake.top().rows == []
+    for table, columns in TABLES.items():
+        assert lake.sql(f"select * from {table}").columns == [*columns, "day", "program"]
+
+
+def test_a_trace_is_removed(several: Lake, tmp_path: Path) -> None:
+    (row,), _ = several.traces(Part(["label:build=2"]))
+    several.drop(row["id"])
+    rest = Lake(several.url)
+    assert {row["key"] for row in rest.top().rows} == {"GET /a", "POST /c"}
+    assert not [*Path(several.url).rglob(f"{row['id']}.parquet")]
+    rest.drop(row["id"])
+    assert added(rest, tmp_path / "b.fxt") == [ADDED]
+
+
+# ---- Other engines, and later versions.
+
+
+def test_other_engines_read_it(several: Lake) -> None:
+    expected = dict(several.sql("select name, sum(self_time)::bigint from slices group by name").fetchall())
+    frame = pl.scan_parquet(f"{several.url}/slices/**/*.parquet", hive_partitioning=True)
+    sums = frame.group_by("name").agg(pl.col("self_time").sum()).collect()
+    assert dict(sums.rows()) == expected
+    table = pq.read_table(f"{several.url}/slices", partitioning="hive")
+    assert {str(field.type) for field in table.schema if field.name in ("name", "process", "trace")} == {"string"}
+    assert table.num_rows == 15
+
+
+def test_files_with_a_later_column(several: Lake) -> None:
+    """A later version may add columns."""
+    path = next(Path(several.url, "slices").rglob("*.parquet"))
+    table = pq.ParquetFile(path).read()
+    pq.write_table(table.append_column("later", [[1] * table.num_rows]), path, store_schema=False)
+    lake = Lake(several.url)
+    assert sum(row["calls"] for row in lake.top().rows) == 15
+    assert lake.sql("select count(*) from slices").fetchall() == [(15,)]
+
+
+@pytest.mark.parametrize("content", ['{"version": 2}', "{}", "[]", "x", '{"version": "1"}'])
+def test_a_layout_that_is_not_known(content: str, tmp_path: Path) -> None:
+    (tmp_path / MARKER).write_text(content)
+    with pytest.raises(LakeError, match="has the layout"):
+        Lake(tmp_path)
+
+
+def test_there_is_no_lake(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(LakeError, match="is not a lake"):
+            Lake(place)
+    with pytest.raises(TypeError, match="a lake is a path or a URL"):
+        Lake(1)  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="nosuch://x"):
+        Lake("nosuch://x")
+
+
+def test_links_are_not_followed(lake: Lake, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    Path(lake.url, "slices").symlink_to(elsewhere)
+    (outcome,) = lake.add([trace(tmp_path / "a.fxt")], jobs=1)
+    assert outcome.kind == REFUSED
+    assert not [*elsewhere.iterdir()]
+    assert lake.ids() == set()
+
+
+def test_what_stores_do(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    with store.workspace() as folder:
+        (folder / "x").write_bytes(b"1")
+        assert store.put("a/b/x", folder / "x")
+        (folder / "y").write_bytes(b"2")
+        assert not store.put("a/b/x", folder / "y")
+    assert store.read("a/b/x") == b"1"
+    assert store.read("a/c/x") is store.read("a/b/y") is None
+    assert [*store.names("a")] == ["a/b/x"]
+    assert [*store.names("nothing")] == []
+    store.delete("a/b/x")
+    store.delete("a/b/x")
+    assert [*store.names("a")] == []
+    assert [*(tmp_path / "_unfinished").iterdir()] == []
+
+
+# ---- Writers that are killed, and several at once.
+
+WRITER = """
+import sys
+from fxtio.lake import Lake
+for outcome in Lake(sys.argv[1], create=True).add(sys.argv[2:], jobs=1):
+    print(outcome.kind, outcome.reason, flush=True)
+"""
+
+
+def writer(url: str, paths: list[Path], **environment: str) -> subprocess.Popen[bytes]:
+    """Start a process that adds traces."""
+    variables = os.environ | {"PYTHONPATH": search_path(Path())} | environment
+    command = [sys.executable, "-c", WRITER, url, *map(str, paths)]
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, start_new_session=True)
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> list[Path]:
+    return [trace(tmp_path / f"{number}.fxt", name=f"name {number}", calls=50) for number in range(20)]
+
+
+def whole(lake: Lake) -> Iterator[int]:
+    """Yield the number of slices of each trace that is part of a lake, each of which must have all of them."""
+    query = "select count(slices.id) from traces left join slices on traces.id = slices.trace group by traces.id"
+    yield from (count for (count,) in lake.sql(query).fetchall())
+
+
+@pytest.mark.full
+def test_killed_at_any_moment(traces: list[Path], tmp_path: Path) -> None:
+    url, killed = str(tmp_path / "lake"), 0
+    Lake(url, create=True)
+    for number in range(60):
+        process = writer(url, traces)
+        time.sleep(0.25 + 0.004 * (number % 50))
+        killed += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert {*whole(Lake(url))} <= {50}
+        if number % 20 == 19:  # again from the beginning
+            assert writer(url, traces).communicate()[0].decode().count(ADDED) <= 20
+            lake = Lake(url)
+            assert sorted(whole(lake)) == [50] * 20
+            assert lake.sql("select count(*), count(distinct (trace, id)) from slices").fetchall() == [(1000, 1000)]
+            for identity in lake.ids():
+                lake.drop(identity)
+    assert killed > 30
+
+
+@pytest.mark.full
+def test_several_writers(traces: list[Path], tmp_path: Path) -> None:
+    url = str(tmp_path / "lake")
+    processes = [writer(url, traces[number:] + traces[:number]) for number in range(10)]
+    kinds: Counter[str] = Counter()
+    for process in processes:
+        output, _ = process.communicate()
+        assert process.returncode == 0
+        kinds.update(output.decode().split())
+    assert kinds[ADDED] == 20
+    assert kinds[ADDED] + kinds[KNOWN] == 200
+    assert sorted(whole(Lake(url))) == [50] * 20
+
+
+def test_several_processes(traces: list[Path], lake: Lake) -> None:
+    assert added(lake, *traces, jobs=3) == [ADDED] * 20
+    assert sorted(whole(lake)) == [50] * 20
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.full
+@pytest.mark.once
+def test_an_object_store(traces: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judges.require(object_store.available())
+    folder = tmp_path / "store"
+    folder.mkdir()
+    with object_store.running(folder) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        url = f"s3://{object_store.BUCKET}/some/lake"
+        with pytest.raises(LakeError, match="is not a lake"):
+            Lake(url)
+        lake = Lake(url, create=True)
+        synth.write(tmp_path / "large.fxt", "spans", events=100_000)
+        assert added(lake, *traces[:10], tmp_path / "large.fxt", jobs=2) == [ADDED] * 11
+        assert added(lake, *traces[:12]).count(KNOWN) == 10
+        assert Counter(whole(Lake(url))) == {50: 12, 100_000: 1}
+        local = Lake(tmp_path / "local", create=True)
+        added(local, *traces[:12], tmp_path / "large.fxt")
+        assert Lake(url).top(limit=None) == local.top(limit=None)
+        processes = [writer(url, traces) for _ in range(4)]
+        time.sleep(1.0)
+        processes[0].kill()
+        outputs = [process.communicate()[0].decode().split() for process in processes]
+        assert {*outputs[1], *outputs[2], *outputs[3]} <= {ADDED, KNOWN}
+        lake = Lake(url)
+        assert Counter(whole(lake)) == {50: 20, 100_000: 1}
+        rows, _ = lake.traces(limit=None)
+        lake.drop(rows[0]["id"])
+        assert len(Lake(url).ids()) == 20
+
+
+def test_hostile_traces(lake: Lake, tmp_path: Path) -> None:
+    """What is damaged is refused, or added with findings."""
+    sound = trace(tmp_path / "sound.fxt").read_bytes()
+    cases = [sound[:-12], sound[:60], b"", b"\x10" + sound[1:], sound + b"\xff" * 64, sound[:40] + b"\xff" * 40]
+    for number, data in enumerate(cases):
+        (tmp_path / f"{number}.fxt").write_bytes(data)
+    outcomes = [*lake.add([tmp_path / f"{number}.fxt" for number in range(len(cases))], jobs=1)]
+    assert {each.kind for each in outcomes} <= {ADDED, REFUSED}
+    for outcome in outcomes:
+        if outcome.kind == ADDED and Path(outcome.path).name in ("0.fxt", "4.fxt", "5.fxt"):
+            assert outcome.row["findings"] > 0, outcome.path
+    lake.top()
+    with io.StringIO() as text:
+        print(lake.sql("select * from traces"), file=text)
