@@ -19,7 +19,7 @@ pytestmark = pytest.mark.recorder
     [
         (
             "nosuch",
-            "no source 'nosuch'; the sources are asyncio, exceptions, gc, imports, locks, logging, process",
+            "no source 'nosuch'; the sources are asyncio, exceptions, gc, imports, locks, logging, process, torch",
         ),
         ("gc:10ms", "gc takes no option"),
         ("process:soon", "'soon' is not a time"),
