@@ -9,14 +9,16 @@ the same, and finders, loaders and `sys.meta_path` stay as they are.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial, update_wrapper
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
+from fxtio.tracer import plain
 from fxtio.tracer.backend import recorder
-from fxtio.tracer.sources.hooks import Patch, PatchingSource, Replacements
+from fxtio.tracer.sources.hooks import Patch, PatchingSource, Replacements, call_unnoticed
 
 _bootstrap: Any = sys.modules["importlib._bootstrap"]
 _TAKES_LOCKS = "_get_module_lock" in _bootstrap._find_and_load.__code__.co_names
@@ -57,6 +59,43 @@ class Imports(PatchingSource):
         manager = partial(_recording_manager, self.observer)
         locks = [(_bootstrap, "_get_module_lock", partial(_with_recording_locks, self.observer))]
         return [(_bootstrap, "_ModuleLockManager", manager), *(locks if _TAKES_LOCKS else [])]
+
+
+class Awaiting(Imports, ABC):
+    """The base of sources that begin when a module is ready: at once, or at the end of its import.
+
+    Attributes:
+        module: its name.
+    """
+
+    module: ClassVar[str]
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Do what can be done now that the module is ready; may be called several times."""
+
+    def start(self) -> None:
+        """Begin to record."""
+        self.observer = partial(_Awaited, self)
+        super().start()
+        module = sys.modules.get(self.module)
+        if plain.is_a(module, ModuleType) and not getattr(vars(module).get("__spec__"), "_initializing", False):
+            self.begin()
+
+
+class _Awaited(Import):
+    """An import that may be the one for which a source waits."""
+
+    def __init__(self, source: Awaiting, patch: Patch, name: str) -> None:
+        self._source, self._patch, self._name = source, patch, name
+
+    def fail(self, kind: type[BaseException]) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Let the source begin."""
+        if self._name == self._source.module and self._patch.is_on:
+            call_unnoticed(self._source.begin)
 
 
 def _is_recorded_by_lock(name: str) -> bool:

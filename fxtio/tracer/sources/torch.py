@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import time_ns as _time_ns  # as it is now: programs patch it
-from types import ModuleType
 from typing import Any
 
 from fxtio.errors import described
@@ -23,7 +22,7 @@ from fxtio.tracer.backend import recorder
 from fxtio.tracer.functions import PACKAGE_FOLDER
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.sources.hooks import Patch, observed_by
-from fxtio.tracer.sources.imports import Import, Imports
+from fxtio.tracer.sources.imports import Awaiting
 
 _STARTS = ("_prepare_profiler", "_enable_profiler")
 """The functions of `torch.autograd.profiler` by which any profiler of torch starts."""
@@ -33,29 +32,27 @@ _CONVERTER = "from fxtio.bridges.torch import main; main(*sys.argv[2:])"
 _COMMAND = f"import os, sys; sys.path += sys.argv[1].split(os.pathsep); {_CONVERTER}"
 
 
-class Operators(Imports):
+class Operators(Awaiting):
     """Runs torch.profiler, which sees one profiler at a time: it gives way to one that the program starts.
 
     Attributes:
         missing: what could not be recorded, as phrases.
     """
 
+    module = "torch"
     _process = 0
     """The process in which a profiler runs.  What a fork copies of it to a child records nothing there."""
 
     def __init__(self) -> None:
-        self.observer = partial(_ImportOfTorch, self._begin)
         self.missing: list[str] = []
         self._profiler: Any = None
         self._is_running = False
         self._thread = 0  # the only one that can stop the profiler; 0 if any can
 
-    def start(self) -> None:
-        """Begin to record, at once if torch is imported already."""
-        super().start()
-        torch = sys.modules.get("torch")
-        if plain.is_a(torch, ModuleType) and not getattr(vars(torch).get("__spec__"), "_initializing", False):
-            self._begin()
+    def begin(self) -> None:
+        """Start torch.profiler."""
+        if not self._profiler and not self.missing and Operators._process in (0, os.getpid()):
+            self._attempt("start", self._start_profiler)
 
     def stop(self) -> None:
         """Record no more."""
@@ -85,10 +82,6 @@ class Operators(Imports):
         finally:
             archive.remove([json])
         return [part] if part.exists() else []
-
-    def _begin(self) -> None:
-        if not self._profiler and not self.missing and Operators._process in (0, os.getpid()):
-            self._attempt("start", self._start_profiler)
 
     def _start_profiler(self) -> None:
         torch: Any = sys.modules["torch"]
@@ -135,21 +128,6 @@ class Operators(Imports):
             self.missing.append(f"events of torch are missing: torch.profiler could not {aim}: {described(error)}")
             return False
         return True
-
-
-class _ImportOfTorch(Import):
-    """An import that may be that of torch: then something is done when torch is ready."""
-
-    def __init__(self, act: Callable[[], None], patch: Patch, name: str) -> None:
-        self._act, self._patch, self._name = act, patch, name
-
-    def fail(self, kind: type[BaseException]) -> None:
-        """Do nothing."""
-
-    def finish(self) -> None:
-        """Do it."""
-        if self._name == "torch" and self._patch.is_on:
-            self._act()
 
 
 def _clocks() -> tuple[int, int]:
