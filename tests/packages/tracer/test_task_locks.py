@@ -214,6 +214,34 @@ asyncio.run(main())
     assert len(third["hold Lock in save"]) == 2
 
 
+@pytest.mark.parametrize("children", [False, True])
+def test_forks(children: bool, out: Path) -> None:
+    """The child goes on with a lock that its parent has watched, and with one that was held when it was forked."""
+    source = """
+import asyncio
+async def save(lock):
+    async with lock:
+        await asyncio.sleep(0.002)
+async def contend(lock):
+    await asyncio.gather(*(save(lock) for _ in range(3)))
+with asyncio.Runner() as runner:
+    watched, held = asyncio.Lock(), asyncio.Lock()
+    runner.run(contend(watched))
+    runner.run(contend(held))
+    runner.run(held.acquire())
+    child = os.fork()
+    held.release()
+    for lock in (watched, held):
+        runner.run(contend(lock))
+    if not child:
+        os._exit(watched.locked() + held.locked())
+    print(os.waitpid(child, 0)[1], watched.locked(), held.locked())
+"""
+    recorded(source, out, sources=["locks"], children=children)
+    found = by_name(check_trace(out))
+    assert len(found["wait for Lock in save"]) == (12 if children else 8)
+
+
 def test_many_tasks_and_locks(out: Path) -> None:
     source = """
 import asyncio
