@@ -71,7 +71,7 @@ class Operators(Awaiting):
             The part, if there is one.
         """
         profiler, self._profiler = self._profiler, None
-        if profiler is None or self._is_running:
+        if profiler is None:
             return []
         json = temporary_name(trace.with_name(trace.name.partition(".")[0]))
         part = archive.part_of(trace, front.pid, front.wall_ns)
@@ -109,13 +109,14 @@ class Operators(Awaiting):
             self.missing.append("events of torch after the program has started a torch.profiler of its own are missing")
 
     def _end(self) -> None:
+        self._is_running = False
         if self._thread in (0, _thread.get_ident()):
-            self._is_running = False
             Operators._process = 0
             self._last = _clocks()
             if not self._attempt("stop", self._profiler.stop):
                 self._profiler = None
         else:
+            self._profiler = None
             self.missing.append("events of torch are missing: its profiler can be stopped only where it was started")
 
     def _attempt(self, aim: str, call: Callable[[], object]) -> bool:
