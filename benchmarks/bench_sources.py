@@ -87,6 +87,26 @@ def wait_first() -> None:
     uses(kind)
 
 
+def uses_by_tasks(*, has_waited: bool) -> None:
+    """Take and release a lock of asyncio, for which another task may have waited before."""
+
+    async def take(lock: asyncio.Lock, count: int) -> None:
+        for _ in range(count):
+            async with lock:
+                pass
+
+    async def run() -> None:
+        lock = asyncio.Lock()
+        if has_waited:
+            async with lock:
+                task = asyncio.create_task(take(lock, 1))
+                await asyncio.sleep(0.001)
+            await task
+        await take(lock, STEPS)
+
+    asyncio.run(run())
+
+
 class Node:
     """A node of a tree."""
 
@@ -123,6 +143,10 @@ def main() -> None:
         for kind, work in zip(LOCKS, (partial(uses, "Lock"), partial(uses, "RLock"), wait_first), strict=True):
             least, most, added = compare(work, path, "locks")
             print(f"locks: {(most - least) / USES * 1e9:.0f} ns (median {added / USES * 1e9:.0f}) for a {kind}")
+        for has_waited in (False, True):
+            least, most, added = compare(partial(uses_by_tasks, has_waited=has_waited), path, "locks")
+            kind = "lock of asyncio that was waited for" if has_waited else "lock of asyncio"
+            print(f"locks: {(most - least) / STEPS * 1e9:.0f} ns (median {added / STEPS * 1e9:.0f}) for a {kind}")
         for work in (trees, documents, cycles):
             least, most, added = compare(work, path, "gc")
             count = sum(each["collections"] for each in gc.get_stats())

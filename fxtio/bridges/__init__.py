@@ -1,1 +1,1 @@
-"""Bridges to other tools: the plug-in of pytest."""
+"""Bridges to other tools: plug-ins, and what brings their traces into recordings."""

@@ -48,9 +48,7 @@ class Front(NamedTuple):
     @classmethod
     def read(cls, path: Path, owner: int) -> Front | None:
         """Return the front of a file, or None if the file is not a recording of this user, or cannot be read."""
-        with contextlib.suppress(OSError), open(open_regular(path, owner), "rb") as file:
-            return cls.parse(file.read(HEAD_BYTES))
-        return None
+        return cls.parse(_head_of(path, owner))
 
     @classmethod
     def parse(cls, data: bytes) -> Front | None:
@@ -71,6 +69,13 @@ class Front(NamedTuple):
     def encode_clock(self, rate: int) -> bytes:
         """Return the bytes of the clock's record with another rate, in ticks per second."""
         return encode.clock(rate, self.wall_ns)
+
+
+def _head_of(path: Path, owner: int) -> bytes:
+    """Return the first bytes of a file, none if it is another user's, or cannot be read."""
+    with contextlib.suppress(OSError), open(open_regular(path, owner), "rb") as file:
+        return file.read(HEAD_BYTES)
+    return b""
 
 
 def part_of(path: Path, pid: int, wall_ns: int) -> Path:
@@ -95,6 +100,12 @@ def pid_of(label: str) -> int | None:
     return int(match["pid"]) if match else None
 
 
+def pid_of_part(path: Path, part: Path) -> int | None:
+    """Return the process that recorded a part of a trace, None if the file is not named like one."""
+    is_named_so = part.name.startswith(f"{path.name}.") and part.name.endswith(_SUFFIX)
+    return pid_of(part.name[len(path.name) + 1 : -len(_SUFFIX)]) if is_named_so else None
+
+
 def parts_and_faults(path: Path, wall_ns: int, owner: int) -> Iterator[tuple[Path, str]]:
     """Yield all files that look like parts of a trace, and why each is not one, or an empty text.
 
@@ -104,15 +115,14 @@ def parts_and_faults(path: Path, wall_ns: int, owner: int) -> Iterator[tuple[Pat
         owner: the user of the trace; others may have put files there.
     """
     for part in sorted(_files_beside(path, f"{path.name}.")):
-        if not part.name.endswith(_SUFFIX):
-            continue
-        pid = pid_of(part.name[len(path.name) + 1 : -len(_SUFFIX)])
+        pid = pid_of_part(path, part)
         if pid is not None:
-            front = Front.read(part, owner)
+            head = _head_of(part, owner)
+            front = Front.parse(head)
             if front is None or front.wall_ns != wall_ns:
                 yield part, "it is not a part of this recording" if _owner(part) in (owner, None) else FOREIGN
             else:
-                yield part, RUNNING if is_alive(pid) else ""
+                yield part, RUNNING if Chunks.of(head) and is_alive(pid) else ""
 
 
 class DamagedError(OSError):

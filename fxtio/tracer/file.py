@@ -55,6 +55,7 @@ class RecordingFile:
         end: the offset in bytes where they end and the events begin.
         chunks: where the events are.
         owner: the user to whom it belongs.
+        front: the records with which it begins.
 
     Raises:
         OSError: it cannot be written.
@@ -74,8 +75,8 @@ class RecordingFile:
         refuse_unwritable(self.path)
         self.live = live_path(self.path)
         self._open = opener(self.path)  # imports what it needs: when the interpreter ends, imports may fail
-        self._front = Front(*provider, clock.rate, clock.wall_ns)
-        front = self._front.encode()
+        self.front = Front(*provider, clock.rate, clock.wall_ns)
+        front = self.front.encode()
         capacity = min(DEFINITION_BYTES, limit // 4) if limit else DEFINITION_BYTES
         self.end = -(-(len(front) + capacity) // PAGE_BYTES) * PAGE_BYTES
         self.chunks = Chunks(self.end, recorder.PAGE_BYTES)
@@ -101,7 +102,7 @@ class RecordingFile:
         """Correct the clock's rate in the file, or in a copy of it, to a number of ticks per second."""
         if copy_fd is not None or self._is_ours():
             fd = self.fd if copy_fd is None else copy_fd
-            os.pwrite(fd, self._front.encode_clock(rate), self._front.clock_offset)
+            os.pwrite(fd, self.front.encode_clock(rate), self.front.clock_offset)
 
     def _is_ours(self) -> bool:
         """Return whether the descriptor still belongs to this file: a program may close any descriptor."""

@@ -80,6 +80,7 @@ class Recording:
         is_finished_elsewhere: whether another process makes the file a finished trace.
         may_end: locked once by the thread that ends the recording.
         unfinished: locked until the recording has ended and its file is finished.
+        missing: what sources could not record, as phrases, once the recording is finished.
 
     Raises:
         OSError: the file cannot be written.
@@ -109,6 +110,7 @@ class Recording:
         self._dumping, self._dumper = threading.RLock(), 0
         self._has_ended = self._has_stopped = False
         self._counts: dict[str, int] = {}
+        self.missing: list[str] = []
         self._thread_names: dict[int, str] = {}
         self._variables: dict[str, str] = {}
         self._process_name, self._program_waits = "", False
@@ -304,7 +306,8 @@ class Recording:
             OSError: the trace cannot be written in its final form; what was recorded is in the file all the same.
         """
         self._dumps.wait(patience)
-        parts, running = ([], ()) if self._is_kept or not self.options.children else self._parts()
+        delivered = self._deliveries()
+        parts, running = ([], ()) if self._is_kept else self._parts(delivered)
         tally = self._file.finish(self.clock.rate, parts, in_order=self._is_in_order)
         counts = self._counts
         return Summary(
@@ -314,13 +317,24 @@ class Recording:
             self._ns(counts["recorded"]),
             self.unrecorded_ns,
             **{name: counts[name] for name in ("lost", "cut", "dropped", "inlined")},
-            parts=len(parts),
+            parts=len({archive.pid_of_part(self.trace, part) for part in parts} - {self._pid}),
             left=running,
             unmatched=() if parts or running else self._never_matched,
         )
 
-    def _parts(self) -> tuple[list[Path], tuple[Path, ...]]:
-        """Return the parts of child processes that have ended, and of those that still run."""
+    def _deliveries(self) -> list[Path]:
+        """Have sources write what they have elsewhere as parts of the trace, and return these."""
+        parts = []
+        for source in self._sources:
+            if hasattr(source, "deliver"):
+                parts += source.deliver(self.trace, self._file.front._replace(rate=self.clock.rate))
+                self.missing += source.missing
+        return parts
+
+    def _parts(self, own: list[Path]) -> tuple[list[Path], tuple[Path, ...]]:
+        """Return the own parts and those of child processes that have ended, and the parts of those that still run."""
+        if not self.options.children:
+            return own, ()
         candidates = list(archive.parts_and_faults(self.trace, self.clock.wall_ns, self._file.owner))
         running = tuple(part for part, fault in candidates if fault == archive.RUNNING)
         for part in [part for part, fault in candidates if fault == archive.FOREIGN][:_MAX_REPORTED]:

@@ -175,6 +175,8 @@ def _stop(patience: float, *, warns: bool) -> Summary | None:
                     f"the last {time_as_text(recording.unrecorded_ns)} were not recorded, because the file was full"
                 )
             warnings.warn(f"{recording.trace}: {missing}", RecordingWarning, stacklevel=3)
+    for missing in recording.missing:
+        warnings.warn(f"{recording.trace}: {missing}", RecordingWarning, stacklevel=3)
     return summary
 
 

@@ -3,6 +3,8 @@
 Each source is a class.  Its object is created with the option after the name (`process:50ms`), which changes nothing
 yet.  `start` is called when the recorder runs; `stop` is called before the recorder is sealed, and in the child after a
 fork.  The category of its events is the name of the source.  An error in a source never reaches the program.
+
+A source whose events are elsewhere has `deliver` as well, see `fxtio.tracer.sources.torch`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ _CLASSES = {
     "locks": "locks.Locks",
     "logging": "hooks.Messages",
     "process": "process.Samples",
+    "torch": "torch.Operators",
     "warnings": "hooks.Warnings",
 }
 

@@ -9,28 +9,22 @@ the same, and finders, loaders and `sys.meta_path` stay as they are.
 from __future__ import annotations
 
 import sys
-from functools import update_wrapper
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial, update_wrapper
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
+from fxtio.tracer import plain
 from fxtio.tracer.backend import recorder
-from fxtio.tracer.sources.hooks import Patch, PatchingSource, Replacements
+from fxtio.tracer.sources.hooks import Patch, PatchingSource, Replacements, call_unnoticed
 
 _bootstrap: Any = sys.modules["importlib._bootstrap"]
 _TAKES_LOCKS = "_get_module_lock" in _bootstrap._find_and_load.__code__.co_names
 
 
-class Imports(PatchingSource):
-    """Replaces the context manager of the import system, and its locks where imports take them directly."""
-
-    def replacements(self) -> Replacements:
-        """Return the context manager, and the function that gives locks."""
-        locks = [(_bootstrap, "_get_module_lock", _with_recording_locks)] if _TAKES_LOCKS else []
-        return [(_bootstrap, "_ModuleLockManager", _recording_manager), *locks]
-
-
-class _Import:
+class Import:
     """The span of one import, from before it waits for the lock of the module until it releases the lock."""
 
     def __init__(self, patch: Patch, name: str) -> None:
@@ -51,26 +45,82 @@ class _Import:
             recorder.end(self._site, key, value)
 
 
+class Imports(PatchingSource):
+    """Replaces the context manager of the import system, and its locks where imports take them directly.
+
+    Attributes:
+        observer: returns what follows an import from its begin to its end, as an `Import` does.
+    """
+
+    observer: Callable[[Patch, str], Import] = Import
+
+    def replacements(self) -> Replacements:
+        """Return the context manager, and the function that gives locks."""
+        manager = partial(_recording_manager, self.observer)
+        locks = [(_bootstrap, "_get_module_lock", partial(_with_recording_locks, self.observer))]
+        return [(_bootstrap, "_ModuleLockManager", manager), *(locks if _TAKES_LOCKS else [])]
+
+
+class Awaiting(Imports, ABC):
+    """The base of sources that begin when a module is ready: at once, or at the end of its import.
+
+    Attributes:
+        module: its name.
+    """
+
+    module: ClassVar[str]
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Do what can be done now that the module is ready; may be called several times."""
+
+    def start(self) -> None:
+        """Begin to record."""
+        self.observer = partial(_Awaited, self)
+        super().start()
+        module = sys.modules.get(self.module)
+        if plain.is_a(module, ModuleType) and not getattr(vars(module).get("__spec__"), "_initializing", False):
+            self.begin()
+
+
+class _Awaited(Import):
+    """An import that may be the one for which a source waits."""
+
+    def __init__(self, source: Awaiting, patch: Patch, name: str) -> None:
+        self._source, self._patch, self._name = source, patch, name
+
+    def fail(self, kind: type[BaseException]) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Let the source begin."""
+        if self._name == self._source.module and self._patch.is_on:
+            call_unnoticed(self._source.begin)
+
+
 def _is_recorded_by_lock(name: str) -> bool:
     """Return whether the lock of a module records while it is held, since the module will be loaded."""
     return _TAKES_LOCKS and name not in sys.modules
 
 
-def _recording_manager(patch: Patch, manager: Any) -> type:
-    class RecordingManager(manager):  # type: ignore[misc]
+def _recording_manager(observer: Callable[[Patch, str], Import], patch: Patch, manager: Any) -> type:
+    class RecordingManager:
         """Holds the lock of a module.  The time that it waits for the lock is a part of the import."""
 
+        def __init__(self, name: str) -> None:
+            self._name, self._manager = name, manager(name)
+
         def __enter__(self) -> None:
-            self._import = None if _is_recorded_by_lock(self._name) else _Import(patch, self._name)
+            self._import = None if _is_recorded_by_lock(self._name) else observer(patch, self._name)
             try:
-                super().__enter__()
+                self._manager.__enter__()
             except BaseException as error:  # a deadlock of two threads
                 if self._import is not None:
                     self._import.fail(type(error))
                 raise
 
         def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-            super().__exit__(kind, *error)
+            self._manager.__exit__(kind, *error)
             if self._import is None:
                 return
             if kind is None:
@@ -81,10 +131,11 @@ def _recording_manager(patch: Patch, manager: Any) -> type:
     return RecordingManager
 
 
-def _with_recording_locks(patch: Patch, get_lock: Any) -> Any:
+def _with_recording_locks(observer: Callable[[Patch, str], Import], patch: Patch, get_lock: Any) -> Any:
     def get_module_lock(name: str) -> Any:
         lock = get_lock(name)
-        return _RecordingLock(patch, name, lock) if patch.is_on and _is_recorded_by_lock(name) else lock
+        is_recorded = patch.is_on and _is_recorded_by_lock(name)
+        return _RecordingLock(partial(observer, patch, name), lock) if is_recorded else lock
 
     return update_wrapper(get_module_lock, get_lock)
 
@@ -92,13 +143,13 @@ def _with_recording_locks(patch: Patch, get_lock: Any) -> Any:
 class _RecordingLock:
     """The lock of a module that will be loaded.  It is released once, also when an exception leaves the import."""
 
-    def __init__(self, patch: Patch, name: str, lock: Any) -> None:
-        self._patch, self._name, self._lock = patch, name, lock
+    def __init__(self, begin: Callable[[], Import], lock: Any) -> None:
+        self._begin, self._lock = begin, lock
 
     def acquire(self) -> Any:
         """Wait for the lock, as a part of the import."""
         self._handled = sys.exception()  # the program may import while it handles one
-        self._import = _Import(self._patch, self._name)
+        self._import = self._begin()
         try:
             return self._lock.acquire()
         except BaseException as error:  # a deadlock of two threads

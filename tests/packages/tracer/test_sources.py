@@ -19,7 +19,7 @@ pytestmark = pytest.mark.recorder
     [
         (
             "nosuch",
-            "no source 'nosuch'; the sources are asyncio, exceptions, gc, imports, locks, logging, process",
+            "no source 'nosuch'; the sources are asyncio, exceptions, gc, imports, locks, logging, process, torch",
         ),
         ("gc:10ms", "gc takes no option"),
         ("process:soon", "'soon' is not a time"),
@@ -42,6 +42,7 @@ def hooks():
         logging.Logger.callHandlers, logging.root.handlers[:], logging.getLogRecordFactory(), logging.lastResort,
         threading.enumerate(), sys.getprofile(), threading.getprofile(), len(os.listdir("/proc/self/task")),
         asyncio.events.Handle._run, asyncio.base_events.BaseEventLoop._run_once,
+        asyncio.mixins._LoopBoundMixin._get_loop,
     ]
 """
 
