@@ -43,6 +43,7 @@ exclude_patterns = [
     "reference/_generated/*-toctree.md",
     "reference/_generated/conversion.md",
     "reference/_generated/timeline/*",
+    "reference/_generated/lake/*",
 ]
 html_theme = "furo"
 html_title = f"fxtio {release}"

@@ -1,9 +1,9 @@
-"""A lake of traces: thousands of them as plain Parquet files, which any engine reads, and questions to all of them.
+"""A lake of traces: thousands of them as plain Parquet files, which any engine reads, and questions to all of them::
 
     lake = Lake("runs.lake", create=True)
     for outcome in lake.add(["a.fxt", "b.json"], labels={"build": "1a2b"}):
         print(outcome.path, outcome.kind, outcome.reason)
-    print(lake.top(by="label:build", where=["name=GET *"]))
+    print(lake.top("label:build"))
 
 `layout` says what is where, `store` where files are, `rows` and `ingest` make them, `questions` asks.
 """
