@@ -1,4 +1,6 @@
-"""A lake of traces: thousands of them as plain Parquet files, which any engine reads, and questions to all of them::
+"""A lake of traces: thousands of them as plain Parquet files, which any engine reads, and questions to all of them.
+
+::
 
     lake = Lake("runs.lake", create=True)
     for outcome in lake.add(["a.fxt", "b.json"], labels={"build": "1a2b"}):
