@@ -99,9 +99,9 @@ class Op(IntEnum):
     CONST = 1
     "Write the byte `a`.  When reading, it was read before."
     BEGIN = 2
-    "The record is of the kind `a`; its offset goes to the column.  The steps that read begin at `b`."
+    "The record is of the kind `a`; its offset goes to the column."
     SUBTYPE = 3
-    "Read a byte and go on where the table at `a` of the jumps says."
+    "Read a byte and go on where the table at `a` of the places says."
     CLOCK = 4
     "An unsigned number, added to the register `a`."
     NOW = 5

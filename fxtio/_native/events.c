@@ -7,9 +7,9 @@
 
 /* The arguments that `scan_stream` and `fill_stream` share. */
 #define READING \
-    READS("data", 1), READS("begin", 8), READS("end", 8), READS("registers", 8), READS("steps", 8), READS("entry", 8), \
-    READS("jumps", 8), UNSIGNED("mask")
-enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, ENTRIES, JUMPED, MASK, READING_COUNT };
+    READS("data", 1), READS("begin", 8), READS("end", 8), READS("registers", 8), READS("steps", 8), READS("places", 8), \
+    UNSIGNED("mask")
+enum { DATA, BEGINS, ENDS, REGISTERED, STEPPED, PLACES, MASK, READING_COUNT };
 
 /* Check a program once, so that running it needs no checks of its own. */
 static int program_open(Program *program, const Value *steps, Py_ssize_t registers, Py_ssize_t owners, uint64_t mask) {
@@ -31,6 +31,8 @@ static int program_open(Program *program, const Value *steps, Py_ssize_t registe
             sound = sound && step->b >= 0 && step->b < program->count;
         if (step->op == OP_UNLESS)
             sound = sound && step->slot >= 0;
+        else if (step->op != OP_BYTE && step->op != OP_ULEB && step->op != OP_LOOP)
+            sound = sound && step->slot < 0; /* only these set a slot */
         if (step->op == OP_RELATIVE)
             sound = sound && step->b >= 0 && step->b < 64;
         if (i == program->count - 1)
@@ -52,20 +54,26 @@ static int places_sound(const Value *places, Py_ssize_t count) {
 /* Take the arguments that `scan_stream` and `fill_stream` share. */
 static int reader_open(Reader *reader, const Value *a, Py_ssize_t owners) {
     Py_ssize_t blocks = a[BEGINS].count;
-    if (a[ENDS].count != blocks || a[ENTRIES].count != 256 || (blocks && a[REGISTERED].count % blocks))
+    if (a[ENDS].count != blocks || a[PLACES].count < 256 || (blocks && a[REGISTERED].count % blocks))
         return refuse_with("lengths differ");
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     for (Py_ssize_t i = 0; i < blocks; i++)
         if (begin[i] < 0 || end[i] < begin[i] || end[i] > a[DATA].count)
             return refuse_with("a block is outside of the data");
     Py_ssize_t registers = blocks ? a[REGISTERED].count / blocks : 0;
-    if (program_open(&reader->program, &a[STEPPED], registers, owners, (uint64_t)a[MASK].number) < 0 ||
-        places_sound(&a[ENTRIES], reader->program.count) < 0 || places_sound(&a[JUMPED], reader->program.count) < 0)
+    Program *program = &reader->program;
+    if (program_open(program, &a[STEPPED], registers, owners, (uint64_t)a[MASK].number) < 0 ||
+        places_sound(&a[PLACES], program->count) < 0)
         return -1;
+    for (Py_ssize_t i = 0; i < program->count; i++)
+        if (program->steps[i].op == OP_SUBTYPE && (program->steps[i].a < 0 || program->steps[i].a > a[PLACES].count - 256))
+            return refuse_with("the program is not sound");
+    reader->actions = PyMem_Calloc((size_t)(a[PLACES].count + program->count + 1), sizeof *reader->actions);
+    if (reader->actions == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
     reader->data = a[DATA].view.buf;
-    reader->entry = a[ENTRIES].view.buf;
-    reader->jumps = a[JUMPED].view.buf;
-    reader->jump_count = a[JUMPED].count;
     return 0;
 }
 
@@ -77,8 +85,9 @@ static ALWAYS_INLINE int64_t block(Reader *reader, const uint64_t *registers, in
         r.registers[i] = registers[i];
     r.at = begin;
     r.end = end;
+    r.last_word = end - 8;
     r.fault = FAULT_NONE;
-    r.times = 0;
+    r.times = r.back = 0;
     while (r.at < end) {
         begin = r.at;
         record(&r, filling);
@@ -87,6 +96,7 @@ static ALWAYS_INLINE int64_t block(Reader *reader, const uint64_t *registers, in
     }
     reader->fault = r.fault;
     reader->times = r.times;
+    reader->back = r.back;
     reader->overrun = r.overrun;
     return r.fault != FAULT_NONE ? begin : r.at;
 }
@@ -95,13 +105,12 @@ KERNEL_TAKING(scan_stream, READING, WRITES("counts", 8), WRITES("stop", 8), WRIT
     enum { COUNTS = READING_COUNT, STOP, FAULT, TIMES };
     Py_ssize_t blocks = a[BEGINS].count, owners = blocks ? a[COUNTS].count / blocks : 0;
     Reader reader = {0};
-    if (reader_open(&reader, a, owners) < 0)
-        return NULL;
     if (owners * blocks != a[COUNTS].count || a[STOP].count != blocks || a[FAULT].count != blocks ||
         a[TIMES].count != blocks)
         return refuse("lengths differ");
-    if (blocks == 0)
-        return Py_NewRef(Py_None);
+    if (reader_open(&reader, a, owners) < 0)
+        return NULL;
+    prepare(&reader, a[PLACES].view.buf, a[PLACES].count, NULL);
     const int64_t *begin = a[BEGINS].view.buf, *end = a[ENDS].view.buf;
     const uint64_t *registers = a[REGISTERED].view.buf;
     int64_t *counts = a[COUNTS].view.buf, *stop = a[STOP].view.buf;
@@ -117,9 +126,10 @@ KERNEL_TAKING(scan_stream, READING, WRITES("counts", 8), WRITES("stop", 8), WRIT
             memset(reader.rows, 0, (size_t)owners * sizeof *counts);
             block(&reader, first, begin[i], stop[i], 0);
         }
-        times[i] = (uint8_t)reader.times;
+        times[i] = (uint8_t)((reader.times >> 63 ? TIME_LATE : 0) | (reader.back ? TIME_BACK : 0));
     }
     Py_END_ALLOW_THREADS
+    PyMem_Free(reader.actions);
     return Py_NewRef(Py_None);
 }
 
@@ -169,11 +179,18 @@ static void columns_close(Columns *columns) {
     columns->views = NULL;
 }
 
-/* No step may name a column that is not in the tuple. */
+/* No step may name a column that is not in the tuple, or has items of another size: only bytes are stored as bytes. */
 static int columns_sound(const Program *program, const Columns *columns) {
-    for (Py_ssize_t i = 0; i < program->count; i++)
-        if (program->steps[i].column + (program->steps[i].op == OP_TEXT) >= columns->count)
+    for (Py_ssize_t i = 0; i < program->count; i++) {
+        const Step *step = &program->steps[i];
+        int width = step->op == OP_BYTE || step->op == OP_PUT ? 1 : 8;
+        int64_t last = step->column + (step->op == OP_TEXT);
+        if (last >= columns->count)
             return refuse_with("the program has more columns");
+        for (int64_t number = step->column; number >= 0 && number <= last; number++)
+            if (columns->of[number].data != NULL && columns->of[number].width != width)
+                return refuse_with("a column has items of another size");
+    }
     return 0;
 }
 
@@ -189,7 +206,7 @@ KERNEL_TAKING(fill_stream, READING, NUMBER("base"), READS("first", 8), OBJECT("c
     if (sound) {
         const int64_t *begin = a[BEGINS].view.buf, *stop = a[ENDS].view.buf, *first = a[FIRST].view.buf;
         const uint64_t *registers = a[REGISTERED].view.buf;
-        reader.columns = columns.of;
+        prepare(&reader, a[PLACES].view.buf, a[PLACES].count, columns.of);
         reader.rows = rows;
         reader.base = a[BASE].number;
         Py_BEGIN_ALLOW_THREADS
@@ -202,6 +219,7 @@ KERNEL_TAKING(fill_stream, READING, NUMBER("base"), READS("first", 8), OBJECT("c
         if (faulty)
             PyErr_SetString(PyExc_ValueError, "a fault, or more rows than the columns have room for");
     }
+    PyMem_Free(reader.actions);
     PyMem_Free(rows);
     columns_close(&columns);
     if (!sound && !PyErr_Occurred())

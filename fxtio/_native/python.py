@@ -402,7 +402,7 @@ _ROWS = 1024
 
 
 def scan_stream(
-    data: Array, begin: Array, end: Array, registers: Array, steps: Array, entry: Array, jumps: Array, mask: int,
+    data: Array, begin: Array, end: Array, registers: Array, steps: Array, places: Array, mask: int,
     counts: Array, stop: Array, fault: Array, times: Array,
 ) -> None:  # fmt: skip
     """Count the rows that each block of a byte stream gives, up to its first fault.
@@ -413,8 +413,8 @@ def scan_stream(
         end: where it ends (int64).
         registers: the registers at the beginning of each block (uint64, a row each).
         steps: the table of the steps, see `Op` (int64, of shape (steps, 5)).
-        entry: the first step for each first byte, or -1 (int64).
-        jumps: the steps for subtypes, or -1 (int64).
+        places: the first step for each first byte, then for all subtypes of each first byte that has them; -1 for none
+            (int64).
         mask: the largest address.
         counts: filled with the number of rows by owner (int64, a row for each block).
         stop: filled with the offset after the last whole record (int64).
@@ -428,7 +428,7 @@ def scan_stream(
 
 
 def fill_stream(
-    data: Array, begin: Array, stop: Array, registers: Array, steps: Array, entry: Array, jumps: Array, mask: int,
+    data: Array, begin: Array, stop: Array, registers: Array, steps: Array, places: Array, mask: int,
     base: int, first: Array, columns: tuple[Array | None, ...],
 ) -> None:  # fmt: skip
     """Read the values of all records of blocks to columns.
@@ -439,8 +439,7 @@ def fill_stream(
         stop: where each block ends, as `scan_stream` found it (int64).
         registers: see `data`.
         steps: see `data`.
-        entry: see `data`.
-        jumps: see `data`.
+        places: see `data`.
         mask: see `data`.
         base: added to the offsets of records.
         first: the first row of each block by owner (int64, a row for each block).

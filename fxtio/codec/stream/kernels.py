@@ -44,9 +44,7 @@ class Kernels:
     ) -> None:  # fmt: skip
         """Count the rows that each block gives, up to its first fault, see `fxtio._native.python.scan_stream`."""
         mask = steps.dialect.mask
-        _native.scan_stream(
-            data, begin, end, registers, steps.table, steps.entry, steps.jumps, mask, counts, stop, fault, times
-        )
+        _native.scan_stream(data, begin, end, registers, steps.table, steps.places, mask, counts, stop, fault, times)
 
     def fill(
         self, steps: Steps, data: Array, begin: Array, stop: Array, registers: Array, base: int, first: Array,
@@ -58,9 +56,7 @@ class Kernels:
             ValueError: a block does not give the rows that `scan` counted.
         """
         mask = steps.dialect.mask
-        _native.fill_stream(
-            data, begin, stop, registers, steps.table, steps.entry, steps.jumps, mask, base, first, columns
-        )
+        _native.fill_stream(data, begin, stop, registers, steps.table, steps.places, mask, base, first, columns)
 
     def encode(
         self, steps: Steps, order: Array, start: int, registers: Array, columns: Columns, texts: Array, rows: Array,

@@ -92,8 +92,8 @@ class Steps:
         dialect: the dialect.
         registers: the names of running values and bases, in the order in which the kernels take them.
         table: the steps (int64, `STEP_FIELDS` numbers each).
-        entry: for every first byte the step at which reading goes on after it, or -1 (int64).
-        jumps: likewise, tables of 256 entries for subtypes (int64).
+        places: for every first byte the step at which reading goes on after it, or -1; then likewise for all subtypes
+            of each first byte that has them (int64).
         lines: the lines of steps, one for each first byte and subtype.
         columns: the columns.
         lists: the lists.
@@ -115,23 +115,22 @@ class Steps:
         self._list_ids: dict[tuple[int, str], int] = {}
         self._steps: list[tuple[int, int, int, int, int]] = []
         self._slots: dict[str, int] = {}
-        self.entry = np.full(256, -1, np.int64)
+        places = [np.full(256, -1, np.int64)]
         self.lines: list[Line] = []
         self._plan()
-        jumps = [np.empty(0, np.int64)]
         for first_byte, kind in enumerate(dialect.kinds):
             if kind >= 0:
-                self.entry[first_byte] = self._record(first_byte, kind, -1) + 1  # the first byte is read already
+                places[0][first_byte] = self._record(first_byte, kind, -1) + 1  # the first byte is read already
             elif kind == SUBTYPE:
                 table = np.full(256, -1, np.int64)
                 for (other, subtype), member in dialect.subtypes.items():
                     if other == first_byte:  # after the first byte, the time and the subtype
                         table[subtype] = self._record(first_byte, member, subtype) + 3
-                self.entry[first_byte] = len(self._steps)
+                places[0][first_byte] = len(self._steps)
                 self._steps.append(self._steps[table[table >= 0][0] - 2])  # reads the time, the same for all subtypes
-                self._add(Op.SUBTYPE, 256 * (len(jumps) - 1))
-                jumps.append(table)
-        self.jumps = np.concatenate(jumps)
+                self._add(Op.SUBTYPE, 256 * len(places))
+                places.append(table)
+        self.places = np.concatenate(places)
         self.table = np.array(self._steps, np.int64)
 
     @property
@@ -224,19 +223,21 @@ class Steps:
         start = self._add(Op.CONST, first_byte)
         self.lines.append(Line(first_byte, subtype, kind, start))
         parts = layout.parts_behind(first_byte)
+        begin = Op.BEGIN, kind, 0, self._ids[kind, "", "offset"]
+        if subtype < 0:
+            self._add(*begin)
         if isinstance(parts[0][1], Clock):
             self._put(kind, *parts.pop(0))
         if subtype >= 0:
             self._add(Op.CONST, subtype)
-        begin = self._add(Op.BEGIN, kind, 0, self._ids[kind, "", "offset"])
-        for name, part in layout.parts:
-            if isinstance(part, FirstByteField):
-                self._add(Op.PUT, part.field.get(first_byte), 0, self._ids[kind, name, "value"])
+            self._add(*begin)
         for name in [*layout.absent, *(n for n, p in layout.parts if isinstance(p, Clock))]:
             clock = next((mark.of for mark in parts_of(layout.cls)[name] if isinstance(mark, Clock)), None)
             if clock is not None:
                 self._add(Op.NOW, self.registers.index(clock), 0, self._ids[kind, name, "value"])
-        self._set_target(begin)
+        for name, part in layout.parts:
+            if isinstance(part, FirstByteField):
+                self._add(Op.PUT, part.field.get(first_byte), 0, self._ids[kind, name, "value"])
         self._fields(kind, parts, layout, kind)
         self._add(Op.END)
         return start

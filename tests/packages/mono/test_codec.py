@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio import _native
-from fxtio._native.constants import RULES, TimeFault
+from fxtio._native.constants import MAX_SLOTS, RULES, Op, TimeFault
 from fxtio.codec.stream.codec import codec_of
 from fxtio.codec.stream.declare import UNKNOWN, Dialect, layout_of
 from fxtio.codec.stream.describe import ranges_of
-from fxtio.codec.stream.kernels import Kernels
+from fxtio.codec.stream.kernels import Columns, Kernels
 from fxtio.codec.stream.steps import Steps, steps_of
 from fxtio.errors import DecodeError, EncodeError, LayoutError
 from fxtio.mono import records as r
@@ -185,11 +186,62 @@ def test_an_event_without_time_has_the_time_of_the_event_before() -> None:
         encode_events(dialect, header, [event.replace(time=41)])
 
 
+def _set(op: Op, field: int, value: int) -> Callable[[Steps], None]:
+    def spoil(steps: Steps) -> None:
+        steps.table[np.flatnonzero(steps.table[:, 0] == op)[0], field] = value
+
+    return spoil
+
+
+def _cut_places(steps: Steps) -> None:
+    steps.places = steps.places[:-1]
+
+
+def _no_end(steps: Steps) -> None:
+    steps.table = steps.table[:-1]
+
+
+UNSOUND = {
+    "operation": _set(Op.CONST, 0, 99),
+    "no end": _no_end,
+    "register": _set(Op.CLOCK, 1, 4),
+    "kind": _set(Op.BEGIN, 1, 1_000),
+    "shift": _set(Op.RELATIVE, 2, 64),
+    "target": _set(Op.NEXT, 2, 1 << 40),
+    "slot": _set(Op.UNLESS, 4, MAX_SLOTS),
+    "slot of an address": _set(Op.RELATIVE, 4, 0),
+    "before the places": _set(Op.SUBTYPE, 1, -1),
+    "behind the places": _cut_places,
+}
+"""Programs that the kernels refuse to run."""
+
+
 @pytest.mark.skipif(_native.IMPLEMENTATION != "c", reason="the kernels in C are not built")
-def test_a_kernel_refuses_an_invalid_program() -> None:
+@pytest.mark.parametrize("spoil", UNSOUND.values(), ids=UNSOUND)
+def test_a_kernel_refuses_an_invalid_program(spoil: Callable[[Steps], None]) -> None:
     steps = Steps(dialect_of(17, 8))
-    steps.table[0, 0] = 99
     zero, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
-    byte = np.zeros(1, np.uint8)
+    byte, counts = np.zeros(1, np.uint8), np.zeros((1, steps.owners), np.int64)
+    none: Columns = (None,) * len(steps.columns)
+    Kernels().scan(steps, byte, zero, zero, four, counts, zero.copy(), byte.copy(), byte.copy())
+    Kernels().fill(steps, byte, zero, zero, four, 0, counts, none)
+    spoil(steps)
     with pytest.raises(ValueError, match="not sound"):
-        Kernels().scan(steps, byte, zero, zero, four, zero.copy(), zero.copy(), byte.copy(), byte.copy())
+        Kernels().scan(steps, byte, zero, zero, four, counts, zero.copy(), byte.copy(), byte.copy())
+    with pytest.raises(ValueError, match="not sound"):
+        Kernels().fill(steps, byte, zero, zero, four, 0, counts, none)
+
+
+@pytest.mark.skipif(_native.IMPLEMENTATION != "c", reason="the kernels in C are not built")
+def test_a_kernel_refuses_columns_that_are_not_as_planned() -> None:
+    steps = Steps(dialect_of(17, 8))
+    zero, four = np.zeros(1, np.int64), np.zeros((1, 4), np.uint64)
+    byte, counts = np.zeros(1, np.uint8), np.zeros((1, steps.owners), np.int64)
+    none: Columns = (None,) * len(steps.columns)
+    for number, plan in enumerate(steps.columns):
+        other = np.zeros(1, np.uint8 if np.dtype(plan.dtype).itemsize > 1 else np.int64)
+        columns = (*none[:number], other, *none[number + 1 :])
+        with pytest.raises(ValueError, match="items of another size"):
+            Kernels().fill(steps, byte, zero, zero, four, 0, counts, columns)
+    with pytest.raises(ValueError, match="more columns"):
+        Kernels().fill(steps, byte, zero, zero, four, 0, counts, none[1:])
