@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_texts
+from fxtio.codec.distinct import hash_texts, number_texts
 from fxtio.io.source import Source
 
 BLOCK = 1 << 21
@@ -331,6 +331,10 @@ class Objects:
     def __len__(self) -> int:
         return int(self.places.shape[2])
 
+    def take(self, rows: Array) -> Objects:
+        """Return some objects."""
+        return Objects(self.members, self.data, self.places[:, :, rows])
+
     def _places(self, member: str) -> tuple[Array, Array]:
         begin, end = self.places[self.members.index(member)]
         return np.ascontiguousarray(begin), np.ascontiguousarray(end)
@@ -353,6 +357,33 @@ class Objects:
         out = np.empty(len(self), np.int64)
         _native.read_decimals(self.data, *self._places(member), digits, out)
         return out
+
+    def ids(self, member: str) -> Array:
+        """Return a number for each string that a member has (uint64), see `hash_texts`; 0 for what is empty or none."""
+        begin, end = self._places(member)
+        ids = np.zeros(len(self), np.uint64)
+        rows = self._rows_with(member, b'"')
+        rows = rows[end[rows] - begin[rows] > 2]
+        ids[rows] = hash_texts(self.data, begin[rows], end[rows])
+        return ids
+
+    def within(self, member: str, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:
+        """Yield the objects in the arrays that are a member, see `objects_in`, and the row of each (int64)."""
+        begin, end = self._places(member)
+        rows = self._rows_with(member, b"[")
+        begin, end = begin[rows] + 1, end[rows] - 1
+        inner = [self.data[first:last] for first, last in zip(begin.tolist(), end.tolist(), strict=True)]
+        ends = np.cumsum(end - begin + 1)
+        for objects, at in _walks(memoryview(b",".join([*inner, b"]"])), members, losses):
+            yield objects, rows[np.searchsorted(ends, at, "right")]
+
+    def _rows_with(self, member: str, first: bytes) -> Array:
+        """Return the rows in which a member begins with a byte."""
+        begin, end = self._places(member)
+        rows = np.flatnonzero(end > begin)
+        is_first = np.frombuffer(self.data, np.uint8)[begin[rows]] == first[0]
+        result: Array = rows[is_first]
+        return result
 
     def distinct(
         self, members: Sequence[str], losses: Counter[str], make: Callable[[Any], Any] = lambda value: value
@@ -509,16 +540,6 @@ def objects_in(array: bytes | msgspec.Raw, members: Sequence[str], losses: Count
     """
     view = memoryview(array)
     return (objects for objects, _ in _walks(view[is_array(array) or len(view) :], members, losses))
-
-
-def objects_in_each(
-    arrays: Iterable[bytes], members: Sequence[str], losses: Counter[str]
-) -> Iterator[tuple[Objects, Array]]:
-    """Yield the objects in many arrays, see `objects_in`, and for each the number of its array (int64)."""
-    inner = [each[1:-1] if each[:1] == b"[" else b"" for each in arrays]
-    ends = np.cumsum([len(each) + 1 for each in inner])
-    for objects, begin in _walks(memoryview(b",".join([*inner, b"]"])), members, losses):
-        yield objects, np.searchsorted(ends, begin, "right")
 
 
 def _walks(data: memoryview, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import fxtio
 import judges
-from fxtio import _native
 from fxtio.errors import FormatError, FxtioError
 from fxtio.exchange import json_events
 from fxtio.timeline import Timeline
@@ -304,21 +303,6 @@ STACKS = st.lists(
 )
 
 
-def without_kernels(patch: pytest.MonkeyPatch) -> None:
-    """Leave all objects and numbers to the slow way of reading."""
-    walk = _native.walk_objects
-
-    def nothing(data: Any, names: Any, ends: Any, places: Any) -> tuple[int, int]:
-        return (0, 0) if len(ends) else walk(data, names, ends, places)
-
-    def no_numbers(*arguments: Any) -> int:
-        arguments[-1][:] = -1
-        return 0
-
-    patch.setattr(_native, "walk_objects", nothing)
-    patch.setattr(_native, "read_decimals", no_numbers)
-
-
 def everything(data: bytes) -> Any:
     timeline = imported(data)
     tables = timeline.tables("slices", "samples", "stacks", "frames", "args", "threads")
@@ -335,7 +319,7 @@ def test_both_ways_of_reading_agree(events: str, stacks: list[str], weights: lis
     data = f'{head},"profiles":[{evented},5,{sampled},{evented}]}}'.encode()
     usual = everything(data)
     with pytest.MonkeyPatch.context() as patch:
-        without_kernels(patch)
+        exchange.read_slowly(patch)
         assert everything(data) == usual
 
 
