@@ -280,6 +280,8 @@ KERNEL_TAKING(walk_objects, READS("data", 1), READS("names", 1), READS("ends", 8
         while (next_byte(&text) == ',')
             text.at++;
         Places places = {(int32_t *)a[PLACES].view.buf + count, room};
+        for (Py_ssize_t column = 0; column < columns; column++)
+            places.row[column * room] = 0;
         if (text.at == text.end || (names.count == 0 ? !pass_listed(&text, data, places)
                                                      : *text.at != '{' || !pass_object(&text, data, &names, places)))
             break;

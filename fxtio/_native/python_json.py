@@ -23,8 +23,8 @@ def walk_objects(data: bytes | bytearray | memoryview, names: Array, ends: Array
         data: objects with commas and spaces between them; without names, any values that a comma or a bracket follows.
         names: the names of the members, one after the other (uint8).
         ends: where each name ends (int64).
-        places: zeros, filled with where each object begins and ends, then with the same of the value of each member; of
-            several with one name, with the place of the last one (int32, of shape (1 + members, 2, rows)).
+        places: filled with where each object begins and ends, then with the same of the value of each member, zeros if
+            it is missing; of several with one name, the last one counts (int32, of shape (1 + members, 2, rows)).
 
     Returns:
         The number of objects, and where the last one ends.  The walk stops before an object that is not JSON, that
@@ -43,6 +43,7 @@ def walk_objects(data: bytes | bytearray | memoryview, names: Array, ends: Array
             row, end = (_members if numbers else _listed)(text, begin, numbers)
         except (ValueError, IndexError, RecursionError, StopIteration):
             break
+        places[:, :, count] = 0
         for number, place in row.items():
             places[number, :, count] = place
         used, count = end, count + 1

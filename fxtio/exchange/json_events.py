@@ -86,7 +86,7 @@ class JsonEvents:
         self._ended = False
         self._left_to_scan = 0  # bytes that may be looked at in vain
         self._alone = 1  # the number of items that are decoded by themselves before the next walk, if it finds none
-        self._places = _room(max(map(len, arrays.values())))  # zeros between walks
+        self._places = _room(max(map(len, arrays.values())))
 
     def __iter__(self) -> Iterator[tuple[str, Objects]]:
         """Yield names of arrays and their items, which are in the order of the file.
@@ -218,7 +218,6 @@ class JsonEvents:
         places = self._places[: 1 + len(members)]
         count, end = _native.walk_objects(self._data, names, ends, places)
         data, found = bytes(memoryview(self._data)[:end]), places[1:, :, :count].copy()
-        places[:, :, : count + 1] = 0  # also those of the item at which the walk has ended
         del self._data[:end]
         return Objects(members, data, found)
 
@@ -370,12 +369,10 @@ class Objects:
     def within(self, member: str, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:
         """Yield the objects in the arrays that are a member, see `objects_in`, and the row of each (int64)."""
         begin, end = self._places(member)
-        rows = self._rows_with(member, b"[")
-        begin, end = begin[rows] + 1, end[rows] - 1
-        inner = [self.data[first:last] for first, last in zip(begin.tolist(), end.tolist(), strict=True)]
-        ends = np.cumsum(end - begin + 1)
-        for objects, at in _walks(memoryview(b",".join([*inner, b"]"])), members, losses):
-            yield objects, rows[np.searchsorted(ends, at, "right")]
+        rows, data = self._rows_with(member, b"["), bytes(self.data)
+        places = zip(begin[rows].tolist(), end[rows].tolist(), strict=True)
+        for objects, at in objects_in_each([data[first + 1 : last - 1] for first, last in places], members, losses):
+            yield objects, rows[at]
 
     def _rows_with(self, member: str, first: bytes) -> Array:
         """Return the rows in which a member begins with a byte."""
@@ -423,7 +420,7 @@ def _encoded(members: Sequence[str]) -> tuple[Array, Array]:
 
 def _room(members: int, items: int = _MOST_ITEMS) -> Array:
     """Return room for the places of items and of their members, see `fxtio._native.python_json.walk_objects`."""
-    return np.zeros((1 + members, 2, items), np.int32)
+    return np.empty((1 + members, 2, items), np.int32)
 
 
 def _texts_of(text: bytes, value: Mapping[str, Any]) -> Mapping[str, bytes]:
@@ -540,6 +537,15 @@ def objects_in(array: bytes | msgspec.Raw, members: Sequence[str], losses: Count
     """
     view = memoryview(array)
     return (objects for objects, _ in _walks(view[is_array(array) or len(view) :], members, losses))
+
+
+def objects_in_each(
+    arrays: Sequence[bytes | memoryview], members: Sequence[str], losses: Counter[str]
+) -> Iterator[tuple[Objects, Array]]:
+    """Yield the objects in arrays, whose brackets are left out, and for each the number of its array (int64)."""
+    ends = np.cumsum([*map(len, arrays)]) + np.arange(1, len(arrays) + 1)
+    for objects, begin in _walks(memoryview(b",".join([*arrays, b"]"])), members, losses):
+        yield objects, np.searchsorted(ends, begin, "right")
 
 
 def _walks(data: memoryview, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:

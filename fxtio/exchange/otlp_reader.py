@@ -18,7 +18,7 @@ from fxtio.arrays import Array
 from fxtio.codec.distinct import GOLDEN_RATIO, number_distinct
 from fxtio.errors import FormatError
 from fxtio.exchange.json_columns import as_decimal
-from fxtio.exchange.json_events import UNREADABLE, Objects
+from fxtio.exchange.json_events import UNREADABLE, Objects, is_array, objects_in_each
 from fxtio.exchange.lines import lines
 from fxtio.exchange.otlp_lines import Attributes, Scope, attributes_by_name, attributes_of, items_of, scopes_of
 from fxtio.io.source import MAX_BYTES, Source, read_whole
@@ -46,7 +46,7 @@ _BATCH = 1 << 20
 
 _ROWS = 100_000
 _SPAN, _POINT = 9, 4
-_SCOPE = ("resource", "scope", "spans")
+_SCOPE = ("resource", "scope")
 _TIMES = ("startTimeUnixNano", "endTimeUnixNano")
 _IDS = ("traceId", "spanId", "parentSpanId")
 _SPAN_MEMBERS = (*_TIMES, *_IDS, "name", "status", "attributes", "events", "links")
@@ -117,11 +117,12 @@ class _Reader:
 
     def batch(self) -> Iterator[TimelinePart]:
         """Convert the spans that wait, and yield their arguments."""
-        scopes = Objects.of(_SCOPE, [dict(zip(_SCOPE, scope, strict=True)) for scope in self._scopes])
+        scopes = Objects.of(_SCOPE, [dict(zip(_SCOPE, scope[:2], strict=True)) for scope in self._scopes])
+        arrays = [memoryview(spans)[1:-1] if is_array(spans) else b"" for *_, spans in self._scopes]
         self._scopes, self._size = [], 0
         process = self._each(scopes, "resource", lambda value: self._process(attributes_by_name(value)))
         category = self._each(scopes, "scope", self._category)
-        for spans, scope in scopes.within("spans", _SPAN_MEMBERS, self._losses):
+        for spans, scope in objects_in_each(arrays, _SPAN_MEMBERS, self._losses):
             self._take_spans(spans, process[scope], category[scope])
             blocks, self._arguments = self._arguments, []
             if blocks:
@@ -179,7 +180,12 @@ class _Reader:
 
     def _each(self, objects: Objects, member: str, make: Callable[[Any], Any]) -> Array:
         """Return what a function makes of a member of each object (int64); it is called once for each value."""
-        values, (codes,) = objects.distinct([member], self._losses, make)
+        values: list[Any] = []
+        codes = np.zeros(len(objects), np.int32)
+        if objects.given(member):
+            values, (codes,) = objects.distinct([member], self._losses, make)
+        elif len(objects):
+            values = [make(None)]
         return np.array(values, np.int64)[codes]
 
     def _names(self, objects: Objects) -> Array:

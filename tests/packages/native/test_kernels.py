@@ -362,7 +362,7 @@ def test_walk_objects(data: bytes, room: int) -> None:
         names, ends = np.frombuffer(b"phts", np.uint8), np.array(members, np.int64)
         results = []
         for walk in (kernels.walk_objects, stand_in.walk_objects):
-            places = np.zeros((1 + len(members), 2, room), np.int32)
+            places = np.full((1 + len(members), 2, room), 7, np.int32)
             count, end = walk(data, names, ends, places)
             results.append((count, end, places[:, :, :count].tolist()))
         assert results[0] == results[1]
