@@ -558,7 +558,7 @@ def _walks(data: memoryview, members: Sequence[str], losses: Counter[str]) -> It
         alone = min(2 * alone, _LONG) if len(objects) < _FEW else 1
         if not len(objects):
             values, begin, end = _walk(piece, (), _encoded(()), alone)
-            if not len(values) and len(piece) == size:  # an item that is longer
+            if not len(values) and at + size < len(data):  # an item that is longer
                 size = len(data)
                 continue
             found = [*map(_members_of, values.texts(VALUE))]

@@ -333,6 +333,18 @@ def test_events_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert everything(data) == usual
 
 
+@pytest.mark.parametrize("block", [100, 1 << 21])
+def test_items_that_are_nested_too_deep_end_an_array(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_events, "BLOCK", block)
+    losses: Counter[str] = Counter()
+    deep = b'{"a":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+    assert not [*json_events.objects_in(b"[" + deep + b',{"a":1}]', ["a"], losses)]
+    assert losses == {json_events.NO_OBJECTS: 1}
+    (objects,) = json_events.objects_in(b'[{"a":1},' + deep + b"]", ["a"], losses)
+    assert [*objects.texts("a")] == [b"1"]
+    assert losses == {json_events.NO_OBJECTS: 2}
+
+
 KEYS = ["type", "name", "unit", "events", "samples", "weights", "at", "frame", "startValue"]
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
