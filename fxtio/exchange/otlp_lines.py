@@ -84,7 +84,7 @@ class Attributes:
         row: the object that has it (int64), ascending.
         name: its name, as an index of `names` (int64).
         value: its value, as an index of `values` (int64).
-        names: the distinct names.
+        names: the names, of which those with escapes may be there twice.
         values: the distinct values: None, int, float, bool or str.
     """
 
@@ -96,8 +96,8 @@ class Attributes:
 
     def put(self, name: str, column: Array, make: Callable[[Any], int]) -> None:
         """Set a column of the objects to what a function makes of an attribute, where an object has it."""
-        if name in self.names:
-            rows = np.flatnonzero(self.name == self.names.index(name))
+        if name in self.names:  # perhaps several times, as names with escapes are distinct from those without
+            rows = np.flatnonzero(np.array([each == name for each in self.names], bool)[self.name])
             used, place = np.unique(self.value[rows], return_inverse=True)
             column[self.row[rows]] = np.array([make(self.values[value]) for value in used.tolist()], np.int64)[place]
 
@@ -128,7 +128,7 @@ def _flat(row: Array, name: Array, value: Array, names: list[str], inner: list[l
     values = [each for within in inner for _, each in within]
     if (count == 1).all() and not any(within[0][0] for within in inner):
         return Attributes(row, name, value, names, values)
-    number: dict[str, int] = {text: code for code, text in enumerate(names)}
+    number: dict[str, int] = {}
     flat = [
         (at, number.setdefault(names[key] + end, len(number)), first[code] + place)
         for at, key, code in zip(row.tolist(), name.tolist(), value.tolist(), strict=True)

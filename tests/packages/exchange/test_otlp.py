@@ -276,6 +276,20 @@ def test_attributes_of_all_types() -> None:
     assert timeline.losses == {"links between spans": 1}
 
 
+@pytest.mark.parametrize("value", [{"intValue": "1"}, {"arrayValue": {"values": [{"intValue": "1"}]}}])
+def test_names_with_escapes(value: Row) -> None:
+    """They are the same names, whether or not any of the attributes are lists."""
+    keys = ["thread.id", "threat.id", "x", "y"]
+    spans = [
+        span("s", 1, 2, attributes=[{"key": key, "value": value if key == "x" else {"intValue": "7"}} for key in keys])
+        for _ in range(2)
+    ]
+    plain = request(*spans)
+    escaped = plain.replace(b'"thread.id"', b'"\\u0074hread.id"', 1).replace(b'"x"', b'"\\u0078"', 1)
+    assert escaped != plain and everything(escaped) == everything(plain)
+    assert imported(escaped).table("threads")["tid"].tolist() == [7]
+
+
 def test_a_status_and_indented_json() -> None:
     document = json.loads(request(span("a", 1, 2, status={"code": 2}), span("b", 3, 4, status={"code": 1})))
     timeline = imported(json.dumps(document, indent=1).encode())
