@@ -37,6 +37,7 @@ FORMATS = {
     "otlp": SOME,
 }
 PERFETTO_READS = ("chrome", "perfetto")
+RANKED = (*PERFETTO_READS, "speedscope", "otlp")
 ROUNDS = 3
 
 
@@ -91,11 +92,11 @@ def run(folder: Path) -> list[tuple[str, str, str]]:
         if exchanges()[name].imports and name not in ("collapsed", "pprof"):  # these have only a few stacks
             seconds = best(partial(imported, target), ROUNDS)
             measured(f"read {name}", events, seconds)
-        if name in PERFETTO_READS:  # as ready to be asked
+        if name in RANKED:
             seconds = best(partial(ranked, target), ROUNDS)
             measured(f"top of {name}", events, seconds)
-            if (peer := perfetto_import(target)) is not None:
-                measured("Perfetto, import of the same file", events, peer, f"{peer / seconds:.1f} times slower")
+        if name in PERFETTO_READS and (peer := perfetto_import(target)) is not None:  # as ready to be asked
+            measured("Perfetto, import of the same file", events, peer, f"{peer / seconds:.1f} times slower")
     return rows
 
 

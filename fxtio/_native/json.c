@@ -5,7 +5,7 @@
 
 #include "kernels.h"
 
-enum { MAX_DEPTH = 64 /* a bit each */, MAX_DIGITS = 18, MAX_GUESSES = 32 };
+enum { MAX_DEPTH = 1 << 14, MAX_DIGITS = 18, MAX_GUESSES = 32 };
 
 /* Bytes that are to be read; `at` becomes NULL where they are not as they should be, or end too early. */
 typedef struct {
@@ -17,6 +17,15 @@ typedef struct {
 /* Return whether one of eight bytes is zero; what follows the first that is may count as zero, too. */
 static inline uint64_t has_zero(uint64_t word) { return (word - EVERY(1)) & ~word & EVERY(0x80); }
 
+/* Return how many of eight bytes certainly are before the first that was found. */
+static inline int plain_bytes(uint64_t found) {
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return found ? __builtin_ctzll(found) >> 3 : 8;
+#else
+    return found ? 0 : 8;
+#endif
+}
+
 static inline int fail(Text *text) {
     text->at = NULL;
     return 0;
@@ -24,8 +33,8 @@ static inline int fail(Text *text) {
 
 /* Return the next byte after spaces, without passing it; 0 at the end. */
 static inline uint8_t next_byte(Text *text) {
-    while (text->at < text->end && (*text->at == ' ' || (*text->at >= '\t' && *text->at <= '\r' && *text->at != '\v' &&
-                                                         *text->at != '\f')))
+    while (text->at < text->end && *text->at <= ' ' &&
+           (*text->at == ' ' || *text->at == '\n' || *text->at == '\r' || *text->at == '\t'))
         text->at++;
     return text->at < text->end ? *text->at : 0;
 }
@@ -48,12 +57,11 @@ static int pass_escape(Text *text) {
 /* Pass a string, after its opening quote.  Returns whether it is one; notes whether it has escapes. */
 static int pass_string(Text *text, int *has_escapes) {
     for (;;) {
-        uint64_t word;
-        while (text->end - text->at >= 8) {
+        uint64_t word, found = 0;
+        for (; !found && text->end - text->at >= 8; text->at += plain_bytes(found)) {
             memcpy(&word, text->at, 8);
-            if (has_zero(word ^ EVERY('"')) | has_zero(word ^ EVERY('\\')) | ((word - EVERY(0x20)) & ~word & EVERY(0x80)))
-                break;
-            text->at += 8;
+            found = has_zero(word ^ EVERY('"')) | has_zero(word ^ EVERY('\\')) |
+                    ((word - EVERY(0x20)) & ~word & EVERY(0x80));
         }
         uint8_t byte = ' ';
         while (text->at < text->end && (byte = *text->at) != '"' && byte != '\\' && byte >= 0x20)
@@ -124,13 +132,14 @@ static int pass_scalar(Text *text) {
     }
 }
 
-/* Pass the key of a member, and its colon. */
-static int pass_key(Text *text, int *has_escapes) {
+/* Pass the key of a member, and its colon; tell where the key ends. */
+static int pass_key(Text *text, int *has_escapes, const uint8_t **end) {
     if (next_byte(text) != '"')
         return fail(text);
     text->at++;
     if (!pass_string(text, has_escapes))
         return 0;
+    *end = text->at - 1;
     if (next_byte(text) != ':')
         return fail(text);
     text->at++;
@@ -139,7 +148,8 @@ static int pass_key(Text *text, int *has_escapes) {
 
 /* Pass a value and all that is within it. */
 static int pass_value(Text *text) {
-    uint64_t nesting = 0; /* the lowest bit tells whether the innermost is an object */
+    uint8_t closing[MAX_DEPTH]; /* the bracket that ends what is open at each level */
+    const uint8_t *key_end;
     int depth = 0, has_escapes;
     for (;;) {
         uint8_t first = next_byte(text);
@@ -148,10 +158,10 @@ static int pass_value(Text *text) {
         if (first == '{' || first == '[') {
             text->at++;
             if (next_byte(text) != first + 2) { /* its closing bracket */
-                if (depth++ == MAX_DEPTH)
+                if (depth == MAX_DEPTH)
                     return fail(text);
-                nesting = nesting << 1 | (first == '{');
-                if (first == '{' && !pass_key(text, &has_escapes))
+                closing[depth++] = first + 2;
+                if (first == '{' && !pass_key(text, &has_escapes, &key_end))
                     return 0;
                 continue;
             }
@@ -159,17 +169,17 @@ static int pass_value(Text *text) {
         } else if (!pass_scalar(text)) {
             return 0;
         }
-        for (;; depth--, nesting >>= 1, text->at++) { /* what ends here */
+        for (;; depth--, text->at++) { /* what ends here */
             if (depth == 0)
                 return 1;
             uint8_t next = next_byte(text);
             if (next == ',')
                 break;
-            if (next != (nesting & 1 ? '}' : ']'))
+            if (next != closing[depth - 1])
                 return fail(text);
         }
         text->at++;
-        if (nesting & 1 && !pass_key(text, &has_escapes))
+        if (closing[depth - 1] == '}' && !pass_key(text, &has_escapes, &key_end))
             return 0;
     }
 }
@@ -201,55 +211,66 @@ static Py_ssize_t number_of(Names *names, Py_ssize_t place, const uint8_t *key, 
     return number;
 }
 
-/* Where the places of the members of an object are noted: its row, in columns for the begin and the end of each. */
+/* Where the places of an item and of its members are noted: its row, in columns for the begin and the end of each. */
 typedef struct {
     int32_t *row;
     Py_ssize_t rows;
 } Places;
 
+static inline void note_place(Places places, Py_ssize_t number, const uint8_t *data, const uint8_t *begin,
+                              const Text *text) {
+    places.row[2 * number * places.rows] = (int32_t)(begin - data);
+    places.row[(2 * number + 1) * places.rows] = (int32_t)(text->at - data);
+}
+
 /* Pass an object, and note the places of its members.  Returns whether it is one without escapes in its keys. */
 static int pass_object(Text *text, const uint8_t *data, Names *names, Places places) {
-    text->at++;
-    if (next_byte(text) == '}') {
-        text->at++;
-        return 1;
-    }
-    for (Py_ssize_t member = 0;; member++, text->at++) {
+    const uint8_t *begin = text->at++;
+    uint8_t next = next_byte(text);
+    for (Py_ssize_t member = 0; next != '}'; member++) {
         int has_escapes = 0;
+        text->at += member > 0; /* a comma */
         next_byte(text);
-        const uint8_t *key = text->at + 1;
-        if (!pass_key(text, &has_escapes) || has_escapes)
+        const uint8_t *key = text->at + 1, *key_end;
+        if (!pass_key(text, &has_escapes, &key_end) || has_escapes)
             return 0;
-        const uint8_t *key_end = memchr(key, '"', (size_t)(text->at - key));
         next_byte(text);
         const uint8_t *value = text->at;
         if (!pass_value(text))
             return 0;
         Py_ssize_t number = number_of(names, member, key, key_end - key);
-        if (number >= 0) {
-            places.row[(2 * number) * places.rows] = (int32_t)(value - data);
-            places.row[(2 * number + 1) * places.rows] = (int32_t)(text->at - data);
-        }
-        uint8_t next = next_byte(text);
-        if (next == '}') {
-            text->at++;
-            return 1;
-        }
-        if (next != ',')
+        if (number >= 0)
+            note_place(places, 1 + number, data, value, text);
+        next = next_byte(text);
+        if (next != ',' && next != '}')
             return 0;
     }
+    text->at++;
+    note_place(places, 0, data, begin, text);
+    return 1;
 }
 
-/* Walk objects. */
+/* Pass any value that a comma or a bracket follows. */
+static int pass_listed(Text *text, const uint8_t *data, Places places) {
+    const uint8_t *begin = text->at;
+    if (!pass_value(text))
+        return 0;
+    note_place(places, 0, data, begin, text);
+    Text behind = *text;
+    uint8_t next = next_byte(&behind);
+    return next == ',' || next == ']';
+}
+
+/* Walk objects, or any values. */
 KERNEL_TAKING(walk_objects, READS("data", 1), READS("names", 1), READS("ends", 8), WRITES("places", 4)) {
     enum { DATA, NAMES, ENDS, PLACES };
     const int64_t *ends = a[ENDS].view.buf;
     const uint8_t *data = a[DATA].view.buf;
-    Py_ssize_t columns = a[ENDS].count * 2, count = 0;
+    Py_ssize_t columns = (1 + a[ENDS].count) * 2, count = 0;
     for (Py_ssize_t i = 0; i < a[ENDS].count; i++)
         if (ends[i] < (i ? ends[i - 1] : 0) || ends[i] > a[NAMES].count)
             return refuse("names do not fit their ends");
-    if (columns == 0 || a[ENDS].count > INT8_MAX || a[PLACES].count % columns || a[DATA].count > INT32_MAX)
+    if (a[ENDS].count > INT8_MAX || a[PLACES].count % columns || a[DATA].count > INT32_MAX)
         return refuse("lengths differ, or there is too much data");
     Names names = {a[NAMES].view.buf, ends, a[ENDS].count, {0}};
     Text text = {data, data + a[DATA].count};
@@ -258,8 +279,11 @@ KERNEL_TAKING(walk_objects, READS("data", 1), READS("names", 1), READS("ends", 8
     while (count < room) {
         while (next_byte(&text) == ',')
             text.at++;
-        if (text.at == text.end || *text.at != '{' ||
-            !pass_object(&text, data, &names, (Places){(int32_t *)a[PLACES].view.buf + count, room}))
+        Places places = {(int32_t *)a[PLACES].view.buf + count, room};
+        for (Py_ssize_t column = 0; column < columns; column++)
+            places.row[column * room] = 0;
+        if (text.at == text.end || (names.count == 0 ? !pass_listed(&text, data, places)
+                                                     : *text.at != '{' || !pass_object(&text, data, &names, places)))
             break;
         used = text.at - data;
         count++;

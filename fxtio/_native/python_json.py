@@ -16,62 +16,73 @@ _DECIMAL = re.compile(rb'("?)([0-9]+)(?:\.([0-9]+))?\1')
 _LIMIT, _MOST_DIGITS = (1 << 63) - 8, 20
 
 
-def walk_objects(data: bytes | bytearray, names: Array, ends: Array, places: Array) -> tuple[int, int]:
-    """Walk JSON objects, and note where the values of some members are.
+def walk_objects(data: bytes | bytearray | memoryview, names: Array, ends: Array, places: Array) -> tuple[int, int]:
+    """Walk JSON objects, and note where they and the values of some members are.
 
     Args:
-        data: objects with commas and spaces between them.
+        data: objects with commas and spaces between them; without names, any values that a comma or a bracket follows.
         names: the names of the members, one after the other (uint8).
         ends: where each name ends (int64).
-        places: zeros, filled with where the value of each member begins and ends in each object; of several with one
-            name, with the place of the last one (int32, of shape (members, 2, rows)).
+        places: filled with where each object begins and ends, then with the same of the value of each member, zeros if
+            it is missing; of several with one name, the last one counts (int32, of shape (1 + members, 2, rows)).
 
     Returns:
         The number of objects, and where the last one ends.  The walk stops before an object that is not JSON, that
-        the data cut off, or whose keys have escapes; it may stop before one that is nested more than 64 levels deep.
+        the data cut off, or whose keys have escapes; it may stop before one that is nested hundreds of levels deep.
 
     Raises:
         ValueError: lengths differ, or there are more than 2^31 - 1 bytes.
     """
     encoded, begins = names.tobytes(), [0, *ends.tolist()]
-    numbers = {encoded[a:b].decode("latin-1"): at for at, (a, b) in enumerate(pairwise(begins))}
+    numbers = {encoded[a:b].decode("latin-1"): at for at, (a, b) in enumerate(pairwise(begins), 1)}
     text = bytes(data).decode("latin-1")  # a character for each byte
     count = used = 0
     while count < places.shape[2]:
+        begin = _end(_BETWEEN, text, used)
         try:
-            row, used = _members(text, _end(_BETWEEN, text, used), numbers)
+            row, end = (_members if numbers else _listed)(text, begin, numbers)
         except (ValueError, IndexError, RecursionError, StopIteration):
             break
+        places[:, :, count] = 0
         for number, place in row.items():
             places[number, :, count] = place
-        count += 1
+        used, count = end, count + 1
     return count, used
 
 
 def _members(text: str, at: int, numbers: dict[str, int]) -> tuple[dict[int, tuple[int, int]], int]:
-    """Return the places of the members of an object, and where it ends.
+    """Return the places of an object and of its members, and where it ends.
 
     Raises:
         ValueError, IndexError, RecursionError, StopIteration: it is none, or has keys with escapes.
     """
     result: dict[int, tuple[int, int]] = {}
-    mark = _expect(text, at, "{")
-    at = _end(_SPACES, text, mark)
-    if text[at] == "}":
-        return result, at + 1
-    while True:
+    start, at = at, _end(_SPACES, text, _expect(text, at, "{"))
+    while text[at] != "}" or result:
         begin = _expect(text, at, '"')
         key, at = json.decoder.scanstring(text, begin)  # type: ignore[attr-defined]
         if at - begin != len(key) + 1:
             raise ValueError("an escape")
         begin = _end(_SPACES, text, _expect(text, _end(_SPACES, text, at), ":"))
         _, at = _JSON.scan_once(text, begin)  # type: ignore[attr-defined]
-        if key in numbers:
-            result[numbers[key]] = begin, at
+        result[numbers.get(key, 0)] = begin, at
         at = _end(_SPACES, text, at)
         if text[at] == "}":
-            return result, at + 1
+            break
         at = _end(_SPACES, text, _expect(text, at, ","))
+    return {**result, 0: (start, at + 1)}, at + 1
+
+
+def _listed(text: str, at: int, _: dict[str, int]) -> tuple[dict[int, tuple[int, int]], int]:
+    """Return the place of a value, and where it ends.
+
+    Raises:
+        ValueError, IndexError, RecursionError, StopIteration: it is none, or neither a comma nor a bracket follows it.
+    """
+    _, end = _JSON.scan_once(text, at)  # type: ignore[attr-defined]
+    if text[_end(_SPACES, text, end)] not in ",]":
+        raise ValueError("a value in no array")
+    return {0: (at, end)}, end
 
 
 def _refuse(constant: str) -> NoReturn:

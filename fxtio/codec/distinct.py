@@ -43,6 +43,31 @@ def number_texts(data: bytes, begin: Array, end: Array) -> tuple[Array, Array]:
     return codes, first[:count]
 
 
+def hash_texts(data: bytes, begin: Array, end: Array) -> Array:
+    """Return a number for each text (uint64): the same for equal texts, and for others only by chance.
+
+    Args:
+        data: has the texts.
+        begin: where each begins (int32).
+        end: where each ends (int32).
+    """
+    size = end - begin
+    is_usual = (size >= 8) & (size <= _USUAL)
+    hashes = np.empty(len(begin), np.uint64)
+    words = np.ndarray(max(len(data) - 7, 0), "<u8", data, strides=(1,))  # those that begin at each byte
+    for length in np.unique(size[is_usual]).tolist():
+        rows = np.flatnonzero(size == length)
+        result = np.full(len(rows), _SEED ^ length, np.uint64)
+        for at in (*range(0, length - 8, 8), length - 8):
+            result = (result ^ words[begin[rows] + at]) * _MULTIPLIER
+            result ^= result >> np.uint64(29)
+        hashes[rows] = result
+    others = np.flatnonzero(~is_usual)
+    places = zip(begin[others].tolist(), end[others].tolist(), strict=True)
+    hashes[others] = [hash(bytes(data[first:last])) % (1 << 64) for first, last in places]
+    return hashes
+
+
 def rows_of_each(values: Array) -> list[tuple[int, Array]]:
     """Return the distinct values (ascending integers), each with the rows that hold it (int64, ascending).
 
@@ -59,6 +84,7 @@ def rows_of_each(values: Array) -> list[tuple[int, Array]]:
     return list(zip(distinct, np.split(order, starts), strict=True))
 
 
+_USUAL = 64  # bytes of texts that are hashed together
 _FEW = 32  # streams for which hashing does not pay
 GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
 """That of 64 bits: a product with it scatters numbers."""

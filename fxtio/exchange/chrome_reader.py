@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.integers import MAX_INT64, as_double
 from fxtio.exchange.json_arguments import FIRST_NUMBER, JsonArguments, Numbers
+from fxtio.exchange.json_columns import as_decimal
 from fxtio.exchange.json_events import JsonEvents, Objects
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import TrackKind
@@ -465,12 +465,8 @@ def nanoseconds(value: Any) -> int | None:
     """Return microseconds, as JSON or as a value of Python, as nanoseconds; None for what is not a number."""
     if isinstance(value, bool) or not isinstance(value, bytes | str | int | float):
         return None
-    try:
-        text = value.decode("ascii") if isinstance(value, bytes) else str(value)
-        number = Decimal(text.strip('"')) * 1000
-        return round(number) if number.is_finite() and abs(number) < 1 << 80 else None
-    except (ArithmeticError, ValueError):  # `decimal` has errors of its own for each kind of number
-        return None
+    number = as_decimal(value if isinstance(value, bytes) else str(value).encode())
+    return None if number is None or abs(number) >= 1 << 70 else round(number * 1000)
 
 
 def _scope(value: Any) -> int:

@@ -28,8 +28,8 @@ from fxtio.exchange.chrome_reader import nanoseconds
 from fxtio.exchange.gecko_stacks import GeckoStacks, SharedTables, text_or_none
 from fxtio.exchange.gecko_tables import GeckoTable
 from fxtio.exchange.json_arguments import JsonArguments, Numbers
-from fxtio.exchange.json_columns import EMPTY, NOTHING, at_each, integers, numbers
-from fxtio.exchange.json_events import UNREADABLE, objects
+from fxtio.exchange.json_columns import NOTHING, at_each, integers, numbers
+from fxtio.exchange.json_events import UNREADABLE, VALUE, objects_in
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
@@ -141,18 +141,17 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
     importer, begin = _Importer(registry, tables), _milliseconds(profile.meta.startTime)
     yield from importer.profile(profile, 0.0)
     for process in _each(profile.processes, _Profile, registry.losses):
-        registry.losses["processes of others than the first process"] += sum(
-            1 for _ in objects(process.processes or EMPTY)
-        )
+        inner = objects_in(process.processes, (), registry.losses)
+        registry.losses["processes of others than the first process"] += sum(map(len, inner))
         yield from importer.profile(process, _milliseconds(process.meta.startTime) - begin)
 
 
 def _each(array: msgspec.Raw, type: type[StructT], losses: Counter[str]) -> Iterator[StructT]:
     """Yield the objects of an array that can be read, as many as there may be."""
-    each = objects(array or EMPTY)
+    each = (text for values in objects_in(array, (), losses) for text in values.texts(VALUE))
     for text in islice(each, MAX_OBJECTS):
         try:
-            yield msgspec.json.decode(text or b"", type=type)
+            yield msgspec.json.decode(text, type=type)
         except UNREADABLE:
             losses[_UNREADABLE] += 1
     losses[f"threads, processes, counters and libraries beyond {MAX_OBJECTS:,}"] += sum(1 for _ in each)

@@ -1,7 +1,8 @@
-"""Columns of JSON as arrays: lists of numbers, of which any may be something else."""
+"""Columns of JSON as arrays: lists of numbers, of which any may be something else; and numbers by themselves."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -34,6 +35,15 @@ def numbers(values: list[Any]) -> Array:
         -_TOO_LARGE,
         _TOO_LARGE,
     )
+
+
+def as_decimal(text: bytes) -> Decimal | None:
+    """Return a number, or a string of one, that is JSON; None for what is no finite number."""
+    try:
+        number = Decimal(bytes(text).decode("ascii").strip('"'))
+    except (ArithmeticError, ValueError):  # `decimal` has errors of its own for each kind of number
+        return None
+    return number if number.is_finite() else None
 
 
 def at_each(values: Array, places: Array) -> Array:

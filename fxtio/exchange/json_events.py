@@ -13,16 +13,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from fxtio import _native
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_texts
+from fxtio.codec.distinct import hash_texts, number_texts
 from fxtio.io.source import Source
 
 BLOCK = 1 << 21
@@ -33,14 +33,19 @@ MAX_MEMBER = 1 << 24
 
 INVALID = "events that are not valid JSON"
 UNREADABLE_VALUES = "values of events that cannot be decoded"
+NO_OBJECTS = "items in place of objects, or what follows one that is nested too deep"
 CUT = "objects that the end of the file cuts off"
 INVALID_MEMBER = f"members of the file's object that are not valid, or larger than {MAX_MEMBER:,} bytes"
 REST = "members of the file's object that are not valid, and all that follows them"
+
+VALUE = ""
+"""Stands for the name of a member where an item itself is meant."""
 
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 _FOLLOWED = re.compile(rb"\s*,\s*\{|\s*\]")
 _KEPT = re.compile(rb"[^ \t\r\n,]")
+_ALL = slice(None)
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _LONG = 4096  # items
 _MOST_ITEMS = 1 << 15  # of a walk
@@ -81,7 +86,7 @@ class JsonEvents:
         self._ended = False
         self._left_to_scan = 0  # bytes that may be looked at in vain
         self._alone = 1  # the number of items that are decoded by themselves before the next walk, if it finds none
-        self._places = np.zeros((max(map(len, arrays.values())), 2, _MOST_ITEMS), np.int32)  # zeros between walks
+        self._places = _room(max(map(len, arrays.values())))
 
     def __iter__(self) -> Iterator[tuple[str, Objects]]:
         """Yield names of arrays and their items, which are in the order of the file.
@@ -210,10 +215,9 @@ class JsonEvents:
         """Return the items up to the first that is to be decoded by itself; they are removed from the data."""
         while len(self._data) < BLOCK and self._read():
             pass
-        places = self._places[: len(members)]
+        places = self._places[: 1 + len(members)]
         count, end = _native.walk_objects(self._data, names, ends, places)
-        data, found = bytes(memoryview(self._data)[:end]), places[:, :, :count].copy()
-        places[:, :, : count + 1] = 0  # also those of the item at which the walk has ended
+        data, found = bytes(memoryview(self._data)[:end]), places[1:, :, :count].copy()
         del self._data[:end]
         return Objects(members, data, found)
 
@@ -297,7 +301,7 @@ class Objects:
 
     Attributes:
         members: the names of these members.
-        data: has the objects.
+        data: has the objects: bytes, or a view of some.
         places: where the value of each member of each object begins and ends; where they are equal, it is missing
             (int32, of shape (members, 2, objects)).
     """
@@ -312,7 +316,7 @@ class Objects:
         texts = [each.get(name, b"") for each in objects for name in members]
         ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
         places = np.stack([ends[:-1], ends[1:]], axis=1)
-        return cls(members, b"".join(texts), places.reshape(-1, len(members), 2).transpose(1, 2, 0))
+        return cls(members, b"".join(texts), places.reshape(len(objects), len(members), 2).transpose(1, 2, 0))
 
     @classmethod
     def joined(cls, runs: Sequence[Objects]) -> Objects:
@@ -326,6 +330,10 @@ class Objects:
     def __len__(self) -> int:
         return int(self.places.shape[2])
 
+    def take(self, rows: Array) -> Objects:
+        """Return some objects."""
+        return Objects(self.members, self.data, self.places[:, :, rows])
+
     def _places(self, member: str) -> tuple[Array, Array]:
         begin, end = self.places[self.members.index(member)]
         return np.ascontiguousarray(begin), np.ascontiguousarray(end)
@@ -338,8 +346,8 @@ class Objects:
         """Return the text of a member of an object, nothing if it is missing."""
         return next(self.texts(member, np.array([row])))
 
-    def texts(self, member: str, rows: Array) -> Iterator[bytes]:
-        """Yield the texts of a member of some objects."""
+    def texts(self, member: str, rows: Array | slice = _ALL) -> Iterator[bytes]:
+        """Return the texts of a member of some objects, in turn."""
         begin, end = self.places[self.members.index(member)][:, rows].tolist()
         return (self.data[first:last] for first, last in zip(begin, end, strict=True))
 
@@ -349,27 +357,56 @@ class Objects:
         _native.read_decimals(self.data, *self._places(member), digits, out)
         return out
 
-    def distinct(self, members: Sequence[str], losses: Counter[str]) -> tuple[list[Any], list[Array]]:
+    def ids(self, member: str) -> Array:
+        """Return a number for each string that a member has (uint64), see `hash_texts`; 0 for what is empty or none."""
+        begin, end = self._places(member)
+        ids = np.zeros(len(self), np.uint64)
+        rows = self._rows_with(member, b'"')
+        rows = rows[end[rows] - begin[rows] > 2]
+        ids[rows] = hash_texts(self.data, begin[rows], end[rows])
+        return ids
+
+    def within(self, member: str, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:
+        """Yield the objects in the arrays that are a member, see `objects_in`, and the row of each (int64)."""
+        begin, end = self._places(member)
+        rows, data = self._rows_with(member, b"["), bytes(self.data)
+        places = zip(begin[rows].tolist(), end[rows].tolist(), strict=True)
+        for objects, at in objects_in_each([data[first + 1 : last - 1] for first, last in places], members, losses):
+            yield objects, rows[at]
+
+    def _rows_with(self, member: str, first: bytes) -> Array:
+        """Return the rows in which a member begins with a byte."""
+        begin, end = self._places(member)
+        rows = np.flatnonzero(end > begin)
+        is_first = np.frombuffer(self.data, np.uint8)[begin[rows]] == first[0]
+        result: Array = rows[is_first]
+        return result
+
+    def distinct(
+        self, members: Sequence[str], losses: Counter[str], make: Callable[[Any], Any] = lambda value: value
+    ) -> tuple[list[Any], list[Array]]:
         """Decode the distinct values of some members.
 
         Args:
             members: the members.
             losses: counts what cannot be decoded.
+            make: returns what is to be kept of a value.
 
         Returns:
-            The distinct values, None for what is missing or cannot be decoded; and for each member a column of their
-            numbers (int32).
+            What is kept of the distinct values, which are None for what is missing or cannot be decoded; and for each
+            member a column of their numbers (int32).
         """
         columns = [self._places(member) for member in members]
         begin, end = (np.concatenate(each) for each in zip(*columns, strict=True))
         codes, first = number_texts(self.data, begin, end)
         values, failed = [], []
         for number, row in enumerate(first.tolist()):
+            value = None
             try:
-                values.append(value_of(self.data[begin[row] : end[row]]))
+                value = value_of(self.data[begin[row] : end[row]])
             except (RecursionError, ValueError):
                 failed.append(number)
-                values.append(None)
+            values.append(make(value))
         if failed:
             losses[UNREADABLE_VALUES] += int(np.bincount(codes)[failed].sum())
         return values, list(codes.reshape(len(members), -1))
@@ -381,17 +418,20 @@ def _encoded(members: Sequence[str]) -> tuple[Array, Array]:
     return np.frombuffer(b"".join(names), np.uint8), np.cumsum([*map(len, names)], dtype=np.int64)
 
 
-def _texts_of(text: bytes, value: Mapping[str, Any]) -> dict[str, bytes]:
+def _room(members: int, items: int = _MOST_ITEMS) -> Array:
+    """Return room for the places of items and of their members, see `fxtio._native.python_json.walk_objects`."""
+    return np.empty((1 + members, 2, items), np.int32)
+
+
+def _texts_of(text: bytes, value: Mapping[str, Any]) -> Mapping[str, bytes]:
     """Return the texts of the members of an object; numbers stay exact where msgspec can tell them apart.
 
     Args:
         text: the object.
         value: likewise, as Python's `json` has decoded it.
     """
-    try:
-        return {name: bytes(raw) for name, raw in _MEMBERS.decode(text).items()}
-    except UNREADABLE:
-        return {name: json.dumps(each).encode() for name, each in value.items()}
+    found = _members_of(text)
+    return {name: json.dumps(each).encode() for name, each in value.items()} if found is None else found
 
 
 def _balanced_end(data: bytearray, limit: int) -> tuple[int, int]:
@@ -437,7 +477,7 @@ def value_of(text: bytes) -> Any:
     try:
         return _ANY.decode(text)
     except UNREADABLE:
-        return json.loads(text.decode("utf-8", "surrogateescape"))
+        return json.loads(bytes(text).decode("utf-8", "surrogateescape"))
 
 
 _PIECE = 1 << 18
@@ -465,7 +505,7 @@ _BORDERS = {
 }
 _BORDER = re.compile(rb"(.*),", re.DOTALL)
 _OPENING = ord("[")
-_START = re.compile(rb"[^\s,]")
+_ITEM = re.compile(rb"[^ \t\r\n,\]]")
 
 
 def next_bracket(data: bytearray | memoryview, position: int, depth: int) -> tuple[int, int, bytes]:
@@ -482,17 +522,71 @@ def next_bracket(data: bytearray | memoryview, position: int, depth: int) -> tup
     return match.end(), depth + (mark in (b"{", b"[")) - (mark in (b"}", b"]")), mark
 
 
-def objects(array: msgspec.Raw) -> Iterator[memoryview | None]:
-    """Yield the text of each object in an array; None for another item, or for what is no array, with which it ends."""
-    data, position = memoryview(array), 1
-    while (start := _START.search(data, position)) is not None and start[0] != b"]":
-        if start[0] != b"{" or data[0] != _OPENING:
-            yield None
-            return
-        position, depth = start.end(), 1
-        while depth:
-            position, depth, _ = next_bracket(data, position, depth)
-        yield data[start.start() : position]
+def is_array(text: bytes | msgspec.Raw) -> bool:
+    """Return whether JSON is an array."""
+    return bytes(memoryview(text)[:1]) == b"["
+
+
+def objects_in(array: bytes | msgspec.Raw, members: Sequence[str], losses: Counter[str]) -> Iterator[Objects]:
+    """Yield the objects in an array, many at a time; without members any values, each as its member `VALUE`.
+
+    Args:
+        array: valid JSON; what is no array has no items.
+        members: the names of the members that are asked for.
+        losses: counts other items, and those that are nested too deep, with what follows them.
+    """
+    view = memoryview(array)
+    return (objects for objects, _ in _walks(view[is_array(array) or len(view) :], members, losses))
+
+
+def objects_in_each(
+    arrays: Sequence[bytes | memoryview], members: Sequence[str], losses: Counter[str]
+) -> Iterator[tuple[Objects, Array]]:
+    """Yield the objects in arrays, whose brackets are left out, and for each the number of its array (int64)."""
+    ends = np.cumsum([*map(len, arrays)]) + np.arange(1, len(arrays) + 1)
+    for objects, begin in _walks(memoryview(b",".join([*arrays, b"]"])), members, losses):
+        yield objects, np.searchsorted(ends, begin, "right")
+
+
+def _walks(data: memoryview, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:
+    """Yield the objects in the rest of an array, or any values if no members are asked for, and where each begins."""
+    at, size, alone, names = 0, BLOCK, 1, _encoded(members)
+    while rest := _ITEM.search(data, at):
+        at = rest.start()
+        piece = data[at : at + size]
+        objects, begin, end = _walk(piece, members, names, _MOST_ITEMS)
+        alone = min(2 * alone, _LONG) if len(objects) < _FEW else 1
+        if not len(objects):
+            values, begin, end = _walk(piece, (), _encoded(()), alone)
+            if not len(values) and at + size < len(data):  # an item that is longer
+                size = len(data)
+                continue
+            found = [*map(_members_of, values.texts(VALUE))]
+            kept = [row for row, each in enumerate(found) if each is not None]
+            losses[NO_OBJECTS] += max(len(found) - len(kept), not found)
+            objects, begin = Objects.of(members, [found[row] or {} for row in kept]), begin[kept]
+        if len(objects):
+            yield objects, begin + at
+        at, size = at + (end or len(data)), BLOCK
+
+
+def _walk(
+    data: memoryview, members: Sequence[str], names: tuple[Array, Array], most: int
+) -> tuple[Objects, Array, int]:
+    """Return the objects at the start of data, or any values, at most so many; where each begins, and the last ends."""
+    places = _room(len(members), most)
+    count, end = _native.walk_objects(data, *names, places)
+    found = places[:, :, :count]
+    view = cast(bytes, data[:end])  # a view does as well
+    return Objects(members or [VALUE], view, found[bool(members) :]), found[0, 0], end
+
+
+def _members_of(text: bytes) -> Mapping[str, bytes] | None:
+    """Return the texts of the members of an object, None for another value."""
+    try:
+        return {name: bytes(raw) for name, raw in _MEMBERS.decode(text).items()}
+    except UNREADABLE:
+        return None
 
 
 def items(array: msgspec.Raw, item: type[ItemT]) -> Iterator[ItemT]:
@@ -510,7 +604,7 @@ def items(array: msgspec.Raw, item: type[ItemT]) -> Iterator[ItemT]:
     data, begin, size = memoryview(array), 1, _PIECE
     while data[0] == _OPENING and begin + size < len(data):
         piece = bytes(data[begin : begin + size])
-        start = _START.search(piece)
+        start = _ITEM.search(piece)
         border = _BORDERS.get(start[0] if start else b"", _BORDER)
         last = border.match(piece)
         if last is None and size < MAX_ITEM:

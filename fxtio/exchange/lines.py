@@ -13,19 +13,30 @@ MAX_LINE = 16_000_000
 _CHUNK = 1 << 20
 
 
-def lines(source: Source, losses: Counter[str]) -> Iterator[list[bytes]]:
-    """Yield the lines of a source, piece by piece; what cannot be read of it is counted."""
+def lines(source: Source, losses: Counter[str], limit: int | None = None) -> Iterator[list[bytes]]:
+    """Yield the lines of a source, piece by piece; what cannot be read of it is counted.
+
+    Args:
+        source: the source.
+        losses: counts what cannot be read.
+        limit: the most bytes of a line in place of `MAX_LINE`.
+    """
+    most = limit or MAX_LINE
     chunk = memoryview(bytearray(_CHUNK))
-    rest, is_long = b"", False
+    begun: list[bytes] = []  # the parts of a line that has not ended
+    size, is_long = 0, False
     while count := source.readinto(chunk):
-        *whole, rest = (rest + bytes(chunk[:count])).split(b"\n")
-        if is_long and whole:
-            whole[0], is_long = b"", False
-        if len(rest) > MAX_LINE:
-            losses[f"lines of more than {MAX_LINE:,} bytes"] += not is_long
-            rest, is_long = b"", True
-        yield whole
+        *whole, rest = bytes(chunk[:count]).split(b"\n")
+        if whole:
+            whole[0] = b"" if is_long else b"".join([*begun, whole[0]])
+            begun, size, is_long = [], 0, False
+            yield whole
+        begun.append(rest)
+        size += len(rest)
+        if size > most:
+            losses[f"lines of more than {most:,} bytes"] += not is_long
+            begun, is_long = [], True
     if not is_long:
-        yield [rest]
+        yield [b"".join(begun)]
     if source.fault:
         losses[source.fault] += 1

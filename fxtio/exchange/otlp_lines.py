@@ -1,163 +1,190 @@
-"""Decodes lines of OTLP JSON of the form that nearly all have, and what their attributes say.
+"""Takes lines of OTLP JSON apart: their scopes with the spans in them, and attributes as columns.
 
-Such a line is decoded into structures, whose attributes stay JSON; equal attributes are decoded once, and those that
-nobody asks for never.  Any other line is left to the decoder of any JSON, see `fxtio.exchange.otlp_reader`.
+Only attributes that are needed are decoded, and equal ones once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.exchange.json_events import UNREADABLE
-from fxtio.table import MAX_TIME
+from fxtio.codec.integers import as_double
+from fxtio.exchange.json_columns import NOTHING
+from fxtio.exchange.json_events import Objects, objects_in
 
-_NULL = msgspec.Raw(b"null")
-_DIGITS = 20
-_MAX_KNOWN = 100_000
-"""The most attributes that are remembered."""
+MAX_NESTING = 16
+"""The most levels of an attribute that are read."""
 
+_SHORT = 1 << 22
+"""The most bytes of a line of which structures are made."""
 
-class LineAttribute(msgspec.Struct, gc=False):
-    """An attribute, whose value is JSON."""
-
-    key: str
-    value: msgspec.Raw = _NULL
-
-    def decoded(self) -> dict[str, Any]:
-        """Return it as another decoder would: with its value, None if that cannot be decoded."""
-        return {"key": self.key, "value": _value(self.value)}
+Scope = tuple[bytes | msgspec.Raw, bytes | msgspec.Raw, bytes | msgspec.Raw]
+"""A resource, a scope and the spans of both, as JSON."""
 
 
-def _value(raw: msgspec.Raw) -> Any:
-    """Return a value; None for one that msgspec has left unread, and that is not valid."""
-    try:
-        return msgspec.json.decode(raw)
-    except UNREADABLE:
-        return None
+class _Scope(msgspec.Struct, gc=False):
+    scope: msgspec.Raw = NOTHING
+    spans: msgspec.Raw = NOTHING
 
 
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    code: Any = None
-
-
-USUAL = _Status()
-"""The status of a span that says nothing of it."""
-
-
-class _Object(msgspec.Struct, gc=False):
-    pass
-
-
-class LineSpan(msgspec.Struct, gc=False):
-    """A span."""
-
-    startTimeUnixNano: str  # noqa: N815
-    endTimeUnixNano: str  # noqa: N815
-    name: str = ""
-    traceId: str | None = None  # noqa: N815
-    spanId: str | None = None  # noqa: N815
-    parentSpanId: str | None = None  # noqa: N815
-    status: _Status = USUAL
-    attributes: list[LineAttribute] = []
-    events: list[dict[str, Any]] = []
-    links: list[_Object] = []
-
-
-class _Scope(msgspec.Struct):
-    scope: dict[str, Any] = {}
-    spans: list[LineSpan] = []
-
-
-class _Resource(msgspec.Struct):
-    resource: dict[str, Any] = {}
+class _Resource(msgspec.Struct, gc=False):
+    resource: msgspec.Raw = NOTHING
     scopeSpans: list[_Scope] = []  # noqa: N815
 
 
-class Line(msgspec.Struct):
-    """A line with the spans of resources."""
-
+class _UsualLine(msgspec.Struct):
     resourceSpans: list[_Resource]  # noqa: N815
 
 
-_DECODER = msgspec.json.Decoder(Line)
+class _Line(msgspec.Struct):
+    resourceSpans: msgspec.Raw = NOTHING  # noqa: N815
 
 
-def line_of(text: bytes) -> Line | None:
-    """Return a line; None if it is not of the usual form, or if a time of a span is no number of digits."""
+_USUAL = msgspec.json.Decoder(_UsualLine)
+
+
+def scopes_of(line: bytes, losses: Counter[str]) -> Iterable[Scope]:
+    """Return the scopes of a line.
+
+    Raises:
+        msgspec.MsgspecError, RecursionError, UnicodeError: it is not JSON.
+    """
+    if len(line) < _SHORT:
+        with suppress(msgspec.ValidationError):  # something else is in the place of an object
+            resources = _USUAL.decode(line).resourceSpans
+            return [(each.resource, scope.scope, scope.spans) for each in resources for scope in each.scopeSpans]
+    return _scopes_of_any(line, losses)
+
+
+def _scopes_of_any(line: bytes, losses: Counter[str]) -> Iterator[Scope]:
     try:
-        line = _DECODER.decode(text)
-    except UNREADABLE:
-        return None
-    spans = [span for resource in line.resourceSpans for scope in resource.scopeSpans for span in scope.spans]
-    times = [span.startTimeUnixNano for span in spans] + [span.endTimeUnixNano for span in spans]
-    together = "".join(times)
-    is_usual = not times or (together.isascii() and together.isdigit() and min(map(len, times)) > 0)
-    return line if is_usual and max(map(len, times), default=0) <= _DIGITS else None
+        spans = msgspec.json.decode(line, type=_Line).resourceSpans
+    except msgspec.ValidationError:
+        spans = NOTHING
+    losses["lines without spans, such as those of metrics and logs"] += spans == NOTHING
+    for resources in objects_in(spans, ("resource", "scopeSpans"), losses):
+        texts = [*resources.texts("resource")]
+        for scopes, owner in resources.within("scopeSpans", ("scope", "spans"), losses):
+            each = zip(owner.tolist(), scopes.texts("scope"), scopes.texts("spans"), strict=True)
+            yield from ((texts[row], scope, spans) for row, scope, spans in each)
 
 
-def times_of(texts: list[str]) -> Array:
-    """Return times of digits as integers (int64), at most `MAX_TIME`."""
-    values = list(map(int, texts))
-    try:
-        return np.array(values, np.int64)
-    except OverflowError:
-        return np.array([min(value, MAX_TIME) for value in values], np.int64)
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Attributes of objects: arrays of one length.
 
-
-class KnownAttributes:
-    """The values of attributes, each decoded once.
-
-    Args:
-        names: the names of those that are needed, None for all; those that begin with the names of others and a dot are
-            parts of them.
-        value_of: returns the value of an attribute that is no list, which is None, int, float, bool or str.
+    Attributes:
+        row: the object that has it (int64), ascending.
+        name: its name, as an index of `names` (int64).
+        value: its value, as an index of `values` (int64).
+        names: the names, of which those with escapes may be there twice.
+        values: the distinct values: None, int, float, bool or str.
     """
 
-    def __init__(self, names: Collection[str] | None, value_of: Callable[[dict[str, Any]], Any]) -> None:
-        self._names = names
-        self._value_of = value_of
-        self._known: dict[str, dict[bytes, Any] | None] = {}
-        self._count = 0
+    row: Array
+    name: Array
+    value: Array
+    names: list[str]
+    values: list[Any]
 
-    def of(self, span: LineSpan) -> dict[str, Any] | None:
-        """Return the attributes of a span that are needed; None if one of them may be a list."""
-        result = {}
-        for attribute in span.attributes:
-            key = attribute.key
+    def put(self, name: str, column: Array, make: Callable[[Any], int]) -> None:
+        """Set a column of the objects to what a function makes of an attribute, where an object has it."""
+        if name in self.names:  # perhaps several times, as names with escapes are distinct from those without
+            rows = np.flatnonzero(np.array([each == name for each in self.names], bool)[self.name])
+            used, place = np.unique(self.value[rows], return_inverse=True)
+            column[self.row[rows]] = np.array([make(self.values[value]) for value in used.tolist()], np.int64)[place]
+
+
+def attributes_of(parents: Objects, needed: Collection[str] | None, losses: Counter[str]) -> Iterator[Attributes]:
+    """Yield the attributes of objects, many at a time.
+
+    Args:
+        parents: the objects.
+        needed: the names of those that are needed, None for all; those that begin with the names of others and a dot
+            are parts of them.
+        losses: counts what cannot be decoded.
+    """
+    for objects, row in parents.within("attributes", ("key", "value"), losses):
+        names, (name,) = objects.distinct(["key"], losses, lambda key: key if isinstance(key, str) else str(key))
+        is_needed = [needed is None or any(f"{each}.".startswith(f"{key}.") for each in needed) for key in names]
+        kept = np.flatnonzero(np.array(is_needed, bool)[name])
+        if not len(kept):
+            continue
+        inner, (value,) = objects.take(kept).distinct(["value"], losses, lambda value: [*_scalars(value)])
+        yield _flat(row[kept], name[kept], value, names, inner)
+
+
+def _flat(row: Array, name: Array, value: Array, names: list[str], inner: list[list[tuple[str, Any]]]) -> Attributes:
+    """Return attributes whose values have values within them, each with the end of its name."""
+    count = np.array([*map(len, inner)])
+    first = np.cumsum(count) - count
+    values = [each for within in inner for _, each in within]
+    if (count == 1).all() and not any(within[0][0] for within in inner):
+        return Attributes(row, name, value, names, values)
+    number: dict[str, int] = {}
+    flat = [
+        (at, number.setdefault(names[key] + end, len(number)), first[code] + place)
+        for at, key, code in zip(row.tolist(), name.tolist(), value.tolist(), strict=True)
+        for place, (end, _) in enumerate(inner[code])
+    ]
+    rows, names_of_rows, places = np.array(flat, np.int64).reshape(-1, 3).T
+    return Attributes(rows, names_of_rows, places, [*number], values)
+
+
+def attributes_by_name(parent: Any) -> dict[str, Any]:
+    """Return the attributes of an object: None, int, float, bool or str by name."""
+    return {
+        f"{each.get('key')}{end}": value
+        for each in items_of(parent, "attributes")
+        for end, value in _scalars(each.get("value"))
+    }
+
+
+def items_of(parent: Any, name: str) -> list[dict[str, Any]]:
+    """Return the objects of a list in an object; nothing if there is none."""
+    values = parent.get(name) if isinstance(parent, dict) else None
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _scalars(attribute: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what is in a value of an attribute, with the end of its name: `.number` in lists, `.key` in maps."""
+    waiting: list[tuple[str, int, Any]] = [("", 0, attribute)]
+    while waiting:
+        name, depth, value = waiting.pop()
+        if not isinstance(value, dict) or depth > MAX_NESTING:
+            yield name, None
+        elif isinstance(value.get("kvlistValue"), dict):
+            items = items_of(value["kvlistValue"], "values")
+            waiting += [(f"{name}.{each.get('key', '')}", depth + 1, each.get("value")) for each in reversed(items)]
+        elif isinstance(value.get("arrayValue"), dict):
+            items = items_of(value["arrayValue"], "values")
+            waiting += [(f"{name}.{at}", depth + 1, each) for at, each in reversed([*enumerate(items)])]
+        else:
+            yield name, _scalar(value)
+
+
+def _scalar(value: dict[str, Any]) -> Any:
+    """Return an attribute that is not a list."""
+    for kind, number in value.items():
+        if kind == "intValue":
             try:
-                known = self._known[key]
-            except KeyError:
-                known = self._new(key)
-            if known is None:
-                continue
-            text = bytes(attribute.value)
+                return number if type(number) is int else int(number) if len(str(number)) < 30 else None
+            except (TypeError, ValueError, OverflowError):
+                return None
+        if kind == "doubleValue":
             try:
-                result[key] = known[text]
-            except KeyError:
-                value = _value(attribute.value)
-                if isinstance(value, dict) and not _LISTS.isdisjoint(value):
-                    return None
-                value = self._value_of(value) if isinstance(value, dict) else None
-                if self._count < _MAX_KNOWN:
-                    known[text] = value
-                    self._count += 1
-                result[key] = value
-        return result
-
-    def _new(self, key: str) -> dict[bytes, Any] | None:
-        """Return what is known of the values of a key, None if it is not needed."""
-        names = self._names
-        is_needed = names is None or any(name == key or name.startswith(f"{key}.") for name in names)
-        known: dict[bytes, Any] | None = {} if is_needed else None
-        if self._count < _MAX_KNOWN:
-            self._known[key] = known
-            self._count += 1
-        return known
-
-
-_LISTS = frozenset({"kvlistValue", "arrayValue"})
+                return as_double(number)
+            except (TypeError, ValueError):
+                return None
+        if kind in ("stringValue", "bytesValue") and isinstance(number, str):
+            return number
+        if kind == "boolValue" and isinstance(number, bool):
+            return number
+    return None

@@ -7,24 +7,27 @@ Spans of a thread or trace that overlap without one being within the other are p
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Set
 from typing import Any, TypeGuard
 
-import msgspec
 import numpy as np
 
 from fxtio._native.constants import SliceState, SpanStep
 from fxtio.arrays import Array
-from fxtio.codec.integers import as_double
+from fxtio.codec.distinct import GOLDEN_RATIO, number_distinct
 from fxtio.errors import FormatError
-from fxtio.exchange.json_events import UNREADABLE
-from fxtio.exchange.otlp_lines import USUAL, KnownAttributes, LineSpan, line_of, times_of
-from fxtio.io.source import MAX_BYTES, Source
+from fxtio.exchange.json_columns import as_decimal
+from fxtio.exchange.json_events import UNREADABLE, Objects, is_array, objects_in_each
+from fxtio.exchange.lines import lines
+from fxtio.exchange.otlp_lines import Attributes, Scope, attributes_by_name, attributes_of, items_of, scopes_of
+from fxtio.io.source import MAX_BYTES, Source, read_whole
 from fxtio.pairing import pair
 from fxtio.table import MAX_TIME
 from fxtio.timeline.arguments import argument_of
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import TrackKind
+from fxtio.timeline.sums import number_groups
 
 MAX_LANES = 64
 """The most tracks for the spans of one thread or trace; what overlaps on more of them is shown as overlapping."""
@@ -38,18 +41,19 @@ STATE = "fxtio.state"
 MAX_SPANS = 4_000_000
 """The most spans, and the most events of them, that are read."""
 
-MAX_VALUES = 4_000_000
-"""The most values of a line, counted as commas and opening brackets; some 130,000 spans have this many."""
+_BATCH = 1 << 20
+"""The bytes of scopes that are converted together."""
 
-MAX_NESTING = 16
-"""The most levels of an attribute that are read."""
-
-_CHUNK = 1 << 20
 _ROWS = 100_000
 _SPAN, _POINT = 9, 4
+_SCOPE = ("resource", "scope")
 _TIMES = ("startTimeUnixNano", "endTimeUnixNano")
+_IDS = ("traceId", "spanId", "parentSpanId")
+_SPAN_MEMBERS = (*_TIMES, *_IDS, "name", "status", "attributes", "events", "links")
+_POINT_MEMBERS = ("timeUnixNano", "name", "attributes")
+_ERRORS = (ERROR, "STATUS_CODE_ERROR")
 _SPECIAL = ("thread.id", "thread.name", STATE)
-"""The attributes that say more than an argument."""
+"""The attributes of spans that are no arguments."""
 
 _OF_PROCESS = ("process.pid", "service.name")
 """The attributes of resources that say which process it is."""
@@ -67,139 +71,70 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
     registry.note_wall_clock(0)
     reader = _Reader(registry, tables)
     is_first = True
-    for line in _lines(source):
-        if not line.strip():
-            continue
+    for line in _lines(source, registry.losses):
         try:
-            if not reader.line(line):
-                reader.request(_decoded(line))
+            for scope in scopes_of(line, registry.losses):
+                yield from reader.scope(scope)
         except UNREADABLE as error:
             if is_first:
                 raise FormatError(f"{source.name} is not OTLP in JSON: {error}") from None
             registry.losses["lines that cannot be read"] += 1
-            continue
         is_first = False
-        yield TimelinePart(tables=reader.arguments())
+    yield from reader.batch()
     yield from reader.spans()
-    if source.fault:
-        registry.losses[source.fault] += 1
 
 
-def _decoded(line: bytes) -> Any:
-    """Return the value of a line.
-
-    Raises:
-        msgspec.MsgspecError: it is not JSON, or has too many values.
-        RecursionError, UnicodeError: it is not JSON.
-    """
-    if _is_large(line):
-        raise msgspec.ValidationError(f"a line has more than {MAX_VALUES:,} values")
-    return msgspec.json.decode(line)
-
-
-def _is_large(line: bytes) -> bool:
-    return len(line) > MAX_VALUES and sum(map(line.count, (b",", b"[", b"{"))) > MAX_VALUES
-
-
-def _lines(source: Source) -> Iterator[bytes]:
+def _lines(source: Source, losses: Counter[str]) -> Iterator[bytes]:
     """Yield the lines of a source; a file whose first line is not closed, such as indented JSON, is one line."""
-    chunk = memoryview(bytearray(_CHUNK))
-    pending = bytearray()
-    is_whole = source.head.lstrip().partition(b"\n")[0].count(b"{") == 1 and b"\n" in source.head.strip()
-    while count := source.readinto(chunk):
-        searched = len(pending)
-        pending += chunk[:count]
-        if len(pending) > MAX_BYTES:
-            raise FormatError(f"{source.name} has a line of more than {MAX_BYTES:,} bytes")
-        end = -1 if is_whole else pending.rfind(b"\n", searched)
-        if end >= 0:
-            yield from bytes(pending[:end]).split(b"\n")
-            del pending[: end + 1]
-    yield bytes(pending)
+    first, newline, _ = source.head.strip().partition(b"\n")
+    is_whole = newline and first.count(b"{") == 1
+    pieces = [[bytes(read_whole(source))]] if is_whole else lines(source, losses, MAX_BYTES)
+    return (line for piece in pieces for line in piece if line.strip())
 
 
 class _Reader:
-    """The spans of all requests so far."""
+    """The spans of all scopes so far."""
 
     def __init__(self, registry: Registry, tables: Set[str]) -> None:
         self._registry = registry
+        self._losses = registry.losses
         asked = registry.asked_arguments if "args" in tables else ()
-        self._attributes = KnownAttributes(None if asked is None else {*asked, *_SPECIAL}, _scalar)
+        self._needed = None if asked is None else {*asked, *_SPECIAL}
+        self._has_arguments = "args" in tables
         self._groups: dict[tuple[Any, ...], int] = {}
-        self._owners: dict[tuple[int, int], tuple[str | None, int]] = {}  # name and group of each thread
         self._group_rows: list[tuple[int, int, int | None]] = []  # process row, pid, tid of each group
         self._pids: dict[str | None, int] = {}  # of processes that have none
+        self._scopes: list[Scope] = []  # that wait
+        self._size = 0
         self._spans = array("q")  # `_SPAN` numbers for each
         self._points = array("q")  # `_POINT` numbers for each
-        self._arguments: list[tuple[int, int, int, int, int]] = []
+        self._arguments: list[dict[str, Array]] = []
         self._event = 0
 
-    def line(self, text: bytes) -> bool:
-        """Take the spans of a line if it is of the usual form; return whether it is."""
-        line = None if _is_large(text) else line_of(text)
-        if line is None:
-            return False
-        spans = [scope.spans for resource in line.resourceSpans for scope in resource.scopeSpans]
-        points = sum(len(span.events) for each in spans for span in each)
-        if max(len(self._spans) // _SPAN + sum(map(len, spans)), len(self._points) // _POINT + points) > MAX_SPANS:
-            return False
-        for resource in line.resourceSpans:
-            pid, process = self._process(_flat(resource.resource))
-            for scope in resource.scopeSpans:
-                category = _text(scope.scope.get("name"))
-                self._usual_spans(scope.spans, pid, process, self._registry.names.code(category or None))
-        return True
+    def scope(self, scope: Scope) -> Iterator[TimelinePart]:
+        """Take the spans of a scope, and yield the arguments of a batch when there are enough."""
+        self._scopes.append(scope)
+        self._size += sum(map(len, scope))
+        if self._size > _BATCH:
+            yield from self.batch()
 
-    def _usual_spans(self, spans: list[LineSpan], pid: int, process: int, category: int) -> None:
-        """Take the spans of a scope."""
-        start, end = (times_of([getattr(span, name) for span in spans]) for name in _TIMES)
-        self._registry.losses[_BACKWARDS] += int((end < start).sum())
-        groups, events, states = [], [], []
-        for number, span in enumerate(spans, len(self._spans) // _SPAN):
-            attributes = self._attributes.of(span)
-            if attributes is None:
-                attributes = _flat({"attributes": [each.decoded() for each in span.attributes]})
-            groups.append(self._owner(attributes, span.traceId, pid, process))
-            states.append(_state(span.status.code, attributes) if attributes or span.status is not USUAL else 0)
-            events.append(self._next_event(attributes))
-            for point in span.events:
-                self._point(point, number)
-            if span.links:
-                self._registry.losses[_LINKS] += len(span.links)
-        columns = np.empty((len(spans), _SPAN), np.int64)
-        columns[:, 1], columns[:, 2], columns[:, 4] = start, np.maximum(start, end), category
-        columns[:, 0], columns[:, 5], columns[:, 6] = groups, events, states
-        columns[:, 3] = [*map(self._registry.names.code, [span.name for span in spans])]
-        # As `_identity` has it.
-        columns[:, 7] = [0 if span.spanId is None else hash((span.traceId, span.spanId)) for span in spans]
-        columns[:, 8] = [0 if span.parentSpanId is None else hash((span.traceId, span.parentSpanId)) for span in spans]
-        self._spans.frombytes(columns.tobytes())
+    def batch(self) -> Iterator[TimelinePart]:
+        """Convert the spans that wait, and yield their arguments."""
+        scopes = Objects.of(_SCOPE, [dict(zip(_SCOPE, scope[:2], strict=True)) for scope in self._scopes])
+        arrays = [memoryview(spans)[1:-1] if is_array(spans) else b"" for *_, spans in self._scopes]
+        self._scopes, self._size = [], 0
+        process = self._each(scopes, "resource", lambda value: self._process(attributes_by_name(value)))
+        category = self._each(scopes, "scope", self._category)
+        for spans, scope in objects_in_each(arrays, _SPAN_MEMBERS, self._losses):
+            self._take_spans(spans, process[scope], category[scope])
+            blocks, self._arguments = self._arguments, []
+            if blocks:
+                columns = {name: np.concatenate([each[name] for each in blocks]) for name in blocks[0]}
+                yield TimelinePart(tables={"args": self._registry.columns("args", columns)})
 
-    def _owner(self, attributes: dict[str, Any], trace: str | None, pid: int, process: int) -> int:
-        """Return the group of a span by its attributes, of which it takes those of the thread."""
-        thread, name = attributes.pop("thread.id", None), _text(attributes.pop("thread.name", None))
-        if not _is_int64(thread):
-            return self._group((pid, None, trace), process, pid, None)
-        known = self._owners.get((pid, thread))
-        if known is None or (name is not None and name != known[0]):
-            self._registry.thread(pid, thread, name)
-            known = self._owners[pid, thread] = (name, self._group((pid, thread), process, pid, thread))
-        return known[1]
-
-    def request(self, request: Any) -> None:
-        """Take the spans of a line."""
-        spans = _items(request, "resourceSpans")
-        if not isinstance(request, dict) or "resourceSpans" not in request:
-            self._registry.losses["lines without spans, such as those of metrics and logs"] += 1
-        for resource in spans:
-            described = resource.get("resource")
-            attributes = _flat(described if isinstance(described, dict) else {})
-            pid, process = self._process(attributes)
-            for scope in _items(resource, "scopeSpans"):
-                named = scope.get("scope")
-                category = _text(named.get("name")) if isinstance(named, dict) else None
-                for span in _items(scope, "spans"):
-                    self._span(span, pid, process, self._registry.names.code(category or None))
+    def _category(self, scope: Any) -> int:
+        name = scope.get("name") if isinstance(scope, dict) else None
+        return self._registry.names.code(_text(name) or None)
 
     def _process(self, attributes: dict[str, Any]) -> tuple[int, int]:
         """Return pid and row of the process of a resource, whose other attributes are labels of the trace."""
@@ -210,66 +145,114 @@ class _Reader:
         number = int(pid) if _is_int64(pid) else self._pids.setdefault(name, len(self._pids) + 1)
         return number, self._registry.process(number, name)
 
-    def _span(self, span: dict[str, Any], pid: int, process: int, category: int) -> None:
-        number = len(self._spans) // _SPAN
-        if number >= MAX_SPANS:
-            self._registry.losses[f"spans beyond {MAX_SPANS:,}"] += 1
-            return
-        start, end = _time(span.get("startTimeUnixNano")), _time(span.get("endTimeUnixNano"))
-        if start is None or end is None:
-            self._registry.losses["spans without a time"] += 1
-            return
-        if end < start:
-            self._registry.losses[_BACKWARDS] += 1
-        attributes, trace = _flat(span), _text(span.get("traceId"))
-        group = self._owner(attributes, trace, pid, process)
-        event = self._next_event(attributes)
-        identity, parent = (_identity(trace, span.get(name)) for name in ("spanId", "parentSpanId"))
-        code = self._registry.names.code(_text(span.get("name")) or "")
-        status = span.get("status")
-        state = _state(status.get("code") if isinstance(status, dict) else None, attributes)
-        self._spans.extend((group, start, max(start, end), code, category, event, state, identity, parent))
-        for point in _items(span, "events"):
-            self._point(point, number)
-        links = len(_items(span, "links"))
-        if links:
-            self._registry.losses[_LINKS] += links
+    def _take_spans(self, spans: Objects, owners: Array, category: Array) -> None:
+        """Take spans; the owner of each is the pid and the row of its process."""
+        losses, before = self._losses, len(self._spans) // _SPAN
+        start, end = (_times(spans, name) for name in _TIMES)
+        kept = self._kept((start >= 0) & (end >= 0), before, "spans")
+        spans, start, end = spans.take(kept), start[kept], end[kept]
+        losses[_BACKWARDS] += int((end < start).sum())
+        losses[_LINKS] += int(self._each(spans, "links", lambda value: len(items_of({"": value}, ""))).sum())
+        first = self._event
+        self._event += len(spans)
+        group, state = self._take_attributes(spans, owners[kept], first)
+        failed = self._each(spans, "status", lambda value: isinstance(value, dict) and value.get("code") in _ERRORS)
+        trace, own, parent = (spans.ids(member) for member in _IDS)
+        columns = (
+            group, start, np.maximum(start, end), self._names(spans), category[kept], np.arange(first, self._event),
+            np.where(failed, SliceState.THROWN, state), _identities(trace, own), _identities(trace, parent),
+        )  # fmt: skip
+        self._spans.frombytes(np.stack(columns, axis=1, dtype=np.int64).tobytes())
+        for points, owner in spans.within("events", _POINT_MEMBERS, losses):
+            self._take_points(points, before + owner)
 
-    def _point(self, point: dict[str, Any], span: int) -> None:
-        time = _time(point.get("timeUnixNano"))
-        if time is None:
-            self._registry.losses["events without a time"] += 1
+    def _take_points(self, points: Objects, spans: Array) -> None:
+        """Take events in spans, which have these numbers."""
+        time = _times(points, "timeUnixNano")
+        kept = self._kept(time >= 0, len(self._points) // _POINT, "events")
+        points, first = points.take(kept), self._event
+        self._event += len(points)
+        for attributes in attributes_of(points, self._needed, self._losses):
+            self._add_arguments(attributes, first, (STATE,))
+        columns = (spans[kept], time[kept], self._names(points), np.arange(first, self._event))
+        self._points.frombytes(np.stack(columns, axis=1, dtype=np.int64).tobytes())
+
+    def _kept(self, has_time: Array, before: int, what: str) -> Array:
+        """Return which rows are kept of those that have a time, as many as there may be after those before."""
+        rows = np.flatnonzero(has_time)
+        self._losses[f"{what} without a time"] += len(has_time) - len(rows)
+        self._losses[f"{what} beyond {MAX_SPANS:,}"] += max(before + len(rows) - MAX_SPANS, 0)
+        return rows[: MAX_SPANS - before]
+
+    def _each(self, objects: Objects, member: str, make: Callable[[Any], Any]) -> Array:
+        """Return what a function makes of a member of each object (int64); it is called once for each value."""
+        values: list[Any] = []
+        codes = np.zeros(len(objects), np.int32)
+        if objects.given(member):
+            values, (codes,) = objects.distinct([member], self._losses, make)
+        elif len(objects):
+            values = [make(None)]
+        return np.array(values, np.int64)[codes]
+
+    def _names(self, objects: Objects) -> Array:
+        return self._each(objects, "name", lambda value: self._registry.names.code(_text(value) or ""))
+
+    def _take_attributes(self, spans: Objects, owners: Array, first: int) -> tuple[Array, Array]:
+        """Take the attributes of spans, whose events are numbered from the first one on.
+
+        Returns:
+            The group and the state of each span.
+        """
+        thread, name, state = np.full((3, len(spans)), -1)
+        state[:] = SliceState.CLOSED
+        threads: dict[int, int] = {}  # a number for each id
+        for attributes in attributes_of(spans, self._needed, self._losses):
+            attributes.put(
+                "thread.id", thread, lambda value: threads.setdefault(value, len(threads)) if _is_int64(value) else -1
+            )
+            attributes.put("thread.name", name, lambda value: self._registry.names.code(_text(value)))
+            attributes.put(STATE, state, lambda value: SliceState.OPEN if value == "open" else SliceState.CLOSED)
+            self._add_arguments(attributes, first, _SPECIAL)
+        # The group of a span follows from its process, and from its thread or else its trace.
+        outside = np.flatnonzero(thread < 0)
+        traces, (codes,) = spans.take(outside).distinct(["traceId"], self._losses, _text)
+        trace, name[outside] = np.full(len(spans), -1), -1
+        trace[outside] = codes
+        group, rows = number_groups([number_distinct(owners[:, 0])[0], trace, thread, name])
+        ids, values, numbers = [*threads], self._registry.names.values, []
+        columns = (owners[rows, 0], owners[rows, 1], trace[rows], thread[rows], name[rows])
+        for pid, process, number, at, code in zip(*(column.tolist() for column in columns), strict=True):
+            if at < 0:
+                numbers.append(self._group((pid, None, traces[number]), process, pid, None))
+                continue
+            self._registry.thread(pid, ids[at], values[code] if code >= 0 else None)
+            numbers.append(self._group((pid, ids[at]), process, pid, ids[at]))
+        return np.array(numbers, np.int64)[group], state
+
+    def _add_arguments(self, attributes: Attributes, first: int, hidden: Collection[str]) -> None:
+        """Take attributes, but for hidden ones, as arguments of events that are numbered from the first one on."""
+        rows = np.flatnonzero(np.array([name not in hidden for name in attributes.names], bool)[attributes.name])
+        if not len(rows) or not self._has_arguments:
             return
-        if len(self._points) // _POINT >= MAX_SPANS:
-            self._registry.losses[f"events beyond {MAX_SPANS:,}"] += 1
-            return
-        event = self._next_event(_flat(point))
-        self._points.extend((span, time, self._registry.names.code(_text(point.get("name")) or ""), event))
+        code = self._registry.names.code
+        names = np.array([code(name) if name not in hidden else -1 for name in attributes.names], np.int32)
+        used, place = np.unique(attributes.value[rows], return_inverse=True)
+        kinds, bits, texts = zip(*(argument_of(attributes.values[value]) for value in used.tolist()), strict=True)
+        self._arguments.append(
+            {
+                "event": first + attributes.row[rows],
+                "name": names[attributes.name[rows]],
+                "type": np.array(kinds, np.int32)[place],
+                "bits": np.array(bits, np.uint64)[place],
+                "text": np.array([*map(code, texts)], np.int32)[place],
+            }
+        )
 
     def _group(self, key: tuple[Any, ...], process: int, pid: int, tid: int | None) -> int:
         number = self._groups.setdefault(key, len(self._group_rows))
         if number == len(self._group_rows):
             self._group_rows.append((process, pid, tid))
         return number
-
-    def _next_event(self, attributes: dict[str, Any]) -> int:
-        """Return the number of a new event with these arguments."""
-        event = self._event
-        self._event += 1
-        code = self._registry.names.code
-        for name, value in attributes.items():
-            if name == STATE:
-                continue
-            kind, bits, text = argument_of(value)
-            self._arguments.append((event, code(name), kind, bits, code(text)))
-        return event
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments since the last call, as a table."""
-        if not self._arguments:
-            return {}
-        rows, self._arguments = self._arguments, []
-        return {"args": self._registry.columns_of_rows("args", rows)}
 
     def spans(self) -> Iterator[TimelinePart]:
         """Yield all spans and their events in the order of time."""
@@ -390,84 +373,29 @@ def _steps(rows: Array, is_point: Array, spans: Array, points: Array, track: Arr
     return steps
 
 
-def _identity(trace: str | None, number: Any) -> int:
-    """Return what tells a span from others, in 64 bits; 0 for none."""
-    return hash((trace, number)) if isinstance(number, str) else 0
+def _identities(trace: Array, numbers: Array) -> Array:
+    """Return what tells spans from others (int64), by the numbers of their traces and their own; 0 for none."""
+    return np.where(numbers != 0, (trace * np.uint64(GOLDEN_RATIO) ^ numbers) | np.uint64(1), 0).view(np.int64)
 
 
 def _is_int64(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
 
 
-def _items(parent: Any, name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list in an object; nothing if there is none."""
-    values = parent.get(name) if isinstance(parent, dict) else None
-    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
-
-
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _time(value: Any) -> int | None:
-    """Return a time in ns, which JSON has as a string or as a number; None if it is none."""
-    if isinstance(value, str):
-        if not value.isascii() or not value.isdigit() or len(value) > 20:
-            return None
-        return min(int(value), MAX_TIME)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        return None
-    return int(min(value, MAX_TIME))
+def _times(objects: Objects, member: str) -> Array:
+    """Return times in ns (int64), which JSON has as strings or as numbers, at most `MAX_TIME`; -1 for what is none."""
+    times = objects.decimals(member, 0)
+    unusual = np.flatnonzero(times < 0)
+    times[unusual] = [_time(text) for text in objects.texts(member, unusual)]
+    return times
 
 
-def _state(code: Any, attributes: dict[str, Any]) -> int:
-    """Return the state of a slice by the code of the status of its span."""
-    if code in (ERROR, "STATUS_CODE_ERROR"):
-        return SliceState.THROWN
-    return SliceState.OPEN if attributes.get(STATE) == "open" else SliceState.CLOSED
-
-
-def _flat(parent: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an object: None, int, float, bool or str by name; those of lists by `name.number`."""
-    result: dict[str, Any] = {}
-    for each in _items(parent, "attributes"):
-        key, value = each.get("key"), each.get("value")
-        _add(result, key if isinstance(key, str) else str(key), value)
-    return result
-
-
-def _add(result: dict[str, Any], key: str, attribute: Any) -> None:
-    """Add an attribute, or those in it."""
-    waiting: list[tuple[str, int, Any]] = [(key, 0, attribute)]
-    while waiting:
-        name, depth, value = waiting.pop()
-        if not isinstance(value, dict) or depth > MAX_NESTING:
-            result[name] = None
-        elif isinstance(value.get("kvlistValue"), dict):
-            items = _items(value["kvlistValue"], "values")
-            waiting += [(f"{name}.{each.get('key', '')}", depth + 1, each.get("value")) for each in reversed(items)]
-        elif isinstance(value.get("arrayValue"), dict):
-            items = _items(value["arrayValue"], "values")
-            waiting += [(f"{name}.{at}", depth + 1, each) for at, each in reversed([*enumerate(items)])]
-        else:
-            result[name] = _scalar(value)
-
-
-def _scalar(value: dict[str, Any]) -> Any:
-    """Return an attribute that is not a list."""
-    for kind, number in value.items():
-        if kind == "intValue":
-            try:
-                return number if type(number) is int else int(number) if len(str(number)) < 30 else None
-            except (TypeError, ValueError, OverflowError):
-                return None
-        if kind == "doubleValue":
-            try:
-                return as_double(number)
-            except (TypeError, ValueError):
-                return None
-        if kind in ("stringValue", "bytesValue") and isinstance(number, str):
-            return number
-        if kind == "boolValue" and isinstance(number, bool):
-            return number
-    return None
+def _time(text: bytes) -> int:
+    number = as_decimal(text)
+    if number is None or number < 0:
+        return -1
+    return MAX_TIME if number > MAX_TIME else round(number)

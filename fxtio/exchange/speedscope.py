@@ -8,10 +8,11 @@ https://www.speedscope.app/file-format-schema.json
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import accumulate, islice, pairwise, zip_longest
+from collections.abc import Iterable, Iterator, Set
+from itertools import accumulate, islice, pairwise
 from typing import Any, ClassVar
 
 import msgspec
@@ -21,7 +22,8 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.errors import FormatError
 from fxtio.exchange.collect import StackExporter, StackTexts, label, thread_titles, track_titles
-from fxtio.exchange.json_events import UNREADABLE, items, objects
+from fxtio.exchange.json_columns import as_decimal
+from fxtio.exchange.json_events import UNREADABLE, VALUE, Objects, is_array, items, objects_in
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
 from fxtio.table import MAX_TIME, Table
@@ -49,12 +51,11 @@ def sniff(head: bytes) -> bool:
     return head.lstrip().startswith(b"{") and b"www.speedscope.app/file-format-schema" in head
 
 
-_NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
+_DIGITS = {"nanoseconds": 0, "microseconds": 3, "milliseconds": 6, "seconds": 9}
+"""The digits behind the point down to nanoseconds, by the unit."""
+
 _MAX_EXACT = 1 << 53
 """Readers in JavaScript know whole numbers exactly up to this one."""
-
-_TOO_LARGE = 2.0**64
-"""Larger numbers are read as this one, which is too large in every unit."""
 
 _ROWS = 50_000
 """The number of events or samples that are read or formatted at once."""
@@ -62,30 +63,16 @@ _ROWS = 50_000
 MAX_PROFILES = 50_000
 """The most profiles that are read."""
 
-_KNOWN = 4_000_000
-"""The stacks that are remembered have this many frames at most, all together."""
-
-
-class _Event(msgspec.Struct, gc=False):
-    type: str
-    frame: int
-    at: int | float
-
-
-class _Evented(msgspec.Struct, tag_field="type", tag="evented"):
-    events: msgspec.Raw
-    name: str = ""
-    unit: str = "none"
-    startValue: int | float = 0  # noqa: N815
-    endValue: int | float | None = None  # noqa: N815
-
-
-class _Sampled(msgspec.Struct, tag_field="type", tag="sampled"):
-    samples: msgspec.Raw
-    weights: msgspec.Raw
-    name: str = ""
-    unit: str = "none"
-    startValue: int | float = 0  # noqa: N815
+_POINT = re.compile(rb"\.")
+_PROFILE = ("type", "name", "unit", "startValue", "events", "samples", "weights")
+_EVENT = ("type", "frame", "at")
+_STEPS = {"O": SpanStep.BEGIN, "C": SpanStep.END}
+_NO_EVENT = "events without a usable type, frame or time"
+_MOVED = "events that are earlier than the one before, which are moved"
+_UNEQUAL = "samples without a weight, or weights without a sample"
+_NO_FRAME = "frames of samples that are not defined"
+_ROUNDED = "numbers that are not whole, which are rounded"
+_LIMITED = "times and weights below 0 or too large, which are limited"
 
 
 class _Frame(msgspec.Struct, gc=False):
@@ -112,17 +99,11 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
     """
     try:
         file = msgspec.json.decode(read_whole(source), type=_File)
-        importer, profiles = _Importer(registry, file, tables), objects(file.profiles)
+        importer = _Importer(registry, file, tables)
     except UNREADABLE as error:
         raise FormatError(f"{source.name} is not a whole file of speedscope JSON: {error}") from None
-    for number, text in enumerate(islice(profiles, MAX_PROFILES)):
-        try:
-            profile: _Evented | _Sampled = msgspec.json.decode(text or b"", type=_Evented | _Sampled)
-            yield from importer.parts(number, profile)
-        except UNREADABLE:
-            registry.losses["profiles that cannot be read"] += 1
-    if next(profiles, None) is not None:
-        registry.losses[f"what comes after the first {MAX_PROFILES:,} profiles"] += 1
+    for profiles in objects_in(file.profiles, _PROFILE, registry.losses):
+        yield from importer.profiles(profiles)
 
 
 class _Importer:
@@ -134,9 +115,8 @@ class _Importer:
         self._frames = self._read_frames(file.shared.frames)
         self._names: Array | None = None
         self._numbers: list[int] | None = None
-        self._known: dict[tuple[int, ...], int] = {}
-        self._known_frames = 0
         self._placed: set[int] = set()  # the frames of which a slice says where they are
+        self._profiles = 0
         self._events = 0
         registry.process(0, file.name)
 
@@ -157,42 +137,56 @@ class _Importer:
             self._names = names_with_places(name, file, self._registry.names, line).astype(np.int32)
         return self._names
 
-    def parts(self, number: int, profile: _Evented | _Sampled) -> Iterator[TimelinePart]:
-        """Convert a profile, whose number is that of its thread."""
-        thread = self._registry.thread(0, number + 1, profile.name or None)
-        if isinstance(profile, _Sampled):
-            yield from self._sampled(profile, thread)
-            return
-        if profile.unit not in _NS:
-            self._losses[f"the unit {profile.unit!r} of events, which is shown as ns"] += 1
-        track, latest, events = self._registry.thread_track(0, number + 1), 0, items(profile.events, _Event)
-        while rows := [*islice(events, _ROWS)]:
-            steps = self._steps(rows, _NS.get(profile.unit, 1), latest)
-            steps.track[:], latest = track, int(steps.time[-1])
+    def profiles(self, profiles: Objects) -> Iterator[TimelinePart]:
+        """Convert profiles, whose numbers are those of their threads."""
+        left = MAX_PROFILES - self._profiles
+        self._losses[f"profiles beyond the first {MAX_PROFILES:,}"] += max(len(profiles) - left, 0)
+        values, codes = profiles.distinct(_PROFILE[:3], self._losses, _text)
+        for row in range(min(len(profiles), left)):
+            kind, name, unit = (values[each[row]] for each in codes)
+            self._profiles += 1
+            events, samples, weights = (profiles.text(each, row) for each in _PROFILE[4:])
+            if kind == "evented" and is_array(events):
+                yield from self._evented(events, unit or "none", name)
+            elif kind == "sampled" and is_array(samples) and is_array(weights):
+                start = profiles.text("startValue", row)
+                yield from self._sampled(samples, weights, unit or "none", start, self._thread(name))
+            else:
+                self._losses["profiles that cannot be read"] += 1
+
+    def _thread(self, name: str | None) -> int:
+        return self._registry.thread(0, self._profiles, name or None)
+
+    def _evented(self, events: bytes, unit: str, name: str | None) -> Iterator[TimelinePart]:
+        if unit not in _DIGITS:
+            self._losses[f"the unit {unit!r} of events, which is shown as ns"] += 1
+        self._thread(name)
+        track, latest = self._registry.thread_track(0, self._profiles), 0
+        for objects in objects_in(events, _EVENT, self._losses):
+            steps = self._steps(objects, _DIGITS.get(unit, 0), track, latest)
+            latest = int(steps.time[-1])
             yield TimelinePart(steps, self._places(steps) if self._says_places else {})
 
-    def _steps(self, events: list[_Event], factor: int, latest: int) -> Steps:
-        """Convert events, whose times are in a unit of this many ns, and are not before the latest time so far."""
-        steps = Steps.blank(len(events), self._events)
-        self._events += len(events)
-        types = [event.type for event in events]
-        is_begin = np.array([each == "O" for each in types], bool)
-        frame = np.array([min(event.frame, MAX_TIME) if event.frame >= 0 else MAX_TIME for event in events], np.int64)
-        # A frame that does not exist is `MAX_TIME`, which no list of frames reaches; its event has no effect.
+    def _steps(self, events: Objects, digits: int, track: int, latest: int) -> Steps:
+        """Convert events, whose times have this many digits, and are not before the latest time so far."""
+        values, (kind, frame) = events.distinct(("type", "frame"), self._losses)
+        # A frame that does not exist is the last one, that of no frame; its event has no effect.
         none = len(self._frames) - 1
-        is_right = (frame < none) & (is_begin | np.array([each == "C" for each in types], bool))
-        self._losses["events with an unknown type or frame"] += int((~is_right).sum())
-        time = self._times([event.at for event in events], factor)
+        steps = [_STEPS.get(each, SpanStep.NONE) if isinstance(each, str) else SpanStep.NONE for each in values]
+        frames = [each if type(each) is int and 0 <= each < none else none for each in values]
+        step, number = np.array(steps, np.int8)[kind], np.array(frames, np.int64)[frame]
+        time = self._times(events, "at", digits)
+        is_wrong = (step == SpanStep.NONE) | (number == none) | (time < 0)
+        self._losses[_NO_EVENT] += int(is_wrong.sum())
+        step[is_wrong] = SpanStep.NONE
         # Steps on a track must not go back in time.
         in_order = np.maximum(np.maximum.accumulate(time), latest)
-        self._losses["events that are earlier than the one before, which are moved"] += int((in_order != time).sum())
-        steps.time = in_order
-        steps.step = np.where(is_begin, np.int8(SpanStep.BEGIN), np.int8(SpanStep.END))
-        steps.step[~is_right] = SpanStep.NONE
-        steps.name = self._functions()[np.where(is_right, frame, none)]
-        steps.key = (frame + 1).view(np.uint64)
-        steps.ticks = in_order.view(np.uint64)
-        return steps
+        self._losses[_MOVED] += int(((in_order != time) & ~is_wrong).sum())
+        self._events += len(events)
+        return Steps.of(
+            self._events - len(events), step=step, track=np.full(len(events), track, np.int32), time=in_order,
+            name=self._functions()[number], key=(number + 1).view(np.uint64), ticks=in_order.view(np.uint64),
+        )  # fmt: skip
 
     def _places(self, steps: Steps) -> dict[str, dict[str, Any]]:
         """Return the table of arguments: the first slice of each frame has its file and its line."""
@@ -212,65 +206,62 @@ class _Importer:
             return {}
         return {"args": self._registry.columns_of_rows("args", rows)}
 
-    def _sampled(self, profile: _Sampled, thread: int) -> Iterator[TimelinePart]:
-        samples, weights = items(profile.samples, list[int]), items(profile.weights, float | int)  # type: ignore[arg-type]
-        factor = _NS.get(profile.unit, 0)
-        begin = int(self._times([profile.startValue], factor)[0]) if factor else 0
-        pairs = zip_longest(samples, weights)
-        while pairs_of_part := [*islice(pairs, _ROWS)]:
-            whole = [(frames, weight) for frames, weight in pairs_of_part if frames is not None and weight is not None]
-            self._losses["samples without a weight, or weights without a sample"] += len(pairs_of_part) - len(whole)
-            count = self._times([weight for _, weight in whole], factor or 1)
-            time: Any = 0
-            if factor:
+    def _sampled(self, samples: bytes, weights: bytes, unit: str, start: bytes, thread: int) -> Iterator[TimelinePart]:
+        digits, none = _DIGITS.get(unit), np.empty(0, np.int32)
+        stacks = np.concatenate([none, *map(self._stacks_of, objects_in(samples, (), self._losses))])
+        weighed = objects_in(weights, (), self._losses)
+        counts = np.concatenate([none, *(self._times(each, VALUE, digits or 0) for each in weighed)])
+        both = min(len(stacks), len(counts))
+        kept = np.flatnonzero(counts[:both] >= 0)
+        self._losses[_UNEQUAL] += max(len(stacks), len(counts)) - len(kept)
+        begin = 0 if digits is None else max(self._time(start, digits), 0)
+        for first in range(0, len(kept), _ROWS):
+            rows = kept[first : first + _ROWS]
+            count, time = counts[rows], [0] * len(rows)
+            if digits is not None:
                 *time, begin = accumulate(count.tolist(), lambda *each: min(sum(each), MAX_TIME // 2), initial=begin)
-            stack = np.array([self._stack(frames) for frames, _ in whole], np.int32)
-            columns = {"time": time, "thread": thread, "cpu": -1, "stack": stack, "count": count}
-            unit = self._registry.names.code(_unit(profile.unit))
-            rows = self._registry.columns("samples", {**columns, "unit": unit})
-            yield TimelinePart(tables={**self._stacks.new_tables(), "samples": rows})
+            columns = {"time": time, "thread": thread, "cpu": -1, "stack": stacks[rows], "count": count}
+            code = self._registry.names.code(_unit(unit))
+            table = self._registry.columns("samples", {**columns, "unit": code})
+            yield TimelinePart(tables={**self._stacks.new_tables(), "samples": table})
 
-    def _stack(self, frames: list[int]) -> int:
+    def _stacks_of(self, samples: Objects) -> Array:
+        """Return the numbers of the stacks of samples (int32)."""
+        numbers, (codes,) = samples.distinct([VALUE], self._losses, self._stack)
+        return np.array(numbers, np.int32)[codes]
+
+    def _stack(self, frames: Any) -> int:
         """Return the number of a stack."""
-        key = tuple(frames)
-        number = self._known.get(key)
-        if number is None:
-            if self._numbers is None:
-                self._numbers = [*map(self._frame, self._frames[:-1].tolist())]
-            numbers = self._numbers
-            right = [numbers[frame] for frame in frames if 0 <= frame < len(numbers)]
-            self._losses["frames of samples that are not defined"] += len(frames) - len(right)
-            number = self._stacks.stack(right)
-            self._known_frames += len(frames) + 1
-            if self._known_frames <= _KNOWN:
-                self._known[key] = number
-        return number
+        if self._numbers is None:
+            self._numbers = [*map(self._frame, self._frames[:-1].tolist())]
+        numbers, given = self._numbers, frames if isinstance(frames, list) else [None]
+        right = [numbers[frame] for frame in given if type(frame) is int and 0 <= frame < len(numbers)]
+        self._losses[_NO_FRAME] += len(given) - len(right)
+        return self._stacks.stack(right)
 
     def _frame(self, frame: list[int]) -> int:
         values = self._registry.names.values
         name, file = (values[code] if code >= 0 else None for code in frame[:2])
         return self._stacks.frame(name, file=file, line=frame[2])
 
-    def _times(self, values: Sequence[float], factor: int) -> Array:
-        """Return numbers in a unit of this many ns as ns, or as they are (int64)."""
-        array = np.array(values)
-        result = np.empty(len(array), np.int64)
-        if array.dtype.kind == "i":
-            result[:] = np.clip(array, 0, MAX_TIME // factor)
-            wrong = result != array
-            result *= factor
-        else:
-            if array.dtype.kind == "O":  # integers of more than 64 bits, of which some are too large for a double
-                array = np.array([min(max(value, -_TOO_LARGE), _TOO_LARGE) for value in values])
-            array = np.clip(array.astype(np.float64), -_TOO_LARGE, _TOO_LARGE)
-            scaled = np.rint(array * factor)
-            wrong = (scaled < 0) | (scaled >= MAX_TIME)
-            if factor == 1:
-                self._losses["numbers that are not whole, which are rounded"] += int((scaled != array).sum())
-            result[:] = np.where(wrong, 0, scaled)
-            result[wrong & (scaled > 0)] = MAX_TIME
-        self._losses["times and weights below 0 or too large, which are limited"] += int(wrong.sum())
-        return result
+    def _times(self, objects: Objects, member: str, digits: int) -> Array:
+        """Return numbers with so many digits behind the point as integers (int64), -1 for what is no number."""
+        times = objects.decimals(member, digits)
+        unusual = np.flatnonzero((times < 0) | (digits == 0 and bool(_POINT.search(objects.data))))
+        times[unusual] = [self._time(text, digits) for text in objects.texts(member, unusual)]
+        return times
+
+    def _time(self, text: bytes, digits: int) -> int:
+        """Return a number with so many digits behind the point as an integer, -1 for what is no number."""
+        number = as_decimal(text)
+        if number is None:
+            return -1
+        if not 0 <= number <= MAX_TIME // 10**digits:
+            self._losses[_LIMITED] += 1
+            return 0 if number < 0 else MAX_TIME
+        whole = round(number.scaleb(digits))
+        self._losses[_ROUNDED] += digits == 0 and whole != number
+        return whole
 
 
 def _text(value: Any) -> str | None:
@@ -283,7 +274,7 @@ def _line(value: Any) -> int:
 
 
 def _unit(unit: str) -> str:
-    if unit in _NS:
+    if unit in _DIGITS:
         return "ns"
     return "samples" if unit == "none" else unit
 

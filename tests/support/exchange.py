@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 import fxtio
+from fxtio import _native
 from fxtio._native.constants import SpanStep
 from fxtio.exchange import exchanges
 from fxtio.formats import Exporter
@@ -143,3 +145,18 @@ complete_spans = st.lists(
     st.tuples(st.integers(0, 1), st.integers(0, 60), st.integers(0, 30), st.sampled_from("abc")), max_size=30
 )
 """Spans of `Content`; some overlap."""
+
+
+def read_slowly(patch: pytest.MonkeyPatch) -> None:
+    """Leave all objects and numbers to the slow way of reading."""
+    walk = _native.walk_objects
+
+    def nothing(data: Any, names: Any, ends: Any, places: Any) -> tuple[int, int]:
+        return (0, 0) if len(ends) else walk(data, names, ends, places)
+
+    def no_numbers(*arguments: Any) -> int:
+        arguments[-1][:] = -1
+        return 0
+
+    patch.setattr(_native, "walk_objects", nothing)
+    patch.setattr(_native, "read_decimals", no_numbers)

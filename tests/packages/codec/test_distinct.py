@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxtio.codec.distinct import number_distinct, rows_of_each
+from fxtio.codec.distinct import hash_texts, number_distinct, rows_of_each
 
 
 @pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", "<i4", "u1"])
@@ -39,3 +39,10 @@ def test_grouping_does_not_compare_all_rows_for_each_value() -> None:
     """The cost of 300,000 tasks with an event each is that of one sort."""
     count = 300_000
     assert sum(len(group) for _, group in rows_of_each(np.arange(count))) == count
+
+
+@given(st.lists(st.sampled_from([b"", b"a", b"1234567", b"12345678", b"12345679", b"123456789", b"x" * 63, b"x" * 99])))
+def test_hashes_of_texts(texts: list[bytes]) -> None:
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    hashes = hash_texts(b"".join(texts), ends[:-1], ends[1:]).tolist()
+    assert len({*hashes}) == len({*texts}) == len({*zip(texts, hashes, strict=True)})

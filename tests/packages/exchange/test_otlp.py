@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fxtio
-from fxtio.exchange import otlp, otlp_lines, otlp_reader
+from fxtio.codec import distinct
+from fxtio.exchange import json_events, otlp, otlp_lines, otlp_reader
 from fxtio.exchange.otlp_reader import _Reader
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry, TimelinePart
@@ -275,6 +276,20 @@ def test_attributes_of_all_types() -> None:
     assert timeline.losses == {"links between spans": 1}
 
 
+@pytest.mark.parametrize("value", [{"intValue": "1"}, {"arrayValue": {"values": [{"intValue": "1"}]}}])
+def test_names_with_escapes(value: Row) -> None:
+    """They are the same names, whether or not any of the attributes are lists."""
+    keys = ["thread.id", "threat.id", "x", "y"]
+    spans = [
+        span("s", 1, 2, attributes=[{"key": key, "value": value if key == "x" else {"intValue": "7"}} for key in keys])
+        for _ in range(2)
+    ]
+    plain = request(*spans)
+    escaped = plain.replace(b'"thread.id"', b'"\\u0074hread.id"', 1).replace(b'"x"', b'"\\u0078"', 1)
+    assert escaped != plain and everything(escaped) == everything(plain)
+    assert imported(escaped).table("threads")["tid"].tolist() == [7]
+
+
 def test_a_status_and_indented_json() -> None:
     document = json.loads(request(span("a", 1, 2, status={"code": 2}), span("b", 3, 4, status={"code": 1})))
     timeline = imported(json.dumps(document, indent=1).encode())
@@ -388,19 +403,25 @@ def everything(data: bytes) -> Any:
     return columns, [places[event] for event in tables["args"]["event"].tolist()], owners, +timeline.losses
 
 
-def assert_both_readings_agree(data: bytes) -> None:
-    """Compare what is read by lines of the usual form with what the decoder of any JSON makes of them."""
+def assert_all_readings_agree(data: bytes) -> None:
+    """Compare what is read by kernels, in long lines, by ids of unusual lengths, and in small batches."""
     usual = everything(data)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(otlp_reader, "line_of", lambda _: None)
-        assert everything(data) == usual
+    for change in (
+        exchange.read_slowly,
+        lambda patch: patch.setattr(otlp_lines, "_SHORT", 0),
+        lambda patch: patch.setattr(distinct, "_USUAL", 0),
+        lambda patch: patch.setattr(json_events, "_MOST_ITEMS", 3),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            change(patch)
+            assert everything(data) == usual
 
 
 def test_lines_of_the_usual_form_are_read_alike(trace: Path) -> None:
     for path in (trace, CORPUS / "fxt" / "magic-trace.fxt", CORPUS / "uftrace" / "thread-v019"):
         data = exported(fxtio.open_timeline(path), "otlp")[0]
-        assert all(otlp_lines.line_of(line) for line in data.splitlines())
-        assert_both_readings_agree(data)
+        assert all(isinstance(otlp_lines.scopes_of(line, Counter()), list) for line in data.splitlines())
+        assert_all_readings_agree(data)
 
 
 attribute_values = st.one_of(
@@ -425,9 +446,9 @@ usual_spans = st.fixed_dictionaries(
     },
     optional={
         "name": st.sampled_from(["s", "t", 1]),
-        "traceId": st.sampled_from(["1", "2", None]),
-        "spanId": st.sampled_from(["1", "2"]),
-        "parentSpanId": st.sampled_from(["1", "2", ""]),
+        "traceId": st.sampled_from(["1", "0123456789abcdef0123456789abcdef", None]),
+        "spanId": st.sampled_from(["1", "0123456789abcdef"]),
+        "parentSpanId": st.sampled_from(["1", "0123456789abcdef", "", 1]),
         "status": st.sampled_from([{"code": 2}, {"code": "STATUS_CODE_ERROR"}, {}, None, {"code": [1]}]),
         "attributes": attribute_lists,
         "events": st.lists(st.fixed_dictionaries({"timeUnixNano": st.sampled_from(["4", 5, None])}), max_size=2),
@@ -441,7 +462,7 @@ usual_spans = st.fixed_dictionaries(
 def test_any_spans_are_read_alike(spans: list[Row], resource: list[Row]) -> None:
     scope = {"scope": {"name": "s"}, "spans": spans}
     line = json.dumps({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scope]}]}).encode()
-    assert_both_readings_agree(line + b"\n" + line)
+    assert_all_readings_agree(line + b"\n" + line)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 20)), max_size=20))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import fxtio
 import judges
 from fxtio.errors import FormatError, FxtioError
+from fxtio.exchange import json_events
 from fxtio.timeline import Timeline
 from judges import speedscope
 from support import exchange
@@ -236,7 +237,7 @@ def event(type: str, frame: int, at: float) -> dict[str, Any]:
 
 
 LIMITED = "times and weights below 0 or too large, which are limited"
-UNDEFINED = "events with an unknown type or frame"
+UNDEFINED = "events without a usable type, frame or time"
 MOVED = "events that are earlier than the one before, which are moved"
 UNEQUAL = "samples without a weight, or weights without a sample"
 
@@ -279,6 +280,69 @@ def test_a_profile_that_is_right_loses_nothing() -> None:
 def test_a_cut_file_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError, match="not a whole file"):
         imported(data).table("slices")
+
+
+NUMBERS = st.sampled_from(
+    ["0", "1", "7", "12.5", "2.50", "0.49999", "3.5e2", "-1", "-0", "1e400", f"{2**63 - 1}", f"{2**63}", f"{2**62}",
+     '"5"', '"x"', "null", "true", "[]", "1e-999999"]
+)  # fmt: skip
+EVENTS = st.lists(
+    st.builds(
+        '{{{}:{},"frame":{},"x":[{{"at":[1]}}],"at":{}}}'.format,
+        st.sampled_from(['"type"', '"type"', '"t\\u0079pe"']),
+        st.sampled_from(['"O"', '"C"', '"\\u004f"', "5", "[{}]", '"X"']),
+        st.sampled_from(["0", "0", "1", "2", "-1", "1.0", '"0"', "9" * 30]),
+        NUMBERS,
+    )
+    | st.sampled_from(["0", "[]", "{}", '"a,]"', '{"type":"O","type":"C"}', '{"at":5,"frame":0,"type":"O"}']),
+    max_size=20,
+).map(",\n".join)
+STACKS = st.lists(
+    st.sampled_from(["[]", "[0]", "[0, 1]", "[1,0,1]", "[0,7]", "[-1]", "[[0]]", '["0"]', "0", "{}", "null"]),
+    max_size=9,
+)
+
+
+def everything(data: bytes) -> Any:
+    timeline = imported(data)
+    tables = timeline.tables("slices", "samples", "stacks", "frames", "args", "threads")
+    return {name: [*table.rows()] for name, table in tables.items()}, +timeline.losses
+
+
+@given(EVENTS, STACKS, st.lists(NUMBERS, max_size=9), st.sampled_from(["nanoseconds", "milliseconds", "none"]))
+def test_both_ways_of_reading_agree(events: str, stacks: list[str], weights: list[str], unit: str) -> None:
+    evented = f'{{"type":"evented","unit":"{unit}","events":[{events}]}}'
+    sampled = f'{{"weights":[{" ,".join(weights)}],"samples":[{",".join(stacks)}],"type":"sampled","unit":"{unit}"}}'
+    head = (
+        '{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[{"name":"f"},{"line":3}]}'
+    )
+    data = f'{head},"profiles":[{evented},5,{sampled},{evented}]}}'.encode()
+    usual = everything(data)
+    with pytest.MonkeyPatch.context() as patch:
+        exchange.read_slowly(patch)
+        assert everything(data) == usual
+
+
+def test_events_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the data is taken in pieces, of which each has only a part of an event, all is as in one piece."""
+    data = with_profile(events=[event("OC"[place % 2], 0, place) for place in range(200)])
+    usual = everything(data)
+    assert len(usual[0]["slices"]) == 100
+    monkeypatch.setattr(json_events, "BLOCK", 50)
+    monkeypatch.setattr(json_events, "_MOST_ITEMS", 3)
+    assert everything(data) == usual
+
+
+@pytest.mark.parametrize("block", [100, 1 << 21])
+def test_items_that_are_nested_too_deep_end_an_array(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_events, "BLOCK", block)
+    losses: Counter[str] = Counter()
+    deep = b'{"a":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+    assert not [*json_events.objects_in(b"[" + deep + b',{"a":1}]', ["a"], losses)]
+    assert losses == {json_events.NO_OBJECTS: 1}
+    (objects,) = json_events.objects_in(b'[{"a":1},' + deep + b"]", ["a"], losses)
+    assert [*objects.texts("a")] == [b"1"]
+    assert losses == {json_events.NO_OBJECTS: 2}
 
 
 KEYS = ["type", "name", "unit", "events", "samples", "weights", "at", "frame", "startValue"]
