@@ -49,6 +49,7 @@ class Exporter(ABC):
     Attributes:
         SUFFIX: the ending of the files.
         DECLARED: the tables of the files, and their columns.
+        HAS_EMPTY_FILES: whether there is a file for a table without rows.
         HAS_DICTIONARIES: whether texts are stored as numbers of values in each group, not as texts.
     """
 
@@ -57,6 +58,7 @@ class Exporter(ABC):
     WRITES_LABELS: ClassVar = False
     SUFFIX: ClassVar[str]
     HAS_DICTIONARIES: ClassVar[bool] = False
+    HAS_EMPTY_FILES: ClassVar[bool] = True
 
     def __init__(self, sink: Any, registry: Registry) -> None:
         self.losses: Counter[str] = Counter()
@@ -67,8 +69,9 @@ class Exporter(ABC):
             raise FormatError("this format needs pyarrow; install fxtio[arrow]") from None
         self._pa = pa
         self._one: _Temporary | None = None
-        self._files = self._open(sink)
-        self._groups = {name: _Groups(self.DECLARED[name], self.losses) for name in self._files}
+        self._targets = self._targets_in(sink)
+        self._files: dict[str, Any] = {}
+        self._groups = {name: _Groups(self.DECLARED[name], self.losses) for name in self._targets}
         self._writing = _Writing()
 
     @classmethod
@@ -95,14 +98,14 @@ class Exporter(ABC):
             schema: a `pyarrow.Schema`.
         """
 
-    def _open(self, target: Any) -> dict[str, Any]:
+    def _targets_in(self, target: Any) -> dict[str, Any]:
+        """Return the path or stream of the file of each table."""
         if self._table is not None:
             self._one = _Temporary(target)
-            return {self._table: self.new_file(self._one, self._schema(self._table))}
+            return {self._table: self._one}
         directory = Path(target)
         directory.mkdir(exist_ok=True)
-        paths = {name: str(directory / f"{name}{self.SUFFIX}") for name in self.DECLARED}
-        return {name: self.new_file(path, self._schema(name)) for name, path in paths.items()}
+        return {name: str(directory / f"{name}{self.SUFFIX}") for name in self.DECLARED}
 
     def _schema(self, name: str) -> Any:
         pa = self._pa
@@ -122,9 +125,10 @@ class Exporter(ABC):
             for name, table in self._registry.tables().items():
                 if name in self._groups:
                     self._groups[name].add(table)
-            for name, file in self._files.items():
-                self._flush(name)
-                self._writing.add(file.close)
+            for name, group in self._groups.items():
+                if group.count or name in self._files or self.HAS_EMPTY_FILES:
+                    self._flush(name)
+                    self._writing.add(self._files[name].close)
         finally:
             self._writing.finish()
         if self._one is not None:
@@ -134,6 +138,8 @@ class Exporter(ABC):
         """Let the rows of a table be written that are kept."""
         columns = self._groups[name].take()
         schema = self._schema(name)
+        if name not in self._files:
+            self._files[name] = self.new_file(self._targets[name], schema)
 
         def write() -> None:
             arrays = [column.array(self._pa).cast(field.type) for column, field in zip(columns, schema, strict=True)]
@@ -173,20 +179,24 @@ class _Writing:
 
 
 class _Groups:
-    """Rows of a table that wait to be written."""
+    """Rows of a table that wait to be written.
+
+    Attributes:
+        count: their number.
+    """
 
     def __init__(self, columns: Mapping[str, ColumnSpec], losses: Counter[str]) -> None:
         self._names = [*columns]
         self._texts = {name: _Texts(losses) for name, spec in columns.items() if spec.dtype == TEXT}
         self._types = {name: spec.dtype for name, spec in columns.items()}
         self._batches: list[dict[str, Array]] = []
-        self._count = 0
+        self.count = 0
 
     def add(self, table: Table) -> int:
         """Keep rows, and return how many are kept."""
         self._batches.append({name: self._plain(name, table[name]) for name in self._names})
-        self._count += table.num_rows
-        return self._count
+        self.count += table.num_rows
+        return self.count
 
     def _plain(self, name: str, column: Column) -> Array:
         if isinstance(column, Categories):
@@ -202,7 +212,7 @@ class _Groups:
             empty = np.empty(0, np.int32 if texts else self._types[name])
             result.append(_Rows([empty, *(batch[name] for batch in self._batches)], texts.values() if texts else None))
         self._batches = []
-        self._count = 0
+        self.count = 0
         return result
 
 

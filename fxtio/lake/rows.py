@@ -39,6 +39,7 @@ class LakeExporter(ParquetExporter):
     """
 
     DECLARED: ClassVar = TABLES
+    HAS_EMPTY_FILES: ClassVar = False
     TABLES: ClassVar = (*TABLES, "frames", "stacks")
 
     def __init__(self, sink: Any, registry: Registry, identity: str, known: Registry | None = None) -> None:
