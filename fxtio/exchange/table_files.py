@@ -36,7 +36,7 @@ _ASCENDING = frozenset({"id", "time", "start", "ticks", "event", "end_event"})
 
 _OF_REGISTRY = ("processes", "threads", "tracks")
 _CHUNK = 1 << 20
-_MAX_WAITING = 4
+_MAX_WAITING = 1
 """The most groups that wait to be written."""
 
 _MAX_VALUES = 1 << 16
