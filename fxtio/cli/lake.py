@@ -125,7 +125,7 @@ def _add(options: Namespace) -> int:
     lake = Lake(options.lake, create=True)
     kinds: Counter[str] = Counter()
     with console.Progress(lambda number: counted(number, "trace")) as progress:
-        for outcome in lake.add(options.traces, labels=labels, jobs=options.jobs):
+        for outcome in lake.add(options.traces, labels=labels, jobs=options.jobs or _processors()):
             kinds[outcome.kind] += 1
             progress(kinds.total(), None)
             if outcome.kind == REFUSED:
@@ -134,6 +134,11 @@ def _add(options: Namespace) -> int:
     refused = f", {kinds[REFUSED]:,} left out" if kinds[REFUSED] else ""
     console.say(f"added {counted(kinds[ADDED], 'trace')} to {options.lake}{known}{refused}")
     return console.FOUND if kinds[REFUSED] else console.FINE
+
+
+def _processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _ls(options: Namespace) -> int:

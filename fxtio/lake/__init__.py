@@ -12,8 +12,8 @@
 
 from __future__ import annotations
 
-from fxtio.lake.ingest import ADDED, KNOWN, REFUSED, Outcome
-from fxtio.lake.lake import Lake, LakeError
+from fxtio.lake.ingest import ADDED, KNOWN, REFUSED, LakeError, Outcome
+from fxtio.lake.lake import Lake
 from fxtio.lake.store import StoreError
 
 __all__ = ["ADDED", "KNOWN", "REFUSED", "Lake", "LakeError", "Outcome", "StoreError"]

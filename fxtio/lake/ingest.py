@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,10 @@ from fxtio.timeline.parts import Registry
 
 ADDED, KNOWN, REFUSED = "added", "known", "refused"
 """What may become of a trace: it is new, the lake has its content already, or it cannot be read."""
+
+
+class LakeError(FxtioError):
+    """An error: there is no lake, it has a layout that this version does not know, or nothing can be added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +70,32 @@ def add(url: str, traces: Iterable[str | os.PathLike[str]], labels: Mapping[str,
     """
     work = partial(add_one, url, labels=labels)
     paths = (os.fspath(each) for each in traces)
-    if jobs == 1:
-        yield from map(work, paths)
+    first = [*islice(paths, 2)]
+    if jobs == 1 or len(first) < 2:
+        yield from map(work, chain(first, paths))
         return
     context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
-    with ProcessPoolExecutor(jobs, context) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
         running: set[Future[Outcome]] = set()
         try:
-            for path in paths:
+            for path in chain(first, paths):
                 running.add(pool.submit(work, path))
                 if len(running) >= 2 * jobs:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     yield from (each.result() for each in done)
             for each in running:
                 yield each.result()
-        except BaseException:
+        except BrokenProcessPool:
+            raise LakeError(
+                "a process that read traces was killed; run this again for those that are missing"
+            ) from None
+        finally:
             pool.shutdown(cancel_futures=True)
-            raise
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one, which ends it when its trace is in the lake."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
@@ -91,8 +106,10 @@ def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
         if store.read(name_of(TRACES, identity)) is not None:
             return Outcome(path, KNOWN)
         with store.workspace() as folder, open_timeline(path) as timeline:
-            row = _store(store, folder, timeline, identity, {"bytes": size, "url": str(Path(path).absolute())}, labels)
-    except (FxtioError, OSError) as error:
+            row = _store(
+                store, folder, timeline, identity, {"bytes": size, "url": _utf8(str(Path(path).absolute()))}, labels
+            )
+    except (FxtioError, OSError, MemoryError, ValueError) as error:  # errors of pyarrow are some of these
         return Outcome(path, REFUSED, str(error))
     return Outcome(path, ADDED if row else KNOWN, row=row)
 
@@ -104,8 +121,10 @@ def _store(
     exporter, registry = _written(timeline, folder, identity)
     folder = exporter.folder
     names = registry.names.values
-    program = next((names[code] for code in registry.process_names() if code >= 0), "") or Path(timeline.name).name
-    all_labels = {**registry.labels, **labels}
+    program = _utf8(
+        next((names[code] for code in registry.process_names() if code >= 0), "") or Path(timeline.name).name
+    )
+    all_labels = {_utf8(name): _utf8(text) for name, text in {**registry.labels, **labels}.items()}
     row = {
         "id": identity,
         "program": program,
@@ -116,7 +135,7 @@ def _store(
         "duration": max(exporter.end - (exporter.start or 0), 0),
         **{table: exporter.counts[table] for table in TABLES},
         "findings": sum(timeline.findings.counts.values()),
-        "losses": dict(+(registry.losses + exporter.losses)),
+        "losses": {_utf8(phrase): count for phrase, count in (registry.losses + exporter.losses).items() if count},
         "schema": VERSION,
         **facts,
     }
@@ -153,13 +172,13 @@ def _write_row(row: Mapping[str, Any], path: Path) -> None:
 
     maps = {"labels": pa.map_(pa.string(), pa.string()), "losses": pa.map_(pa.string(), pa.int64())}
     schema = pa.schema([(name, maps.get(kind) or getattr(pa, kind)()) for name, (kind, _) in TRACE_COLUMNS.items()])
-    columns = {name: [[*row[name].items()] if name in maps else _utf8(row[name])] for name in schema.names}
+    columns = {name: [[*row[name].items()] if name in maps else row[name]] for name in schema.names}
     pq.write_table(pa.table(columns, schema), path, compression="zstd", store_schema=False)
 
 
-def _utf8(value: Any) -> Any:
+def _utf8(text: str) -> str:
     """Return a text without bytes that are not UTF-8."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return text.encode("utf-8", "replace").decode()
 
 
 def expanded(paths: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:

@@ -9,20 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fxtio.errors import FxtioError, require_type
+from fxtio.errors import require_type
 from fxtio.labels import checked
-from fxtio.lake.ingest import Outcome, add, expanded
-from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACE_COLUMNS, TRACES, VERSION, name_of
+from fxtio.lake.ingest import LakeError, Outcome, add, expanded
+from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACE_COLUMNS, TRACES, VERSION, is_identity, name_of
 from fxtio.lake.questions import Part, Ranking, listing, ranking
 from fxtio.lake.store import open_store
 from fxtio.timeline.sql import QueryError, query_errors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
-
-
-class LakeError(FxtioError):
-    """An error: there is no lake, or it has a layout that this version does not know."""
 
 
 class Lake:
@@ -62,7 +58,7 @@ class Lake:
         traces: Iterable[str | os.PathLike[str]],
         *,
         labels: Mapping[str, str] | Iterable[str] = (),
-        jobs: int | None = None,
+        jobs: int = 1,
     ) -> Iterator[Outcome]:
         """Add traces of any format, and yield what became of each.
 
@@ -73,17 +69,19 @@ class Lake:
         Args:
             traces: files, directories that are traces, and folders of which all files are taken.
             labels: labels for all of them, by name or as `NAME=TEXT`; they count more than those that a trace has.
-            jobs: the number of processes; one for each processor by default.
+            jobs: how many processes read traces; with 1 it is this one.  Others import the main module of the program,
+                as those of `multiprocessing` do.
 
         Raises:
+            LakeError: one of these processes was killed.
             TypeError, ValueError: a label makes no sense.
         """
-        jobs = jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
         return add(self.url, expanded(traces), checked(labels), jobs)
 
     def ids(self) -> set[str]:
         """Return the ids of all traces."""
-        return {PurePosixPath(name).stem for name in self._store.names(TRACES) if name.endswith(SUFFIX)}
+        stems = {PurePosixPath(name).stem for name in self._store.names(TRACES) if name.endswith(SUFFIX)}
+        return {*filter(is_identity, stems)}
 
     def drop(self, identity: str) -> None:
         """Remove a trace.  Its row is removed first, so that nobody who asks the lake sees a part of it."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fxtio.schema import TEXT, ColumnSpec
+from fxtio.shared_folders import open_regular
 from fxtio.timeline.schema import TABLES as TIMELINE
 
 VERSION = 1
@@ -120,7 +121,7 @@ def identity_of(path: Path) -> tuple[str, int]:
     for name, file in _files(path):
         if name:
             digest.update(b"%d:%b%d:" % (len(name), name, file.stat().st_size))
-        with file.open("rb") as stream:
+        with open(open_regular(file), "rb") as stream:
             while data := stream.read(1 << 20):
                 digest.update(data)
                 size += len(data)

@@ -5,7 +5,9 @@ A file is written once, as a whole, and never changed.  Several writers of one n
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -24,6 +26,10 @@ _UNFINISHED = "_unfinished"
 """The folder of files that are not complete; engines that read a lake leave out names that begin with `_`."""
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What file systems without hard links say."""
 
 
 class StoreError(FxtioError):
@@ -108,6 +114,10 @@ class FolderStore(Store):
                 os.link(path, PurePosixPath(name).name, dst_dir_fd=fd)
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                path.rename(self._folder / name)  # what another writer has put there meanwhile is the same
         return True
 
     @contextmanager
@@ -150,7 +160,7 @@ class FolderStore(Store):
 
     def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
         """Let a database see files as a table, which it reads itself."""
-        files = ", ".join(quoted(f"{self.url}/{name}") for name in names)
+        files = ", ".join(quoted(_without_patterns(f"{self.url}/{name}")) for name in names)
         has_folders = "day=" in names[0]  # otherwise the database refuses their types
         kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
         connection.execute(f"create view {table} as from read_parquet([{files}]{kinds})")
@@ -250,6 +260,11 @@ class ObjectStore(Store):
 def _first_line(error: Exception) -> str:
     """Return what an error says; further lines have only what developers of the store need."""
     return str(error).partition("\n")[0]
+
+
+def _without_patterns(path: str) -> str:
+    """Return a path as a pattern that only this path matches."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
 def quoted(text: str) -> str:

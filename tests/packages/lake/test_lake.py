@@ -340,6 +340,41 @@ def test_there_is_no_lake(tmp_path: Path) -> None:
         Lake("nosuch://x")
 
 
+@pytest.mark.parametrize("name", ["a b", "it's", "[x]", "a*b?", "ü"])
+def test_names_of_lakes(name: str, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / name, create=True)
+    assert added(lake, trace(tmp_path / "a.fxt")) == [ADDED]
+    assert [row["calls"] for row in lake.top().rows] == [3]
+
+
+def test_texts_that_are_not_utf8(lake: Lake, tmp_path: Path) -> None:
+    with fxtio.create(tmp_path / "a.fxt", format="fxt") as writer:
+        writer.main.kernel_object(17, 2**64 - 1, "labels", {"a\udcff": "b\udcfe"})
+        writer.thread(7, 8, "main\udcff", "app\udcff").complete("work\udcff", 1, 2, args={"x\udcff": "y\udcff"})
+    other = tmp_path / "b\udcff.fxt"
+    other.write_bytes(trace(tmp_path / "b.fxt").read_bytes())
+    assert added(lake, tmp_path / "a.fxt", other) == [ADDED, ADDED]
+    found = {row["program"]: row["labels"] for row in lake.traces()[0]}
+    assert found == {"app?": {"a?": "b?"}, "app": {}}
+    assert lake.sql("select count(*) from slices where name like 'work%'").fetchall() == [(4,)]
+
+
+def test_pipes_and_unreadable_files(lake: Lake, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    outcomes = [*lake.add([tmp_path / "pipe", tmp_path / "missing"], jobs=1)]
+    assert [each.kind for each in outcomes] == [REFUSED, REFUSED]
+    assert "is not a regular file" in outcomes[0].reason
+
+
+def test_file_systems_without_links(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert added(lake, trace(tmp_path / "a.fxt")) == [ADDED]
+    assert [row["calls"] for row in lake.top().rows] == [3]
+
+
 def test_links_are_not_followed(lake: Lake, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
