@@ -310,6 +310,26 @@ class FileReader(TraceReader[InfoT]):
         if self._spool is not None:
             self._spool.close()
 
+    @property
+    def times(self) -> InfoT:
+        """A summary of which only times matter; some files have these in a place of their own.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        return self.info
+
+    def narrow(self, start: int | None, end: int | None) -> None:
+        """From now on, read only what a range of times needs, in formats and files that tell where that is.
+
+        All that is within the range is read, and all that goes over its bounds; what else is read depends on the file,
+        and so do the offsets of records, `info` and `findings`.
+
+        Args:
+            start: the start in nanoseconds, or None for that of the trace.
+            end: the end, which is not part of the range, or None.
+        """
+
     def timeline(self) -> Timeline:
         """Return the trace as format-neutral tables, see `TraceReader.timeline`."""
         self.reads_again = True  # to sort it, if need be

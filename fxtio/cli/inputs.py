@@ -396,15 +396,17 @@ def report_of(opened: Trace | Imported) -> ReportRoom:
 
 
 def selection_of(options: Namespace, opened: Trace | Timeline) -> Selection:
-    """Return what the options of `add_selection` select; a range of times reads the trace once.
+    """Return what the options of `add_selection` select; a range of times reads the trace once, unless it is packed.
 
-    Standard input can then be read again, also where names of threads and processes may have to be found first.
+    Standard input can then be read again, also where names of threads and processes may have to be found first.  From
+    now on, a packed trace is read only as far as the range needs it.
 
     Raises:
         SelectionError: the trace has no such times.
     """
     from fxtio.readers import FileReader
     from fxtio.selection import Selection, time_range
+    from fxtio.timeline import Timeline
 
     begin = end = None
     has_range = options.begin is not None or options.end is not None
@@ -412,13 +414,22 @@ def selection_of(options: Namespace, opened: Trace | Timeline) -> Selection:
         opened.reads_again = True
     if has_range:
         begin, end = time_range(options.begin, options.end, _summary(opened))
+        trace = opened.trace if isinstance(opened, Timeline) else opened
+        if isinstance(trace, FileReader):
+            trace.narrow(begin, end)
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
 
 
 def _summary(opened: Trace | Timeline) -> TraceInfo:
+    """Return a summary that has the times of a trace."""
+    from fxtio.readers import FileReader
     from fxtio.timeline import Timeline
     from fxtio.timeline.answers import summary
 
+    trace = opened.trace if isinstance(opened, Timeline) else opened
+    if isinstance(trace, FileReader):
+        times: TraceInfo = trace.times
+        return times
     return summary(opened) if isinstance(opened, Timeline) else opened.info
 
 
