@@ -21,7 +21,6 @@ from fxtio.report import human_size, short_seconds
 if TYPE_CHECKING:
     from fxtio.exchange.opening import Imported
     from fxtio.formats import Format, ReportRoom, Trace
-    from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.selection import Moment, Selection
     from fxtio.timeline import Timeline
@@ -404,7 +403,7 @@ def selection_of(options: Namespace, opened: Trace | Timeline) -> Selection:
     Raises:
         SelectionError: the trace has no such times.
     """
-    from fxtio.readers import FileReader
+    from fxtio.readers import FileReader, times_of
     from fxtio.selection import Selection, time_range
     from fxtio.timeline import Timeline
 
@@ -413,24 +412,11 @@ def selection_of(options: Namespace, opened: Trace | Timeline) -> Selection:
     if isinstance(opened, FileReader) and (has_range or options.threads or options.processes):
         opened.reads_again = True
     if has_range:
-        begin, end = time_range(options.begin, options.end, _summary(opened))
+        begin, end = time_range(options.begin, options.end, times_of(opened))
         trace = opened.trace if isinstance(opened, Timeline) else opened
         if isinstance(trace, FileReader):
             trace.narrow(begin, end)
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
-
-
-def _summary(opened: Trace | Timeline) -> TraceInfo:
-    """Return a summary that has the times of a trace."""
-    from fxtio.readers import FileReader
-    from fxtio.timeline import Timeline
-    from fxtio.timeline.answers import summary
-
-    trace = opened.trace if isinstance(opened, Timeline) else opened
-    if isinstance(trace, FileReader):
-        times: TraceInfo = trace.times
-        return times
-    return summary(opened) if isinstance(opened, Timeline) else opened.info
 
 
 def selects(options: Namespace) -> bool:
@@ -455,6 +441,8 @@ def nothing_of(opened: Trace | Timeline, noun: str, selection: Selection) -> str
     """
     if selection.is_everything:
         return ""
+    from fxtio.readers import times_of
+
     patterns = [
         f"--{option} {pattern}"
         for option, attribute, _ in _PATTERN_OPTIONS
@@ -463,7 +451,7 @@ def nothing_of(opened: Trace | Timeline, noun: str, selection: Selection) -> str
     text = f"none of the {noun} of {opened.name} is selected"
     if patterns:
         text += f" by {' '.join(patterns)}"
-    summary = _summary(opened) if selection.has_range else None
+    summary = times_of(opened) if selection.has_range else None
     if summary is not None and summary.start is not None and summary.end is not None:
         origin, lasts = summary.start, summary.end - summary.start
         begin = 0 if selection.start is None else selection.start - origin

@@ -318,15 +318,19 @@ class FxtTrace(FileReader[Info]):
         counts = np.zeros(len(RECORDS.classes) + 1, np.int64)
         by_provider: Counter[int] = Counter()
         reading = None
-        for batch in self.record_batches(forget=True):
-            reading = batch.reading
-            info.byte_order = batch.frame.order
-            counts += np.bincount(batch.frame.kind + 1, minlength=len(counts))
-            indices = np.broadcast_to(batch.provider, len(batch))
-            for index, count in zip(*np.unique(indices, return_counts=True), strict=True):
-                by_provider[int(index)] += int(count)
-            _note_times(info, batch)
-            _note_names(info, batch)
+        narrowed, self._range = self._range, None
+        try:
+            for batch in self.record_batches(forget=True):
+                reading = batch.reading
+                info.byte_order = batch.frame.order
+                counts += np.bincount(batch.frame.kind + 1, minlength=len(counts))
+                indices = np.broadcast_to(batch.provider, len(batch))
+                for index, count in zip(*np.unique(indices, return_counts=True), strict=True):
+                    by_provider[int(index)] += int(count)
+                _note_times(info, batch)
+                _note_names(info, batch)
+        finally:
+            self._range = narrowed
         class_names = ["Opaque", *(cls.__name__ for cls in RECORDS.classes)]
         info.records = Counter({name: int(count) for name, count in zip(class_names, counts, strict=True) if count})
         info.size, info.compression = self.position, self.compression

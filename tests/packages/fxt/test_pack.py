@@ -23,6 +23,7 @@ from fxtio.fxt.cut import cut_to
 from fxtio.fxt.layout import MAGIC
 from fxtio.fxt.pack import pack_to
 from fxtio.fxt.packed import index_of
+from fxtio.fxt.reader import FxtTrace
 from fxtio.fxt.records import Int32Argument, Thread
 from fxtio.io.sink import open_sink
 from fxtio.io.source import open_source
@@ -30,7 +31,7 @@ from fxtio.selection import Selection
 from support.fxt_cut import Program, seen
 from support.fxt_hostile import damaged_traces
 from support.fxt_samples import share
-from support.in_process import run_piped
+from support.in_process import run_fxtio, run_piped
 
 WORDS = st.sampled_from([200, 500, 1000])
 RANGES = st.tuples(st.integers(0, 700), st.integers(1, 300))
@@ -141,6 +142,14 @@ def test_answers_are_those_of_the_trace() -> None:
         assert slices.num_rows < expected.num_rows / 4
 
 
+def test_the_summary_is_that_of_the_whole_trace() -> None:
+    data = steady()
+    with fxtio.open(packed(data), format="fxt") as trace, fxtio.open(data, format="fxt") as whole:
+        trace.narrow(50_000, 51_000)
+        assert trace.info.records == whole.info.records
+        assert trace.times is trace.info
+
+
 def test_the_seek_table_is_that_of_zstd() -> None:
     """See contrib/seekable_format/zstd_seekable_compression_format.md of zstd."""
     data = steady()
@@ -217,6 +226,28 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["cut", str(file), "-o", str(tmp_path / "a.fxt"), "--from", "10%", "--to", "20%"]) == 0
     assert main(["cut", str(path), "-o", str(tmp_path / "b.fxt"), "--from", "10%", "--to", "20%"]) == 0
     assert (tmp_path / "a.fxt").read_bytes() == (tmp_path / "b.fxt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["top", "tree", "find request", "timeline", "convert - --to chrome", "top --thread 11", "find none"],
+)
+def test_commands_read_what_they_need(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They print what they print of the trace, and never read all of it."""
+    monkeypatch.chdir(tmp_path)
+    Path("app.fxt").write_bytes(steady())
+    with monkeypatch.context() as patching:
+        patching.setattr(packing, "FRAME_WORDS", 500)
+        assert main(["pack", "app.fxt"]) == 0
+    read = list[int]()
+    monkeypatch.setattr(FxtTrace, "_report_progress", lambda trace, source: read.append(source.position))
+    name, *others = command.split()
+    done = [run_fxtio(name, file, *others, "--from", "50us", "--until", "51us") for file in ("app.fxt.zst", "app.fxt")]
+    assert done[0].stdout.replace("app.fxt.zst", "app.fxt") == done[1].stdout
+    assert done[0].returncode == done[1].returncode
+    whole = Path("app.fxt").stat().st_size
+    split = read.index(whole)  # up to here, it was the packed one
+    assert max(read[:split]) < whole / 4
 
 
 def test_the_command_in_pipes() -> None:
