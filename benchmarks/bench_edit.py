@@ -1,10 +1,11 @@
-"""Measure how fast fxtio cuts and merges traces, as megabytes per second and as a multiple of the time of reading.
+"""Measure how fast fxtio cuts, merges and packs traces, in megabytes per second and in multiples of reading them.
 
-    python benchmarks/bench_edit.py                # about two minutes
+    python benchmarks/bench_edit.py                # about three minutes
     python benchmarks/bench_edit.py --markdown
 
-The traces are synthetic ones of 100 MB.  Reading is that of all columns of the records, with what readers report.  The
-memory of a cut is measured on a trace of 400 MB, too: it must not grow with the trace.
+The traces are synthetic ones of 100 MB, but that which is packed has 1 GB.  Reading is that of all columns of the
+records, with what readers report.  The memory of a cut is measured on a trace of 400 MB, too: it must not grow with the
+trace.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from harness import best, peak_memory, show
@@ -22,6 +24,7 @@ from fxtio.exchange.convert import convert
 from fxtio.fxt import FxtTrace
 from fxtio.fxt.cut import cut_to
 from fxtio.fxt.merge import merge_to
+from fxtio.fxt.pack import pack
 from fxtio.io.sink import open_sink
 from fxtio.selection import Selection
 from fxtio.uftrace import UftraceTrace
@@ -107,6 +110,34 @@ def of_uftrace(folder: Path) -> list[tuple[str, str, str]]:
     return [("uftrace calls: cut, a tenth", f"{size / seconds:.0f} MB/s", f"{seconds / reading:.1f} times reading")]
 
 
+def packed(folder: Path) -> list[tuple[str, str, str]]:
+    """Measure packing, what it adds to an ordinary zstd file, and a cut of a second of a packed trace."""
+    path, plain, target = (
+        make(folder / "program.fxt", "program", 10 * SIZE),
+        folder / "plain.zst",
+        folder / "packed.zst",
+    )
+    size = path.stat().st_size / 1e6
+    with closing(open_sink(plain)) as sink:
+        FxtTrace(path).copy_bytes(sink.write)
+    seconds = best(lambda: pack(FxtTrace(path), target), 1)
+    path.unlink()
+    more = target.stat().st_size / plain.stat().st_size - 1
+    times = FxtTrace(target).times
+    assert times.start is not None and times.end is not None
+    middle = (times.start + times.end) // 2
+
+    def cut_a_second() -> None:
+        trace, second = FxtTrace(target), Selection(middle, middle + 1_000_000_000)
+        trace.narrow(second.start, second.end)
+        cut_to(trace, second, open_sink(os.devnull))
+
+    return [
+        (f"FXT program: pack {size:.0f} MB", f"{size / seconds:.0f} MB/s", f"{more:+.2%} of an ordinary zstd file"),
+        ("FXT program: cut, a second of it packed", f"{best(cut_a_second, ROUNDS) * 1000:.0f} ms", ""),
+    ]
+
+
 def memory(folder: Path) -> list[tuple[str, str, str]]:
     """Measure the memory of a cut of a short and a long trace."""
     rows = []
@@ -122,7 +153,7 @@ def memory(folder: Path) -> list[tuple[str, str, str]]:
 
 def run(folder: Path) -> list[tuple[str, str, str]]:
     """Measure everything."""
-    return [*of_fxt(folder), *of_uftrace(folder), *memory(folder)]
+    return [*of_fxt(folder), *packed(folder), *of_uftrace(folder), *memory(folder)]
 
 
 if __name__ == "__main__":

@@ -161,6 +161,11 @@ class Format:
         return cast("CutRoom | None", self._room_or_none("cut"))
 
     @property
+    def pack(self) -> PackRoom | None:
+        """The room that packs traces, so that parts can be read without all before them; None where there is none."""
+        return cast("PackRoom | None", self._room_or_none("pack"))
+
+    @property
     def merge(self) -> MergeRoom:
         """The room that combines traces; that of a format without one refuses to."""
         room = self._room_or_none("merge")
@@ -480,6 +485,24 @@ class CutRoom(Protocol):
 
         Raises:
             SelectionError: the format has nothing of the kind that is selected; the message tells why.
+            OSError: something cannot be read or written.
+        """
+
+
+class PackRoom(Protocol):
+    """The room `pack`: a trace compressed such that a part of it can be read without all before it."""
+
+    def pack(self, trace: Any, target: str | PathLike[str]) -> str:
+        """Write a trace packed, in bounded memory; what is said about reading and the target in `CutRoom` holds here.
+
+        Args:
+            trace: the trace.
+            target: a path, or `-` for standard output.
+
+        Returns:
+            What was written, as text for people.
+
+        Raises:
             OSError: something cannot be read or written.
         """
 

@@ -19,6 +19,7 @@ from fxtio.report import Report, counted
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
+    from fxtio.formats import Trace
     from fxtio.table import Table
     from fxtio.timeline import Timeline
 
@@ -310,6 +311,26 @@ class FileReader(TraceReader[InfoT]):
         if self._spool is not None:
             self._spool.close()
 
+    @property
+    def times(self) -> InfoT:
+        """A summary of which only times matter; some files have these in a place of their own.
+
+        Raises:
+            DecodeError: in strict mode, at the first fault.
+        """
+        return self.info
+
+    def narrow(self, start: int | None, end: int | None) -> None:
+        """From now on, read only what a range of times needs, in formats and files that tell where that is.
+
+        All that is within the range is read, and all that goes over its bounds; what else is read depends on the file,
+        and so do the offsets of records, and `findings`.  `info` stays that of the whole trace.
+
+        Args:
+            start: the start in nanoseconds, or None for that of the trace.
+            end: the end, which is not part of the range, or None.
+        """
+
     def timeline(self) -> Timeline:
         """Return the trace as format-neutral tables, see `TraceReader.timeline`."""
         self.reads_again = True  # to sort it, if need be
@@ -364,3 +385,18 @@ class FileReader(TraceReader[InfoT]):
         self.position = source.position
         if self._progress is not None:
             self._progress(source.consumed or source.position, source.total)
+
+
+def times_of(opened: Trace | Timeline) -> TraceInfo:
+    """Return a summary of a trace, or of a file of an exchange format, of which only times matter.
+
+    It reads the trace once, unless that is a packed one, see `FileReader.times`, or was done before.
+    """
+    from fxtio.timeline import Timeline
+    from fxtio.timeline.answers import summary
+
+    trace = opened.trace if isinstance(opened, Timeline) else opened
+    if isinstance(trace, FileReader):
+        times: TraceInfo = trace.times
+        return times
+    return summary(opened) if isinstance(opened, Timeline) else opened.info

@@ -38,10 +38,11 @@ def _is_duration(text: str) -> bool:
 
 def run(options: Namespace) -> int:
     """Print what held event loops, and return the exit code."""
-    from fxtio.timeline.answers import blocking, summary
+    from fxtio.readers import times_of
+    from fxtio.timeline.answers import blocking
 
     with inputs.opened_timeline(options.file, options.format) as timeline:
-        origin = summary(timeline).start or 0
+        origin = times_of(timeline).start or 0
         selection = inputs.selection_of(options, timeline)
         blocks = blocking(timeline, longer=options.blocking, limit=options.limit, selection=selection)
         sentence = "" if blocks.loops else inputs.nothing_of(timeline, "steps of event loops", selection)

@@ -55,10 +55,11 @@ def _condition(text: str) -> Condition:
 
 def run(options: Namespace) -> int:
     """Print what was found and return the exit code."""
-    from fxtio.timeline.answers import find, summary
+    from fxtio.readers import times_of
+    from fxtio.timeline.answers import find
 
     with inputs.opened_timeline(options.file, options.format) as timeline:
-        origin = summary(timeline).start or 0
+        origin = times_of(timeline).start or 0
         selection = inputs.selection_of(options, timeline)
         hits = find(
             timeline,

@@ -21,7 +21,6 @@ from fxtio.report import human_size, short_seconds
 if TYPE_CHECKING:
     from fxtio.exchange.opening import Imported
     from fxtio.formats import Format, ReportRoom, Trace
-    from fxtio.io.reading import TraceInfo
     from fxtio.io.source import Source
     from fxtio.selection import Moment, Selection
     from fxtio.timeline import Timeline
@@ -396,30 +395,28 @@ def report_of(opened: Trace | Imported) -> ReportRoom:
 
 
 def selection_of(options: Namespace, opened: Trace | Timeline) -> Selection:
-    """Return what the options of `add_selection` select; a range of times reads the trace once.
+    """Return what the options of `add_selection` select; a range of times reads the trace once, unless it is packed.
 
-    Standard input can then be read again, also where names of threads and processes may have to be found first.
+    Standard input can then be read again, also where names of threads and processes may have to be found first.  From
+    now on, a packed trace is read only as far as the range needs it.
 
     Raises:
         SelectionError: the trace has no such times.
     """
-    from fxtio.readers import FileReader
+    from fxtio.readers import FileReader, times_of
     from fxtio.selection import Selection, time_range
+    from fxtio.timeline import Timeline
 
     begin = end = None
     has_range = options.begin is not None or options.end is not None
     if isinstance(opened, FileReader) and (has_range or options.threads or options.processes):
         opened.reads_again = True
     if has_range:
-        begin, end = time_range(options.begin, options.end, _summary(opened))
+        begin, end = time_range(options.begin, options.end, times_of(opened))
+        trace = opened.trace if isinstance(opened, Timeline) else opened
+        if isinstance(trace, FileReader):
+            trace.narrow(begin, end)
     return Selection(begin, end, **{name: tuple(getattr(options, name)) for _, name, _ in _PATTERN_OPTIONS})
-
-
-def _summary(opened: Trace | Timeline) -> TraceInfo:
-    from fxtio.timeline import Timeline
-    from fxtio.timeline.answers import summary
-
-    return summary(opened) if isinstance(opened, Timeline) else opened.info
 
 
 def selects(options: Namespace) -> bool:
@@ -444,6 +441,8 @@ def nothing_of(opened: Trace | Timeline, noun: str, selection: Selection) -> str
     """
     if selection.is_everything:
         return ""
+    from fxtio.readers import times_of
+
     patterns = [
         f"--{option} {pattern}"
         for option, attribute, _ in _PATTERN_OPTIONS
@@ -452,7 +451,7 @@ def nothing_of(opened: Trace | Timeline, noun: str, selection: Selection) -> str
     text = f"none of the {noun} of {opened.name} is selected"
     if patterns:
         text += f" by {' '.join(patterns)}"
-    summary = _summary(opened) if selection.has_range else None
+    summary = times_of(opened) if selection.has_range else None
     if summary is not None and summary.start is not None and summary.end is not None:
         origin, lasts = summary.start, summary.end - summary.start
         begin = 0 if selection.start is None else selection.start - origin

@@ -118,8 +118,8 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
 
     The folder is empty, for a copy or a converted trace.
     """
+    from fxtio.readers import times_of
     from fxtio.selection import time_range
-    from fxtio.timeline.answers import summary
     from fxtio.view import content as contents
     from fxtio.view import focus
 
@@ -135,7 +135,7 @@ def _prepared(options: Namespace, folder: Path) -> tuple[Content, dict[str, str]
             if content.is_empty:
                 raise inputs.UsageError(inputs.nothing_of(timeline, "events", selection))
             if options.select is not None:
-                at = None if options.at is None else time_range(options.at, None, summary(timeline))[0]
+                at = None if options.at is None else time_range(options.at, None, times_of(timeline))[0]
                 parameters = focus.find(timeline, options.select, at, selection).parameters()
             for phrase, number in content.losses.most_common():
                 console.say(f"not shown: {phrase} ({number:,})")

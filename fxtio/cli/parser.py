@@ -28,7 +28,7 @@ GROUPS = {
     "look at a trace": ("info", "top", "tree", "find", "timeline", "open", "report", "query"),
     "compare runs": ("diff", "check", "lake"),
     "check tracers, down to the bytes": ("validate", "conformance", "dump", "explain", "stats"),
-    "write traces": ("convert", "cut", "merge", "synth"),
+    "write traces": ("convert", "cut", "merge", "pack", "synth"),
     "the command line itself": ("completion", "help"),
 }
 """The commands by what they are for, in the order of the help."""

@@ -41,11 +41,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Draw the range and return the exit code."""
-    from fxtio.timeline.answers import Lanes, lanes, summary
+    from fxtio.readers import times_of
+    from fxtio.timeline.answers import Lanes, lanes
 
     with inputs.opened_timeline(options.file, options.format) as timeline:
         selection = inputs.selection_of(options, timeline)
-        info = summary(timeline)
+        info = times_of(timeline)
         origin = info.start or 0
         start = max(origin, origin if selection.start is None else selection.start)
         end = max(start, info.end or 0) + 1 if selection.end is None else max(selection.end, start + 1)

@@ -129,6 +129,7 @@ class FrameReader:
         on_read: called with all bytes that are read, part by part.
         max_record_bytes: the largest record in bytes that is read; None for no limit, except in a compressed trace.
         gaps: the frames cover all words: those that are not of a record are rows of the kind `GAP`.
+        words: how many words are read at once, instead of `BATCH_WORDS`, and four times as many as records of a frame.
 
     Attributes:
         big_endian: the trace is big-endian.
@@ -143,6 +144,7 @@ class FrameReader:
         on_read: Callable[[memoryview], object] | None = None,
         max_record_bytes: int | None = None,
         gaps: bool = False,
+        words: int | None = None,
     ) -> None:
         self.source = source
         self.findings = findings
@@ -157,9 +159,11 @@ class FrameReader:
         self._store = np.empty(0, np.uint64)
         self._buffer = self._store  # the part of the store that is still to be walked
         self._words = self._store  # the same words as native integers
-        self._at = np.empty(BATCH_RECORDS, np.int64)
-        self._size = np.empty(BATCH_RECORDS, np.int64)
-        self._kind = np.empty(BATCH_RECORDS, np.int8)
+        self._batch = BATCH_WORDS if words is None else words
+        most = BATCH_RECORDS if words is None else words // 4
+        self._at = np.empty(most, np.int64)
+        self._size = np.empty(most, np.int64)
+        self._kind = np.empty(most, np.int8)
         self._ended = False
         self._decoded = 0  # the words of all records that were decoded in search of good ones
         self._truncated = False  # a finding says that the end is missing
@@ -167,9 +171,9 @@ class FrameReader:
         self._zeros = 0  # the zero words before the buffer that are not reported yet
 
     def __iter__(self) -> Iterator[Frame]:
-        target = BATCH_WORDS
+        target = self._batch
         while self._fill(target):
-            target = BATCH_WORDS
+            target = self._batch
             block = Block(self._words, self._buffer)
             if self._zeros and int(block.words[0]):
                 self._report_zeros(self._base)
@@ -177,7 +181,7 @@ class FrameReader:
             if start is None:
                 yield from self._gap(block, 0, searched)
                 self._drop(searched)
-                target = max(BATCH_WORDS, _LOOKAHEAD)
+                target = max(self._batch, _LOOKAHEAD)
                 continue
             frame, used, reason = self._walk(block, start)
             if self._gaps:
@@ -205,7 +209,7 @@ class FrameReader:
         have = len(self._buffer)
         if have < target and not self._ended:
             store = self._store
-            if not target <= len(store) <= 4 * max(target, BATCH_WORDS):  # also after a large record
+            if not target <= len(store) <= 4 * max(target, self._batch):  # also after a large record
                 store = np.empty(target, np.uint64)
             store[:have] = self._buffer
             self._store = store
@@ -303,7 +307,7 @@ class FrameReader:
         offset = self._base + used * 8
         have = len(block.words) - used
         if size * 8 > MAX_RECORD_BYTES and have < MAX_HEAD_WORDS and not self._ended:
-            return max(BATCH_WORDS, MAX_HEAD_WORDS)
+            return max(self._batch, MAX_HEAD_WORDS)
         limit = self._max_record_bytes
         if size * 8 > MAX_RECORD_BYTES and not _is_large_blob(block, used, size):
             limit = MAX_RECORD_BYTES
@@ -319,9 +323,9 @@ class FrameReader:
             self._bad_header = _BadHeader(offset, size, left)
             return _LOOKAHEAD
         if left is not None:
-            return max(BATCH_WORDS, size)
+            return max(self._batch, size)
         # Allocation is bounded by the bytes that arrive: the buffer doubles, instead of growing to the claimed size.
-        return max(BATCH_WORDS, min(size, 2 * have))
+        return max(self._batch, min(size, 2 * have))
 
     def _recover(self, block: Block) -> tuple[int | None, int]:
         """Return the index of the next good record after a bad header, or None and how many words can be dropped.

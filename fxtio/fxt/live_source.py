@@ -22,7 +22,7 @@ def arranged(source: Source) -> Source:
     """
     chunks = Chunks.of(source.head)
     stream = source.seekable
-    if chunks is None or stream is None:
+    if chunks is None or stream is None or source.compression:
         return source
 
     def read(offset: int, target: memoryview) -> int:

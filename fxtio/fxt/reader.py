@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
@@ -30,9 +31,10 @@ from fxtio.fxt.batch_tables import BatchTables
 from fxtio.fxt.enums import ObjectType
 from fxtio.fxt.frames import GAP, Frame, FrameReader, OpaqueGap, exact_records
 from fxtio.fxt.live_source import arranged
+from fxtio.fxt.packed import PackedSource, index_of
 from fxtio.fxt.records import ARGUMENTS, RECORDS, TIMED, KernelObject, Thread, ThreadReference
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.slots import Clock, first_wall_clock
+from fxtio.fxt.slots import Clock
 from fxtio.fxt.state import Batch, Reading
 from fxtio.fxt.tables import TABLES, WITH_ARGUMENTS, BatchCollector
 from fxtio.io.reading import TraceInfo, pairs_of
@@ -129,6 +131,9 @@ class FxtTrace(FileReader[Info]):
             large blob is read if all of its bytes are there, and if a compressed trace has no record over 1 GiB.
         options: see `fxtio.readers.FileReader`.
 
+    Attributes:
+        tail: the bytes at the end of the last reading that are not a whole word.
+
     Raises:
         ValueError: `max_record_bytes` is negative.
     """
@@ -141,12 +146,34 @@ class FxtTrace(FileReader[Info]):
             raise ValueError(f"max_record_bytes is {max_record_bytes}; it cannot be negative")
         super().__init__(target, **options)
         self._max_record_bytes = max_record_bytes
-        self._tail = b""  # the bytes at the end of the last reading that are not a whole word
+        self.tail = b""
         self._last_provider = 0  # the id of the provider that they come from
+        self._range: tuple[int | None, int | None] | None = None
+        self._times: Info | None = None
+
+    def narrow(self, start: int | None, end: int | None) -> None:
+        """From now on, read only what a range of times needs, if the trace is packed, see `fxtio.fxt.packed`."""
+        self._range = start, end
+
+    @property
+    def times(self) -> Info:
+        """A summary of which only times matter; that of a packed trace is there without reading the records."""
+        if self._info is None and self._times is None and self._can_reopen:
+            with closing(super()._open()) as source:
+                index = index_of(source)
+            if index is not None:
+                self._times = Info(self.name, self.format)
+                self._times.start, self._times.end = index.extent or (None, None)
+                self._times.set_started_at(index.wall_clock)
+        return self._times or self.info
 
     def _open(self) -> Source:
         source = super()._open()
-        return arranged(source) if self._can_reopen else source
+        if not self._can_reopen:
+            return source
+        if self._range is not None and (index := index_of(source)) is not None:
+            return PackedSource(source, index, *self._range)
+        return arranged(source)
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
         """Yield the records as typed objects, in the order of the file; chunks of an unfinished recording by time.
@@ -208,9 +235,9 @@ class FxtTrace(FileReader[Info]):
                     gap = None
                 entries.append(entry)
             yield entries
-        if self._tail:
+        if self.tail:
             provider = self._last_provider
-            tail = Entry(self.position - len(self._tail), None, OpaqueGap(self._tail), None, provider)
+            tail = Entry(self.position - len(self.tail), None, OpaqueGap(self.tail), None, provider)
             yield _divided(gap, tail)
         elif gap is not None:
             yield [gap]
@@ -231,23 +258,27 @@ class FxtTrace(FileReader[Info]):
             collector.add(BatchTables(last))
         return collector.tables(last)
 
-    def record_batches(self, *, forget: bool, gaps: bool = False, name_objects: bool = False) -> Iterator[Batch]:
+    def record_batches(
+        self, *, forget: bool, gaps: bool = False, name_objects: bool = False, words: int | None = None
+    ) -> Iterator[Batch]:
         """Read the trace from its beginning; yield batches, each valid until the next one is requested.
 
         Args:
             forget: bound the memory for strings and threads, see `fxtio.fxt.state.Reading`.
             gaps: the batches have rows for the gaps between records, see `fxtio.fxt.frames.FrameReader`.
             name_objects: keep the names of objects, see `fxtio.fxt.state.Reading`.
+            words: how large batches are, see `fxtio.fxt.frames.FrameReader`.
         """
         with self._reading() as (source, findings):
             reading = Reading(findings, forget=forget, name_objects=name_objects)
-            frames = FrameReader(source, findings, max_record_bytes=self._max_record_bytes, gaps=gaps)
+            limit = self._max_record_bytes
+            frames = FrameReader(source, findings, max_record_bytes=limit, gaps=gaps, words=words)
             for frame in frames:
                 self.share = source.position / source.size if source.size else 0.0
                 self.position = source.position
                 yield reading.enter(frame)
                 self._report_progress(source)
-            self._tail, self._last_provider = frames.tail, reading.providers[reading.current].id
+            self.tail, self._last_provider = frames.tail, reading.providers[reading.current].id
 
     def names_of_objects(self) -> tuple[dict[int, str], dict[int, str]]:
         """Return the names of processes and those of threads by koid, as in `info`; reads the trace unless `info` did.
@@ -287,15 +318,19 @@ class FxtTrace(FileReader[Info]):
         counts = np.zeros(len(RECORDS.classes) + 1, np.int64)
         by_provider: Counter[int] = Counter()
         reading = None
-        for batch in self.record_batches(forget=True):
-            reading = batch.reading
-            info.byte_order = batch.frame.order
-            counts += np.bincount(batch.frame.kind + 1, minlength=len(counts))
-            indices = np.broadcast_to(batch.provider, len(batch))
-            for index, count in zip(*np.unique(indices, return_counts=True), strict=True):
-                by_provider[int(index)] += int(count)
-            _note_times(info, batch)
-            _note_names(info, batch)
+        narrowed, self._range = self._range, None
+        try:
+            for batch in self.record_batches(forget=True):
+                reading = batch.reading
+                info.byte_order = batch.frame.order
+                counts += np.bincount(batch.frame.kind + 1, minlength=len(counts))
+                indices = np.broadcast_to(batch.provider, len(batch))
+                for index, count in zip(*np.unique(indices, return_counts=True), strict=True):
+                    by_provider[int(index)] += int(count)
+                _note_times(info, batch)
+                _note_names(info, batch)
+        finally:
+            self._range = narrowed
         class_names = ["Opaque", *(cls.__name__ for cls in RECORDS.classes)]
         info.records = Counter({name: int(count) for name, count in zip(class_names, counts, strict=True) if count})
         info.size, info.compression = self.position, self.compression
@@ -305,7 +340,7 @@ class FxtTrace(FileReader[Info]):
                 for index, provider in enumerate(reading.providers)
                 if by_provider[index]
             ]
-        info.set_started_at(first_wall_clock(provider.clock for provider in info.providers))
+            info.set_started_at(reading.first_wall_clock)
         return info
 
 

@@ -51,7 +51,17 @@ from fxtio.fxt.records import (
     UserspaceObject,
 )
 from fxtio.fxt.reference_columns import StringColumn, ThreadColumn
-from fxtio.fxt.slots import NO_DEFINITIONS, UNDEFINED, Clock, Definitions, SlotLookup, SlotTables, Threads, times_of
+from fxtio.fxt.slots import (
+    NO_DEFINITIONS,
+    UNDEFINED,
+    Clock,
+    Definitions,
+    SlotLookup,
+    SlotTables,
+    Threads,
+    first_wall_clock,
+    times_of,
+)
 
 MAX_PROVIDERS = 1024
 """The greatest number of providers of a reading; the records of all further ones are read as those of one provider."""
@@ -445,6 +455,11 @@ class Reading:
         self._clocks = SlotTables(0)
         self.object_numbers: dict[ObjectKey, int] = {}
         self._objects = SlotTables()
+
+    @property
+    def first_wall_clock(self) -> int | None:
+        """The nanoseconds since the Unix epoch at tick 0 of the first provider that has them, by its last clock."""
+        return first_wall_clock(self.clock_of[index] for index in sorted(self.clock_of))
 
     def enter(self, frame: Frame) -> Batch:
         """Return the batch of a frame, after following its providers and applying its definitions."""

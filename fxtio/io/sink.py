@@ -112,12 +112,13 @@ class Sink:
                 self._beneath.close()
 
 
-def open_sink(target: Any) -> Sink:
+def open_sink(target: Any, *, compresses: bool = True) -> Sink:
     """Open a stream of bytes for writing.
 
     Args:
         target: a path (`.gz`, `.zst` and `.xz` compress), `-` for standard output, or a binary file object, which stays
             open.
+        compresses: if false, no ending of a path compresses.
 
     Raises:
         FormatError: the target is a text stream, or of a type that bytes cannot be written to.
@@ -133,20 +134,22 @@ def open_sink(target: Any) -> Sink:
     refuse_url(path)
     if path == "-":
         return Sink(sys.stdout.buffer, owned=False, name=STDOUT)
-    return sink_of(cast("BinaryIO", open(path, "wb", buffering=0, opener=opener)), path)
+    file = cast("BinaryIO", open(path, "wb", buffering=0, opener=opener))  # noqa: SIM115  # the sink closes it
+    return sink_of(file, path, compresses=compresses)
 
 
-def sink_of(stream: BinaryIO, path: str, name: str | None = None) -> Sink:
+def sink_of(stream: BinaryIO, path: str, name: str | None = None, *, compresses: bool = True) -> Sink:
     """Return the sink of a file that is open without a buffer, which it closes.
 
-    `.gz`, `.zst` and `.xz` at the end of the path compress.  Errors call the file by the name, if one is given.
+    `.gz`, `.zst` and `.xz` at the end of the path compress, unless this is not asked for.  Errors call the file by the
+    name, if one is given.
 
     Raises:
         OSError: a compressor cannot write its header; then the file is closed.
     """
     file = Sink(stream, owned=True, name=name or path)
     try:
-        return _compressing(file, path)
+        return _compressing(file, path) if compresses else file
     except OSError:
         stream.close()
         raise
@@ -209,13 +212,14 @@ class _Gzip:
 
 
 @contextmanager
-def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
+def whole_file(target: str | os.PathLike[str], *, compresses: bool = True) -> Iterator[Sink]:
     """Open a sink for a `with` block, and replace the target only when the block has ended without an error.
 
     The bytes go to a temporary file beside the target, so the target may be read at the same time.
 
     Args:
         target: a path, or `-` for standard output.  Anything but a regular file, such as a pipe, is written directly.
+        compresses: if false, no ending of the path compresses.
 
     Raises:
         OSError: the target cannot be written, or is a link of another user.
@@ -223,7 +227,7 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
     refuse_url(target)
     path = Path(target)
     if str(target) == "-" or (path.exists() and not path.is_file()):
-        with closing(open_sink(target)) as sink:
+        with closing(open_sink(target, compresses=compresses)) as sink:
             yield sink
         return
     if path.exists() and not os.access(path, os.W_OK):
@@ -231,7 +235,7 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Sink]:
     path = resolved(path)  # replace the file that a link points to, not the link
     with replacing(path, target) as fd:
         file = cast("BinaryIO", open(fd, "wb", buffering=0))  # noqa: SIM115  # the sink closes it
-        with closing(sink_of(file, str(path), str(target))) as sink:
+        with closing(sink_of(file, str(path), str(target), compresses=compresses)) as sink:
             yield sink
 
 

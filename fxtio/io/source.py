@@ -72,6 +72,10 @@ class Source:
         owned: closing the source closes the stream.
     """
 
+    total: int | None
+    size: int | None
+    fault: str | None
+
     def __init__(
         self,
         stream: BinaryIO,
@@ -81,13 +85,7 @@ class Source:
         owned: bool = True,
         compression: str | None = None,
     ) -> None:
-        self.name = name
-        self.limit = limit
-        self.fault: str | None = None
-        self.position = 0
-        self.owned = owned
-        self._outer = stream
-        self.total = self.size = _size_of(stream)
+        self._begin(name, stream, limit=limit, owned=owned)
         try:
             peeked = _read_up_to(stream, HEAD)
         except OSError as error:
@@ -100,7 +98,21 @@ class Source:
         self._stream: Any = joined
         if self.compression:
             self.size = None
-            self._stream = _decompressed(self.compression, joined)
+            self._stream = decompressed(self.compression, joined)
+        self._fill_head()
+
+    def _begin(self, name: str, stream: BinaryIO, *, limit: int | None, owned: bool) -> None:
+        """Set the attributes that do not depend on the content."""
+        self.name = name
+        self.limit = limit
+        self.fault = None
+        self.position = 0
+        self.owned = owned
+        self._outer = stream
+        self.total = self.size = _size_of(stream)
+
+    def _fill_head(self) -> None:
+        """Read the first bytes."""
         self._buffer = b""
         head = bytearray(HEAD)
         self.head = bytes(head[: self.readinto(memoryview(head))])
@@ -114,9 +126,9 @@ class Source:
 
     @property
     def seekable(self) -> BinaryIO | None:
-        """The stream itself if it can be read at any offset, where nothing is to be decompressed; else None."""
+        """The stream itself, with what may be compressed, if it can be read at any offset; else None."""
         try:
-            is_seekable = self.compression is None and self._outer.seekable()
+            is_seekable = self._outer.seekable()
         except (OSError, ValueError, AttributeError):
             is_seekable = False
         return self._outer if is_seekable and hasattr(self._outer, "readinto") else None
@@ -206,8 +218,13 @@ def _size_of(stream: BinaryIO) -> int | None:
     return end - position or None  # a device has no size and reports 0
 
 
-def _decompressed(kind: str, stream: _Joined) -> Any:
-    """Return a stream that decompresses another one."""
+def decompressed(kind: str, stream: Any) -> Any:
+    """Return a stream that decompresses another one; its `readinto` gives bytes before a fault, then raises an error.
+
+    Args:
+        kind: `gzip`, `zstd`, `xz` or `zlib`.
+        stream: the compressed bytes.
+    """
     buffered = io.BufferedReader(stream, 1 << 18)
     if kind == "gzip":
         return _ReadOnce(gzip.GzipFile(fileobj=buffered))

@@ -21,7 +21,7 @@ from fxtio.fxt.live_file import HEAD_BYTES, Chunks
 from fxtio.io.reading import can_reopen
 from fxtio.io.sink import names_if_full
 from fxtio.io.source import is_directory, open_source, without_compression
-from fxtio.timeline.answers import summary
+from fxtio.readers import times_of
 
 if TYPE_CHECKING:
     from fxtio.io.source import Source
@@ -179,7 +179,7 @@ def of_timeline(timeline: Timeline, file: str | None, selection: Selection, fold
     empty: list[bool] = []
     losses = convert(timeline, target, to=to, selection=selection, when_empty=lambda: empty.append(True))
     may_be_empty = losses or target.stat().st_size < _SMALL
-    if may_be_empty and summary(timeline).start is None:
+    if may_be_empty and times_of(timeline).start is None:
         raise UntimedError(timeline.name)
     shown = name if name.endswith(suffix) else name + suffix
     return Content(shown, str(target), is_whole=True, size=target.stat().st_size, losses=losses, is_empty=bool(empty))

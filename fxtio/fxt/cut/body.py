@@ -170,7 +170,7 @@ def _outer_first(early: EarlyRecord) -> tuple[int, float]:
 # ---- records that are taken over
 
 
-def _references(batch: Batch, taken: Array) -> Iterator[tuple[type[Record], Array, Array]]:
+def references(batch: Batch, taken: Array) -> Iterator[tuple[type[Record], Array, Array]]:
     """Yield the slots (0 is none) to which records (bool) refer, with the class that defines them and the records."""
     for cls in batch.classes():
         rows, columns = batch.columns(cls)
@@ -279,7 +279,7 @@ class Body:
         providers, first = np.unique(np.broadcast_to(batch.provider_of(rows), len(rows)), return_index=True)
         firsts = rows[first]
         used = {definer: np.zeros((len(providers), slots), bool) for definer, slots in _SLOTS.items()}
-        for definer, slots, owners in _references(batch, taken):
+        for definer, slots, owners in references(batch, taken):
             used[definer][np.searchsorted(providers, batch.provider_of(owners)), slots] = True
         lookups: dict[type[Record], Any] = {
             Initialization: (batch.clock_slots, batch.reading.clocks),
