@@ -99,4 +99,11 @@ def of_ci(environment: Mapping[str, str]) -> dict[str, str]:
     found = {
         label: next((value for name in names if (value := environment.get(name))), "") for label, names in _CI.items()
     }
-    return {label: value[:MAX_VALUE] for label, value in found.items() if value}
+    return {label: _without_password(value)[:MAX_VALUE] for label, value in found.items() if value}
+
+
+def _without_password(value: str) -> str:
+    """Return a text without the user and the password of a URL, which some services keep in that of a repository."""
+    scheme, mark, rest = value.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}" if mark else value

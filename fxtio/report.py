@@ -135,6 +135,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
+def well_formed(text: str) -> str:
+    """Return a text that UTF-8 can encode: a replacement character is in place of each surrogate without another."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _escape(character: str) -> str:
     """Return the escape sequence of a character; a surrogate escape stands for one byte."""
     if "\udc80" <= character <= "\udcff":

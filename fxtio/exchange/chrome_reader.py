@@ -98,7 +98,7 @@ def _note_facts(registry: Registry, members: Mapping[str, Any]) -> None:
     """Note the time at which all other times count from 0, as torch.profiler and VizTracer write it, and labels."""
     other = members.get(_OTHER)
     for name, value in other.items() if isinstance(other, dict) else ():
-        if isinstance(value, str | int | float):
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
             registry.note_label(name, str(value))
     metadata = members.get(_VIZTRACER)
     for owner in (members, metadata if isinstance(metadata, dict) else {}):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import re
+from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
@@ -18,6 +19,10 @@ NOTHING, EMPTY = msgspec.Raw(b""), msgspec.Raw(b"[]")
 ROWS = 50_000
 """The rows that are decoded at once."""
 
+EXACT = Context(prec=60, traps=[])
+"""How decimals are computed with, whatever the program has chosen for its own."""
+
+_NUMBER = re.compile(rb'"?([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"?')
 _TOO_LARGE = 2.0**64
 """Larger numbers are read as this one, which is too large for everything."""
 
@@ -38,12 +43,13 @@ def numbers(values: list[Any]) -> Array:
 
 
 def as_decimal(text: bytes) -> Decimal | None:
-    """Return a number, or a string of one, that is JSON; None for what is no finite number."""
+    """Return a number, or a string of one; None for what is no finite number."""
+    found = _NUMBER.fullmatch(text)
     try:
-        number = Decimal(bytes(text).decode("ascii").strip('"'))
-    except (ArithmeticError, ValueError):  # `decimal` has errors of its own for each kind of number
+        number = None if found is None else Decimal(found[1].decode())
+    except ArithmeticError:  # its exponent is beyond all limits
         return None
-    return number if number.is_finite() else None
+    return number if number is not None and number.is_finite() else None
 
 
 def at_each(values: Array, places: Array) -> Array:

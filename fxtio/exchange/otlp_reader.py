@@ -42,6 +42,9 @@ MAX_SPANS = 4_000_000
 """The most spans, and the most events of them, that are read."""
 
 _BATCH = 1 << 20
+_SCOPE_SIZE = 256
+"""The number of bytes that a scope counts for in a batch beside its own: it may have none."""
+
 """The bytes of scopes that are converted together."""
 
 _ROWS = 100_000
@@ -114,7 +117,7 @@ class _Reader:
     def scope(self, scope: Scope) -> Iterator[TimelinePart]:
         """Take the spans of a scope, and yield the arguments of a batch when there are enough."""
         self._scopes.append(scope)
-        self._size += sum(map(len, scope))
+        self._size += _SCOPE_SIZE + sum(map(len, scope))
         if self._size > _BATCH:
             yield from self.batch()
 

@@ -22,7 +22,7 @@ from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
 from fxtio.errors import FormatError
 from fxtio.exchange.collect import StackExporter, StackTexts, label, thread_titles, track_titles
-from fxtio.exchange.json_columns import as_decimal
+from fxtio.exchange.json_columns import EXACT, as_decimal
 from fxtio.exchange.json_events import UNREADABLE, VALUE, Objects, is_array, items, objects_in
 from fxtio.io.sink import Sink
 from fxtio.io.source import Source, read_whole
@@ -259,7 +259,7 @@ class _Importer:
         if not 0 <= number <= MAX_TIME // 10**digits:
             self._losses[_LIMITED] += 1
             return 0 if number < 0 else MAX_TIME
-        whole = round(number.scaleb(digits))
+        whole = round(number.scaleb(digits, EXACT))
         self._losses[_ROUNDED] += digits == 0 and whole != number
         return whole
 

@@ -197,9 +197,8 @@ class Exporter(EventExporter):
         """Write the labels that are new."""
         new = [*self._registry.labels.items()][self._labels :]
         self._labels += len(new)
-        for start in range(0, len(new), MAX_ARGUMENTS):
-            args = {self._text(name): self._text(text) for name, text in new[start : start + MAX_ARGUMENTS]}
-            self._writer.main.kernel_object(ObjectType.JOB, OBJECT_KOID, OBJECT_NAME, args)
+        for name, text in new:  # an object for each, as a record has no room for many long ones
+            self._writer.main.kernel_object(ObjectType.JOB, OBJECT_KOID, OBJECT_NAME, {name: text})
 
     def _indexed(self, codes: Array) -> Indexed:
         """Return a column of names; null is an empty name."""

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
@@ -31,6 +32,7 @@ from fxtio.lake.layout import (
 )
 from fxtio.lake.rows import LakeExporter
 from fxtio.lake.store import Store, open_store
+from fxtio.report import well_formed
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry
 
@@ -100,34 +102,31 @@ def _ignore_interrupts() -> None:
 
 def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
     """Add a trace to a lake."""
-    store = open_store(url)
+    store, place = open_store(url), Path(path)
     try:
-        identity, size = identity_of(Path(path))
+        state = _state_of(place)
+        identity, size = identity_of(place)
         if store.read(name_of(TRACES, identity)) is not None:
             return Outcome(path, KNOWN)
+        facts = {"id": identity, "bytes": size, "url": well_formed(str(place.absolute())), "schema": VERSION}
         with store.workspace() as folder, open_timeline(path) as timeline:
-            row = _store(
-                store, folder, timeline, identity, {"bytes": size, "url": _utf8(str(Path(path).absolute()))}, labels
-            )
-    except (FxtioError, OSError, MemoryError, ValueError) as error:  # errors of pyarrow are some of these
-        return Outcome(path, REFUSED, str(error))
-    return Outcome(path, ADDED if row else KNOWN, row=row)
+            exporter, registry = _written(timeline, folder, identity)
+            if _state_of(place) != state:
+                return Outcome(path, REFUSED, f"{path} was changed while it was read")
+            row = facts | _row(timeline, exporter, registry, labels)
+            is_new = _stored(store, exporter, {name: row[name] for name in TRACE_COLUMNS})
+    except Exception as error:  # noqa: BLE001  # no trace, and no fault of a reader, ends the others
+        known = isinstance(error, FxtioError | OSError)
+        return Outcome(path, REFUSED, str(error) if known else f"{type(error).__name__}: {error}")
+    return Outcome(path, ADDED, row=row) if is_new else Outcome(path, KNOWN)
 
 
-def _store(
-    store: Store, folder: Path, timeline: Timeline, identity: str, facts: Mapping[str, Any], labels: Mapping[str, str]
-) -> dict[str, Any]:
-    """Write and store the files of a trace; return its row, or nothing if another writer was first."""
-    exporter, registry = _written(timeline, folder, identity)
-    folder = exporter.folder
-    names = registry.names.values
-    program = _utf8(
-        next((names[code] for code in registry.process_names() if code >= 0), "") or Path(timeline.name).name
-    )
-    all_labels = {_utf8(name): _utf8(text) for name, text in {**registry.labels, **labels}.items()}
-    row = {
-        "id": identity,
-        "program": program,
+def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the row about a trace says of its content."""
+    named = (registry.names.values[code] for code in registry.process_names() if code >= 0)
+    all_labels = {well_formed(name): well_formed(text) for name, text in {**registry.labels, **labels}.items()}
+    return {
+        "program": well_formed(next(named, "") or timeline.format),
         "host": host_of(all_labels),
         "labels": all_labels,
         "format": timeline.format,
@@ -135,16 +134,21 @@ def _store(
         "duration": max(exporter.end - (exporter.start or 0), 0),
         **{table: exporter.counts[table] for table in TABLES},
         "findings": sum(timeline.findings.counts.values()),
-        "losses": {_utf8(phrase): count for phrase, count in (registry.losses + exporter.losses).items() if count},
-        "schema": VERSION,
-        **facts,
+        "losses": {
+            well_formed(phrase): count for phrase, count in (registry.losses + exporter.losses).items() if count
+        },
     }
+
+
+def _stored(store: Store, exporter: LakeExporter, row: Mapping[str, Any]) -> bool:
+    """Store the files of a trace, that with its row last; return False if another writer was first."""
     for table in TABLES:
         if exporter.counts[table]:
-            name = name_of(table, identity, day=day_of(row["start"]), program=program)
-            store.put(name, folder / f"{table}{SUFFIX}")
-    _write_row(row, folder / f"{TRACES}{SUFFIX}")
-    return row if store.put(name_of(TRACES, identity), folder / f"{TRACES}{SUFFIX}") else {}
+            name = name_of(table, row["id"], day=day_of(row["start"]), program=row["program"])
+            store.put(name, exporter.folder / f"{table}{SUFFIX}")
+    path = exporter.folder / f"{TRACES}{SUFFIX}"
+    _write_row(row, path)
+    return store.put(name_of(TRACES, row["id"]), path)
 
 
 def _written(timeline: Timeline, folder: Path, identity: str) -> tuple[LakeExporter, Registry]:
@@ -176,15 +180,21 @@ def _write_row(row: Mapping[str, Any], path: Path) -> None:
     pq.write_table(pa.table(columns, schema), path, compression="zstd", store_schema=False)
 
 
-def _utf8(text: str) -> str:
-    """Return a text without bytes that are not UTF-8."""
-    return text.encode("utf-8", "replace").decode()
+def _state_of(path: Path) -> list[tuple[int, int]]:
+    """Return size and time of the last change of a file, or of the files of a directory."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [(status.st_size, status.st_mtime_ns) for status in (each.stat() for each in files)]
 
 
 def expanded(paths: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:
-    """Yield traces: those that are named; of folders that are no traces, all files and traces in them, except lakes."""
+    """Yield traces: those that are named; of folders that are no traces, all files and traces in them.
+
+    Folders that are lakes, or links, or cannot be read are left out in these.
+    """
     for path in map(Path, paths):
         if not path.is_dir() or any(each.sniff_directory and each.sniff_directory(path) for each in formats().values()):
             yield path
         elif not (path / MARKER).exists():
-            yield from expanded(sorted(each for each in path.iterdir() if not each.name.startswith(".")))
+            with suppress(OSError):
+                inner = sorted(each for each in path.iterdir() if not each.name.startswith("."))
+                yield from expanded(each for each in inner if not (each.is_symlink() and each.is_dir()))

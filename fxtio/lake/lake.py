@@ -43,6 +43,8 @@ class Lake:
         self._store = open_store(self.url, create=create)
         marker = self._store.read(MARKER)
         if marker is None and create:
+            if next(self._store.names(""), None) is not None:
+                raise LakeError(f"{self.url} has other files; a lake is made in a folder that is empty or not there")
             with self._store.workspace() as folder:
                 (folder / MARKER).write_text(json.dumps({"version": VERSION}) + "\n")
                 self._store.put(MARKER, folder / MARKER)
@@ -55,19 +57,19 @@ class Lake:
 
     def add(
         self,
-        traces: Iterable[str | os.PathLike[str]],
+        traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         labels: Mapping[str, str] | Iterable[str] = (),
         jobs: int = 1,
     ) -> Iterator[Outcome]:
-        """Add traces of any format, and yield what became of each.
+        """Add traces of any format while what becomes of each is asked for, and yield that.
 
         What has the same content as a trace of the lake is not added again, whatever its name.  A trace that cannot be
         read is refused, and the others are added.  Several programs may add traces at once; one that is killed has
         added some, and can be run again.
 
         Args:
-            traces: files, directories that are traces, and folders of which all files are taken.
+            traces: one, or several: files, directories that are traces, and folders of which all files are taken.
             labels: labels for all of them, by name or as `NAME=TEXT`; they count more than those that a trace has.
             jobs: how many processes read traces; with 1 it is this one.  Others import the main module of the program,
                 as those of `multiprocessing` do.
@@ -76,7 +78,10 @@ class Lake:
             LakeError: one of these processes was killed.
             TypeError, ValueError: a label makes no sense.
         """
-        return add(self.url, expanded(traces), checked(labels), jobs)
+        paths = [traces] if isinstance(traces, str | os.PathLike) else traces
+        for outcome in add(self.url, expanded(paths), checked(labels), jobs):
+            self._connection = None  # what was added is asked from now on
+            yield outcome
 
     def ids(self) -> set[str]:
         """Return the ids of all traces."""
@@ -85,6 +90,7 @@ class Lake:
 
     def drop(self, identity: str) -> None:
         """Remove a trace.  Its row is removed first, so that nobody who asks the lake sees a part of it."""
+        self._connection = None
         self._store.delete(name_of(TRACES, identity))
         for table in TABLES:
             for name in self._store.names(table):
@@ -96,7 +102,7 @@ class Lake:
     def sql(self, query: str) -> DuckDBPyRelation:
         """Run a query over the tables `traces`, `slices` and so on, see `fxtio.lake.layout`, with DuckDB.
 
-        The tables have what was in the lake when one of them was first used.
+        A table has what was in the lake when it was first used; what this object adds or removes later is there, too.
 
         Raises:
             QueryError: DuckDB refuses the query, or is not installed.
@@ -126,6 +132,7 @@ class Lake:
     def _connected(self) -> DuckDBPyConnection:
         """Return the database, which has no table yet when it is new."""
         if self._connection is None:
+            self._ready.clear()
             try:
                 import duckdb
             except ImportError as error:

@@ -31,8 +31,8 @@ SUFFIX = ".parquet"
 TRACES = "traces"
 """The table with a row for each trace."""
 
-MAX_PROGRAM = 80
-"""The most characters of a program in names of files; more are cut off."""
+MAX_PROGRAM = 200
+"""The most bytes of a program in names of files, where it is percent-encoded; more are cut off."""
 
 NO_DAY = "1970-01-01"
 """The day of traces whose wall clock is not known."""
@@ -78,8 +78,8 @@ Rows of one trace refer to each other by the numbers that they have in its timel
 
 TRACE_COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("string", "BLAKE2b-128 of the content, in hexadecimal digits"),
-    "url": ("string", "where it was read"),
-    "program": ("string", "the name of its first process, or of the file"),
+    "url": ("string", "the path where it was read, absolute"),
+    "program": ("string", "the name of its first process, or else its format"),
     "host": ("string", "the label `host` or `host.name`, null if there is none"),
     "labels": ("labels", "all labels: a text for each name"),
     "format": ("string", "the format of the trace"),
@@ -108,7 +108,18 @@ def name_of(table: str, identity: str, *, day: str = "", program: str = "") -> s
     """Return the name of a file of a trace, relative to the lake."""
     if table == TRACES:
         return f"{TRACES}/{identity}{SUFFIX}"
-    return f"{table}/day={day}/program={quote(program[:MAX_PROGRAM], safe='')}/{identity}{SUFFIX}"
+    return f"{table}/day={day}/program={_quoted(program)}/{identity}{SUFFIX}"
+
+
+def _quoted(program: str) -> str:
+    """Return a program as names of files have it."""
+    characters, left = [], MAX_PROGRAM
+    for character in program:
+        characters.append(quote(character, safe=""))
+        left -= len(characters[-1])
+        if left < 0:
+            return "".join(characters[:-1])
+    return "".join(characters)
 
 
 def identity_of(path: Path) -> tuple[str, int]:

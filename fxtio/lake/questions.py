@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fxtio.errors import FxtioError, shown
 from fxtio.lake.layout import TRACES, day_of
 from fxtio.lake.store import quoted
+from fxtio.timeline.sql import query_errors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -81,7 +82,7 @@ class Part:
 
     def _start(self) -> int:
         """Return the earliest time 0 of a trace, in nanoseconds since the Unix epoch."""
-        return time.time_ns() - _seconds(self.since) * 1_000_000_000
+        return max(time.time_ns() - _seconds(self.since) * 1_000_000_000, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,7 @@ def ranking(ask: Callable[[str], DuckDBPyRelation], *, by: str, part: Part, sort
     groups = f"select {key} as key, {chosen} {source} group by key"
     first = "" if limit is None else f" limit {limit}"
     order = f"order by {_as_name(sort)} desc, key"
-    found = ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}")
-    rows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+    rows = _rows(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
     more = rows[0]["groups"] - len(rows) if rows else 0
     if rows and sort not in _QUANTILES:  # of the groups that are shown alone, as quantiles need all durations at once
         quantiles = _quantiles(ask, key, source, [row["key"] for row in rows])
@@ -145,8 +145,18 @@ def _quantiles(
     among = [f"{key} in ({', '.join(quoted(str(each)) for each in known)})"] if known else []
     among += [f"{key} is null"] if len(known) < len(keys) else []
     columns = ", ".join(f"{sql} as {name}" for name, sql in _QUANTILES.items())
-    found = ask(f"select {key} as key, {columns} {source} and ({' or '.join(among)}) group by key")
-    return {each: dict(zip(_QUANTILES, values, strict=True)) for each, *values in found.fetchall()}
+    found = _rows(ask(f"select {key} as key, {columns} {source} and ({' or '.join(among)}) group by key"))
+    return {row["key"]: {name: row[name] for name in _QUANTILES} for row in found}
+
+
+def _rows(found: DuckDBPyRelation) -> list[dict[str, Any]]:
+    """Return the rows of a result.
+
+    Raises:
+        QueryError: DuckDB cannot compute them.
+    """
+    with query_errors():
+        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
 
 def _column(key: str) -> str:
@@ -182,10 +192,9 @@ def listing(
     """
     source = f"from {TRACES} where {part.of_traces()}"
     first = "" if limit is None else f" limit {limit}"
-    found = ask(f"select * {source} order by start desc nulls last, id{first}")
-    rows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
-    total = ask(f"select count(*) {source}").fetchall()[0][0]
-    return rows, total - len(rows)
+    rows = _rows(ask(f"select * {source} order by start desc nulls last, id{first}"))
+    (total,) = _rows(ask(f"select count(*) as traces {source}"))
+    return rows, total["traces"] - len(rows)
 
 
 def _condition(text: str, *, of_traces: bool = False) -> str:
@@ -193,8 +202,8 @@ def _condition(text: str, *, of_traces: bool = False) -> str:
     key, equals, value = text.partition("=")
     if not equals:
         raise QuestionError(f"{shown(text)} is not a condition such as program=app")
-    has_pattern = re.search(r"[*?\[]", value) is not None
-    matches = f"glob {quoted(value)}" if has_pattern else f"= {quoted(value)}"
+    pattern = re.sub(r"[\[\\]", lambda found: {"[": "[[]"}.get(found[0], r"\\"), value)
+    matches = f"glob {quoted(pattern)}" if {*"*?"} & {*value} else f"= {quoted(value)}"
     if of_traces:
         return f"{_of_trace(_ON_BOTH.get(key, key))} {matches}"
     if key in _OF_SLICES:

@@ -10,12 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fxtio.arrays import Array
-from fxtio.exchange.collect import MAX_DEPTH, label
+from fxtio.exchange.collect import label
 from fxtio.exchange.table_files import ParquetExporter
 from fxtio.lake.layout import TABLES
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.parts import Registry
 from fxtio.timeline.schema import ArgumentKind
+
+MAX_STACK_TEXT = 16_384
+"""The most characters of the text of a stack; outer frames are left out of longer ones."""
+
+MAX_STACK_TEXTS = 16_777_216
+"""The most characters of the texts of all stacks of a trace; further stacks have no text."""
 
 _WHOLE = (
     ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID, ArgumentKind.BOOLEAN,
@@ -95,14 +101,18 @@ class _StackTexts:
     """The stacks of a timeline, which grow from batch to batch, as texts.
 
     Args:
-        losses: counts the stacks that are cut.
+        losses: counts the stacks that are cut, and those without a text.
     """
 
     def __init__(self, losses: Counter[str]) -> None:
         self._losses = losses
         self._frames: list[str] = []
         self._stacks: list[tuple[int, int]] = []  # the outer stack and the innermost frame of each
-        self._texts: dict[int, tuple[str | None, str | None]] = {-1: (None, None)}
+        self._functions: list[str] = []
+        self._texts: list[str] = []
+        self._codes: dict[int, tuple[int, int]] = {-1: (-1, -1)}  # by stack, those of its function and its text
+        self._function_codes: dict[str, int] = {}
+        self._left = MAX_STACK_TEXTS
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Take the frames and stacks of a batch."""
@@ -115,19 +125,36 @@ class _StackTexts:
     def columns(self, stacks: Array) -> dict[str, Column]:
         """Return the innermost function, and all functions, of the stacks of rows, -1 for none."""
         used, place = np.unique(stacks, return_inverse=True)
-        inner, whole = zip(*map(self._text, used.tolist()), strict=True) if len(used) else ((), ())
-        return {"function": Categories.of(inner).take(place), "stack": Categories.of(whole).take(place)}
+        codes = np.array([self._code(stack) for stack in used.tolist()], np.int32).reshape(-1, 2)
+        functions, texts = codes[:, 0][place], codes[:, 1][place]
+        return {"function": Categories(functions, self._functions), "stack": Categories(texts, self._texts)}
 
-    def _text(self, stack: int) -> tuple[str | None, str | None]:
-        if stack not in self._texts:
-            frames: list[str] = []
-            outer = stack
-            while outer >= 0 and len(frames) < MAX_DEPTH:
-                outer, frame = self._stacks[outer]
-                frames.append(self._frames[frame])
-            self._losses[f"frames around the innermost {MAX_DEPTH:,} of a stack"] += outer >= 0
-            self._texts[stack] = frames[0], ";".join(reversed(frames))
-        return self._texts[stack]
+    def _code(self, stack: int) -> tuple[int, int]:
+        """Return the codes of the function and the text of a stack."""
+        if stack not in self._codes:
+            function = self._frames[self._stacks[stack][1]]
+            code = self._function_codes.setdefault(function, len(self._functions))
+            if code == len(self._functions):
+                self._functions.append(function)
+            self._codes[stack] = code, self._text(stack)
+        return self._codes[stack]
+
+    def _text(self, stack: int) -> int:
+        frames: list[str] = []
+        left = MAX_STACK_TEXT
+        while stack >= 0 and left > 0:
+            stack, frame = self._stacks[stack]
+            frames.append(self._frames[frame][:left])
+            left -= len(self._frames[frame]) + 1
+        is_cut = stack >= 0 or left < -1
+        self._losses[f"outer frames of stacks of more than {MAX_STACK_TEXT:,} characters"] += is_cut
+        text = ";".join(reversed(frames))
+        self._left -= len(text)
+        if self._left < 0:
+            self._losses[f"texts of stacks beyond {MAX_STACK_TEXTS:,} characters"] += 1
+            return -1
+        self._texts.append(text)
+        return len(self._texts) - 1
 
 
 def _values(args: Table) -> dict[str, Column]:

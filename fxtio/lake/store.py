@@ -90,13 +90,17 @@ def open_store(url: str, *, create: bool = False) -> Store:
     """Return the store of a folder, which is made if that is asked for, or of a URL such as `s3://bucket/lake`.
 
     Raises:
+        StoreError: there is a file of this name.
         OSError: the folder cannot be made.
     """
     if "://" in url:
         return ObjectStore(url)
+    folder = Path(url)
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{url} is a file; a lake is a folder, or the URL of an object store")
     if create:
-        Path(url).mkdir(parents=True, exist_ok=True)
-    return FolderStore(Path(url))
+        folder.mkdir(parents=True, exist_ok=True)
+    return FolderStore(folder)
 
 
 class FolderStore(Store):
@@ -163,7 +167,7 @@ class FolderStore(Store):
         files = ", ".join(quoted(_without_patterns(f"{self.url}/{name}")) for name in names)
         has_folders = "day=" in names[0]  # otherwise the database refuses their types
         kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
-        connection.execute(f"create view {table} as from read_parquet([{files}]{kinds})")
+        connection.execute(f"create view {table} as from read_parquet([{files}], union_by_name = true{kinds})")
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:

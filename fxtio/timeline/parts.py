@@ -17,6 +17,7 @@ import numpy as np
 
 from fxtio.arrays import Array, ArrayRows
 from fxtio.codec.integers import MAX_INT64
+from fxtio.report import well_formed
 from fxtio.schema import TEXT
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.schema import LABELS, PASSING, TABLES, TrackKind, column_of, empty_columns
@@ -26,6 +27,9 @@ MAX_TRACKS = 1_000_000
 
 MAX_LABELS = 1_000
 """The most labels of a timeline; further ones are left out."""
+
+MAX_LABEL_NAME, MAX_LABEL = 200, 2_000
+"""The most characters of the name and of the text of a label; longer ones are cut."""
 
 MAX_PROCESSES = 200_000
 """The most processes of a timeline; all further ones are shown as the last one."""
@@ -217,13 +221,16 @@ class Registry:
         self.note_clock(REALTIME, wall_clock)
 
     def note_label(self, name: str, text: str) -> None:
-        """Note a label, unless one of this name is known."""
+        """Note a label, unless one of this name is known; bytes that are not UTF-8 are replaced, long texts are cut."""
+        given = name, text
+        name, text = well_formed(name[:MAX_LABEL_NAME]), well_formed(text[:MAX_LABEL])
         if name in self.labels or not name:
             return
         if len(self.labels) >= MAX_LABELS:
             self.losses[f"labels beyond {MAX_LABELS:,}"] += 1
-        else:
-            self.labels[name] = text
+            return
+        self.losses["labels that are cut, or are not UTF-8"] += (name, text) != given
+        self.labels[name] = text
 
     def process(self, pid: int, name: str | None = None) -> int:
         """Return the row of a process; a name replaces the one it had."""

@@ -120,7 +120,7 @@ def parts_and_faults(path: Path, wall_ns: int, owner: int) -> Iterator[tuple[Pat
             head = _head_of(part, owner)
             front = Front.parse(head)
             if front is None or front.wall_ns != wall_ns:
-                yield part, "it is not a part of this recording" if _owner(part) in (owner, None) else FOREIGN
+                yield part, "it is not a part of this recording" if owner_of(part) in (owner, None) else FOREIGN
             else:
                 yield part, RUNNING if Chunks.of(head) and is_alive(pid) else ""
 
@@ -315,11 +315,11 @@ def abandoned(trace: Path, owner: int) -> list[Path]:
     stem = trace.name.partition(".")[0]
     pattern = re.compile(rf"\.{re.escape(stem)}(-\d+)*(\.[^.]+)*\.(?P<pid>\d+)-[\da-f]+(\.\w+)?")
     candidates = [(path, pattern.fullmatch(path.name)) for path in _files_beside(trace, f".{stem}")]
-    own = [(path, match) for path, match in candidates if match and _owner(path) == owner]
+    own = [(path, match) for path, match in candidates if match and owner_of(path) == owner]
     return sorted(path for path, match in own if not is_alive(int(match["pid"])))
 
 
-def _owner(path: Path) -> int | None:
+def owner_of(path: Path) -> int | None:
     """Return the user to whom a regular file belongs; None if it is none, or is not there."""
     with contextlib.suppress(OSError):
         status = os.lstat(path)

@@ -62,6 +62,17 @@ def _categories(options: Options) -> tuple[set[str], set[str]]:
     return {name for name in options.categories if not name.startswith("-")}, without
 
 
+def _labels_of_environment() -> dict[str, str]:
+    """Return the labels of the environment; what makes no sense there is reported, and is no error of the program."""
+    if is_foreign():
+        return {}
+    try:
+        return of_environment(os.environ)
+    except ValueError as error:
+        report(f"there are no labels of the environment: {error}")
+        return {}
+
+
 class Recording:
     """One recording, from its start to its end.
 
@@ -102,7 +113,7 @@ class Recording:
             has_one_cost = options.functions and not options.args and not options.results
             call_cost = functions.call_cost(self.clock) if has_one_cost else 0
         self._call_cost = call_cost
-        self._labels = of_environment({} if is_foreign() else os.environ) | checked(options.labels)
+        self._labels = _labels_of_environment() | checked(options.labels)
         self._pid = os.getpid()
         self.may_end = _thread.allocate_lock()
         self.unfinished = _thread.allocate_lock()

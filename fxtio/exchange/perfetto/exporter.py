@@ -121,7 +121,6 @@ class Exporter(TrackEventExporter):
         if registry.wall_clock is not None and not self._has_clock:
             self._has_clock = True
             self._sink.write(self._packet(bytes_field(Packet.CLOCK_SNAPSHOT, _clocks(registry.wall_clock))))
-        self._label()
         for process, name in enumerate(registry.process_names()):
             if self._processes.get(process) != name:
                 self._processes[process] = name
@@ -135,6 +134,7 @@ class Exporter(TrackEventExporter):
                 packets.append(number_field(Descriptor.UUID, track + 1) + self._thread_field(track, thread))
         if self._flags != NEEDS_STATE:
             self._sink.write(self._packet(b""))
+        self._label()
         self._sink.write(b"".join(self._packet(bytes_field(Packet.TRACK_DESCRIPTOR, each)) for each in packets))
         if registry.track_count > self._tracks:
             self._write_packets(self._new_tracks(self._tracks))

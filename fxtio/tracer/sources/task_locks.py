@@ -172,6 +172,10 @@ class _Waiters(deque[Any]):
         self._track = _FIRST_TRACK + os.getpid() * _PER_PROCESS + next(_numbers)
         self._waits: dict[int, _Wait] = {}
 
+    def __copy__(self) -> deque[Any]:  # type: ignore[override]
+        """Return the futures without what records them, as copies of the lock's own are."""
+        return deque(self)
+
     def append(self, waiter: Any) -> None:
         """Append a future, for which the task is about to wait."""
         super().append(waiter)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -73,15 +74,16 @@ class Operators(Awaiting):
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return []
-        json = temporary_name(trace.with_name(trace.name.partition(".")[0]))
+        json = temporary_name(trace.with_name(trace.name.partition(".")[0] or "trace"))
         part = archive.part_of(trace, front.pid, front.wall_ns)
+        is_converted = False
         try:
             if self._attempt("write its trace", partial(profiler.export_chrome_trace, str(json))):
                 facts = json, part, front.pid, front.rate, front.wall_ns, *self._first, *self._last
-                self._attempt("convert its trace", partial(_convert, *facts))
+                is_converted = self._attempt("convert its trace", partial(_convert, *facts))
         finally:
-            archive.remove([json])
-        return [part] if part.exists() else []
+            archive.remove([json, json.with_name(f"{json.name}.tmp")])  # the second one is torch's own
+        return [part] if is_converted and archive.owner_of(part) == os.geteuid() else []
 
     def _start_profiler(self) -> None:
         torch: Any = sys.modules["torch"]
@@ -96,7 +98,11 @@ class Operators(Awaiting):
             self._thread = _thread.get_ident()
         profiler = profile(**options)
         profiler.start()
-        self._first = _clocks()
+        try:
+            self._first = _clocks()
+        except BaseException:
+            profiler.stop()
+            raise
         self._profiler, self._is_running = profiler, True
         Operators._process = os.getpid()
         starting = sys.modules["torch.autograd.profiler"]
@@ -159,5 +165,9 @@ def _convert(*facts: object) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     except ChildProcessError:  # a signal handler of the program has waited for all processes
         return
+    except BaseException:  # the program is interrupted, and has no process that it did not start
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        raise
     if status:
         raise RuntimeError(f"exit status {status}")

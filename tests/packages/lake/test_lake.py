@@ -23,7 +23,7 @@ import fxtio
 import judges
 from contract.samples import SYNTHETIC, Sample
 from fxtio import synth
-from fxtio.lake import ADDED, KNOWN, REFUSED, Lake, LakeError, StoreError
+from fxtio.lake import ADDED, KNOWN, REFUSED, Lake, LakeError, StoreError, ingest, rows
 from fxtio.lake.layout import MARKER, NO_DAY, TABLES, TRACE_COLUMNS, day_of, identity_of, name_of
 from fxtio.lake.questions import Part, QuestionError
 from fxtio.lake.store import FolderStore
@@ -171,7 +171,14 @@ def test_the_id_of_a_directory_follows_from_names_and_contents(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("program", "expected"),
-    [("a/b", "a%2Fb"), ("../..", "..%2F.."), ("ü=1", "%C3%BC%3D1"), ("x" * 200, "x" * 80), ("[1] %", "%5B1%5D%20%25")],
+    [
+        ("a/b", "a%2Fb"),
+        ("../..", "..%2F.."),
+        ("ü=1", "%C3%BC%3D1"),
+        ("x" * 300, "x" * 200),
+        ("é" * 50, "%C3%A9" * 33),
+        ("[1] %", "%5B1%5D%20%25"),
+    ],
 )
 def test_names_of_files(program: str, expected: str) -> None:
     name = name_of("slices", "0" * 32, day="2026-11-28", program=program)
@@ -355,7 +362,7 @@ def test_texts_that_are_not_utf8(lake: Lake, tmp_path: Path) -> None:
     other.write_bytes(trace(tmp_path / "b.fxt").read_bytes())
     assert added(lake, tmp_path / "a.fxt", other) == [ADDED, ADDED]
     found = {row["program"]: row["labels"] for row in lake.traces()[0]}
-    assert found == {"app?": {"a?": "b?"}, "app": {}}
+    assert found == {"app\ufffd": {"a\ufffd": "b\ufffd"}, "app": {}}
     assert lake.sql("select count(*) from slices where name like 'work%'").fetchall() == [(4,)]
 
 
@@ -364,6 +371,88 @@ def test_pipes_and_unreadable_files(lake: Lake, tmp_path: Path) -> None:
     outcomes = [*lake.add([tmp_path / "pipe", tmp_path / "missing"], jobs=1)]
     assert [each.kind for each in outcomes] == [REFUSED, REFUSED]
     assert "is not a regular file" in outcomes[0].reason
+
+
+def test_one_path(lake: Lake, tmp_path: Path) -> None:
+    assert [each.path for each in lake.add(str(trace(tmp_path / "a.fxt")))] == [str(tmp_path / "a.fxt")]
+
+
+def test_copies_with_other_names(lake: Lake, tmp_path: Path) -> None:
+    """A trace whose processes have no names has the same files under every name."""
+    (tmp_path / "a.json").write_text('{"traceEvents": [{"ph": "X", "name": "x", "ts": 1, "dur": 2, "pid": 1}]}')
+    (tmp_path / "b.json").write_bytes((tmp_path / "a.json").read_bytes())
+    for path in ("a.json", "b.json"):
+        assert added(lake, tmp_path / path) == [ADDED]
+        (row,) = lake.traces()[0]
+        assert row["program"] == "chrome"
+        Path(lake.url, "traces", f"{row['id']}.parquet").unlink()  # as if the writer had been killed before it
+    assert added(lake, tmp_path / "a.json") == [ADDED]
+    assert [row["calls"] for row in Lake(lake.url).top().rows] == [1]
+
+
+def test_a_trace_that_is_changed(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = trace(tmp_path / "a.fxt")
+    monkeypatch.setattr(ingest, "identity_of", lambda place: (place.write_bytes(b"") and "") or ("0" * 32, 1))
+    (outcome,) = lake.add([path])
+    assert outcome.kind == REFUSED
+    monkeypatch.undo()
+    trace(path)
+    monkeypatch.setattr(ingest, "_written", lambda *arguments: 1 / 0)
+    (outcome,) = lake.add([path])
+    assert (outcome.kind, outcome.reason) == (REFUSED, "ZeroDivisionError: division by zero")
+
+
+def test_stacks_beyond_the_limits(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MAX_STACK_TEXT", 10)
+    monkeypatch.setattr(rows, "MAX_STACK_TEXTS", 25)
+    lines = ["outermost;middle;inner 3", "a;b 2", "c;d;e 1", "another;stack;f 4"]
+    (tmp_path / "x.collapsed").write_text("\n".join(lines) + "\n")
+    (outcome,) = lake.add([tmp_path / "x.collapsed"])
+    assert outcome.kind == ADDED
+    found = dict(lake.sql("select function, stack from samples").fetchall())
+    assert found == {"inner": "midd;inner", "b": "a;b", "e": "c;d;e", "f": None}
+    assert sum(outcome.row["losses"].values()) == 3
+
+
+def test_folders_that_lead_back(lake: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    trace(folder / "a.fxt")
+    (folder / "again").symlink_to(folder)
+    (folder / "link.fxt").symlink_to(folder / "a.fxt")
+    assert sorted(added(lake, folder)) == [ADDED, KNOWN]
+
+
+def test_a_lake_is_made_where_nothing_is(tmp_path: Path) -> None:
+    path = trace(tmp_path / "a.fxt")
+    with pytest.raises(LakeError, match="has other files"):
+        Lake(tmp_path, create=True)
+    with pytest.raises(StoreError, match="is a file"):
+        Lake(path, create=True)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.fxt"]
+
+
+def test_what_a_lake_has_added_is_asked(several: Lake, tmp_path: Path) -> None:
+    assert len(several.top().rows) == 3
+    added(several, trace(tmp_path / "d.fxt", name="new"))
+    assert len(several.top().rows) == 4
+    several.drop(next(row["id"] for row in several.traces()[0] if row["slices"] == 7))
+    assert len(several.top().rows) == 3
+
+
+def test_names_with_brackets(lake: Lake, tmp_path: Path) -> None:
+    for number, name in enumerate(("operator[]", "C:\\tmp\\a", "list[int].x")):
+        added(lake, trace(tmp_path / f"{number}.fxt", name=name))
+    for condition, count in (("operator[]", 1), ("*[]", 1), ("C:\\tmp\\*", 1), ("list[int]*", 1), ("*[*", 2)):
+        assert len(lake.top(part=Part([f"name={condition}"])).rows) == count, condition
+    assert len(lake.top(part=Part(since="999999w")).rows) == 3
+
+
+def test_rows_that_cannot_be_read(several: Lake) -> None:
+    path = next(Path(several.url, "slices").rglob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(QueryError):
+        several.top()
 
 
 def test_file_systems_without_links(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

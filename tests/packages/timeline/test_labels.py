@@ -102,8 +102,23 @@ def test_more_labels_than_are_kept() -> None:
         assert timeline.losses[f"labels beyond {MAX_LABELS:,}"] == 5
 
 
+@pytest.mark.parametrize("to", WITH_LABELS)
+def test_long_and_odd_labels(to: str, tmp_path: Path) -> None:
+    other = {f"{number} {'n' * 500}": "ü" * 5_000 for number in range(20)} | {"k\ud800": "v\udfff", "\udc80": "x"}
+    event = {"ph": "X", "name": "x", "ts": 1, "dur": 2, "pid": 3, "tid": 4}
+    (tmp_path / "x.json").write_text(json.dumps({"traceEvents": [event], "otherData": other}))
+    with fxtio.open_timeline(tmp_path / "x.json") as timeline:
+        convert(timeline, tmp_path / "out", to=to)
+        assert timeline.losses["labels that are cut, or are not UTF-8"] == 22
+    with fxtio.open_timeline(tmp_path / "out") as timeline:
+        assert timeline.table("slices").num_rows == 1
+        assert len(timeline.labels) == 22
+        assert timeline.labels["k\ufffd"] == "v\ufffd"
+        assert timeline.labels[f"5 {'n' * 198}"] == "ü" * 2_000
+
+
 def test_what_chrome_json_has(tmp_path: Path) -> None:
-    other = {"version": "7", "cores": 8, "share": 0.5, "nested": {"a": 1}, "none": None, "list": []}
+    other = {"version": "7", "cores": 8, "share": 0.5, "nested": {"a": 1}, "none": None, "yes": True, "list": []}
     event = {"ph": "X", "name": "x", "ts": 1, "dur": 2, "pid": 3, "tid": 4}
     (tmp_path / "x.json").write_text(json.dumps({"traceEvents": [event], "otherData": other}))
     with fxtio.open_timeline(tmp_path / "x.json") as timeline:
