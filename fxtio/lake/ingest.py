@@ -76,7 +76,7 @@ def add(url: str, traces: Iterable[str | os.PathLike[str]], labels: Mapping[str,
     if jobs == 1 or len(first) < 2:
         yield from map(work, chain(first, paths))
         return
-    context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
+    context = multiprocessing.get_context("spawn")  # a server that forks would have an earlier environment
     with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
         running: set[Future[Outcome]] = set()
         try:

@@ -149,7 +149,9 @@ class Lake:
             empty = ", ".join(f"null::{kind} as {name}" for name, kind in _sql_types(table).items())
             connection.execute(f"create view {table} as select {empty} where false")
             return
-        self._store.make_view(connection, table, sorted(names))
+        self._store.make_view(connection, f"files_of_{table}", sorted(names))
+        # Later versions may have written further columns to some files, which are as if they were not there.
+        connection.execute(f"create view {table} as select {', '.join(_sql_types(table))} from files_of_{table}")
 
 
 _SQL_TYPES = {

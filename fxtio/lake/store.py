@@ -167,7 +167,7 @@ class FolderStore(Store):
         files = ", ".join(quoted(_without_patterns(f"{self.url}/{name}")) for name in names)
         has_folders = "day=" in names[0]  # otherwise the database refuses their types
         kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
-        connection.execute(f"create view {table} as from read_parquet([{files}], union_by_name = true{kinds})")
+        connection.execute(f"create view {table} as from read_parquet([{files}]{kinds})")
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:

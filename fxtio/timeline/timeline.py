@@ -180,8 +180,8 @@ class Timeline:
     def labels(self) -> Mapping[str, str]:
         """The labels of the trace, texts by name, which tell it from others, such as its `build`.
 
-        If nothing was read before, the trace is read up to the first place that has some, or to its end; those that come
-        later, such as those of what was merged to it, are missing then.
+        If nothing was read before, the trace is read up to the first place that has some, or to its end; those that
+        come later, such as those of what was merged to it, are missing then.
         """
         return self._beginning("labels").labels
 
