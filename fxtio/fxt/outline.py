@@ -213,7 +213,7 @@ def _keep_flows(marked: Marked, kept: Array) -> None:
 
 
 def _keep_counters(marked: Marked, kept: Array) -> None:
-    """Mark the last record of each counter, and of each series of it, which is an argument."""
+    """Mark the last record of each counter on each thread, which may be selected, and of each series of it."""
     if not marked.present(_COUNTERS):
         return
     batch = marked.batch
@@ -226,7 +226,7 @@ def _keep_counters(marked: Marked, kept: Array) -> None:
             owners.append(owner[indices])
             names.append(batch.string_codes(fields["name"], owners[-1]))
     row, name = np.concatenate(owners), np.concatenate(names)
-    keys = (marked.koids(row)[:, 0], marked.tails[row], marked.names[row], marked.categories[row], name)
+    keys = (*marked.koids(row).T, marked.tails[row], marked.names[row], marked.categories[row], name)
     kept[_ends(marked, row, *keys)[1]] = True
 
 

@@ -147,7 +147,7 @@ def test_buffer_marks_in_a_hole_count_only_in_a_valid_chain() -> None:
 @pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 15_000)])
 @pytest.mark.parametrize("first", [b"hole", buffer(b"", more=15_000)], ids=["a hole", "a buffer"])
 def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, first: bytes) -> None:
-    data = HEAD + buffer() + first + (mark + b"\0") * (250_000 // len(mark)) + b"\0" * 17_500 + buffer(thread=2)
+    data = HEAD + buffer() + first + (mark + b"\0") * (500_000 // len(mark)) + b"\0" * 17_500 + buffer(thread=2)
     block, largest = 1 << 10, 1 << 14
     with (
         patch.object(frames, "BLOCK", block),
