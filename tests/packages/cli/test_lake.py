@@ -48,7 +48,7 @@ def test_from_adding_to_removing(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_questions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_SHA", "1a2b")
-    assert run("add", "x.lake", ".", "--label-ci") == 0  # all but the lake itself
+    assert run("add", "x.lake", ".", "--label-ci", "-j", "1") == 0  # all but the lake itself
     capsys.readouterr()
     assert run("top", "x.lake", "-n", "2", "--where", "label:commit=1a2b") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -53,6 +53,13 @@ def added(lake: Lake, *paths: Path, jobs: int = 1, **options: Any) -> list[str]:
     return [outcome.kind for outcome in lake.add(paths, jobs=jobs, **options)]
 
 
+@pytest.fixture(autouse=True)
+def _main_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the main module be one as programs have it: other tests replace it, and new processes look at it."""
+    if not hasattr(sys.modules["__main__"], "__spec__"):
+        monkeypatch.setattr(sys.modules["__main__"], "__spec__", None, raising=False)
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake", create=True)
