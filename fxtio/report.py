@@ -7,6 +7,7 @@ whoever shows a report escapes all of it, and `quoted` escapes a text within a l
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -136,8 +137,17 @@ def printable(text: str) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Return a text that UTF-8 can encode: a replacement character is in place of each surrogate without another."""
+    """Return a text that UTF-8 can encode: replacement characters stand for surrogates without a partner."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """Return names such that no two are equal: one that occurs a second time gets a number, `name_1`."""
+    distinct: dict[str, None] = {}
+    for name in names:
+        numbers = (f"{name}_{number}" for number in itertools.count(1))
+        distinct[next(each for each in itertools.chain([name], numbers) if each not in distinct)] = None
+    return [*distinct]
 
 
 def _escape(character: str) -> str:

@@ -147,7 +147,7 @@ static ALWAYS_INLINE uint64_t leb(Reader *r, int is_signed) {
     return number(r, word, last, is_signed);
 }
 
-/* Go behind the number at `from` and `count` more at once, without a branch for each size.  Return whether this is
+/* Go past the number at `from` and `count` more at once, without a branch for each size.  Return whether this is
  * possible: whether `last`, which `ends` found at `from`, has the ends of all of them. */
 static ALWAYS_INLINE int skip_at_once(Reader *r, int64_t from, uint64_t last, int64_t count) {
     for (; count > 0 && last != 0; count--)
@@ -229,7 +229,7 @@ static ALWAYS_INLINE int list_ends(Reader *r) {
     return 0;
 }
 
-/* Go on with the next item of a list, a row of its own, or behind the list. */
+/* Go on with the next item of a list, a row of its own, or past the list. */
 static ALWAYS_INLINE void loop(Reader *r, const Action *action) {
     int ends_with_zero = action->slot == 1, done = ends_with_zero ? list_ends(r) : r->item == r->items;
     if (!ends_with_zero && r->item == 0 && r->items > (uint64_t)(r->end - r->at))

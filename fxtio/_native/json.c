@@ -256,8 +256,8 @@ static int pass_listed(Text *text, const uint8_t *data, Places places) {
     if (!pass_value(text))
         return 0;
     note_place(places, 0, data, begin, text);
-    Text behind = *text;
-    uint8_t next = next_byte(&behind);
+    Text after = *text;
+    uint8_t next = next_byte(&after);
     return next == ',' || next == ']';
 }
 

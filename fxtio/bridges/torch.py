@@ -34,16 +34,14 @@ _FIRST_STREAM = 1_500_000_000
 """The first number of threads that the system does not have."""
 
 _MAX_DEVICES = 1024
-
-
 _FIRST_PROVIDER = 1 << 31
 """What is added to a process id for the id of a provider, so that it is not the one that the recording has."""
 
 
 class Clock(NamedTuple):
-    """How times of the wall clock become ticks of a recording, in between two moments at which both were read.
+    """Converts times of the wall clock to ticks of a recording, by two moments at which both were read.
 
-    So it does not matter what has been done to the wall clock meanwhile: torch.profiler reads it at these moments, too.
+    torch.profiler reads the wall clock when it starts and stops, so it does not matter how that was set before.
 
     Attributes:
         rate: ticks per second, as far as known.

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fxtio.cli import console, inputs
-from fxtio.cli.parser import HelpFormatter
+from fxtio.cli.parser import add_action
 from fxtio.errors import shown
 from fxtio.report import counted
 from fxtio.shared_folders import opener
@@ -38,20 +38,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio conformance COMMAND --help",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    _add_run(_action(actions, "run", "Give the cases of the kit to a harness, and judge what it returns", _run))
-    _add_list(_action(actions, "list", "List the cases of the kit", _list))
-    _add_copy(_action(actions, "copy", "Copy the kit, for use without Python", _copy))
-    _add_lint(_action(actions, "lint", "Check that a kit is complete and current", _lint))
-    _add_new(_action(actions, "new-harness", "Write a harness that runs but supports nothing yet", _new_harness))
-    _add_scoreboard(_action(actions, "scoreboard", "Compare several runs on one page", _scoreboard))
-
-
-def _action(actions: Any, name: str, text: str, function: Any) -> ArgumentParser:
-    parser: ArgumentParser = actions.add_parser(
-        name, help=text, description=f"{text}.", formatter_class=HelpFormatter, allow_abbrev=False
-    )
-    parser.set_defaults(action=function, refuse=parser.error, parser=parser)
-    return parser
+    _add_run(add_action(actions, "run", "Give the cases of the kit to a harness, and judge what it returns", _run))
+    _add_list(add_action(actions, "list", "List the cases of the kit", _list))
+    _add_copy(add_action(actions, "copy", "Copy the kit, for use without Python", _copy))
+    _add_lint(add_action(actions, "lint", "Check that a kit is complete and current", _lint))
+    _add_new(add_action(actions, "new-harness", "Write a harness that runs but supports nothing yet", _new_harness))
+    _add_scoreboard(add_action(actions, "scoreboard", "Compare several runs on one page", _scoreboard))
 
 
 def _add_kit(parser: ArgumentParser) -> None:
@@ -172,7 +164,7 @@ def _run(options: Namespace) -> int:
         name=options.name,
     )
     with console.Progress(lambda number: counted(number, "case")) as progress:
-        result = runner.run(cases, jobs=options.jobs or os.cpu_count() or 1, progress=progress)
+        result = runner.run(cases, jobs=options.jobs or inputs.processors(), progress=progress)
     if options.output is not None:
         _write(reports.REPORTS[options.report](result), options.output)
     if options.output != "-":

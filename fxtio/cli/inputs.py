@@ -6,6 +6,7 @@ command imports them when it runs, so that `fxtio --help` is quick.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -102,6 +103,11 @@ def placed(timelines: Sequence[Timeline], options: Namespace) -> list[Placed]:
         return placed(timelines, {number: offsets[options.files[number]] for number in numbers})
     except AlignmentError as error:
         raise UsageError(f"{error} (--offset FILE=TIME)") from None
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def refuse_two_streams(files: Sequence[str]) -> None:

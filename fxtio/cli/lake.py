@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from fxtio.cli import console, inputs, query
-from fxtio.cli.parser import HelpFormatter
+from fxtio.cli.parser import add_action
 from fxtio.report import counted, json_document, short_duration
 
 HELP = "Keep thousands of traces as Parquet files, and ask all of them at once"
@@ -34,10 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _action(actions: Any, name: str, text: str, function: Any) -> ArgumentParser:
-    parser: ArgumentParser = actions.add_parser(
-        name, help=text, description=f"{text}.", formatter_class=HelpFormatter, allow_abbrev=False
-    )
-    parser.set_defaults(action=function, refuse=parser.error, parser=parser)
+    parser = add_action(actions, name, text, function)
     parser.add_argument("lake", metavar="LAKE", help="the folder of the lake, or a URL such as s3://bucket/lake")
     return parser
 
@@ -125,7 +122,7 @@ def _add(options: Namespace) -> int:
     lake = Lake(options.lake, create=True)
     kinds: Counter[str] = Counter()
     with console.Progress(lambda number: counted(number, "trace")) as progress:
-        for outcome in lake.add(options.traces, labels=labels, jobs=options.jobs or _processors()):
+        for outcome in lake.add(options.traces, labels=labels, jobs=options.jobs or inputs.processors()):
             kinds[outcome.kind] += 1
             progress(kinds.total(), None)
             if outcome.kind == REFUSED:
@@ -134,11 +131,6 @@ def _add(options: Namespace) -> int:
     refused = f", {kinds[REFUSED]:,} left out" if kinds[REFUSED] else ""
     console.say(f"added {counted(kinds[ADDED], 'trace')} to {options.lake}{known}{refused}")
     return console.FOUND if kinds[REFUSED] else console.FINE
-
-
-def _processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _ls(options: Namespace) -> int:

@@ -196,6 +196,22 @@ _MARGIN = 2
 _HELP_INDENT = "  "
 
 
+def add_action(actions: Any, name: str, text: str, function: Any) -> argparse.ArgumentParser:
+    """Add an action to a command that has several, and return its parser.
+
+    Args:
+        actions: what `add_subparsers` of the command's parser has returned.
+        name: the name of the action.
+        text: what it does, without a full stop.
+        function: runs it, with the options, and returns the exit code.
+    """
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=text, description=f"{text}.", formatter_class=HelpFormatter, allow_abbrev=False
+    )
+    parser.set_defaults(action=function, refuse=parser.error, parser=parser)
+    return parser
+
+
 class HelpFormatter(argparse.HelpFormatter):
     """Wraps the paragraphs of descriptions; those with indented lines, such as lists of examples, stay as they are."""
 

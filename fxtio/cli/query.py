@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli import console, inputs
-from fxtio.report import json_lines, json_value
+from fxtio.report import distinct_names, json_lines, json_value
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -152,18 +152,9 @@ def _json_value(value: Any) -> Any:
     return json_value(value) if value is None or isinstance(value, str | int | float) else str(value)
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names such that no two are equal: one that occurs a second time gets a number, `name_1`."""
-    distinct: dict[str, None] = {}
-    for name in names:
-        numbers = (f"{name}_{number}" for number in itertools.count(1))
-        distinct[next(each for each in itertools.chain([name], numbers) if each not in distinct)] = None
-    return [*distinct]
-
-
 def _print_json(batches: RecordBatchReader, write: Callable[[str], object]) -> None:
     separator = "[\n"
-    names = _distinct(batches.schema.names)
+    names = distinct_names(batches.schema.names)
     for row in _rows(batches):
         values = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
         write(separator + json_lines([values]).rstrip("\n"))

@@ -614,5 +614,5 @@ def _upward(values: Array, above: Array, combine: Callable[[Array, Array], Array
 
 
 def _with(table: Table, **columns: Column | Any) -> Table:
-    """Return a table with other columns in place of those of the same names."""
+    """Return a table in which columns are replaced by others of the same names."""
     return Table({**dict(table.items()), **columns})

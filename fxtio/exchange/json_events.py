@@ -33,7 +33,7 @@ MAX_MEMBER = 1 << 24
 
 INVALID = "events that are not valid JSON"
 UNREADABLE_VALUES = "values of events that cannot be decoded"
-NO_OBJECTS = "items in place of objects, or what follows one that is nested too deep"
+NO_OBJECTS = "items that are no objects, or what follows one that is nested too deep"
 CUT = "objects that the end of the file cuts off"
 INVALID_MEMBER = f"members of the file's object that are not valid, or larger than {MAX_MEMBER:,} bytes"
 REST = "members of the file's object that are not valid, and all that follows them"
@@ -48,6 +48,7 @@ _KEPT = re.compile(rb"[^ \t\r\n,]")
 _ALL = slice(None)
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _LONG = 4096  # items
+_LARGE = 4 * BLOCK  # bytes of items
 _MOST_ITEMS = 1 << 15  # of a walk
 _FEW = 16  # items for which a walk does not pay
 _SCANNED = 1 << 20
@@ -94,13 +95,14 @@ class JsonEvents:
         They are many at a time, however short the arrays are, since each time costs those who take them something.
         """
         waiting: dict[str, list[Objects]] = {name: [] for name in self._arrays}
-        counts = Counter[str]()
+        counts, sizes = Counter[str](), Counter[str]()
         for name, items in self._runs():
             waiting[name].append(items)
             counts[name] += len(items)
-            if counts[name] >= _LONG:
+            sizes[name] += len(items.data)
+            if counts[name] >= _LONG or sizes[name] >= _LARGE:
                 yield name, Objects.joined(waiting[name])
-                waiting[name], counts[name] = [], 0
+                waiting[name], counts[name], sizes[name] = [], 0, 0
         yield from ((name, Objects.joined(runs)) for name, runs in waiting.items() if runs)
 
     def _runs(self) -> Iterator[tuple[str, Objects]]:
@@ -364,6 +366,12 @@ class Objects:
         rows = self._rows_with(member, b'"')
         rows = rows[end[rows] - begin[rows] > 2]
         ids[rows] = hash_texts(self.data, begin[rows], end[rows])
+        # What is written with escapes is the same as without.
+        escapes = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\\"))
+        has_some = np.searchsorted(escapes, begin[rows]) < np.searchsorted(escapes, end[rows])
+        for row in rows[has_some].tolist():
+            plain = f'"{value_of(self.data[begin[row] : end[row]])}"'.encode("utf-8", "surrogatepass")
+            ids[row] = hash_texts(plain, np.array([0], np.int32), np.array([len(plain)], np.int32))[0]
         return ids
 
     def within(self, member: str, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:

@@ -19,7 +19,7 @@ def lines(source: Source, losses: Counter[str], limit: int | None = None) -> Ite
     Args:
         source: the source.
         losses: counts what cannot be read.
-        limit: the most bytes of a line in place of `MAX_LINE`.
+        limit: the most bytes of a line, instead of `MAX_LINE`.
     """
     most = limit or MAX_LINE
     chunk = memoryview(bytearray(_CHUNK))

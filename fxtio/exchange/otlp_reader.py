@@ -24,7 +24,7 @@ from fxtio.exchange.otlp_lines import Attributes, Scope, attributes_by_name, att
 from fxtio.io.source import MAX_BYTES, Source, read_whole
 from fxtio.pairing import pair
 from fxtio.table import MAX_TIME
-from fxtio.timeline.arguments import argument_of
+from fxtio.timeline.arguments import argument_of, last_of_each
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import TrackKind
 from fxtio.timeline.sums import number_groups
@@ -239,6 +239,7 @@ class _Reader:
             return
         code = self._registry.names.code
         names = np.array([code(name) if name not in hidden else -1 for name in attributes.names], np.int32)
+        rows = rows[last_of_each(attributes.row[rows], names[attributes.name[rows]])]
         used, place = np.unique(attributes.value[rows], return_inverse=True)
         kinds, bits, texts = zip(*(argument_of(attributes.values[value]) for value in used.tolist()), strict=True)
         self._arguments.append(

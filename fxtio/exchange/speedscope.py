@@ -52,7 +52,7 @@ def sniff(head: bytes) -> bool:
 
 
 _DIGITS = {"nanoseconds": 0, "microseconds": 3, "milliseconds": 6, "seconds": 9}
-"""The digits behind the point down to nanoseconds, by the unit."""
+"""The digits after the point down to nanoseconds, by the unit."""
 
 _MAX_EXACT = 1 << 53
 """Readers in JavaScript know whole numbers exactly up to this one."""
@@ -245,14 +245,14 @@ class _Importer:
         return self._stacks.frame(name, file=file, line=frame[2])
 
     def _times(self, objects: Objects, member: str, digits: int) -> Array:
-        """Return numbers with so many digits behind the point as integers (int64), -1 for what is no number."""
+        """Return numbers with this many digits after the point as integers (int64), -1 for what is no number."""
         times = objects.decimals(member, digits)
         unusual = np.flatnonzero((times < 0) | (digits == 0 and bool(_POINT.search(objects.data))))
         times[unusual] = [self._time(text, digits) for text in objects.texts(member, unusual)]
         return times
 
     def _time(self, text: bytes, digits: int) -> int:
-        """Return a number with so many digits behind the point as an integer, -1 for what is no number."""
+        """Return a number with this many digits after the point as an integer, -1 for what is no number."""
         number = as_decimal(text)
         if number is None:
             return -1

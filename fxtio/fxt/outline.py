@@ -3,7 +3,7 @@
 These are definitions, and all records without a time; begins and ends of spans and operations, and points of flows,
 whose other ends are in another part; the last values of counters, and the first and last switches of CPUs; modules; and
 the names of tracks of tasks.  All other records matter only at their own times.  So a reader that takes whole parts
-where they overlap a range of times, and outlines in place of the others, all in the order of the file, finds the same
+where they overlap a range of times, and outlines instead of the others, all in the order of the file, finds the same
 in the range as one that takes everything.
 """
 
@@ -42,7 +42,7 @@ _SWITCHES = (r.ContextSwitch, r.LegacyContextSwitch)
 _COUNTERS: Classes = frozenset({r.Counter})
 _INSTANTS: Classes = frozenset({r.AsyncInstant})
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
-_NO_ARGUMENT = -2  # in place of the code of the name of an argument
+_NO_ARGUMENT = -2  # instead of the code of the name of an argument
 
 
 class Part(NamedTuple):
@@ -181,7 +181,7 @@ class _Pairs(NamedTuple):
         return cls(rows, track, times, keys, first, pairs.parent[ends], ends)
 
     def go_back(self, latest: _Latest) -> Array:
-        """Return which tracks go back in time behind earlier parts (bool)."""
+        """Return which tracks go back to times before the end of earlier parts (bool)."""
         last = np.empty(len(self.first), np.uint64)
         last[self.track] = self.times  # the last one of each track stays
         return latest.go_back(self.keys, self.times[self.first], last)

@@ -114,7 +114,7 @@ class _Packer:
         self._first, self._last = MAX_TIME, -1
 
     def finish(self, tail: bytes) -> int:
-        """Write the bytes behind the last record, the index and the seek table; return the number of frames."""
+        """Write the bytes after the last record, the index and the seek table; return the number of frames."""
         self._outliner.is_sound &= not tail
         self._data += tail
         if self._data:

@@ -44,7 +44,7 @@ INDEX_MAGIC = 0x184D2A5A
 """The magic number of the skippable frame with the index."""
 
 INDEX_HEADER = struct.Struct("<8s2Iq")
-"""The begin of the index: its name, its version, the number of its entries, and the wall clock.
+"""The start of the index: its name, its version, the number of its entries, and the wall clock.
 
 That is nanoseconds since the Unix epoch at the time 0, or `UNKNOWN_CLOCK`.
 """
@@ -57,7 +57,7 @@ INDEX_ENTRY = np.dtype([("first", "<i8"), ("last", "<i8"), ("outline", "<u4")])
 """An entry of the index: the first and the last time of a frame in nanoseconds, and the bytes of its outline."""
 
 WHOLE = 0xFFFFFFFF
-"""In place of the bytes of an outline: the frame has none, and is read for any range."""
+"""Instead of the bytes of an outline: the frame has none, and is read for any range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class PackedSource(Source):
 
 
 class _Selected:
-    """Whole frames where they are selected, and outlines in place of others.
+    """Whole frames where they are selected, and outlines instead of others.
 
     Args:
         stream: the file.

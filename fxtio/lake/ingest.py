@@ -29,6 +29,7 @@ from fxtio.lake.layout import (
     host_of,
     identity_of,
     name_of,
+    schema_of,
 )
 from fxtio.lake.rows import LakeExporter
 from fxtio.lake.store import Store, open_store
@@ -174,10 +175,8 @@ def _write_row(row: Mapping[str, Any], path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    maps = {"labels": pa.map_(pa.string(), pa.string()), "losses": pa.map_(pa.string(), pa.int64())}
-    schema = pa.schema([(name, maps.get(kind) or getattr(pa, kind)()) for name, (kind, _) in TRACE_COLUMNS.items()])
-    columns = {name: [[*row[name].items()] if name in maps else row[name]] for name in schema.names}
-    pq.write_table(pa.table(columns, schema), path, compression="zstd", store_schema=False)
+    columns = {name: [[*value.items()] if isinstance(value, dict) else value] for name, value in row.items()}
+    pq.write_table(pa.table(columns, schema_of(TRACES)), path, compression="zstd", store_schema=False)
 
 
 def _state_of(path: Path) -> list[tuple[int, int]]:

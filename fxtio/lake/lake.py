@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fxtio.errors import require_type
 from fxtio.labels import checked
 from fxtio.lake.ingest import LakeError, Outcome, add, expanded
-from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACE_COLUMNS, TRACES, VERSION, is_identity, name_of
+from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, VERSION, is_identity, name_of, schema_of
 from fxtio.lake.questions import Part, Ranking, listing, ranking
 from fxtio.lake.store import open_store
 from fxtio.timeline.sql import QueryError, query_errors
@@ -32,13 +32,17 @@ class Lake:
         url: the folder or URL.
 
     Raises:
-        LakeError: there is no lake, or one of a later layout.
+        LakeError: there is no lake, or one of a later layout; or pyarrow is not installed.
         StoreError, OSError: it cannot be reached.
         TypeError: an argument is of a wrong type.
     """
 
     def __init__(self, url: str | os.PathLike[str], *, create: bool = False) -> None:
         require_type(url, (str, os.PathLike), "a lake is a path or a URL")
+        try:
+            import pyarrow as pa  # noqa: F401  # its files are Parquet
+        except ImportError:
+            raise LakeError("a lake needs pyarrow; install fxtio[lake]") from None
         self.url = os.fspath(url)
         self._store = open_store(self.url, create=create)
         marker = self._store.read(MARKER)
@@ -145,27 +149,13 @@ class Lake:
         """Make the view of a table: the files of all traces that are part of the lake."""
         ids = self.ids()
         names = [name for name in self._store.names(table) if PurePosixPath(name).stem in ids]
-        if not names:
-            empty = ", ".join(f"null::{kind} as {name}" for name, kind in _sql_types(table).items())
-            connection.execute(f"create view {table} as select {empty} where false")
-            return
-        self._store.make_view(connection, f"files_of_{table}", sorted(names))
+        schema = schema_of(table)
+        if names:
+            self._store.make_view(connection, f"files_of_{table}", sorted(names))
+        else:
+            connection.register(f"files_of_{table}", schema.empty_table())
         # Later versions may have written further columns to some files, which are as if they were not there.
-        connection.execute(f"create view {table} as select {', '.join(_sql_types(table))} from files_of_{table}")
-
-
-_SQL_TYPES = {
-    "text": "varchar", "string": "varchar", "int64": "bigint", "int32": "integer", "uint64": "ubigint",
-    "float64": "double", "labels": "map(varchar, varchar)", "losses": "map(varchar, bigint)",
-}  # fmt: skip
-
-
-def _sql_types(table: str) -> dict[str, str]:
-    """Return the columns of a table that has no file, and their types."""
-    if table == TRACES:
-        return {name: _SQL_TYPES[kind] for name, (kind, _) in TRACE_COLUMNS.items()}
-    columns = {name: _SQL_TYPES[spec.dtype] for name, spec in TABLES[table].items()}
-    return {**columns, "day": "date", "program": "varchar"}
+        connection.execute(f"create view {table} as select {', '.join(schema.names)} from files_of_{table}")
 
 
 def _version_of(marker: bytes) -> Any:

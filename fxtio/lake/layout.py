@@ -15,11 +15,15 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fxtio.schema import TEXT, ColumnSpec
 from fxtio.shared_folders import open_regular
 from fxtio.timeline.schema import TABLES as TIMELINE
+
+if TYPE_CHECKING:
+    from pyarrow import Schema
 
 VERSION = 1
 """The version of the layout: a reader of it takes files with further columns as well."""
@@ -92,6 +96,18 @@ TRACE_COLUMNS: dict[str, tuple[str, str]] = {
     "schema": ("int64", "the version of the layout"),
 }
 """The columns of `traces`: types of Arrow, or a map from texts to texts (`labels`) or numbers (`losses`)."""
+
+
+def schema_of(table: str) -> Schema:
+    """Return the columns of a table as Arrow has them; the last ones of events are in the names of the files."""
+    import pyarrow as pa
+
+    if table == TRACES:
+        maps = {"labels": pa.map_(pa.string(), pa.string()), "losses": pa.map_(pa.string(), pa.int64())}
+        return pa.schema([(name, maps.get(kind) or getattr(pa, kind)()) for name, (kind, _) in TRACE_COLUMNS.items()])
+    types = {name: "string" if spec.dtype == TEXT else spec.dtype for name, spec in TABLES[table].items()}
+    types |= {"day": "date32", "program": "string"}
+    return pa.schema([(name, getattr(pa, kind)()) for name, kind in types.items()])
 
 
 def moment_of(start: int) -> datetime:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError, shown
 from fxtio.lake.layout import TRACES, day_of
-from fxtio.lake.store import quoted
-from fxtio.timeline.sql import query_errors
+from fxtio.timeline.sql import query_errors, sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -142,7 +141,7 @@ def _quantiles(
 ) -> dict[Any, dict[str, Any]]:
     """Return the quantiles of groups by their keys."""
     known = [each for each in keys if each is not None]
-    among = [f"{key} in ({', '.join(quoted(str(each)) for each in known)})"] if known else []
+    among = [f"{key} in ({', '.join(sql_text(str(each)) for each in known)})"] if known else []
     among += [f"{key} is null"] if len(known) < len(keys) else []
     columns = ", ".join(f"{sql} as {name}" for name, sql in _QUANTILES.items())
     found = _rows(ask(f"select {key} as key, {columns} {source} and ({' or '.join(among)}) group by key"))
@@ -172,7 +171,7 @@ def _of_trace(key: str) -> str:
     if key in _OF_TRACES:
         return key
     if key.startswith(_LABEL) and len(key) > len(_LABEL):
-        return f"labels[{quoted(key.removeprefix(_LABEL))}]"
+        return f"labels[{sql_text(key.removeprefix(_LABEL))}]"
     raise QuestionError(f"{shown(key)} is not a key; one of {', '.join(KEYS)}")
 
 
@@ -203,7 +202,7 @@ def _condition(text: str, *, of_traces: bool = False) -> str:
     if not equals:
         raise QuestionError(f"{shown(text)} is not a condition such as program=app")
     pattern = re.sub(r"[\[\\]", lambda found: {"[": "[[]"}.get(found[0], r"\\"), value)
-    matches = f"glob {quoted(pattern)}" if {*"*?"} & {*value} else f"= {quoted(value)}"
+    matches = f"glob {sql_text(pattern)}" if {*"*?"} & {*value} else f"= {sql_text(value)}"
     if of_traces:
         return f"{_of_trace(_ON_BOTH.get(key, key))} {matches}"
     if key in _OF_SLICES:

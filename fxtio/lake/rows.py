@@ -15,17 +15,13 @@ from fxtio.exchange.table_files import ParquetExporter
 from fxtio.lake.layout import TABLES
 from fxtio.table import Categories, Column, Table
 from fxtio.timeline.parts import Registry
-from fxtio.timeline.schema import ArgumentKind
+from fxtio.timeline.schema import WHOLE_KINDS, ArgumentKind
 
 MAX_STACK_TEXT = 16_384
 """The most characters of the text of a stack; outer frames are left out of longer ones."""
 
 MAX_STACK_TEXTS = 16_777_216
 """The most characters of the texts of all stacks of a trace; further stacks have no text."""
-
-_WHOLE = (
-    ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID, ArgumentKind.BOOLEAN,
-)  # fmt: skip
 
 
 class LakeExporter(ParquetExporter):
@@ -160,7 +156,7 @@ class _StackTexts:
 def _values(args: Table) -> dict[str, Column]:
     """Return the values of arguments by their types."""
     kinds, bits = args["type"].codes, args["bits"]
-    is_whole, is_number = np.isin(kinds, _WHOLE), kinds == ArgumentKind.NUMBER
+    is_whole, is_number = np.isin(kinds, WHOLE_KINDS), kinds == ArgumentKind.NUMBER
     whole = np.where(is_whole, bits, 0).view(np.int64)
     number = np.where(is_number, bits.view(np.float64), np.where(is_whole, whole, np.nan))
     return {"integer": whole, "number": number}

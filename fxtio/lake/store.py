@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError
 from fxtio.shared_folders import open_regular
+from fxtio.timeline.sql import sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -164,7 +165,7 @@ class FolderStore(Store):
 
     def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
         """Let a database see files as a table, which it reads itself."""
-        files = ", ".join(quoted(_without_patterns(f"{self.url}/{name}")) for name in names)
+        files = ", ".join(sql_text(_without_patterns(f"{self.url}/{name}")) for name in names)
         has_folders = "day=" in names[0]  # otherwise the database refuses their types
         kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
         connection.execute(f"create view {table} as from read_parquet([{files}]{kinds})")
@@ -269,8 +270,3 @@ def _first_line(error: Exception) -> str:
 def _without_patterns(path: str) -> str:
     """Return a path as a pattern that only this path matches."""
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
-
-
-def quoted(text: str) -> str:
-    """Return a text as SQL has it."""
-    return "'" + text.replace("'", "''") + "'"

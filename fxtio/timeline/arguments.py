@@ -202,14 +202,23 @@ def _no_rows() -> ArgumentRows:
 
 def _last_of_each(rows: ArgumentRows) -> ArgumentRows:
     """Return the last argument of each name in each row, in their order."""
-    together = rows.row[1:] == rows.row[:-1]
-    if not together.any():
-        return rows
-    key = rows.row * _NAME_CODES + rows.name
-    order = np.argsort(key, kind="stable")
-    is_last = np.ones(len(rows), bool)
-    is_last[order[:-1]] = key[order[1:]] != key[order[:-1]]
+    is_last = last_of_each(rows.row, rows.name)
     return rows if is_last.all() else rows.take(is_last)
+
+
+def last_of_each(row: Array, name: Array) -> Array:
+    """Return which arguments are the last of their names in their rows (bool).
+
+    Args:
+        row: the row that has it (int64), ascending.
+        name: the code of its name (int32).
+    """
+    is_last = np.ones(len(row), bool)
+    if (row[1:] == row[:-1]).any():
+        key = row * _NAME_CODES + name
+        order = np.argsort(key, kind="stable")
+        is_last[order[:-1]] = key[order[1:]] != key[order[:-1]]
+    return is_last
 
 
 class NewArguments:

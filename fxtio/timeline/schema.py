@@ -53,6 +53,11 @@ class ArgumentKind(IntEnum):
     "0 or 1."
 
 
+WHOLE_KINDS = (
+    ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID, ArgumentKind.BOOLEAN,
+)  # fmt: skip
+"""The types of arguments that are whole numbers."""
+
 TABLES: dict[str, dict[str, ColumnSpec]] = {
     "processes": {
         "pid": ColumnSpec("int64", "the number of the process; a koid from 2**63 on is negative"),

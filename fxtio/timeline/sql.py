@@ -17,7 +17,7 @@ import numpy as np
 
 from fxtio.errors import FxtioError, require_type
 from fxtio.table import Optional, Table
-from fxtio.timeline.schema import FLOW_TYPES, TABLES, ArgumentKind
+from fxtio.timeline.schema import FLOW_TYPES, TABLES, WHOLE_KINDS, ArgumentKind
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -43,6 +43,11 @@ def query_errors(tables: Iterable[str] | None = None) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise QueryError(_ABSENT.sub(partial(_absence, sorted(known)), str(error))) from None
+
+
+def sql_text(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 _ABSENT = re.compile(r'(Table|Function) with name (.+) does not exist!\nDid you mean "([^"]*)".*')
@@ -258,14 +263,9 @@ class Database:
         columns: dict[str, Any] = {"row": np.arange(table.num_rows), **dict(table.items())}
         if name == RAW["args"]:
             bits, kinds = columns["bits"], columns["type"].codes
-            columns["integer"] = Optional(bits.view(np.int64), np.isin(kinds, _WHOLE))
+            columns["integer"] = Optional(bits.view(np.int64), np.isin(kinds, WHOLE_KINDS))
             columns["number"] = Optional(bits.view(np.float64), kinds == ArgumentKind.NUMBER)
         self._connection.register(name, Table(columns).to_arrow())
-
-
-_WHOLE = (
-    ArgumentKind.INTEGER, ArgumentKind.UNSIGNED, ArgumentKind.POINTER, ArgumentKind.KOID, ArgumentKind.BOOLEAN,
-)  # fmt: skip
 
 
 _BEGIN = FLOW_TYPES.index("begin")

@@ -62,15 +62,15 @@ def _categories(options: Options) -> tuple[set[str], set[str]]:
     return {name for name in options.categories if not name.startswith("-")}, without
 
 
-def _labels_of_environment() -> dict[str, str]:
-    """Return the labels of the environment; what makes no sense there is reported, and is no error of the program."""
+def _with_environment(labels: dict[str, str]) -> dict[str, str]:
+    """Return labels and those of the environment; what makes no sense there is reported, and is no error."""
     if is_foreign():
-        return {}
+        return labels
     try:
-        return of_environment(os.environ)
+        return checked(of_environment(os.environ) | labels)
     except ValueError as error:
         report(f"there are no labels of the environment: {error}")
-        return {}
+        return labels
 
 
 class Recording:
@@ -113,7 +113,7 @@ class Recording:
             has_one_cost = options.functions and not options.args and not options.results
             call_cost = functions.call_cost(self.clock) if has_one_cost else 0
         self._call_cost = call_cost
-        self._labels = _labels_of_environment() | checked(options.labels)
+        self._labels = _with_environment(checked(options.labels))
         self._pid = os.getpid()
         self.may_end = _thread.allocate_lock()
         self.unfinished = _thread.allocate_lock()

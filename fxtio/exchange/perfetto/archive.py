@@ -11,14 +11,14 @@ import io
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
 from fxtio.exchange.convert import Losses, convert
 from fxtio.io.sink import whole_file
 from fxtio.io.source import without_compression
-from fxtio.report import printable
+from fxtio.report import distinct_names, printable
 from fxtio.timeline.together import Placed
 
 MANIFEST = "perfetto_manifest.json"
@@ -46,7 +46,7 @@ def write_archive(traces: Sequence[Placed], target: str | Path) -> Losses:
         OSError: the archive cannot be written.
     """
     losses = Losses()
-    names = list(_distinct(printable(Path(each.timeline.name).name) or "trace" for each in traces))
+    names = distinct_names(printable(Path(each.timeline.name).name) or "trace" for each in traces)
     with (
         tempfile.TemporaryDirectory(prefix="fxtio-") as folder,
         whole_file(target) as sink,
@@ -60,18 +60,6 @@ def write_archive(traces: Sequence[Placed], target: str | Path) -> Losses:
             with part.open("rb") as file:
                 _add(archive, _member(name), file, part.stat().st_size)
     return losses
-
-
-def _distinct(names: Iterable[str]) -> Iterator[str]:
-    """Yield names that differ: the second of a name gets a number."""
-    taken: set[str] = set()
-    for name in names:
-        number, chosen = 1, name
-        while chosen in taken:
-            number += 1
-            chosen = f"{name}-{number}"
-        taken.add(chosen)
-        yield chosen
 
 
 def _member(name: str) -> str:

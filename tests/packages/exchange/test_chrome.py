@@ -195,6 +195,17 @@ def test_damaged_items_take_linear_time(item: bytes, is_event: bool, monkeypatch
     assert sum(decoded) <= 300 * (20_000 + 1) + 4 * len(data)
 
 
+def test_large_items_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few they are: what waits is in memory."""
+    monkeypatch.setattr(json_events, "_LARGE", 1_000)
+    item = b'{"ph":"X","name":"x","ts":1,"args":{"text":"%b"}}' % (b"y" * 600)
+    data = b"[" + b",".join([item, b"null"] * 20) + b"]"
+    reading = json_events.JsonEvents(open_source(data), chrome_reader.ARRAYS, (), Counter())
+    sizes = [len(items) for _, items in reading]
+    assert sum(sizes) == 20
+    assert len(sizes) >= 4
+
+
 def test_counters_async_and_flows() -> None:
     text = json.dumps([
         {"ph": "C", "name": "memory", "ts": 1, "pid": 1, "args": {"free": 10, "used": "2.5"}},

@@ -290,6 +290,21 @@ def test_names_with_escapes(value: Row) -> None:
     assert imported(escaped).table("threads")["tid"].tolist() == [7]
 
 
+def test_the_last_of_several_attributes_with_one_name_counts() -> None:
+    values = [("k", "1"), ("other", "2"), ("k", "3"), ("\\u006b", "4")]
+    data = request(span("a", 1, 2, attributes=[{"key": key, "value": {"intValue": n}} for key, n in values]))
+    data = data.replace(rb"\\u006b", rb"\u006b")
+    assert [(row["name"], row["bits"]) for row in imported(data).table("args").rows()] == [("other", 2), ("k", 4)]
+
+
+def test_ids_with_escapes() -> None:
+    """They are the same ids."""
+    plain = request(span("outer", 1, 9, "b1"), span("inner", 2, 3, "c1", "b1"))
+    escaped = plain.replace(b'"parentSpanId": "b1"', b'"parentSpanId": "\\u00621"')
+    assert escaped != plain and everything(escaped) == everything(plain)
+    assert imported(escaped).table("slices")["parent"].tolist() == [-1, 0]
+
+
 def test_a_status_and_indented_json() -> None:
     document = json.loads(request(span("a", 1, 2, status={"code": 2}), span("b", 3, 4, status={"code": 1})))
     timeline = imported(json.dumps(document, indent=1).encode())

@@ -73,8 +73,8 @@ def offsets(manifest: dict[str, Any]) -> list[int]:
 @pytest.mark.parametrize("target", ["all.tar", "all.tar.gz", "all.tar.zst"])
 def test_what_an_archive_has(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     manifest, files = merge(target, "a.fxt", "folder/a.fxt", "b.json", "--offset", "b.json=-5us")
-    assert list(files) == ["a.fxt.pftrace", "a.fxt-2.pftrace", "b.json.pftrace"]
-    assert [file["machine"]["name"] for file in manifest["files"]] == ["a.fxt", "a.fxt-2", "b.json"]
+    assert list(files) == ["a.fxt.pftrace", "a.fxt_1.pftrace", "b.json.pftrace"]
+    assert [file["machine"]["name"] for file in manifest["files"]] == ["a.fxt", "a.fxt_1", "b.json"]
     assert manifest["trace_time"]["file"] == "b.json.pftrace"
     assert offsets(manifest) == [5_000, 3_200, 0]
     for name, data in files.items():

@@ -108,6 +108,15 @@ def test_an_environment_that_makes_no_sense(tmp_path: Path) -> None:
     assert labels_of(tmp_path / "trace.fxt") == {"a": "b"}
 
 
+def test_too_many_labels_of_the_environment(tmp_path: Path) -> None:
+    given = ",".join(f"e{number}=x" for number in range(60))
+    arguments = [word for number in range(60) for word in ("--label", f"c{number}=y")]
+    done = run(tmp_path, "-m", "fxtio", "run", "-q", *arguments, "-c", "pass", FXTIO_LABELS=given)
+    assert done.returncode == 0
+    assert "120 labels are too many: a recording has at most 64" in done.stderr
+    assert labels_of(tmp_path / "trace.fxt") == {f"c{number}": "y" for number in range(60)}
+
+
 def test_the_command(tmp_path: Path) -> None:
     variables = {"GITHUB_SHA": "1a2b", "GITHUB_HEAD_REF": "", "GITHUB_REF_NAME": "main", "GITHUB_RUN_ID": "7"}
     arguments = ["-m", "fxtio", "run", "-q", "--label-ci", "--label", "build=mine", "--label=x=y=z", "-c", "pass"]
