@@ -41,12 +41,8 @@ STATE = "fxtio.state"
 MAX_SPANS = 4_000_000
 """The most spans, and the most events of them, that are read."""
 
-_BATCH = 1 << 20
-_SCOPE_SIZE = 256
-"""The number of bytes that a scope counts for in a batch beside its own: it may have none."""
-
-"""The bytes of scopes that are converted together."""
-
+_BATCH = 1 << 20  # bytes of scopes that are converted together
+_SCOPE_SIZE = 256  # bytes that a scope counts for in a batch beside its own: it may have none
 _ROWS = 100_000
 _SPAN, _POINT = 9, 4
 _SCOPE = ("resource", "scope")
@@ -133,6 +129,8 @@ class _Reader:
             blocks, self._arguments = self._arguments, []
             if blocks:
                 columns = {name: np.concatenate([each[name] for each in blocks]) for name in blocks[0]}
+                last = last_of_each(columns["event"], columns["name"])  # one event may be in several blocks
+                columns = {name: column[last] for name, column in columns.items()}
                 yield TimelinePart(tables={"args": self._registry.columns("args", columns)})
 
     def _category(self, scope: Any) -> int:
@@ -239,7 +237,6 @@ class _Reader:
             return
         code = self._registry.names.code
         names = np.array([code(name) if name not in hidden else -1 for name in attributes.names], np.int32)
-        rows = rows[last_of_each(attributes.row[rows], names[attributes.name[rows]])]
         used, place = np.unique(attributes.value[rows], return_inverse=True)
         kinds, bits, texts = zip(*(argument_of(attributes.values[value]) for value in used.tolist()), strict=True)
         self._arguments.append(

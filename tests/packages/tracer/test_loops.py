@@ -186,14 +186,22 @@ def plant(
 
 
 def check_planted(answer: Blocks, planted: list[tuple[str, float]], reported: list[float], limit: int) -> None:
-    """Check that the blocks are those that are planted, with their functions, and others only where asyncio says so."""
+    """Check that the blocks are those that are planted, with their functions, and others only where asyncio says so.
+
+    On a busy machine, a step may wait for a processor longer than for what is planted in it, or between the two clocks
+    that are read: one in 200 may differ.
+    """
+    few = len(planted) // 200
     took = [block.duration / MS for block in answer.rows]
-    assert len([time for time in reported if time >= limit + 1]) <= len(took) <= len(reported) + 1  # the first step
+    assert len([time for time in reported if time >= limit + 1]) - few <= len(took)
+    assert len(took) <= len(reported) + 1 + few  # the first step
     kinds = {name for name, _ in planted}
     rows = sorted(answer.rows, key=lambda block: block.time)
     found = [(name, block.duration / MS) for block in rows if (name := block.name.rpartition(".")[2]) in kinds]
-    assert [name for name, _ in found] == [name for name, _ in planted]
-    assert all(time <= held for (_, time), (_, held) in zip(planted, found, strict=True))
+    matched = 0
+    for name, time in planted:
+        matched += matched < len(found) and found[matched][0] == name and found[matched][1] >= time
+    assert matched == len(found) and len(planted) - matched <= few
 
 
 @planted_blocks
