@@ -1,10 +1,10 @@
 """The outline of a trace: the records of each part of it that a reader of any other part needs.
 
 These are definitions, and all records without a time; begins and ends of spans and operations, and points of flows,
-whose other ends are in another part; the last values of counters, and the first and last switches of CPUs; modules; and
-the names of tracks of tasks.  All other records matter only at their own times.  So a reader that takes whole parts
-where they overlap a range of times, and outlines instead of the others, all in the order of the file, finds the same
-in the range as one that takes everything.
+whose other ends are in another part; the last values of counters, and the first and last switches of CPUs; modules;
+the names of tracks of tasks; and what a trace says about itself.  All other records matter only at their own times.  So
+a reader that takes whole parts where they overlap a range of times, and outlines instead of the others, all in the
+order of the file, finds the same in the range as one that takes everything.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from fxtio.fxt.state import Batch
 from fxtio.pairing import pair
 from fxtio.selection import EVERYTHING
 from fxtio.table import MAX_TIME
+from fxtio.timeline.schema import FACTS, LOSSES
 
 MAX_TRACKS = 1 << 20
 """The most threads, and the most operations, whose latest times are remembered."""
@@ -42,6 +43,7 @@ _SWITCHES = (r.ContextSwitch, r.LegacyContextSwitch)
 _COUNTERS: Classes = frozenset({r.Counter})
 _INSTANTS: Classes = frozenset({r.AsyncInstant})
 _FACTOR = np.uint64(2 * secrets.randbits(63) + 1)
+_ABOUT_THE_TRACE = sorted({name for name, _ in (*FACTS, *LOSSES)})
 _NO_ARGUMENT = -2  # instead of the code of the name of an argument
 
 
@@ -76,6 +78,7 @@ class Outliner:
         """Return what is known of the next part."""
         marked = Marked(batch, self._limits, self._choice)
         kept = marked.are(_ALWAYS) | (batch.frame.kind == UNKNOWN)
+        kept |= np.isin(marked.names, [*map(batch.strings.code, _ABOUT_THE_TRACE)])
         self.is_sound &= not (batch.frame.kind == GAP).any()
         self._keep_spans(marked, kept)
         self._keep_operations(marked, kept)

@@ -6,6 +6,7 @@ they come after all frames.
 
 from __future__ import annotations
 
+import os
 import shutil
 from os import PathLike
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -31,6 +32,7 @@ from fxtio.fxt.packed import (
 from fxtio.fxt.state import Batch, Reading
 from fxtio.io.sink import Sink, temporary_file, whole_file
 from fxtio.report import counted, human_size
+from fxtio.shared_folders import open_regular
 from fxtio.table import MAX_TIME
 
 if TYPE_CHECKING:
@@ -66,6 +68,19 @@ def pack_to(trace: FxtTrace, sink: Sink) -> int:
         for batch in trace.record_batches(forget=True, gaps=True, words=FRAME_WORDS):
             packer.enter(batch)
         return packer.finish(trace.tail)
+
+
+def main(path: str) -> None:
+    """Pack a trace of this user in its place; the tracer calls this in a process of its own.
+
+    Raises:
+        FxtioError: it is no trace.
+        OSError: it cannot be read or replaced, or belongs to another user.
+    """
+    from fxtio.fxt.reader import FxtTrace
+
+    with open(open_regular(path, os.geteuid()), "rb") as file, FxtTrace(file) as trace:
+        pack(trace, path)
 
 
 class _Packer:

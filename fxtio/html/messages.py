@@ -16,6 +16,7 @@ from fxtio.table import Table
 from fxtio.timeline.answers.answer import Labels, text_of
 from fxtio.timeline.arguments import Arguments
 from fxtio.timeline.parts import PAIR, Registry
+from fxtio.timeline.schema import FACTS, LOSSES
 
 MAX_MESSAGES = 500
 """The most messages of each kind, errors and others, that are kept."""
@@ -113,20 +114,6 @@ class Instants:
         return Section("Instants", [contents.grid(headers, rows, more=more, size=_SIZE)], notes)
 
 
-_LOSSES = {
-    ("drop_stats", "records"): "events",
-    ("drop_stats", "num_records"): "records",
-    ("lost records", "count"): "records",
-}
-"""The names of slices and instants that say how many events were lost, the argument with the number, and a noun."""
-
-_FACTS = {
-    ("recording", "command"): "Command",
-    ("recording", "python"): "Python",
-    ("recording", "engine"): "Functions recorded by",
-}
-"""The name of an instant, its argument, and the label of the fact that it is."""
-
 _MAX_VALUES = 100
 
 
@@ -148,11 +135,11 @@ class Notices:
         self._arguments.leave(tables)
 
     def _is_asked_for(self, args: Table) -> Array:
-        codes = [self._names.code(argument) for _, argument in (*_LOSSES, *_FACTS)]
+        codes = [self._names.code(argument) for _, argument in (*LOSSES, *FACTS)]
         return np.isin(args["name"].codes, codes)
 
     def _note(self, rows: Table, events: tuple[str, ...]) -> None:
-        codes = [self._names.code(name) for name, _ in (*_LOSSES, *_FACTS)]
+        codes = [self._names.code(name) for name, _ in (*LOSSES, *FACTS)]
         at = np.flatnonzero(np.isin(rows["name"].codes, codes))
         if not len(at):
             return
@@ -161,10 +148,10 @@ class Notices:
         owners = rows["name"].codes[at][found.row].tolist()
         for owner, argument, value in zip(owners, found.name.tolist(), found.values(texts), strict=True):
             key = (texts[owner], texts[argument])
-            if key in _LOSSES and isinstance(value, int):
-                self._lost[_LOSSES[key]] += value
-            elif key in _FACTS and isinstance(value, str):
-                values = self._facts.setdefault(_FACTS[key], {})
+            if key in LOSSES and isinstance(value, int):
+                self._lost[LOSSES[key]] += value
+            elif key in FACTS and isinstance(value, str):
+                values = self._facts.setdefault(FACTS[key], {})
                 if len(values) < _MAX_VALUES:
                     values[value] = None
 

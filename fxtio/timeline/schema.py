@@ -233,3 +233,18 @@ def column_of(spec: ColumnSpec, values: Any, count: int) -> Column:
         return values
     array = np.asarray(values, spec.dtype)
     return np.full(count, array, spec.dtype) if array.ndim == 0 else array
+
+
+LOSSES = {
+    ("drop_stats", "records"): "events",
+    ("drop_stats", "num_records"): "records",
+    ("lost records", "count"): "records",
+}
+"""The names of slices and instants that say how many events were lost, the argument with the number, and a noun."""
+
+FACTS = {
+    ("recording", "command"): "Command",
+    ("recording", "python"): "Python",
+    ("recording", "engine"): "Functions recorded by",
+}
+"""The name of an instant, its argument, and the label of the fact that it is."""

@@ -18,6 +18,7 @@ from fxtio.shared_folders import naming, replacing, resolved
 from fxtio.tracer.archive import Front, Tally, part_records, remove, squeezed
 from fxtio.tracer.backend import NOT_FINISHED, recorder
 from fxtio.tracer.clock import RecordingClock
+from fxtio.tracer.elsewhere import run_elsewhere
 from fxtio.tracer.options import COMPRESSED
 
 _MIB = 1024 * 1024
@@ -30,6 +31,9 @@ PAGE_BYTES = 64 * 1024
 _MAX_FILLER_BYTES = MAX_RECORD_WORDS * 8
 _SQUEEZED_UP_TO = 128 * _MIB
 """A larger file keeps its fillers, since rewriting it would take long."""
+
+_PACKED_FROM = 64 * _MIB
+"""A smaller file is read as a whole in no time."""
 
 _HIGH_DESCRIPTOR = 900
 
@@ -126,7 +130,7 @@ class RecordingFile:
         """Make the file a finished trace, close it, and return what it has.
 
         Events are put in order, fillers are removed, parts of child processes are appended, and the file is compressed
-        if its name asks for it.
+        if its name asks for it; a large one is then packed, see `pack_large`.
 
         Args:
             rate: ticks per second, as measured in the end.
@@ -138,7 +142,7 @@ class RecordingFile:
         """
         if not self._is_ours():
             raise OSError(errno.EBADF, "the program has closed the recording; it stays as it was", str(self.live))
-        tally = Tally()
+        tally, size = Tally(), os.fstat(self.fd).st_size
         try:
             if not self._keep:
                 part_blocks = itertools.chain.from_iterable(
@@ -153,6 +157,8 @@ class RecordingFile:
             raise OSError(error.errno, f"{error.strerror or error}; it {NOT_FINISHED}", str(self.live)) from error
         finally:
             os.close(self.fd)
+        if not self._keep:
+            pack_large(self.path, size)
         return tally
 
     def _rewrite(self, part_blocks: Iterable[memoryview], tally: Tally) -> None:
@@ -198,6 +204,18 @@ def replace(path: Path, blocks: Iterable[memoryview], open_file: Callable[[int],
     with replacing(path) as fd, contextlib.closing(open_file(fd)) as sink:
         for block in blocks:
             sink.write(block)
+
+
+def pack_large(path: Path, size: int) -> None:
+    """Pack a finished trace that ends in `.zst`, see `fxtio.fxt.pack`, if it is large; it stays as it is if that fails.
+
+    Args:
+        path: the trace.
+        size: the bytes that were recorded.
+    """
+    if path.suffix == ".zst" and size >= _PACKED_FROM:
+        with contextlib.suppress(OSError, RuntimeError):
+            run_elsewhere("fxtio.fxt.pack", path)
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -12,7 +12,7 @@ from fxtio.errors import FxtioError
 from fxtio.fxt.live_file import HEAD_BYTES
 from fxtio.shared_folders import open_regular, resolved
 from fxtio.tracer import archive
-from fxtio.tracer.file import live_path, opener, refuse_unwritable, replace
+from fxtio.tracer.file import live_path, opener, pack_large, refuse_unwritable, replace
 from fxtio.tracer.options import COMPRESSED
 
 
@@ -44,6 +44,7 @@ class Recovered:
 def recover(path: Path, output: Path | None = None) -> Recovered:
     """Put events in order, remove the fillers, append the parts of child processes, compress if the name asks for it.
 
+    A large trace that ends in `.zst` is packed, as at the end of a recording.
     Files that killed processes had begun to write for the trace are removed; what they hold is in the trace.
 
     Args:
@@ -77,6 +78,7 @@ def recover(path: Path, output: Path | None = None) -> Recovered:
         except archive.DamagedError as error:
             advice = "`fxtio merge` reads on after the damage"
             raise RecoveryError(f"{error.filename} is {error.strerror}; {advice}") from None
+    pack_large(target, input_size)
     if target == trace:
         archive.remove([*parts, *([live] if live != target else []), *archive.abandoned(trace, owner)])
     left_out = [(part, fault) for part, fault in candidates if fault]

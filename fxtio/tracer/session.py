@@ -270,8 +270,8 @@ def _at_exit(patience: float = NO_LIMIT) -> None:
         if summary is not None and _process.reports_at_exit:
             report_summary(summary, quiet=_process.is_quiet)
     except KeyboardInterrupt:  # while the file is rewritten
-        live = recording and recording.live
-        report(f"interrupted: {live} {NOT_FINISHED}")
+        if recording is not None and recording.live.exists():  # or else it was being packed
+            report(f"interrupted: {recording.live} {NOT_FINISHED}")
     except Exception as error:
         report(described(error))
 

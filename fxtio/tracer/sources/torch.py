@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import os
-import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -18,9 +17,9 @@ from typing import Any
 
 from fxtio.errors import described
 from fxtio.shared_folders import temporary_name
-from fxtio.tracer import archive, plain
+from fxtio.tracer import archive
 from fxtio.tracer.backend import recorder
-from fxtio.tracer.functions import PACKAGE_FOLDER
+from fxtio.tracer.elsewhere import run_elsewhere
 from fxtio.tracer.interrupts import interrupts
 from fxtio.tracer.sources.hooks import Patch, observed_by
 from fxtio.tracer.sources.imports import Awaiting
@@ -29,8 +28,6 @@ _STARTS = ("_prepare_profiler", "_enable_profiler")
 """The functions of `torch.autograd.profiler` by which any profiler of torch starts."""
 
 _READINGS = 20
-_CONVERTER = "from fxtio.bridges.torch import main; main(*sys.argv[2:])"
-_COMMAND = f"import os, sys; sys.path += sys.argv[1].split(os.pathsep); {_CONVERTER}"
 
 
 class Operators(Awaiting):
@@ -80,7 +77,7 @@ class Operators(Awaiting):
         try:
             if self._attempt("write its trace", partial(profiler.export_chrome_trace, str(json))):
                 facts = json, part, front.pid, front.rate, front.wall_ns, *self._first, *self._last
-                is_converted = self._attempt("convert its trace", partial(_convert, *facts))
+                is_converted = self._attempt("convert its trace", partial(run_elsewhere, "fxtio.bridges.torch", *facts))
         finally:
             archive.remove([json, json.with_name(f"{json.name}.tmp")])  # the second one is torch's own
         return [part] if is_converted and archive.owner_of(part) == os.geteuid() else []
@@ -144,30 +141,3 @@ def _clocks() -> tuple[int, int]:
         before, wall, after = recorder.now(), _time_ns(), recorder.now()
         readings.append((after - before, (before + after) // 2, wall))
     return min(readings)[1:]
-
-
-def _convert(*facts: object) -> None:
-    """Turn a trace of torch.profiler into a part of a recording, in another process.
-
-    Args:
-        facts: the arguments of `fxtio.bridges.torch.main`.
-
-    Raises:
-        OSError: no process can be started.
-        RuntimeError: it has failed.
-    """
-    folders = [*plain.import_folders(), str(Path(PACKAGE_FOLDER).parent)]
-    command = [sys.executable, "-I", "-c", _COMMAND, os.pathsep.join(folders), *map(str, facts)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FXTIO")}
-    silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    process = os.posix_spawn(sys.executable, command, environment, file_actions=silence, setpgroup=0)
-    try:
-        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    except ChildProcessError:  # a signal handler of the program has waited for all processes
-        return
-    except BaseException:  # the program is interrupted, and has no process that it did not start
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        raise
-    if status:
-        raise RuntimeError(f"exit status {status}")

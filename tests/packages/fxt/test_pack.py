@@ -278,3 +278,23 @@ def test_wrong_usage(
     assert main(["synth", "calls", "--format", "mono", "--events", "10", "-o", "calls.mlpd"]) == 0
     assert main(["pack", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_report_of_a_range_says_what_the_trace_says_of_itself(tmp_path: Path) -> None:
+    records = [
+        r.Magic(), r.Instant(0, T, "fxtio", "recording", (r.StringArgument("command", "app.py"),), None),
+        *(r.Instant(time, T, "c", "tick", (), None) for time in range(100, 100_000, 100)),
+        r.Instant(100_000, T, "c", "drop_stats", (Int32Argument("records", 7),), None),
+    ]  # fmt: skip
+    plain, file = tmp_path / "a.fxt", tmp_path / "a.fxt.zst"
+    plain.write_bytes(b"".join(map(encode, records)))
+    file.write_bytes(packed(plain.read_bytes(), 500))
+    pages = []
+    for path in (plain, file):
+        page = tmp_path / f"{path.name}.html"
+        assert main(["report", str(path), "-o", str(page), "--title", "t", "--from", "50us", "--to", "51us"]) == 0
+        pages.append(page.read_text())
+    assert "app.py" in pages[0] and "7 events" in pages[0]
+    lines = [page.replace(path.name, "F").splitlines() for page, path in zip(pages, (plain, file), strict=True)]
+    different = [first for first, second in zip(*lines, strict=True) if first != second]
+    assert all("<dt>Format" in line or "<dt>Size" in line for line in different)
