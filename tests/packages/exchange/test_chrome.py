@@ -347,7 +347,7 @@ def mutants(count: int) -> Iterator[bytes]:
         yield bytes(data)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.once])])
 def test_objects_that_are_walked_and_those_decoded_by_themselves_are_the_same(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

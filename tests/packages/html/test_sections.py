@@ -135,6 +135,7 @@ def test_pages_of_parts_of_the_corpus(path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.once
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_pages_of_broken_traces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every trace that breaks a rule has a page with its findings, or is refused with an error of fxtio."""

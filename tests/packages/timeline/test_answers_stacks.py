@@ -248,6 +248,7 @@ def drawn(timeline: Timeline) -> Lanes:
 
 
 @pytest.mark.full
+@pytest.mark.once
 @pytest.mark.parametrize("path", traces(), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_answers_of_the_corpus(path: Path) -> None:
     with fxtio.open_timeline(path) as timeline:
@@ -255,6 +256,7 @@ def test_answers_of_the_corpus(path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.once
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_answers_of_broken_traces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every trace that breaks a rule is answered, or refused with an error of fxtio."""
