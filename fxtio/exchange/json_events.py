@@ -366,13 +366,18 @@ class Objects:
         rows = self._rows_with(member, b'"')
         rows = rows[end[rows] - begin[rows] > 2]
         ids[rows] = hash_texts(self.data, begin[rows], end[rows])
-        # What is written with escapes is the same as without.
-        escapes = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\\"))
-        has_some = np.searchsorted(escapes, begin[rows]) < np.searchsorted(escapes, end[rows])
-        for row in rows[has_some].tolist():
+        for row in self._with_escapes(begin, end, rows):  # which are the same as without
             plain = f'"{value_of(self.data[begin[row] : end[row]])}"'.encode("utf-8", "surrogatepass")
             ids[row] = hash_texts(plain, np.array([0], np.int32), np.array([len(plain)], np.int32))[0]
         return ids
+
+    def _with_escapes(self, begin: Array, end: Array, rows: Array) -> list[int]:
+        """Return the rows whose texts have a backslash."""
+        if b"\\" not in bytes(self.data):
+            return []
+        escapes = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\\"))
+        result: list[int] = rows[np.searchsorted(escapes, begin[rows]) < np.searchsorted(escapes, end[rows])].tolist()
+        return result
 
     def within(self, member: str, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:
         """Yield the objects in the arrays that are a member, see `objects_in`, and the row of each (int64)."""
