@@ -261,35 +261,82 @@ static int pass_listed(Text *text, const uint8_t *data, Places places) {
     return next == ',' || next == ']';
 }
 
+/* Where names end, and how many rows of `columns` places there are.  Returns -1 where they do not fit. */
+static Py_ssize_t rows_of(const Value *data, const Value *names, const Value *ends, const Value *places) {
+    const int64_t *end = ends->view.buf;
+    Py_ssize_t columns = (1 + ends->count) * 2;
+    for (Py_ssize_t i = 0; i < ends->count; i++)
+        if (end[i] < (i ? end[i - 1] : 0) || end[i] > names->count) {
+            refuse("names do not fit their ends");
+            return -1;
+        }
+    if (ends->count > INT8_MAX || places->count % columns || data->count > INT32_MAX) {
+        refuse("lengths differ, or there is too much data");
+        return -1;
+    }
+    return places->count / columns;
+}
+
+/* Pass objects, or any values if there are no names, from a row on, up to the first that is not as it should be.
+ * Returns the row after the last; tells where the last one ends. */
+static Py_ssize_t pass_items(Text text, const uint8_t *data, Names *names, Places places, Py_ssize_t row,
+                             const uint8_t **used) {
+    Py_ssize_t columns = (1 + names->count) * 2;
+    for (places.row += row; row < places.rows; row++, places.row++) {
+        while (next_byte(&text) == ',')
+            text.at++;
+        for (Py_ssize_t column = 0; column < columns; column++)
+            places.row[column * places.rows] = 0;
+        if (text.at == text.end || (names->count == 0 ? !pass_listed(&text, data, places)
+                                                      : *text.at != '{' || !pass_object(&text, data, names, places)))
+            break;
+        *used = text.at;
+    }
+    return row;
+}
+
 /* Walk objects, or any values. */
 KERNEL_TAKING(walk_objects, READS("data", 1), READS("names", 1), READS("ends", 8), WRITES("places", 4)) {
     enum { DATA, NAMES, ENDS, PLACES };
-    const int64_t *ends = a[ENDS].view.buf;
-    const uint8_t *data = a[DATA].view.buf;
-    Py_ssize_t columns = (1 + a[ENDS].count) * 2, count = 0;
-    for (Py_ssize_t i = 0; i < a[ENDS].count; i++)
-        if (ends[i] < (i ? ends[i - 1] : 0) || ends[i] > a[NAMES].count)
-            return refuse("names do not fit their ends");
-    if (a[ENDS].count > INT8_MAX || a[PLACES].count % columns || a[DATA].count > INT32_MAX)
-        return refuse("lengths differ, or there is too much data");
-    Names names = {a[NAMES].view.buf, ends, a[ENDS].count, {0}};
-    Text text = {data, data + a[DATA].count};
-    Py_ssize_t room = a[PLACES].count / columns, used = 0;
+    const uint8_t *data = a[DATA].view.buf, *used = data;
+    Names names = {a[NAMES].view.buf, a[ENDS].view.buf, a[ENDS].count, {0}};
+    Places places = {a[PLACES].view.buf, rows_of(&a[DATA], &a[NAMES], &a[ENDS], &a[PLACES])};
+    if (places.rows < 0)
+        return NULL;
+    Py_ssize_t count;
     Py_BEGIN_ALLOW_THREADS
-    while (count < room) {
-        while (next_byte(&text) == ',')
-            text.at++;
-        Places places = {(int32_t *)a[PLACES].view.buf + count, room};
-        for (Py_ssize_t column = 0; column < columns; column++)
-            places.row[column * room] = 0;
-        if (text.at == text.end || (names.count == 0 ? !pass_listed(&text, data, places)
-                                                     : *text.at != '{' || !pass_object(&text, data, &names, places)))
-            break;
-        used = text.at - data;
-        count++;
-    }
+    count = pass_items((Text){data, data + a[DATA].count}, data, &names, places, 0, &used);
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("nn", count, used);
+    return Py_BuildValue("nn", count, used - data);
+}
+
+/* Walk the objects in arrays, up to the first array that has something else, or for which there are not enough rows. */
+KERNEL_TAKING(walk_arrays, READS("data", 1), READS("begin", 4), READS("end", 4), READS("names", 1), READS("ends", 8),
+              WRITES("places", 4), WRITES("arrays", 8)) {
+    enum { DATA, BEGINS, STOPS, NAMES, ENDS, PLACES, ARRAYS };
+    const uint8_t *data = a[DATA].view.buf;
+    const int32_t *begin = a[BEGINS].view.buf, *stop = a[STOPS].view.buf;
+    int64_t *arrays = a[ARRAYS].view.buf;
+    Names names = {a[NAMES].view.buf, a[ENDS].view.buf, a[ENDS].count, {0}};
+    Places places = {a[PLACES].view.buf, rows_of(&a[DATA], &a[NAMES], &a[ENDS], &a[PLACES])};
+    if (places.rows < 0)
+        return NULL;
+    if (a[BEGINS].count != a[STOPS].count || a[ARRAYS].count != places.rows)
+        return refuse("lengths differ");
+    Py_ssize_t array = 0, count = 0;
+    for (; array < a[BEGINS].count; array++) {
+        if (begin[array] < 0 || stop[array] < begin[array] + 2 || stop[array] > a[DATA].count)
+            return refuse("an array is not within the data");
+        Text rest = {data + begin[array] + 1, data + stop[array] - 1};
+        Py_ssize_t row = pass_items(rest, data, &names, places, count, &rest.at);
+        while (next_byte(&rest) == ',')
+            rest.at++;
+        if (rest.at != rest.end)
+            break;
+        for (; count < row; count++)
+            arrays[count] = array;
+    }
+    return Py_BuildValue("nn", array, count);
 }
 
 /* Read a number without sign and exponent as an integer that counts units of 10 to the power of -`digits`, rounded half

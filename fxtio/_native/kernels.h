@@ -25,6 +25,7 @@
     X(tally) \
     X(unroll) \
     X(walk) \
+    X(walk_arrays) \
     X(walk_chunks) \
     X(walk_many) \
     X(walk_objects) \

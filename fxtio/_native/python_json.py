@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NoReturn
 
+import numpy as np
+
 from fxtio.arrays import Array
 
 _SPACES = re.compile(r"[ \t\r\n]*")
@@ -48,6 +50,46 @@ def walk_objects(data: bytes | bytearray | memoryview, names: Array, ends: Array
             places[number, :, count] = place
         used, count = end, count + 1
     return count, used
+
+
+def walk_arrays(
+    data: bytes | bytearray | memoryview,
+    begin: Array,
+    end: Array,
+    names: Array,
+    ends: Array,
+    places: Array,
+    arrays: Array,
+) -> tuple[int, int]:
+    """Walk the objects in JSON arrays, and note where they and the values of some members are.
+
+    Args:
+        data: has the arrays.
+        begin: where each array begins, with its bracket (int32).
+        end: where each array ends, after its bracket (int32).
+        names: the names of the members, at least one, see `walk_objects`.
+        ends: likewise.
+        places: filled likewise, for all objects.
+        arrays: filled with the array of each object (int64).
+
+    Returns:
+        The number of arrays, and of the objects in them.  The walk stops before an array with something that
+        `walk_objects` stops before, or for whose objects there are not enough rows.
+
+    Raises:
+        ValueError: lengths differ, there are more than 2^31 - 1 bytes, or an array is not within the data.
+    """
+    count = 0
+    for array, (first, last) in enumerate(zip((begin + 1).tolist(), (end - 1).tolist(), strict=True)):
+        inner = bytes(data[first:last])
+        found = places[:, :, count:].copy()
+        rows, used = walk_objects(inner, names, ends, found)
+        if inner[used:].strip(b" \t\r\n,"):
+            return array, count
+        places[:, :, count : count + rows] = np.where(found[:, 1:] > 0, found + first, 0)[:, :, :rows]
+        arrays[count : count + rows] = array
+        count += rows
+    return len(begin), count
 
 
 def _members(text: str, at: int, numbers: dict[str, int]) -> tuple[dict[int, tuple[int, int]], int]:

@@ -381,11 +381,20 @@ class Objects:
 
     def within(self, member: str, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:
         """Yield the objects in the arrays that are a member, see `objects_in`, and the row of each (int64)."""
-        begin, end = self._places(member)
-        rows, data = self._rows_with(member, b"["), bytes(self.data)
-        places = zip(begin[rows].tolist(), end[rows].tolist(), strict=True)
-        for objects, at in objects_in_each([data[first + 1 : last - 1] for first, last in places], members, losses):
-            yield objects, rows[at]
+        rows, done = self._rows_with(member, b"["), 0
+        begin, end = (each[rows] for each in self._places(member))
+        names = _encoded(members)
+        while done < len(rows):
+            places, owner = _room(len(members)), np.empty(_MOST_ITEMS, np.int64)
+            arrays, count = _native.walk_arrays(self.data, begin[done:], end[done:], *names, places, owner)
+            if not arrays:  # one with other items, or very many
+                break
+            if count:
+                yield Objects(members, self.data, places[1:, :, :count]), rows[done:][owner[:count]]
+            done += arrays
+        left = zip(begin[done:].tolist(), end[done:].tolist(), strict=True)
+        for objects, at in objects_in_each([self.data[first + 1 : last - 1] for first, last in left], members, losses):
+            yield objects, rows[done:][at]
 
     def _rows_with(self, member: str, first: bytes) -> Array:
         """Return the rows in which a member begins with a byte."""
@@ -431,9 +440,9 @@ def _encoded(members: Sequence[str]) -> tuple[Array, Array]:
     return np.frombuffer(b"".join(names), np.uint8), np.cumsum([*map(len, names)], dtype=np.int64)
 
 
-def _room(members: int, items: int = _MOST_ITEMS) -> Array:
+def _room(members: int, items: int | None = None) -> Array:
     """Return room for the places of items and of their members, see `fxtio._native.python_json.walk_objects`."""
-    return np.empty((1 + members, 2, items), np.int32)
+    return np.empty((1 + members, 2, items or _MOST_ITEMS), np.int32)
 
 
 def _texts_of(text: bytes, value: Mapping[str, Any]) -> Mapping[str, bytes]:

@@ -14,7 +14,12 @@ _CHUNK = 1 << 20
 
 
 def lines(source: Source, losses: Counter[str], limit: int | None = None) -> Iterator[list[bytes]]:
-    """Yield the lines of a source, piece by piece; what cannot be read of it is counted.
+    """Yield the lines of a source, many at a time, see `blocks`."""
+    return (block.split(b"\n") for block in blocks(source, losses, limit))
+
+
+def blocks(source: Source, losses: Counter[str], limit: int | None = None) -> Iterator[bytes]:
+    """Yield whole lines of a source, many at a time, without the end of the last one.
 
     Args:
         source: the source.
@@ -26,17 +31,19 @@ def lines(source: Source, losses: Counter[str], limit: int | None = None) -> Ite
     begun: list[bytes] = []  # the parts of a line that has not ended
     size, is_long = 0, False
     while count := source.readinto(chunk):
-        *whole, rest = bytes(chunk[:count]).split(b"\n")
-        if whole:
-            whole[0] = b"" if is_long else b"".join([*begun, whole[0]])
+        data = bytes(chunk[:count])
+        end = data.rfind(b"\n")
+        if end >= 0:
+            first = data.index(b"\n") + 1 if is_long else 0
+            if first <= end:
+                yield b"".join([*begun, data[first:end]])
             begun, size, is_long = [], 0, False
-            yield whole
-        begun.append(rest)
-        size += len(rest)
+        begun.append(data[end + 1 :])
+        size += count - end - 1
         if size > most:
             losses[f"lines of more than {most:,} bytes"] += not is_long
             begun, is_long = [], True
     if not is_long:
-        yield [b"".join(begun)]
+        yield b"".join(begun)
     if source.fault:
         losses[source.fault] += 1

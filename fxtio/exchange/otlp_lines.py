@@ -17,13 +17,13 @@ import numpy as np
 from fxtio.arrays import Array
 from fxtio.codec.integers import as_double
 from fxtio.exchange.json_columns import NOTHING
-from fxtio.exchange.json_events import Objects, objects_in
+from fxtio.exchange.json_events import UNREADABLE, Objects, objects_in
 
 MAX_NESTING = 16
 """The most levels of an attribute that are read."""
 
 _SHORT = 1 << 22
-"""The most bytes of a line of which structures are made."""
+"""The most bytes of lines of which structures are made."""
 
 Scope = tuple[bytes | msgspec.Raw, bytes | msgspec.Raw, bytes | msgspec.Raw]
 """A resource, a scope and the spans of both, as JSON."""
@@ -50,17 +50,25 @@ class _Line(msgspec.Struct):
 _USUAL = msgspec.json.Decoder(_UsualLine)
 
 
+def scopes_of_lines(lines: bytes) -> list[Scope] | None:
+    """Return the scopes of lines; None if one is unusual, or no JSON, or they are very long."""
+    if len(lines) < _SHORT:
+        with suppress(*UNREADABLE):
+            found = _USUAL.decode_lines(lines)
+            if len(found) == lines.count(b"\n") + 1:
+                resources = (each for line in found for each in line.resourceSpans)
+                return [(each.resource, scope.scope, scope.spans) for each in resources for scope in each.scopeSpans]
+    return None
+
+
 def scopes_of(line: bytes, losses: Counter[str]) -> Iterable[Scope]:
     """Return the scopes of a line.
 
     Raises:
         msgspec.MsgspecError, RecursionError, UnicodeError: it is not JSON.
     """
-    if len(line) < _SHORT:
-        with suppress(msgspec.ValidationError):  # something else is in the place of an object
-            resources = _USUAL.decode(line).resourceSpans
-            return [(each.resource, scope.scope, scope.spans) for each in resources for scope in each.scopeSpans]
-    return _scopes_of_any(line, losses)
+    usual = scopes_of_lines(line)
+    return _scopes_of_any(line, losses) if usual is None else usual
 
 
 def _scopes_of_any(line: bytes, losses: Counter[str]) -> Iterator[Scope]:

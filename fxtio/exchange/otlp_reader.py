@@ -19,8 +19,16 @@ from fxtio.codec.distinct import GOLDEN_RATIO, number_distinct
 from fxtio.errors import FormatError
 from fxtio.exchange.json_columns import as_decimal
 from fxtio.exchange.json_events import UNREADABLE, Objects, is_array, objects_in_each
-from fxtio.exchange.lines import lines
-from fxtio.exchange.otlp_lines import Attributes, Scope, attributes_by_name, attributes_of, items_of, scopes_of
+from fxtio.exchange.lines import blocks
+from fxtio.exchange.otlp_lines import (
+    Attributes,
+    Scope,
+    attributes_by_name,
+    attributes_of,
+    items_of,
+    scopes_of,
+    scopes_of_lines,
+)
 from fxtio.io.source import MAX_BYTES, Source, read_whole
 from fxtio.pairing import pair
 from fxtio.table import MAX_TIME
@@ -69,26 +77,32 @@ def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[Time
     """
     registry.note_wall_clock(0)
     reader = _Reader(registry, tables)
-    is_first = True
-    for line in _lines(source, registry.losses):
-        try:
-            for scope in scopes_of(line, registry.losses):
-                yield from reader.scope(scope)
-        except UNREADABLE as error:
-            if is_first:
-                raise FormatError(f"{source.name} is not OTLP in JSON: {error}") from None
-            registry.losses["lines that cannot be read"] += 1
-        is_first = False
+    for scope in _scopes(source, registry.losses):
+        yield from reader.scope(scope)
     yield from reader.batch()
     yield from reader.spans()
 
 
-def _lines(source: Source, losses: Counter[str]) -> Iterator[bytes]:
-    """Yield the lines of a source; a file whose first line is not closed, such as indented JSON, is one line."""
+def _scopes(source: Source, losses: Counter[str]) -> Iterator[Scope]:
+    """Yield the scopes of all lines; a file whose first line is not closed, such as indented JSON, is one line.
+
+    Raises:
+        FormatError: see `parts`.
+    """
     first, newline, _ = source.head.strip().partition(b"\n")
-    is_whole = newline and first.count(b"{") == 1
-    pieces = [[bytes(read_whole(source))]] if is_whole else lines(source, losses, MAX_BYTES)
-    return (line for piece in pieces for line in piece if line.strip())
+    is_whole, is_first = newline and first.count(b"{") == 1, True
+    for block in [bytes(read_whole(source))] if is_whole else blocks(source, losses, MAX_BYTES):
+        usual = scopes_of_lines(block)
+        yield from usual or ()
+        for line in () if usual else [block] if is_whole else block.split(b"\n"):
+            try:
+                yield from scopes_of(line, losses) if line.strip() else ()
+            except UNREADABLE as error:
+                if is_first:
+                    raise FormatError(f"{source.name} is not OTLP in JSON: {error}") from None
+                losses["lines that cannot be read"] += 1
+            is_first = is_first and not line.strip()
+        is_first = is_first and not usual
 
 
 class _Reader:

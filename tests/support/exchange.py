@@ -159,4 +159,5 @@ def read_slowly(patch: pytest.MonkeyPatch) -> None:
         return 0
 
     patch.setattr(_native, "walk_objects", nothing)
+    patch.setattr(_native, "walk_arrays", lambda *arguments: (0, 0))
     patch.setattr(_native, "read_decimals", no_numbers)

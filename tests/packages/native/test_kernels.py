@@ -6,6 +6,7 @@ Where the extension is missing these tests skip, and all other tests run the sta
 from __future__ import annotations
 
 import inspect
+import json
 from fractions import Fraction
 from types import FunctionType
 from typing import Any
@@ -368,6 +369,29 @@ def test_walk_objects(data: bytes, room: int) -> None:
         assert results[0] == results[1]
 
 
+ARRAYS = st.lists(JSON_PIECES, max_size=4).map(lambda items: b"[" + b",".join(items) + b"]")
+
+
+@given(
+    st.lists(ARRAYS | st.binary(min_size=2, max_size=5), max_size=5), st.integers(0, 4), st.sampled_from([b"", b"x"])
+)
+@example([b"[]", b"[ , ]", b'[{"ph":1},{"ts":2}]', b'[{"ph":1}]'], 4, b"")
+@example([b'[{"ph":1}]', b'[{"ph":1}'], 4, b"")
+def test_walk_arrays(pieces: list[bytes], room: int, before: bytes) -> None:
+    names, ends = np.frombuffer(b"phts", np.uint8), np.array([2, 4], np.int64)
+    data, begin, end = texts_of([before, *pieces])
+    results = []
+    for walk in (kernels.walk_arrays, stand_in.walk_arrays):
+        places, arrays = np.full((3, 2, room), 7, np.int32), np.full(room, -1)
+        done, count = walk(data, begin[1:], end[1:], names, ends, places, arrays)
+        results.append((done, count, places[:, :, :count].tolist(), arrays[:count].tolist()))
+    assert results[0] == results[1]
+    done, count, ((begins, stops), *_), arrays = results[0]
+    for array, first, last in zip(arrays, begins, stops, strict=True):
+        assert isinstance(json.loads(data[first:last].decode("latin-1")), dict)
+        assert array < done and begin[1:][array] < first < last < end[1:][array]
+
+
 def test_objects_that_are_nested_too_deep_are_for_others() -> None:
     names, ends, places = np.frombuffer(b"a", np.uint8), np.array([1], np.int64), np.zeros((2, 2, 4), np.int32)
     for depth, count in ((16385, 1), (16386, 0), (100_000, 0)):  # an array without items has no level
@@ -423,6 +447,12 @@ def test_kernels_of_texts_refuse_wrong_arguments() -> None:
     for ends in ([2], [3], [2, 1], [0] * 200):
         with pytest.raises(ValueError, match=r"fit|differ"):
             kernels.walk_objects(b"{}", names, np.array(ends, np.int64), np.zeros((1, 2, 3), np.int32))
+    places, ends = np.zeros((2, 2, 3), np.int32), np.array([2], np.int64)
+    for begin, end in ((one, one + 1), (one, one + 3), (one - 1, one + 1), (one, np.zeros(0, np.int32))):
+        with pytest.raises(ValueError, match=r"not within|differ"):
+            kernels.walk_arrays(b"[]", begin, end, names, ends, places, np.zeros(3, np.int64))
+    with pytest.raises(ValueError, match="differ"):
+        kernels.walk_arrays(b"[]", one, one + 2, names, ends, places, np.zeros(2, np.int64))
 
 
 def test_interleave_refuses_wrong_arguments() -> None:
