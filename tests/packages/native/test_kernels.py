@@ -447,12 +447,12 @@ def test_kernels_of_texts_refuse_wrong_arguments() -> None:
     for ends in ([2], [3], [2, 1], [0] * 200):
         with pytest.raises(ValueError, match=r"fit|differ"):
             kernels.walk_objects(b"{}", names, np.array(ends, np.int64), np.zeros((1, 2, 3), np.int32))
-    places, ends = np.zeros((2, 2, 3), np.int32), np.array([2], np.int64)
+    places, lengths = np.zeros((2, 2, 3), np.int32), np.array([2], np.int64)
     for begin, end in ((one, one + 1), (one, one + 3), (one - 1, one + 1), (one, np.zeros(0, np.int32))):
         with pytest.raises(ValueError, match=r"not within|differ"):
-            kernels.walk_arrays(b"[]", begin, end, names, ends, places, np.zeros(3, np.int64))
+            kernels.walk_arrays(b"[]", begin, end, names, lengths, places, np.zeros(3, np.int64))
     with pytest.raises(ValueError, match="differ"):
-        kernels.walk_arrays(b"[]", one, one + 2, names, ends, places, np.zeros(2, np.int64))
+        kernels.walk_arrays(b"[]", one, one + 2, names, lengths, places, np.zeros(2, np.int64))
 
 
 def test_interleave_refuses_wrong_arguments() -> None:
