@@ -8,7 +8,6 @@ https://www.speedscope.app/file-format-schema.json
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
@@ -63,7 +62,6 @@ _ROWS = 50_000
 MAX_PROFILES = 50_000
 """The most profiles that are read."""
 
-_POINT = re.compile(rb"\.")
 _PROFILE = ("type", "name", "unit", "startValue", "events", "samples", "weights")
 _EVENT = ("type", "frame", "at")
 _STEPS = {"O": SpanStep.BEGIN, "C": SpanStep.END}
@@ -247,7 +245,7 @@ class _Importer:
     def _times(self, objects: Objects, member: str, digits: int) -> Array:
         """Return numbers with this many digits after the point as integers (int64), -1 for what is no number."""
         times = objects.decimals(member, digits)
-        unusual = np.flatnonzero((times < 0) | (digits == 0 and bool(_POINT.search(objects.data))))
+        unusual = np.flatnonzero((times < 0) | (digits == 0 and b"." in bytes(objects.data)))
         times[unusual] = [self._time(text, digits) for text in objects.texts(member, unusual)]
         return times
 
