@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -59,12 +60,17 @@ def interactive_shell() -> Any:
     from traitlets.config import Config
 
     make: Any = InteractiveShell  # without types
-    return make(config=Config({"HistoryManager": {"enabled": False}, "colors": "nocolor"}))
+    main = sys.modules["__main__"]
+    try:
+        return make(config=Config({"HistoryManager": {"enabled": False}, "colors": "nocolor"}))
+    finally:
+        sys.modules["__main__"] = main  # which it replaces
 
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setitem(sys.modules, "__main__", interactive_shell().user_module)
     shell = Shell(interactive_shell())
     yield shell
     shell.shell.run_line_magic("unload_ext", "fxtio")
