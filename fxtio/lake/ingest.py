@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError
 from fxtio.exchange.opening import open_timeline
@@ -36,6 +36,9 @@ from fxtio.lake.store import Store, open_store
 from fxtio.report import well_formed
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry
+
+if TYPE_CHECKING:
+    from pyarrow import Table as ArrowTable
 
 ADDED, KNOWN, REFUSED = "added", "known", "refused"
 """What may become of a trace: it is new, the lake has its content already, or it cannot be read."""
@@ -103,23 +106,62 @@ def _ignore_interrupts() -> None:
 
 def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
     """Add a trace to a lake."""
-    store, place = open_store(url), Path(path)
+    store = open_store(url)
     try:
-        state = _state_of(place)
-        identity, size = identity_of(place)
-        if store.read(name_of(TRACES, identity)) is not None:
+        source = Source(path)
+        if store.read(name_of(TRACES, source.identity)) is not None:
             return Outcome(path, KNOWN)
-        facts = {"id": identity, "bytes": size, "url": well_formed(str(place.absolute())), "schema": VERSION}
-        with store.workspace() as folder, open_timeline(path) as timeline:
-            exporter, registry = _written(timeline, folder, identity)
-            if _state_of(place) != state:
-                return Outcome(path, REFUSED, f"{path} was changed while it was read")
-            row = facts | _row(timeline, exporter, registry, labels)
-            is_new = _stored(store, exporter, {name: row[name] for name in TRACE_COLUMNS})
+        with store.workspace() as folder:
+            exporter, row = source.write(folder, labels)
+            is_new = _stored(store, exporter, row)
     except Exception as error:  # noqa: BLE001  # no trace, and no fault of a reader, ends the others
-        known = isinstance(error, FxtioError | OSError)
-        return Outcome(path, REFUSED, str(error) if known else f"{type(error).__name__}: {error}")
+        return refusal(path, error)
     return Outcome(path, ADDED, row=row) if is_new else Outcome(path, KNOWN)
+
+
+def refusal(path: str, error: Exception) -> Outcome:
+    """Return what became of a trace that an error ended."""
+    known = isinstance(error, FxtioError | OSError)
+    return Outcome(path, REFUSED, str(error) if known else f"{type(error).__name__}: {error}")
+
+
+class Source:
+    """A trace that is to be read.
+
+    Args:
+        path: its path.
+
+    Attributes:
+        identity: its id.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._state = _state_of(self._path)
+        self.identity, self._size = identity_of(self._path)
+
+    def write(self, folder: Path, labels: Mapping[str, str]) -> tuple[LakeExporter, dict[str, Any]]:
+        """Write its rows to a folder, and return who wrote them, and the row about it.
+
+        Args:
+            folder: where the files are written.
+            labels: labels beside those that it has; these count more.
+
+        Raises:
+            LakeError: it was changed meanwhile.
+            FxtioError, OSError: it cannot be read.
+        """
+        with open_timeline(self._path) as timeline:
+            exporter, registry = _written(timeline, folder, self.identity)
+            row = _row(timeline, exporter, registry, labels)
+        if _state_of(self._path) != self._state:
+            raise LakeError(f"{self._path} was changed while it was read")
+        url = well_formed(str(self._path.absolute()))
+        row |= {"id": self.identity, "bytes": self._size, "url": url, "schema": VERSION}
+        return exporter, {name: row[name] for name in TRACE_COLUMNS}
 
 
 def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -172,11 +214,17 @@ def _written(timeline: Timeline, folder: Path, identity: str) -> tuple[LakeExpor
 
 def _write_row(row: Mapping[str, Any], path: Path) -> None:
     """Write the row about a trace."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    pq.write_table(table_of(row), path, compression="zstd", store_schema=False)
+
+
+def table_of(row: Mapping[str, Any]) -> ArrowTable:
+    """Return the row about a trace as an Arrow table."""
+    import pyarrow as pa
+
     columns = {name: [[*value.items()] if isinstance(value, dict) else value] for name, value in row.items()}
-    pq.write_table(pa.table(columns, schema_of(TRACES)), path, compression="zstd", store_schema=False)
+    return pa.table(columns, schema_of(TRACES))
 
 
 def _state_of(path: Path) -> list[tuple[int, int]]:
