@@ -7,13 +7,14 @@
         print(outcome.path, outcome.kind, outcome.reason)
     print(lake.top("label:build"))
 
-`layout` says what is where, `store` where files are, `rows` and `ingest` make them, `questions` asks.
+`layout` says what is where, `store` where files are, `rows` and `ingest` make them, `catalog` knows those
+that are whole, `questions` asks.
 """
 
 from __future__ import annotations
 
 from fxtio.lake.ingest import ADDED, KNOWN, REFUSED, LakeError, Outcome
-from fxtio.lake.lake import Lake
+from fxtio.lake.lake import Lake, LakeWarning
 from fxtio.lake.store import StoreError
 
-__all__ = ["ADDED", "KNOWN", "REFUSED", "Lake", "LakeError", "Outcome", "StoreError"]
+__all__ = ["ADDED", "KNOWN", "REFUSED", "Lake", "LakeError", "LakeWarning", "Outcome", "StoreError"]

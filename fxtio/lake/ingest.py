@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +19,7 @@ from typing import Any
 from fxtio.errors import FxtioError
 from fxtio.exchange.opening import open_timeline
 from fxtio.formats import formats
+from fxtio.lake.catalog import is_sound, is_whole
 from fxtio.lake.layout import (
     MARKER,
     SUFFIX,
@@ -25,7 +27,7 @@ from fxtio.lake.layout import (
     TRACE_COLUMNS,
     TRACES,
     VERSION,
-    day_of,
+    file_of,
     host_of,
     identity_of,
     name_of,
@@ -36,6 +38,9 @@ from fxtio.lake.store import Store, open_store
 from fxtio.report import well_formed
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry
+
+LEFT_OVER_NS = 86_400 * 1_000_000_000
+"""A file of a trace without a row is left over when it is older than this; until then a writer may be adding it."""
 
 ADDED, KNOWN, REFUSED = "added", "known", "refused"
 """What may become of a trace: it is new, the lake has its content already, or it cannot be read."""
@@ -107,7 +112,7 @@ def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
     try:
         state = _state_of(place)
         identity, size = identity_of(place)
-        if store.read(name_of(TRACES, identity)) is not None:
+        if is_whole(store, identity):
             return Outcome(path, KNOWN)
         facts = {"id": identity, "bytes": size, "url": well_formed(str(place.absolute())), "schema": VERSION}
         with store.workspace() as folder, open_timeline(path) as timeline:
@@ -115,7 +120,10 @@ def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
             if _state_of(place) != state:
                 return Outcome(path, REFUSED, f"{path} was changed while it was read")
             row = facts | _row(timeline, exporter, registry, labels)
-            is_new = _stored(store, exporter, {name: row[name] for name in TRACE_COLUMNS})
+            row["files"] = _stored(store, exporter, row)
+            row = {name: row[name] for name in TRACE_COLUMNS}
+            _write_row(row, exporter.folder / f"{TRACES}{SUFFIX}")
+            is_new = store.put(name_of(TRACES, identity), exporter.folder / f"{TRACES}{SUFFIX}")
     except Exception as error:  # noqa: BLE001  # no trace, and no fault of a reader, ends the others
         known = isinstance(error, FxtioError | OSError)
         return Outcome(path, REFUSED, str(error) if known else f"{type(error).__name__}: {error}")
@@ -141,15 +149,24 @@ def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels:
     }
 
 
-def _stored(store: Store, exporter: LakeExporter, row: Mapping[str, Any]) -> bool:
-    """Store the files of a trace, that with its row last; return False if another writer was first."""
+def _stored(store: Store, exporter: LakeExporter, row: Mapping[str, Any]) -> dict[str, int]:
+    """Store the files of a trace, except its row, and return their sizes by table.
+
+    What another writer has stored stays, unless it is damaged, or so old that it may be removed as left over.
+    """
+    sizes = {}
     for table in TABLES:
         if exporter.counts[table]:
-            name = name_of(table, row["id"], day=day_of(row["start"]), program=row["program"])
-            store.put(name, exporter.folder / f"{table}{SUFFIX}")
-    path = exporter.folder / f"{TRACES}{SUFFIX}"
-    _write_row(row, path)
-    return store.put(name_of(TRACES, row["id"]), path)
+            name, path = file_of(table, row), exporter.folder / f"{table}{SUFFIX}"
+            sizes[table] = path.stat().st_size
+            if not store.put(name, path):
+                entry, content = store.entry(name), store.read(name) or b""
+                is_new = entry is not None and entry.changed > time.time_ns() - LEFT_OVER_NS // 2
+                if is_new and is_sound(content, exporter.counts[table]):
+                    sizes[table] = len(content)
+                else:
+                    store.replace(name, path)
+    return sizes
 
 
 def _written(timeline: Timeline, folder: Path, identity: str) -> tuple[LakeExporter, Registry]:
