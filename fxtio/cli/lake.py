@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import Any
@@ -13,6 +14,7 @@ from fxtio.report import counted, json_document, short_duration
 
 HELP = "Keep thousands of traces as Parquet files, and ask all of them at once"
 
+_WHERE_HELP = "only where program=app, label:build=1a2b, name='GET *' and so on; may be repeated, all must hold"
 _TIMES = ("self", "total", "median", "p99", "max")
 
 
@@ -41,8 +43,7 @@ def _action(actions: Any, name: str, text: str, function: Any) -> ArgumentParser
 
 def _add_part(parser: ArgumentParser) -> None:
     """Add the options that choose a part of the lake."""
-    where_help = "only where program=app, label:build=1a2b, name='GET *' and so on; may be repeated, all must hold"
-    parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=where_help)
+    parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=_WHERE_HELP)
     parser.add_argument("--since", metavar="TIME", default="", help="only traces of the last 7d, 12h or 30m")
 
 
@@ -101,13 +102,27 @@ def _add_sql(parser: ArgumentParser) -> None:
 
 
 def _add_drop(parser: ArgumentParser) -> None:
-    parser.add_argument("traces", nargs="+", metavar="ID", help="the ids of traces, as `fxtio lake ls` has them")
-    inputs.add_examples(parser, "fxtio lake drop runs.lake 24e965725f8051abc885ad830412598f")
+    parser.add_argument("traces", nargs="*", metavar="ID", help="the ids of traces, as `fxtio lake ls` has them")
+    older_help = "traces that began longer ago than 30d, 12h or 30m, and what killed writers left over"
+    parser.add_argument("--older", metavar="TIME", default="", help=older_help)
+    parser.add_argument(
+        "--where", metavar="CONDITION", action="append", default=[], help=f"with --older, {_WHERE_HELP}"
+    )
+    inputs.add_examples(
+        parser,
+        "fxtio lake drop runs.lake 24e965725f8051abc885ad830412598f",
+        "fxtio lake drop runs.lake --older 30d --where label:branch=main",
+    )
 
 
 def run(options: Namespace) -> int:
     """Run the action and return the exit code."""
-    code: int = options.action(options)
+    from fxtio.lake import LakeWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LakeWarning)
+        warnings.showwarning = lambda message, *_, **__: console.say(str(message))
+        code: int = options.action(options)
     return code
 
 
@@ -188,14 +203,20 @@ def _sql(options: Namespace) -> int:
 
 def _drop(options: Namespace) -> int:
     from fxtio.lake import Lake
+    from fxtio.lake.questions import Part
 
+    if bool(options.traces) == bool(options.older) or (options.where and not options.older):
+        raise inputs.UsageError("name the traces to remove, or say --older, which --where may narrow")
     lake = Lake(options.lake)
+    if options.older:
+        count = lake.drop_older(options.older, Part(options.where))
+        console.say(f"removed {counted(count, 'trace')} from {options.lake}")
+        return console.FINE
     known = lake.ids()
     for identity in options.traces:
         if identity not in known:
             raise inputs.UsageError(f"{options.lake} has no trace {identity}")
-    for identity in options.traces:
-        lake.drop(identity)
+    lake.drop(*options.traces)
     console.say(f"removed {counted(len(options.traces), 'trace')} from {options.lake}")
     return console.FINE
 

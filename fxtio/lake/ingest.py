@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from fxtio.errors import FxtioError
 from fxtio.exchange.opening import open_timeline
 from fxtio.formats import formats
+from fxtio.lake.catalog import is_sound, is_whole
 from fxtio.lake.layout import (
     MARKER,
     SUFFIX,
@@ -25,7 +27,7 @@ from fxtio.lake.layout import (
     TRACE_COLUMNS,
     TRACES,
     VERSION,
-    day_of,
+    file_of,
     host_of,
     identity_of,
     name_of,
@@ -39,6 +41,9 @@ from fxtio.timeline.parts import Registry
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
+
+LEFT_OVER_NS = 86_400 * 1_000_000_000
+"""A file of a trace without a row is left over when it is older than this; until then a writer may be adding it."""
 
 ADDED, KNOWN, REFUSED = "added", "known", "refused"
 """What may become of a trace: it is new, the lake has its content already, or it cannot be read."""
@@ -109,11 +114,14 @@ def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
     store = open_store(url)
     try:
         source = Source(path)
-        if store.read(name_of(TRACES, source.identity)) is not None:
+        if is_whole(store, source.identity):
             return Outcome(path, KNOWN)
         with store.workspace() as folder:
             exporter, row = source.write(folder, labels)
-            is_new = _stored(store, exporter, row)
+            row["files"] = _stored(store, exporter, row)
+            place = exporter.folder / f"{TRACES}{SUFFIX}"
+            _write_row(row, place)
+            is_new = store.put(name_of(TRACES, source.identity), place)
     except Exception as error:  # noqa: BLE001  # no trace, and no fault of a reader, ends the others
         return refusal(path, error)
     return Outcome(path, ADDED, row=row) if is_new else Outcome(path, KNOWN)
@@ -160,7 +168,7 @@ class Source:
         if _state_of(self._path) != self._state:
             raise LakeError(f"{self._path} was changed while it was read")
         url = well_formed(str(self._path.absolute()))
-        row |= {"id": self.identity, "bytes": self._size, "url": url, "schema": VERSION}
+        row |= {"id": self.identity, "bytes": self._size, "url": url, "files": {}, "schema": VERSION}
         return exporter, {name: row[name] for name in TRACE_COLUMNS}
 
 
@@ -183,15 +191,24 @@ def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels:
     }
 
 
-def _stored(store: Store, exporter: LakeExporter, row: Mapping[str, Any]) -> bool:
-    """Store the files of a trace, that with its row last; return False if another writer was first."""
+def _stored(store: Store, exporter: LakeExporter, row: Mapping[str, Any]) -> dict[str, int]:
+    """Store the files of a trace, except its row, and return their sizes by table.
+
+    What another writer has stored stays, unless it is damaged, or so old that it may be removed as left over.
+    """
+    sizes = {}
     for table in TABLES:
         if exporter.counts[table]:
-            name = name_of(table, row["id"], day=day_of(row["start"]), program=row["program"])
-            store.put(name, exporter.folder / f"{table}{SUFFIX}")
-    path = exporter.folder / f"{TRACES}{SUFFIX}"
-    _write_row(row, path)
-    return store.put(name_of(TRACES, row["id"]), path)
+            name, path = file_of(table, row), exporter.folder / f"{table}{SUFFIX}"
+            sizes[table] = path.stat().st_size
+            if not store.put(name, path):
+                entry, content = store.entry(name), store.read(name) or b""
+                is_new = entry is not None and entry.changed > time.time_ns() - LEFT_OVER_NS // 2
+                if is_new and is_sound(content, exporter.counts[table]):
+                    sizes[table] = len(content)
+                else:
+                    store.replace(name, path)
+    return sizes
 
 
 def _written(timeline: Timeline, folder: Path, identity: str) -> tuple[LakeExporter, Registry]:

@@ -5,20 +5,33 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import require_type
 from fxtio.labels import checked
-from fxtio.lake.ingest import LakeError, Outcome, add, expanded
+from fxtio.lake.catalog import catalog_of
+from fxtio.lake.ingest import LEFT_OVER_NS, LakeError, Outcome, add, expanded
 from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, VERSION, is_identity, name_of, schema_of
-from fxtio.lake.questions import Part, Ranking, listing, ranking
+from fxtio.lake.questions import Part, Ranking, listing, older, ranking
 from fxtio.lake.store import open_store
+from fxtio.report import counted
 from fxtio.timeline.sql import QueryError, query_errors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
+    from pyarrow import Table as ArrowTable
+
+
+_SHOWN = 5
+"""The most damaged files that a warning names."""
+
+
+class LakeWarning(UserWarning):
+    """A warning: files of a lake are damaged, and left out."""
 
 
 class Lake:
@@ -58,6 +71,7 @@ class Lake:
             raise LakeError(f"{self.url} has the layout {_version_of(marker)}; this version of fxtio knows {VERSION}")
         self._connection: DuckDBPyConnection | None = None
         self._ready: set[str] = set()  # the tables that the connection has
+        self._rows: ArrowTable | None = None  # those of `traces`, which belong to the connection
 
     def add(
         self,
@@ -92,14 +106,44 @@ class Lake:
         stems = {PurePosixPath(name).stem for name in self._store.names(TRACES) if name.endswith(SUFFIX)}
         return {*filter(is_identity, stems)}
 
-    def drop(self, identity: str) -> None:
-        """Remove a trace.  Its row is removed first, so that nobody who asks the lake sees a part of it."""
+    def drop(self, *identities: str) -> None:
+        """Remove traces.  The row of each is removed first, so that nobody who asks the lake sees a part of it."""
         self._connection = None
-        self._store.delete(name_of(TRACES, identity))
+        for identity in identities:
+            self._store.delete(name_of(TRACES, identity))
         for table in TABLES:
-            for name in self._store.names(table):
-                if PurePosixPath(name).stem == identity:
+            for name in [*self._store.names(table)]:
+                if PurePosixPath(name).stem in identities:
                     self._store.delete(name)
+
+    def drop_older(self, age: str, part: Part | None = None) -> int:
+        """Remove traces that began longer ago than a time such as `30d`, and return their number.
+
+        Those whose wall clock is not known stay.  What killed writers left over is removed as well: files that are
+        older than a day and belong to no trace.
+
+        Args:
+            age: the time.
+            part: only traces of this part.
+
+        Raises:
+            QuestionError: the time makes no sense, or a condition is about slices.
+            QueryError: DuckDB is not installed.
+        """
+        found = older(self.sql, age=age, part=part or Part())
+        self.drop(*found)
+        self._drop_left_over(time.time_ns() - LEFT_OVER_NS)
+        return len(found)
+
+    def _drop_left_over(self, before: int) -> None:
+        """Remove files without a trace that were written before a time."""
+        self._store.clear(before)
+        old = [each.name for table in TABLES for each in self._store.entries(table) if each.changed < before]
+        known = self.ids()  # after the files: the row of a trace is written last
+        for name in old:
+            entry = self._store.entry(name)  # a writer may have taken the place of one that was killed
+            if PurePosixPath(name).stem not in known and entry is not None and entry.changed < before:
+                self._store.delete(name)
 
     # Questions.
 
@@ -137,6 +181,7 @@ class Lake:
         """Return the database, which has no table yet when it is new."""
         if self._connection is None:
             self._ready.clear()
+            self._rows = None
             try:
                 import duckdb
             except ImportError as error:
@@ -147,15 +192,46 @@ class Lake:
 
     def _make_view(self, connection: DuckDBPyConnection, table: str) -> None:
         """Make the view of a table: the files of all traces that are part of the lake."""
-        ids = self.ids()
-        names = [name for name in self._store.names(table) if PurePosixPath(name).stem in ids]
         schema = schema_of(table)
-        if names:
+        names = [] if table == TRACES else self._files(table)
+        if table == TRACES:
+            connection.register("files_of_traces", self._traces())
+        elif names:
             self._store.make_view(connection, f"files_of_{table}", sorted(names))
         else:
             connection.register(f"files_of_{table}", schema.empty_table())
         # Later versions may have written further columns to some files, which are as if they were not there.
         connection.execute(f"create view {table} as select {', '.join(schema.names)} from files_of_{table}")
+
+    def _traces(self) -> ArrowTable:
+        """Return the table `traces`."""
+        if self._rows is None:
+            self._rows, damaged = catalog_of(self._store)
+            self._tell_damage(damaged)
+        return self._rows
+
+    def _files(self, table: str) -> list[str]:
+        """Return the names of the files of a table that are whole, of all traces that are part of the lake."""
+        traces = self._traces().select(["id", "files"]).to_pydict()
+        sizes = {
+            identity: size
+            for identity, files in zip(traces["id"], traces["files"], strict=True)
+            for name, size in files
+            if name == table
+        }
+        found = {
+            stem: entry for entry in self._store.entries(table) if (stem := PurePosixPath(entry.name).stem) in sizes
+        }
+        whole = {stem for stem, entry in found.items() if entry.size == sizes[stem]}
+        self._tell_damage(sorted(f"{table} of {identity}" for identity in sizes.keys() - whole))
+        return sorted(found[stem].name for stem in whole)
+
+    def _tell_damage(self, damaged: Sequence[str]) -> None:
+        """Warn of files that are left out."""
+        if damaged:
+            shown = ", ".join(damaged[:_SHOWN]) + (" and others" if len(damaged) > _SHOWN else "")
+            text = f"{self.url}: {counted(len(damaged), 'file')} damaged or missing, and left out: {shown}"
+            warnings.warn(f"{text}; `fxtio lake add` of the same traces repairs that", LakeWarning, stacklevel=2)
 
 
 def _version_of(marker: bytes) -> Any:

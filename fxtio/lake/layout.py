@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fxtio.schema import TEXT, ColumnSpec
@@ -92,10 +92,11 @@ TRACE_COLUMNS: dict[str, tuple[str, str]] = {
     "duration": ("int64", "from its first event to its last one, in nanoseconds"),
     **{table: ("int64", f"the number of its rows in `{table}`") for table in TABLES},
     "findings": ("int64", "the number of faults that reading it found"),
-    "losses": ("losses", "what its timeline cannot show, and how often"),
+    "losses": ("numbers", "what its timeline cannot show, and how often"),
+    "files": ("numbers", "the sizes of its files of other tables, by table, in bytes"),
     "schema": ("int64", "the version of the layout"),
 }
-"""The columns of `traces`: types of Arrow, or a map from texts to texts (`labels`) or numbers (`losses`)."""
+"""The columns of `traces`: types of Arrow, or a map from texts to texts (`labels`) or to `numbers`."""
 
 
 def schema_of(table: str) -> Schema:
@@ -103,7 +104,7 @@ def schema_of(table: str) -> Schema:
     import pyarrow as pa
 
     if table == TRACES:
-        maps = {"labels": pa.map_(pa.string(), pa.string()), "losses": pa.map_(pa.string(), pa.int64())}
+        maps = {"labels": pa.map_(pa.string(), pa.string()), "numbers": pa.map_(pa.string(), pa.int64())}
         return pa.schema([(name, maps.get(kind) or getattr(pa, kind)()) for name, (kind, _) in TRACE_COLUMNS.items()])
     types = {name: "string" if spec.dtype == TEXT else spec.dtype for name, spec in TABLES[table].items()}
     types |= {"day": "date32", "program": "string"}
@@ -125,6 +126,11 @@ def name_of(table: str, identity: str, *, day: str = "", program: str = "") -> s
     if table == TRACES:
         return f"{TRACES}/{identity}{SUFFIX}"
     return f"{table}/day={day}/program={_quoted(program)}/{identity}{SUFFIX}"
+
+
+def file_of(table: str, row: Mapping[str, Any]) -> str:
+    """Return the name of a file of events of a trace, relative to the lake, by its row in `traces`."""
+    return name_of(table, row["id"], day=day_of(row["start"]), program=row["program"])
 
 
 def _quoted(program: str) -> str:

@@ -196,6 +196,15 @@ def listing(
     return rows, total["traces"] - len(rows)
 
 
+def older(ask: Callable[[str], DuckDBPyRelation], *, age: str, part: Part) -> list[str]:
+    """Return the ids of traces of a part that began longer ago than a time such as `30d`.
+
+    Those whose wall clock is not known are not among them.
+    """
+    latest = time.time_ns() - _seconds(age) * 1_000_000_000
+    return [row["id"] for row in _rows(ask(f"select id from {TRACES} where start < {latest} and {part.of_traces()}"))]
+
+
 def _condition(text: str, *, of_traces: bool = False) -> str:
     """Return a condition such as `program=app` as SQL; a value may be a pattern with `*` and `?`."""
     key, equals, value = text.partition("=")

@@ -1,6 +1,7 @@
 """Where the files of a lake are: in a folder, or in the bucket of an object store.
 
 A file is written once, as a whole, and never changed.  Several writers of one name do no harm: the first one counts.
+In a folder it is on the disk before it has its name, so a loss of power leaves no part of it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fxtio.errors import FxtioError
 from fxtio.shared_folders import open_regular
@@ -35,6 +36,20 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 class StoreError(FxtioError):
     """An error: a lake cannot be read or written there."""
+
+
+class Entry(NamedTuple):
+    """A file of a store.
+
+    Attributes:
+        name: its name, relative to the lake.
+        size: its size in bytes.
+        changed: when it was written, in nanoseconds since the Unix epoch.
+    """
+
+    name: str
+    size: int
+    changed: int
 
 
 class Store(ABC):
@@ -63,12 +78,35 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def replace(self, name: str, path: Path) -> None:
+        """Store a file in place of the one of this name, if there is one.
+
+        Raises:
+            OSError, StoreError: it cannot be written.
+        """
+
+    @abstractmethod
+    def entry(self, name: str) -> Entry | None:
+        """Return what is known of a file, None if there is none.
+
+        Raises:
+            OSError, StoreError: it cannot be read.
+        """
+
+    @abstractmethod
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield all files in a folder and the folders in it, in no order."""
+
     def names(self, folder: str) -> Iterator[str]:
         """Yield the names of all files in a folder and the folders in it, in no order."""
+        yield from (entry.name for entry in self.entries(folder))
 
     @abstractmethod
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
+
+    def clear(self, before: int) -> None:  # noqa: B027  # where files are not made in the store, none are left
+        """Remove files that a writer left unfinished before a time in nanoseconds since the Unix epoch."""
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -114,6 +152,8 @@ class FolderStore(Store):
     def put(self, name: str, path: Path) -> bool:
         """Store a file by giving it a second name, so it must be on the same disk, as in `workspace`."""
         parent = PurePosixPath(name).parent
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
         with self._open(parent, make=True) as fd:
             try:
                 os.link(path, PurePosixPath(name).name, dst_dir_fd=fd)
@@ -123,7 +163,13 @@ class FolderStore(Store):
                 if error.errno not in _NO_LINKS:
                     raise
                 path.rename(self._folder / name)  # what another writer has put there meanwhile is the same
+            os.fsync(fd)
         return True
+
+    def replace(self, name: str, path: Path) -> None:
+        """Store a file in place of the one of this name; it must be on the same disk."""
+        with self._open(PurePosixPath(name).parent, make=True) as fd:
+            os.rename(path, PurePosixPath(name).name, dst_dir_fd=fd)
 
     @contextmanager
     def _open(self, folder: PurePosixPath, *, make: bool = False) -> Iterator[int]:
@@ -134,6 +180,7 @@ class FolderStore(Store):
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=fd)
+                        os.fsync(fd)
                 inner = os.open(part, _FOLDER, dir_fd=fd)
                 os.close(fd)
                 fd = inner
@@ -150,18 +197,38 @@ class FolderStore(Store):
         except FileNotFoundError:
             return None
 
-    def names(self, folder: str) -> Iterator[str]:
-        """Yield the names of all files in a folder and the folders in it."""
+    def entry(self, name: str) -> Entry | None:
+        """Return what is known of a file, None if there is none."""
+        path = PurePosixPath(name)
+        try:
+            with self._open(path.parent) as fd:
+                status = os.stat(path.name, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return Entry(name, status.st_size, status.st_mtime_ns)
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield all files in a folder and the folders in it."""
         for place, folders, files in os.walk(self._folder / folder):
             folders[:] = [each for each in folders if not each.startswith(("_", "."))]
-            inner = PurePosixPath(os.path.relpath(place, self._folder))
-            yield from (str(inner / each) for each in files)
+            inner = os.path.relpath(place, self._folder)
+            for each in files:
+                with suppress(FileNotFoundError):  # it was removed meanwhile
+                    status = os.lstat(f"{place}/{each}")
+                    yield Entry(os.path.normpath(f"{inner}/{each}"), status.st_size, status.st_mtime_ns)
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
         path = PurePosixPath(name)
         with suppress(FileNotFoundError), self._open(path.parent) as fd:
             os.unlink(path.name, dir_fd=fd)
+
+    def clear(self, before: int) -> None:
+        """Remove files that a writer left unfinished before a time in nanoseconds since the Unix epoch."""
+        with suppress(FileNotFoundError), self._open(PurePosixPath(_UNFINISHED)):
+            for folder in (self._folder / _UNFINISHED).iterdir():
+                if max(each.lstat().st_mtime_ns for each in (folder, *folder.rglob("*"))) < before:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
         """Let a database see files as a table, which it reads itself."""
@@ -235,11 +302,24 @@ class ObjectStore(Store):
             except FileNotFoundError:
                 return None
 
-    def names(self, folder: str) -> Iterator[str]:
-        """Yield the names of all files in a folder and the folders in it."""
+    def replace(self, name: str, path: Path) -> None:
+        """Store a file in place of the one of this name, if there is one."""
+        with self._errors():
+            self._opened.put(name, path, use_multipart=False)
+
+    def entry(self, name: str) -> Entry | None:
+        """Return what is known of a file, None if there is none."""
+        with self._errors():
+            try:
+                return _entry_of(self._opened.head(name))
+            except FileNotFoundError:
+                return None
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield all files in a folder and the folders in it."""
         with self._errors():
             for batch in self._opened.list(prefix=folder):
-                yield from (each["path"] for each in batch)
+                yield from map(_entry_of, batch)
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
@@ -260,6 +340,11 @@ class ObjectStore(Store):
             )
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{self.url}: {_first_line(error)}") from None
+
+
+def _entry_of(facts: Mapping[str, Any]) -> Entry:
+    """Return what an object store knows of a file."""
+    return Entry(facts["path"], facts["size"], int(facts["last_modified"].timestamp()) * 1_000_000_000)
 
 
 def _first_line(error: Exception) -> str:

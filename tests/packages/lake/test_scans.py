@@ -27,15 +27,18 @@ def scanned(paths: Any, table: str, **options: Any) -> pa.Table:
     return pa.Table.from_batches(scan(paths, table, **options), schema_of(table))
 
 
+@pytest.mark.full
+@pytest.mark.once
 @pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
 def test_a_scan_has_what_a_lake_has(sample: Sample, tmp_path: Path) -> None:
     path = sample.make(tmp_path)
     lake = Lake(tmp_path / "lake", create=True)
     assert [each.reason for each in lake.add(path)] == [""]
     for table in (TRACES, *TABLES):
-        columns = ", ".join(schema_of(table).names)
-        expected = lake.sql(f"select {columns} from {table}").to_arrow_table().cast(schema_of(table))
-        assert rows_of(scanned(path, table)) == rows_of(expected), table
+        columns = [name for name in schema_of(table).names if name != "files"]  # of which a scan has none
+        scan = scanned(path, table).select(columns)
+        expected = lake.sql(f"select {', '.join(columns)} from {table}").to_arrow_table().cast(scan.schema)
+        assert rows_of(scan) == rows_of(expected), table
 
 
 def test_batches_are_small(tmp_path: Path) -> None:
