@@ -12,7 +12,9 @@ from xml.etree import ElementTree as ET
 from fxtio.cli import console, inputs
 from fxtio.cli.diff import (
     DEFAULT_FLOOR,
+    Side,
     add_column,
+    column_of,
     difference_json,
     floor,
     print_differences,
@@ -22,10 +24,13 @@ from fxtio.errors import shown
 from fxtio.report import json_document, printable, short_duration
 
 if TYPE_CHECKING:
-    from fxtio.cli.diff import Side
     from fxtio.timeline.comparison import Comparison, Difference, Floor
 
 HELP = "Fail if a run is slower than a baseline, or lacks a slice: for continuous integration"
+
+
+_LAST = 20
+"""How many runs of a lake are compared with."""
 
 
 class Limit(NamedTuple):
@@ -66,9 +71,16 @@ class Verdict(NamedTuple):
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="the run that is checked, or several runs")
-    parser.add_argument(
-        "--baseline", nargs="+", required=True, metavar="FILE", help="the run, or runs, to compare with"
+    baseline_help = (
+        "the run, or runs, to compare with; or a lake, of which the latest runs of the same program are taken"
     )
+    parser.add_argument("--baseline", nargs="+", required=True, metavar="FILE", help=baseline_help)
+    last_help = f"compare with the latest N runs in the lake, `all` compares with all (default: {_LAST})"
+    parser.add_argument("--last", type=inputs.limit, default=_LAST, metavar="N", help=last_help)
+    where_help = (
+        "only with runs of the lake where label:branch=main, host=web1 and so on; may be repeated, all must hold"
+    )
+    parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=where_help)
     inputs.add_format(parser, "all FILEs")
     limit_help = (
         "how much slower, or how many more calls, the slices with this name (a glob) may have, in percent and in time "
@@ -85,6 +97,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio check new.fxt --baseline main.fxt",
         "fxtio check new*.fxt --baseline main*.fxt --limit request=+5%,1ms --limit 'db.*=+20%'",
         "fxtio check new.fxt --baseline main.fxt --report junit -o speed.xml",
+        "fxtio check new*.fxt --baseline runs.lake --last 20 --where label:branch=main",
     )
 
 
@@ -102,8 +115,7 @@ def run(options: Namespace) -> int:
 
     if options.report == "text" and options.output is not None:
         raise inputs.UsageError("-o writes the report of --report json or junit")
-    inputs.refuse_two_streams([*options.baseline, *options.files])
-    before, after = side_of(options.baseline, options), side_of(options.files, options)
+    before, after = _sides(options)
     limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
     pairs = [(each, _comparison(each, before, after)) for each in limits]
     verdicts = [verdict for each, comparison in pairs for verdict in _verdicts(each, comparison)]
@@ -119,6 +131,41 @@ def run(options: Namespace) -> int:
     if options.report == "text" or options.output is not None:
         _print(verdicts, failed, advice)
     return max(before.code, after.code, console.FOUND if failed else console.FINE)
+
+
+def _sides(options: Namespace) -> tuple[Side, Side]:
+    """Read the runs of both sides."""
+    from fxtio.lake.layout import is_lake
+
+    if not any(map(is_lake, options.baseline)):
+        if options.where:
+            raise inputs.UsageError("--where chooses runs of a lake, and the baseline is none")
+        inputs.refuse_two_streams([*options.baseline, *options.files])
+        return side_of(options.baseline, options), side_of(options.files, options)
+    if len(options.baseline) > 1:
+        raise inputs.UsageError("a lake is the whole baseline")
+    inputs.refuse_two_streams(options.files)
+    after = side_of(options.files, options)
+    return _of_lake(options, after), after
+
+
+def _of_lake(options: Namespace, after: Side) -> Side:
+    """Return the latest runs of the same program in a lake; findings of old runs do not fail a check."""
+    from fxtio.lake import Lake
+    from fxtio.lake.questions import Part
+
+    files = [file for file in options.files if file != "-"]
+    part, column = Part(options.where), column_of(options)
+    found = Lake(options.baseline[0]).baseline(files, after.programs, part=part, last=options.last, column=column)
+    traces = [
+        {
+            "name": row["url"],
+            "losses": row["losses"],
+            "findings": {"counts": {"all": row["findings"]} if row["findings"] else {}, "first": []},
+        }
+        for row in found.traces
+    ]
+    return Side([*found.runs], traces=traces)
 
 
 def _comparison(limit: Limit, before: Side, after: Side) -> Comparison:

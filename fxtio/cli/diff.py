@@ -18,7 +18,7 @@ from fxtio.errors import shown
 from fxtio.report import json_document, short_duration
 
 if TYPE_CHECKING:
-    from fxtio.timeline.comparison import Difference, Floor, Times
+    from fxtio.timeline.comparison import Comparison, Difference, Floor, Times
 
 HELP = "Compare runs of a program: what got slower, faster, more or fewer, new or gone"
 
@@ -28,18 +28,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     files_help = "the two traces; or several of a side, then --, then several of the other side"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
     inputs.add_format(parser, "all FILEs")
-    default = DEFAULT_FLOOR.replace("%", "%%")
-    floor_help = f"the smallest difference that matters, in percent and in time per run (default: {default})"
-    parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
-    add_column(parser)
-    parser.add_argument("--all", action="store_true", help="print all names, also those that are the same")
-    parser.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
+    add_comparison(parser)
     inputs.add_examples(
         parser,
         "fxtio diff before.fxt after.fxt",
         "fxtio diff before*.fxt -- after*.fxt",
         "fxtio diff --floor +2%,100us --self before.fxt after.fxt",
     )
+
+
+def add_comparison(parser: ArgumentParser) -> None:
+    """Add the options that say what is compared, and how it is printed."""
+    default = DEFAULT_FLOOR.replace("%", "%%")
+    floor_help = f"the smallest difference that matters, in percent and in time per run (default: {default})"
+    parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
+    add_column(parser)
+    parser.add_argument("--all", action="store_true", help="print all names, also those that are the same")
+    parser.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
 
 
 def run(options: Namespace) -> int:
@@ -50,24 +55,40 @@ def run(options: Namespace) -> int:
     inputs.refuse_two_streams([*sides[0], *sides[1]])
     before, after = (side_of(files, options) for files in sides)
     comparison = compare(before.runs, after.runs, options.floor)
-    differences = comparison.differences
-    changed = [each for each in differences if each.change.is_sure]
-    shown = [each for each in differences if options.all or each.change is not Change.SAME]
+    changed = [each for each in comparison.differences if each.change.is_sure]
+    shown = shown_of(comparison, options)
     if options.json:
-        facts = {"runs": comparison.runs, "advice": comparison.advice, "before": before.traces, "after": after.traces}
-        short = sum(each.is_too_short(options.floor) for each in differences)
-        rows = [difference_json(each) for each in shown]
-        print(json_document({**facts, "too_short": short, "differences": rows}), end="")
+        traces = {"before": before.traces, "after": after.traces}
+        print(json_document(comparison_json(comparison, shown, options.floor) | traces), end="")
     else:
-        if shown:
-            print_differences(shown)
-            print()
-        print(_summary(differences, options.floor))
-        if comparison.advice:
-            print(f"{comparison.advice} (fxtio diff before*.fxt -- after*.fxt)")
+        print_comparison(comparison, shown, options.floor, hint="fxtio diff before*.fxt -- after*.fxt")
         for each in changed[:1]:
             inputs.suggest_open(sides[0 if each.change is Change.GONE else 1][0], each.name)
     return max(before.code, after.code, console.FOUND if changed else console.FINE)
+
+
+def shown_of(comparison: Comparison, options: Namespace) -> list[Difference]:
+    """Return the differences that are printed: those that are any, and with `--all` the others, too."""
+    from fxtio.timeline.comparison import Change
+
+    return [each for each in comparison.differences if options.all or each.change is not Change.SAME]
+
+
+def comparison_json(comparison: Comparison, shown: Sequence[Difference], floor: Floor) -> dict[str, Any]:
+    """Return a comparison as JSON."""
+    short = sum(each.is_too_short(floor) for each in comparison.differences)
+    facts = {"runs": comparison.runs, "advice": comparison.advice, "too_short": short}
+    return facts | {"differences": [difference_json(each) for each in shown]}
+
+
+def print_comparison(comparison: Comparison, shown: Sequence[Difference], floor: Floor, *, hint: str = "") -> None:
+    """Print differences as a table, how many names changed, and what the runs cannot tell, with a hint what to type."""
+    if shown:
+        print_differences(shown)
+        print()
+    print(_summary(comparison.differences, floor))
+    if comparison.advice:
+        print(f"{comparison.advice} ({hint})" if hint else comparison.advice)
 
 
 def _summary(differences: Sequence[Difference], floor: Floor) -> str:
@@ -103,6 +124,11 @@ def add_column(parser: ArgumentParser) -> None:
     parser.add_argument("--self", action="store_true", help="compare self times, not durations")
 
 
+def column_of(options: Namespace) -> str:
+    """Return the column that is compared."""
+    return "self_time" if options.self else "duration"
+
+
 def floor(text: str) -> Floor:
     """Parse the smallest difference that matters, for a parser: `+5%,1ms`; a part that is missing is 0."""
     from fxtio.timeline.comparison import Floor
@@ -129,22 +155,25 @@ class Side:
         runs: the times of each run by name.
         code: the exit code that the findings of the traces demand.
         traces: for each run the name, losses and findings of its trace, see `timeline_json`.
+        programs: for each run its program.
     """
 
     runs: list[dict[str, Times]] = field(default_factory=list)
     code: int = console.FINE
     traces: list[dict[str, Any]] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
 
 
 def side_of(files: Iterable[str], options: Namespace) -> Side:
     """Read the runs of a side, and print what is wrong with their traces."""
-    from fxtio.timeline.comparison import run_of
+    from fxtio.timeline.comparison import run_and_program
 
-    column = "self_time" if options.self else "duration"
     side = Side()
     for file in files:
         with inputs.opened_timeline(file, options.format) as timeline:
-            side.runs.append(run_of(timeline, column))
+            run, program = run_and_program(timeline, column_of(options))
+            side.runs.append(run)
+            side.programs.append(program)
             side.code = max(side.code, console.print_findings(timeline, timeline.name))
             side.traces.append(console.timeline_json(timeline))
     return side

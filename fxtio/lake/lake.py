@@ -8,17 +8,21 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import require_type
+from fxtio.exchange.opening import open_timeline
 from fxtio.labels import checked
 from fxtio.lake.catalog import catalog_of
 from fxtio.lake.ingest import LEFT_OVER_NS, LakeError, Outcome, add, expanded
-from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, VERSION, is_identity, name_of, schema_of
-from fxtio.lake.questions import Part, Ranking, listing, older, ranking
-from fxtio.lake.store import open_store
-from fxtio.report import counted
+from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, VERSION, identity_of, is_identity, name_of, schema_of
+from fxtio.lake.questions import Contents, Diff, Hits, Part, QuestionError, Ranking, Side, comparisons, hits, rankings
+from fxtio.lake.questions.contents import contents
+from fxtio.lake.questions.parts import older
+from fxtio.lake.store import _UNFINISHED, open_store
+from fxtio.report import counted, well_formed
+from fxtio.timeline.comparison import Comparison, Floor, compare, run_and_program
 from fxtio.timeline.sql import QueryError, query_errors
 
 if TYPE_CHECKING:
@@ -171,11 +175,117 @@ class Lake:
 
     def traces(self, part: Part | None = None, *, limit: int | None = 20) -> tuple[list[dict[str, Any]], int]:
         """Return the rows of the table `traces` of a part, the latest first, and the number of further ones."""
-        return listing(self.sql, part=part or Part(), limit=limit)
+        return rankings.listing(self.sql, part=part or Part(), limit=limit)
 
     def top(self, by: str = "name", *, part: Part | None = None, sort: str = "self", limit: int | None = 20) -> Ranking:
-        """Rank slices of all traces by their time, see `fxtio.lake.questions.ranking`."""
-        return ranking(self.sql, by=by, part=part or Part(), sort=sort, limit=limit)
+        """Rank slices of all traces by their time, see `fxtio.lake.questions.rankings.ranking`."""
+        return rankings.ranking(self.sql, by=by, part=part or Part(), sort=sort, limit=limit)
+
+    def worst(
+        self, pattern: str | None = None, *, part: Part | None = None, sort: str = "max", limit: int | None = 20
+    ) -> Ranking:
+        """Rank traces by the times of their slices, see `fxtio.lake.questions.rankings.worst`."""
+        return rankings.worst(self.sql, pattern=pattern, part=part or Part(), sort=sort, limit=limit)
+
+    def find(
+        self,
+        pattern: str | None = None,
+        *,
+        part: Part | None = None,
+        longer: int | None = None,
+        shorter: int | None = None,
+        order: str = "longest",
+        limit: int | None = 20,
+    ) -> Hits:
+        """Find single slices, see `fxtio.lake.questions.hits.find`; durations are nanoseconds."""
+        chosen = part or Part()
+        return hits.find(
+            self.sql, pattern=pattern, part=chosen, longer=longer, shorter=shorter, order=order, limit=limit
+        )
+
+    def longest(self, by: str, key: str | None, *, part: Part | None = None) -> dict[str, Any] | None:
+        """Return the longest slice of a group of a ranking, see `fxtio.lake.questions.hits.longest`."""
+        return hits.longest(self.sql, by=by, key=key, part=part or Part())
+
+    def diff(
+        self,
+        before: Part,
+        after: Part,
+        *,
+        last: int | None = 100,
+        floor: Floor | None = None,
+        column: str = "duration",
+    ) -> Diff:
+        """Compare the runs of two parts of the lake, see `fxtio.lake.questions.comparisons.diff`."""
+        return comparisons.diff(self.sql, before=before, after=after, last=last, floor=floor, column=column)
+
+    def check(
+        self,
+        traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        part: Part | None = None,
+        last: int | None = 20,
+        floor: Floor | None = None,
+        column: str = "duration",
+    ) -> Comparison:
+        """Compare traces with the latest runs of the same program in the lake.
+
+        Args:
+            traces: one, or several; what of them is in the lake already is not compared with itself.
+            part: the part of the lake with which they are compared.
+            last: the most runs of it, the latest ones; None for all.
+            floor: the smallest difference that matters.
+            column: `duration` or `self_time`.
+
+        Returns:
+            The differences; what is slower, more or gone is worse than in the lake.
+
+        Raises:
+            QuestionError: the lake has no such runs, or the traces are of several programs.
+            FxtioError, OSError: a trace cannot be read.
+        """
+        runs, programs, paths = [], [], [traces] if isinstance(traces, str | os.PathLike) else [*traces]
+        for path in paths:
+            with open_timeline(path) as timeline:
+                run, program = run_and_program(timeline, column)
+                runs.append(run)
+                programs.append(program)
+        before = self.baseline(paths, programs, part=part, last=last, column=column)
+        return compare(before.runs, runs, floor)
+
+    def baseline(
+        self,
+        traces: Iterable[str | os.PathLike[str]],
+        programs: Iterable[str],
+        *,
+        part: Part | None = None,
+        last: int | None = 20,
+        column: str = "duration",
+    ) -> Side:
+        """Return the runs with which traces are compared: the latest ones of their program, but not themselves.
+
+        Args:
+            traces: the traces.
+            programs: their programs, as `fxtio.timeline.comparison.run_and_program` returns them.
+            part: the part of the lake.
+            last: the most runs, None for all.
+            column: `duration` or `self_time`.
+
+        Raises:
+            QuestionError: the lake has no such runs, or the traces are of several programs.
+            OSError: a trace cannot be read.
+        """
+        different = {*map(well_formed, programs)}
+        if len(different) != 1:
+            raise QuestionError(f"traces of one program are compared, not of {', '.join(sorted(different)) or 'none'}")
+        known = [identity_of(Path(each))[0] for each in traces]
+        chosen = part or Part()
+        return comparisons.side(self.sql, part=chosen, last=last, column=column, program=different.pop(), without=known)
+
+    def info(self, *, part: Part | None = None, limit: int | None = 20) -> Contents:
+        """Return what is in the lake, and what is there and no part of it, see `fxtio.lake.questions.contents`."""
+        ids, names, unfinished = self.ids(), self._store.names(""), self._store.names(_UNFINISHED)
+        return contents(self.sql, part=part or Part(), ids=ids, names=names, unfinished=unfinished, limit=limit)
 
     def _connected(self) -> DuckDBPyConnection:
         """Return the database, which has no table yet when it is new."""

@@ -99,6 +99,11 @@ TRACE_COLUMNS: dict[str, tuple[str, str]] = {
 """The columns of `traces`: types of Arrow, or a map from texts to texts (`labels`) or to `numbers`."""
 
 
+def is_lake(url: str | os.PathLike[str]) -> bool:
+    """Return whether there is a lake in a folder; a URL is taken for that of a lake."""
+    return "://" in os.fspath(url) or (Path(url) / MARKER).is_file()
+
+
 def schema_of(table: str) -> Schema:
     """Return the columns of a table as Arrow has them; the last ones of events are in the names of the files."""
     import pyarrow as pa

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch, Schema
     from pyarrow import Table as ArrowTable
 
-    Paths = str | os.PathLike[str] | RecordBatch | ArrowTable | Iterable["Paths"]
-
 MAX_ROWS = 1 << 16
 """The most rows of a batch."""
 
@@ -35,7 +33,10 @@ class ScanError(FxtioError):
 
 
 def scan(
-    paths: Paths, table: str = "slices", *, refused: Callable[[Outcome], object] | None = None
+    paths: str | os.PathLike[str] | RecordBatch | ArrowTable | Iterable[Any],
+    table: str = "slices",
+    *,
+    refused: Callable[[Outcome], object] | None = None,
 ) -> Iterator[RecordBatch]:
     """Read traces of any format, and yield the rows that a table of a lake would have of them.
 

@@ -42,6 +42,9 @@ LEAST_CALLS = 5
 QUICK = 0.25
 """The quantile of the runs of a side that stands for them: slow runs may have been disturbed."""
 
+FINISHED = ("closed", "overlapping", "thrown")
+"""The states of slices that have ended, whose times are compared."""
+
 
 class Change(StrEnum):
     """The difference of a name between the sides."""
@@ -188,7 +191,7 @@ class Run:
         if "slices" not in tables:
             return
         slices = tables["slices"]
-        finished = slices["state"].is_in("closed", "overlapping", "thrown")
+        finished = slices["state"].is_in(*FINISHED)
         names = slices["name"].codes[finished].astype(np.int64) + 1  # no name is -1
         times = slices[self._column][finished]
         self._totals.add(names, {"calls": np.ones(len(names), np.int64), "total": times, "min": times})
@@ -204,8 +207,16 @@ class Run:
 
 def run_of(timeline: Timeline, column: str = "duration") -> dict[str, Times]:
     """Return the times of a timeline by name, in one reading of bounded memory."""
-    run, _ = timeline.fold(lambda registry: Run(registry, column), *Run.TABLES)
-    return run.times()
+    return run_and_program(timeline, column)[0]
+
+
+def run_and_program(timeline: Timeline, column: str = "duration") -> tuple[dict[str, Times], str]:
+    """Return the times of a timeline by name, and the program that ran.
+
+    That is the name of its first process that has one, or else its format.
+    """
+    run, registry = timeline.fold(lambda registry: Run(registry, column), *Run.TABLES)
+    return run.times(), registry.program() or timeline.format
 
 
 def compare(before: Runs, after: Runs, floor: Floor | None = None) -> Comparison:

@@ -325,6 +325,10 @@ class Registry:
         """Return the codes of the names of processes, -1 for none; the list is used by the registry."""
         return self._process_names
 
+    def program(self) -> str:
+        """Return the name of the first process that has one; empty if none has."""
+        return next((self.names.values[code] for code in self._process_names if code >= 0), "")
+
     def process_id(self, process: int) -> int:
         """Return the number of a process."""
         return self._pids[process]

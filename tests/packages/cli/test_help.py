@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 from itertools import chain
 from pathlib import Path
@@ -41,8 +42,8 @@ def test_commands_are_listed_by_what_they_are_for(monkeypatch: pytest.MonkeyPatc
         helps = {name: importlib.import_module(f"fxtio.cli.{name}").HELP for name in names}
         assert rows(text, title) == helps
     assert sorted(COMMANDS) == sorted({*chain(*GROUPS.values())})
-    files = {path.stem for path in Path(str(importlib.import_module("fxtio.cli").__file__)).parent.glob("*.py")}
-    commands = {name for name in files - {"__init__"} if hasattr(importlib.import_module(f"fxtio.cli.{name}"), "HELP")}
+    modules = {module.name for module in pkgutil.iter_modules(importlib.import_module("fxtio.cli").__path__)}
+    commands = {name for name in modules if hasattr(importlib.import_module(f"fxtio.cli.{name}"), "HELP")}
     assert commands == {*COMMANDS}
 
 

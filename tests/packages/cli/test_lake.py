@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import fxtio
 from fxtio import synth
 from fxtio.cli import main
 from fxtio.lake import Lake
@@ -87,3 +90,137 @@ def test_what_is_refused(arguments: list[str], message: str, capsys: pytest.Capt
     Lake("y.lake", create=True)
     assert run(*arguments) == 2
     assert message in capsys.readouterr().err
+
+
+# ---- What the answers print.
+
+MS = 10**6
+
+
+def write(name: str, slices: Sequence[tuple[str, int]], *, thread: str = "main", day: int = 0, **labels: str) -> str:
+    with fxtio.create(name, format="fxt", wall_clock=(1_790_000_000 + 86_400 * day) * 10**9) as writer:
+        track = writer.thread(7, 8, thread, "app")
+        if labels:
+            writer.main.kernel_object(17, 2**64 - 1, "labels", labels)
+        other, now = writer.thread(7, 9, "other", "app"), 1_000
+        for text, duration in slices:
+            track.complete(text, now, now + duration)
+            other.complete(text, now + 500, now + 500 + duration * 2)
+            now += duration * 2 + 1_000
+    return name
+
+
+@pytest.fixture
+def runs() -> str:
+    """Return a lake of eighteen runs of two builds, of which the second is slower."""
+    for build, factor in (("1", 10), ("2", 15)):
+        for number in range(9):
+            slices = [("it's\x1b[1m", factor * MS + number), ("draw", 3 * MS + number)]
+            write(f"{build}{number}.fxt", slices, day=number, build=build)
+    assert run("add", "x.lake", *(f"{build}{number}.fxt" for build in "12" for number in range(9)), "-j", "1") == 0
+    return "x.lake"
+
+
+def suggested(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "to see it: " in line)
+    return shlex.split(line.partition("to see it: ")[2])
+
+
+def test_found_slices(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run("find", runs, "it's*", "--longer", "25ms", "--where", "thread=other", "-n", "2") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["time", "(UTC)", "duration", "thread", "process", "name", "trace"]
+    assert lines[1].startswith("2026-09-29 14:13:20.000001   30.0 ms  other   app      it's\\x1b[1m  ")
+    assert lines[3:] == ["and 7 more (-n all)"]
+    assert run("find", runs, "--shorter", "5ms", "--sort", "time", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["order"], found["more"], len(found["rows"])) == ("time", 0, 18)
+    assert found["rows"][0]["url"] in {str(Path(f"{build}0.fxt").absolute()) for build in "12"}
+    assert run("find", runs, "nothing") == 0
+    assert capsys.readouterr().err == "fxtio: x.lake has no such slices\n"
+
+
+def test_the_worst(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run("worst", runs, "draw", "-n", "1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(lines[0].split()) == "longest p99 total of trace calls trace start (UTC) program labels"
+    assert lines[1].startswith("6.00 ms  6.00 ms  9.00 ms   ")
+    assert lines[1].split()[-2:] in (["app", "build=1"], ["app", "build=2"])
+    assert lines[2] == "and 17 more (-n all)"
+    assert run("worst", runs, "--sort", "duration", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"][0]["labels"] == {"build": "2"}
+
+
+def test_suggestions(runs: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command shows the slowest one, in the trace as it was added."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    worst = str(Path("28.fxt").absolute())
+    assert run("find", runs, "draw", "--where", "label:build=2") == 0
+    assert suggested(capsys) == ["fxtio", "open", worst, "--select=draw"]
+    assert run("worst", runs, "draw", "--where", "label:build=2", "--where", "thread=main") == 0
+    at = 1_000 + (15 * MS + 8) * 2 + 1_000  # when the first event is at 1 us
+    assert suggested(capsys) == ["fxtio", "open", worst, "--select=draw", f"--at={(at - 1_000) / 1e9}s"]
+    assert run("top", runs, "--where", "name=draw", "--by", "label:build", "--sort", "max", "-n", "1") == 0
+    assert suggested(capsys)[1:3] == ["open", str(Path("18.fxt").absolute())]  # the first of two that are as slow
+    Path("28.fxt").write_bytes(b"something else")
+    assert run("find", runs, "draw", "--where", "label:build=2") == 0
+    said = capsys.readouterr().err
+    assert said == f"fxtio: the trace with the slowest one is no longer {worst}\n"
+
+
+def test_differences(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run("diff", runs, "1", "2", "--by", "label:build", "--last", "8") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "label:build: 1 (8 runs of 9) against 2 (8 runs of 9)"
+    assert lines[3].startswith("it's\\x1b[1m  slower")
+    assert run("diff", runs, "1", "2", "--by", "label:build", "--json", "--all", "--self") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {row["name"]: row["change"] for row in found["differences"]} == {"it's\x1b[1m": "slower", "draw": "same"}
+    assert (found["runs"], len(found["before"]["traces"]), found["after"]["more"]) == ([9, 9], 9, 0)
+    assert run("diff", runs, "1", "2", "--by", "label:build", "--where", "name=draw") == 0
+    assert run("diff", runs, "2026-09-2[1]", "2026-09-2?", "--by", "day") == 2
+    assert "has no trace with day=2026-09-2[1] to compare with" in capsys.readouterr().err
+    assert run("diff", runs, "main", "other", "--by", "thread") == 2
+    assert "18 traces would be on both sides" in capsys.readouterr().err
+
+
+def test_checks(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`fxtio check` takes the latest runs of the same program as its baseline."""
+    capsys.readouterr()
+    first, second = ([f"{build}{number}.fxt" for number in range(9)] for build in "12")
+    options = ["--baseline", runs, "--last", "9", "--where", "label:build=1"]
+    assert main(["check", *second, *options]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].startswith("FAILED it's\\x1b[1m (+5%,1ms): +50.0% for the mean call, ")
+    assert lines[-1] == "2 checked, 1 failed"
+    new = [write(f"new{number}.fxt", [("it's\x1b[1m", 10 * MS + number), ("draw", 3 * MS)]) for number in range(9)]
+    assert main(["check", *new, *options]) == 0
+    assert capsys.readouterr().out == "2 checked, 0 failed\n"
+    assert main(["check", *new, *options, "--report", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in found["baseline"]] == [str(Path(each).absolute()) for each in first[::-1]]
+    assert main(["check", *first, *options]) == 2  # nothing is left to compare with
+    assert "has no trace with program=app and label:build=1 to compare with" in capsys.readouterr().err
+    assert main(["check", "a.fxt", "--baseline", "b.fxt", "--where", "host=x"]) == 2
+    assert "--where chooses runs of a lake" in capsys.readouterr().err
+    assert main(["check", "a.fxt", "--baseline", runs, "b.fxt"]) == 2
+    assert "a lake is the whole baseline" in capsys.readouterr().err
+
+
+def test_what_is_in_it(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run("info", runs) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    rows = dict(line.split(None, 1) for line in lines)
+    assert first.strip() == "x.lake"
+    assert rows["traces"].startswith("18, ")
+    assert rows["programs"] == "app (18)"
+    assert rows["label"].split(None, 1) == ["build", "1 (9), 2 (9)"]
+    assert rows["began"].endswith("to 2026-09-29 14:13:20.000000 (UTC), on 9 days")
+    assert run("info", runs, "--where", "label:build=1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["traces"], found["labels"]) == (9, {"build": {"count": 1, "traces": {"1": 9}}})

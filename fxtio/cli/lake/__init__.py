@@ -6,16 +6,13 @@ import os
 import warnings
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from typing import Any
 
 from fxtio.cli import console, inputs, query
-from fxtio.cli.parser import add_action
+from fxtio.cli.lake import contents, runs, slices
+from fxtio.cli.lake.options import add_limit, add_part, add_where, lake_action, part_of, print_more, words_of
 from fxtio.report import counted, json_document, short_duration
 
 HELP = "Keep thousands of traces as Parquet files, and ask all of them at once"
-
-_WHERE_HELP = "only where program=app, label:build=1a2b, name='GET *' and so on; may be repeated, all must hold"
-_TIMES = ("self", "total", "median", "p99", "max")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,32 +21,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser,
         "fxtio lake add runs.lake traces/*.fxt --label build=1a2b",
         "fxtio lake top runs.lake --by label:build --where 'name=GET *'",
+        "fxtio lake diff runs.lake --by label:build 1a2b 3c4d",
         "fxtio lake sql runs.lake 'select program, count(*) from traces group by program'",
         "fxtio lake COMMAND --help",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    _add_add(_action(actions, "add", "Add traces to a lake, which is made if there is none", _add))
-    _add_ls(_action(actions, "ls", "List the traces of a lake, the latest first", _ls))
-    _add_top(_action(actions, "top", "Rank the slices of all traces by their time", _top))
-    _add_sql(_action(actions, "sql", "Run SQL over the tables of all traces", _sql))
-    _add_drop(_action(actions, "drop", "Remove traces from a lake", _drop))
-
-
-def _action(actions: Any, name: str, text: str, function: Any) -> ArgumentParser:
-    parser = add_action(actions, name, text, function)
-    parser.add_argument("lake", metavar="LAKE", help="the folder of the lake, or a URL such as s3://bucket/lake")
-    return parser
-
-
-def _add_part(parser: ArgumentParser) -> None:
-    """Add the options that choose a part of the lake."""
-    parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=_WHERE_HELP)
-    parser.add_argument("--since", metavar="TIME", default="", help="only traces of the last 7d, 12h or 30m")
-
-
-def _add_limit(parser: ArgumentParser, what: str) -> None:
-    limit_help = f"show N {what}, `all` shows all (default: 20)"
-    parser.add_argument("-n", "--limit", type=inputs.limit, default=20, metavar="N", help=limit_help)
+    _add_add(lake_action(actions, "add", "Add traces to a lake, which is made if there is none", _add))
+    _add_ls(lake_action(actions, "ls", "List the traces of a lake, the latest first", _ls))
+    slices.add_actions(actions)
+    runs.add_actions(actions)
+    contents.add_actions(actions)
+    _add_sql(lake_action(actions, "sql", "Run SQL over the tables of all traces", _sql))
+    _add_drop(lake_action(actions, "drop", "Remove traces from a lake", _drop))
 
 
 def _add_add(parser: ArgumentParser) -> None:
@@ -69,26 +52,9 @@ def _add_add(parser: ArgumentParser) -> None:
 
 
 def _add_ls(parser: ArgumentParser) -> None:
-    _add_part(parser)
-    _add_limit(parser, "traces")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_part(parser)
+    add_limit(parser, "traces")
     inputs.add_examples(parser, "fxtio lake ls runs.lake", "fxtio lake ls runs.lake --where program=app --since 7d")
-
-
-def _add_top(parser: ArgumentParser) -> None:
-    by_help = "group by name, category, process, thread, program, day, trace, host or label:NAME (default: name)"
-    parser.add_argument("--by", default="name", metavar="WHAT", help=by_help)
-    sort_help = "sort by self, total, calls, median, p99 or max (default: self)"
-    parser.add_argument("--sort", default="self", metavar="COLUMN", help=sort_help)
-    _add_part(parser)
-    _add_limit(parser, "rows")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    inputs.add_examples(
-        parser,
-        "fxtio lake top runs.lake",
-        "fxtio lake top runs.lake --by label:build --where 'name=GET *' --sort p99",
-        "fxtio lake top runs.lake --where program=app --since 7d",
-    )
 
 
 def _add_sql(parser: ArgumentParser) -> None:
@@ -105,9 +71,7 @@ def _add_drop(parser: ArgumentParser) -> None:
     parser.add_argument("traces", nargs="*", metavar="ID", help="the ids of traces, as `fxtio lake ls` has them")
     older_help = "traces that began longer ago than 30d, 12h or 30m, and what killed writers left over"
     parser.add_argument("--older", metavar="TIME", default="", help=older_help)
-    parser.add_argument(
-        "--where", metavar="CONDITION", action="append", default=[], help=f"with --older, {_WHERE_HELP}"
-    )
+    add_where(parser, "with --older, ")
     inputs.add_examples(
         parser,
         "fxtio lake drop runs.lake 24e965725f8051abc885ad830412598f",
@@ -152,7 +116,7 @@ def _ls(options: Namespace) -> int:
     from fxtio.lake import Lake
     from fxtio.lake.layout import moment_of
 
-    rows, more = Lake(options.lake).traces(_part(options), limit=options.limit)
+    rows, more = Lake(options.lake).traces(part_of(options), limit=options.limit)
     if options.json:
         print(json_document({"traces": rows, "more": more}))
         return console.FINE
@@ -163,33 +127,12 @@ def _ls(options: Namespace) -> int:
             short_duration(row["duration"]),
             row["slices"],
             row["program"],
-            " ".join(f"{name}={text}" for name, text in row["labels"].items()),
+            words_of(row["labels"]),
         )
         for row in rows
     ]
     console.print_table(["id", "start (UTC)", ">duration", ">slices", "program", "labels"], table)
-    if more:
-        print(f"and {more:,} more (-n all)")
-    return console.FINE
-
-
-def _top(options: Namespace) -> int:
-    from fxtio.lake import Lake
-
-    answer = Lake(options.lake).top(options.by, part=_part(options), sort=options.sort, limit=options.limit)
-    if options.json:
-        print(json_document({"by": answer.by, "sort": answer.sort, "rows": answer.rows, "more": answer.more}))
-        return console.FINE
-    if not answer.rows:
-        console.say(f"{options.lake} has no such slices")
-        return console.FINE
-    table = [
-        (row["calls"], *(short_duration(row[name]) for name in _TIMES), "(none)" if row["key"] is None else row["key"])
-        for row in answer.rows
-    ]
-    console.print_table([">calls", *(f">{name}" for name in _TIMES), options.by], table)
-    if answer.more:
-        print(f"and {answer.more:,} more (-n all)")
+    print_more(more)
     return console.FINE
 
 
@@ -219,9 +162,3 @@ def _drop(options: Namespace) -> int:
     lake.drop(*options.traces)
     console.say(f"removed {counted(len(options.traces), 'trace')} from {options.lake}")
     return console.FINE
-
-
-def _part(options: Namespace) -> Any:
-    from fxtio.lake.questions import Part
-
-    return Part(options.where, options.since)

@@ -1,0 +1,164 @@
+"""Parts of a lake: by which keys slices and traces can be chosen and grouped, as SQL."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fxtio.errors import FxtioError, shown
+from fxtio.lake.layout import NO_DAY, TRACES, day_of
+from fxtio.timeline.sql import query_errors, sql_text
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+Ask = Callable[[str], "DuckDBPyRelation"]
+"""Runs a query over the tables of a lake."""
+
+_OF_SLICES = ("name", "category", "process", "thread", "track", "program", "day", "trace")
+_OF_TRACES = ("host", "url", "format", "program", "id")
+_DAY = 86_400 * 10**9
+_SINCE_DAY = f"((start % {_DAY}) + {_DAY}) % {_DAY}"  # as DuckDB divides towards 0
+_ON_BOTH = {
+    "trace": "id",
+    "day": f"coalesce(date '1970-01-01' + ((start - {_SINCE_DAY}) // {_DAY})::integer, date '{NO_DAY}')::varchar",
+}
+"""What traces have as well as their slices, as SQL."""
+
+_LABEL = "label:"
+KEYS = (*dict.fromkeys((*_OF_SLICES, *_OF_TRACES)), f"{_LABEL}NAME")
+"""By what slices can be grouped and chosen."""
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+class QuestionError(FxtioError):
+    """An error: a question makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a lake.
+
+    Attributes:
+        where: conditions that all hold, such as `program=app`, `label:build=1a2b` or `name=GET *`; see `KEYS`.
+        since: only traces that began later than this before now, such as `7d`, `12h` or `30m`; empty for all.
+
+    Raises:
+        QuestionError: a condition or the time makes no sense.
+    """
+
+    where: Sequence[str] = ()
+    since: str = ""
+
+    def __post_init__(self) -> None:
+        for each in self.where:
+            _condition(each)
+        if self.since:
+            _seconds(self.since)
+
+    def named(self, pattern: str | None) -> Part:
+        """Return the part of which slices have a name like a pattern, with `*` and `?`; None for any name."""
+        return self if pattern is None else replace(self, where=[*self.where, f"name={pattern}"])
+
+    def of_slices(self) -> str:
+        """Return the condition on rows of `slices`, as SQL."""
+        conditions = [*map(_condition, self.where)]
+        if self.since:
+            start = self._start()
+            conditions += [f"day >= '{day_of(start)}'", f"trace in (select id from {TRACES} where start >= {start})"]
+        return " and ".join(conditions) or "true"
+
+    def of_traces(self) -> str:
+        """Return the condition on rows of `traces`, as SQL.
+
+        Raises:
+            QuestionError: a condition is about slices.
+        """
+        return self._of_traces(self.where)
+
+    def of_runs(self) -> str:
+        """Return the condition on rows of `traces`, as SQL, without what is about slices."""
+        return self._of_traces([each for each in self.where if is_of_traces(each.partition("=")[0])])
+
+    def _of_traces(self, where: Sequence[str]) -> str:
+        conditions = [_condition(each, of_traces=True) for each in where]
+        if self.since:
+            conditions.append(f"start >= {self._start()}")
+        return " and ".join(conditions) or "true"
+
+    def _start(self) -> int:
+        """Return the earliest time 0 of a trace, in nanoseconds since the Unix epoch."""
+        return max(time.time_ns() - _seconds(self.since) * 1_000_000_000, 0)
+
+
+def rows_of(found: DuckDBPyRelation) -> list[dict[str, Any]]:
+    """Return the rows of a result.
+
+    Raises:
+        QueryError: DuckDB cannot compute them.
+    """
+    with query_errors():
+        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+
+
+def older(ask: Ask, *, age: str, part: Part) -> list[str]:
+    """Return the ids of traces of a part that began longer ago than a time such as `30d`.
+
+    Those whose wall clock is not known are not among them.
+
+    Raises:
+        QuestionError: the time makes no sense, or a condition is about slices.
+        QueryError: DuckDB is not installed.
+    """
+    latest = time.time_ns() - _seconds(age) * 1_000_000_000
+    return [row["id"] for row in rows_of(ask(f"select id from {TRACES} where start < {latest} and {part.of_traces()}"))]
+
+
+def column_of(key: str) -> str:
+    """Return the value of a key of a row of `slices`, as SQL."""
+    if key in _OF_SLICES:
+        return key if key != "day" else "day::varchar"
+    value = of_trace(key)
+    return f"(select {value} from {TRACES} where id = trace)"
+
+
+def is_of_traces(key: str) -> bool:
+    """Return whether all slices of a trace have the same value of a key."""
+    return key in _ON_BOTH or key in _OF_TRACES or key.startswith(_LABEL)
+
+
+def of_trace(key: str) -> str:
+    """Return the value of a key of a row of `traces`, as SQL."""
+    if key in _ON_BOTH:
+        return _ON_BOTH[key]
+    if key in _OF_TRACES:
+        return key
+    if key.startswith(_LABEL) and len(key) > len(_LABEL):
+        return f"labels[{sql_text(key.removeprefix(_LABEL))}]"
+    raise QuestionError(f"{shown(key)} is not a key; one of {', '.join(KEYS)}")
+
+
+def _condition(text: str, *, of_traces: bool = False) -> str:
+    """Return a condition such as `program=app` as SQL; a value may be a pattern with `*` and `?`."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise QuestionError(f"{shown(text)} is not a condition such as program=app")
+    pattern = re.sub(r"[\[\\]", lambda found: {"[": "[[]"}.get(found[0], r"\\"), value)
+    matches = f"glob {sql_text(pattern)}" if {*"*?"} & {*value} else f"= {sql_text(value)}"
+    if of_traces:
+        return f"{of_trace(key)} {matches}"
+    if key in _OF_SLICES:
+        return f"{column_of(key)} {matches}"
+    return f"trace in (select id from {TRACES} where {of_trace(key)} {matches})"
+
+
+def _seconds(text: str) -> int:
+    """Return the seconds in a time such as `7d`."""
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text)
+    if match is None:
+        raise QuestionError(f"{shown(text)} is not a time such as 7d, 12h or 30m")
+    return int(match[1]) * _SECONDS[match[2]]

@@ -1,0 +1,154 @@
+"""Lists and rankings: the traces of a lake, its slices in groups, and the traces that are the worst."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fxtio.errors import shown
+from fxtio.lake.layout import TRACES
+from fxtio.lake.questions.parts import Ask, Part, QuestionError, column_of, rows_of
+from fxtio.timeline.sql import sql_text
+
+SORTS = ("self", "total", "calls", "median", "p99", "max")
+"""The columns by which a ranking can be sorted, the greatest first."""
+
+_SUMS = {
+    "calls": "count(*)",
+    "self": "sum(self_time)::bigint",
+    "total": "sum(duration)::bigint",
+    "max": "max(duration)",
+}
+_QUANTILES = {"median": "quantile_disc(duration, 0.5)", "p99": "quantile_disc(duration, 0.99)"}
+_ORDER = ("key", "calls", "self", "total", "median", "p99", "max")
+
+OF_TRACES = {"duration": f"max((select duration from {TRACES} where id = trace))"}
+"""A further column by which traces can be ranked: from their first event to their last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Groups of slices, ranked.
+
+    Attributes:
+        by: by what they are grouped, one of `KEYS`.
+        sort: the column by which they are sorted.
+        rows: for each group its key (None where slices have none), the number of calls, and times in nanoseconds: self
+            time, total time, median, 99th percentile and maximum of the durations.  The total counts a function that
+            calls itself as often as it is called.
+        more: the number of further groups.
+    """
+
+    by: str
+    sort: str
+    rows: Sequence[dict[str, Any]] = field(default_factory=list)
+    more: int = 0
+
+
+def ranking(
+    ask: Ask, *, by: str, part: Part, sort: str, limit: int | None, more_sums: Mapping[str, str] | None = None
+) -> Ranking:
+    """Rank slices by a sum or quantile of their times.
+
+    Args:
+        ask: runs a query.
+        by: by what to group, one of `KEYS`.
+        part: the part of the lake.
+        sort: one of `SORTS`.
+        limit: the most groups, None for all.
+        more_sums: further columns of the groups, as SQL, by which they can be sorted, too.
+
+    Raises:
+        QuestionError: there is no such key or column.
+        QueryError: DuckDB is not installed.
+    """
+    sums = _SUMS | dict(more_sums or {})
+    if sort not in (sorts := (*SORTS, *(more_sums or ()))):
+        raise QuestionError(f"{shown(sort)} is not a column; one of {', '.join(sorts)}")
+    key = column_of(by)
+    columns = sums | _QUANTILES if sort in _QUANTILES else sums
+    chosen = ", ".join(f"{sql} as {_as_name(name)}" for name, sql in columns.items())
+    source = f"from slices where {part.of_slices()}"
+    groups = f"select {key} as key, {chosen} {source} group by key"
+    first = "" if limit is None else f" limit {limit}"
+    order = f"order by {_as_name(sort)} desc, key"
+    rows = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
+    more = rows[0]["groups"] - len(rows) if rows else 0
+    if rows and sort not in _QUANTILES:  # of the groups that are shown alone, as quantiles need all durations at once
+        quantiles = _quantiles(ask, key, source, [row["key"] for row in rows])
+        for row in rows:
+            row.update(quantiles[row["key"]])
+    names = (*_ORDER, *(more_sums or ()))
+    return Ranking(by, sort, [{name: row[name] for name in names} for row in rows], more)
+
+
+def _quantiles(ask: Ask, key: str, source: str, keys: Sequence[Any]) -> dict[Any, dict[str, Any]]:
+    """Return the quantiles of groups by their keys."""
+    known = [each for each in keys if each is not None]
+    among = [f"{key} in ({', '.join(sql_text(str(each)) for each in known)})"] if known else []
+    among += [f"{key} is null"] if len(known) < len(keys) else []
+    columns = ", ".join(f"{sql} as {name}" for name, sql in _QUANTILES.items())
+    found = rows_of(ask(f"select {key} as key, {columns} {source} and ({' or '.join(among)}) group by key"))
+    return {row["key"]: {name: row[name] for name in _QUANTILES} for row in found}
+
+
+def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | None) -> Ranking:
+    """Rank traces by the times of their slices, the worst first.
+
+    Args:
+        ask: runs a query.
+        pattern: the names of the slices that count, None for all.
+        part: the part of the lake.
+        sort: one of `SORTS`, or `duration` for that of the trace.
+        limit: the most traces, None for all.
+
+    Returns:
+        A ranking by `trace`, with further columns: the duration of the trace, name and time of its longest slice (that
+        time as in the table `slices`), and `start`, `program`, `host`, `labels` and `url` of the trace.
+
+    Raises:
+        QuestionError: there is no such column.
+        QueryError: DuckDB is not installed.
+    """
+    part = part.named(pattern)
+    answer = ranking(ask, by="trace", part=part, sort=sort, limit=limit, more_sums=OF_TRACES)
+    if not answer.rows:
+        return answer
+    ids = ", ".join(sql_text(row["key"]) for row in answer.rows)
+    facts = rows_of(ask(f"select id, start, program, host, labels, url from {TRACES} where id in ({ids})"))
+    # A struct is compared field by field: of the longest slices, the earliest one is meant.
+    greatest = "max({'duration': duration, 'before': -start, 'id': -id, 'name': name})"
+    source = f"from slices where {part.of_slices()} and trace in ({ids}) group by trace"
+    longest = rows_of(
+        ask(
+            f"select trace, slice.name as name, -slice.before as time from (select trace, {greatest} as slice {source})"
+        )
+    )
+    more = {row.pop("id"): row for row in facts}
+    of_slices = {row.pop("trace"): row for row in longest}
+    return replace(answer, rows=[row | of_slices[row["key"]] | more[row["key"]] for row in answer.rows])
+
+
+def listing(ask: Ask, *, part: Part, limit: int | None) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of traces, the latest first, and the number of further ones.
+
+    Args:
+        ask: runs a query.
+        part: the part of the lake.
+        limit: the most rows, None for all.
+
+    Raises:
+        QuestionError: a condition is about slices.
+        QueryError: DuckDB is not installed.
+    """
+    source = f"from {TRACES} where {part.of_traces()}"
+    first = "" if limit is None else f" limit {limit}"
+    rows = rows_of(ask(f"select * {source} order by start desc nulls last, id{first}"))
+    (total,) = rows_of(ask(f"select count(*) as traces {source}"))
+    return rows, total["traces"] - len(rows)
+
+
+def _as_name(name: str) -> str:
+    """Return the name of a column, which may be a word of SQL."""
+    return f'"{name}"'

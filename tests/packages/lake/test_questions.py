@@ -1,0 +1,380 @@
+"""Questions to lakes: the answers are those that the single traces give."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fxtio
+from contract.samples import SYNTHETIC, Sample
+from fxtio import synth
+from fxtio.lake import Lake
+from fxtio.lake.layout import MARKER, identity_of
+from fxtio.lake.questions import KEYS, OF_TRACES, SORTS, Part, QuestionError, Values
+from fxtio.report import well_formed
+from fxtio.timeline.answers import find
+from fxtio.timeline.comparison import Change, Floor, compare, run_and_program, run_of
+
+DAY = 86_400 * 10**9
+NOW = 1_790_000_000 * 10**9
+MS = 10**6
+
+
+def write(
+    path: Path,
+    slices: Sequence[tuple[str, int]],
+    *,
+    start: int = NOW,
+    program: str = "app",
+    labels: Mapping[str, str] | None = None,
+    **more: str,
+) -> Path:
+    """Write a trace with slices of some names and durations, one after the other; the first one begins at 1 us."""
+    all_labels = {**(labels or {}), **more}
+    with fxtio.create(path, format="fxt", wall_clock=start) as writer:
+        track = writer.thread(7, 8, "main", program)
+        if all_labels:
+            writer.main.kernel_object(17, 2**64 - 1, "labels", all_labels)
+        now = 1_000
+        for name, duration in slices:
+            track.complete(name, now, now + duration)
+            now += duration + 1_000
+    return path
+
+
+def lake_of(tmp_path: Path, *paths: Path) -> Lake:
+    lake = Lake(tmp_path / "lake", create=True)
+    assert [each.kind for each in lake.add(paths)] == ["added"] * len(paths)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Path]]:
+    """Return a lake of three programs that differ, and their traces."""
+    folder = tmp_path_factory.mktemp("programs")
+    paths = [folder / f"{seed}.fxt" for seed in range(3)]
+    for seed, path in enumerate(paths):
+        synth.write(path, "program", events=2_000, seed=seed)
+    return lake_of(folder, *paths), paths
+
+
+def slices_of(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the slices of traces as rows, with the ids of their traces."""
+    for path in paths:
+        identity, _ = identity_of(path)
+        with fxtio.open_timeline(path) as timeline:
+            for row in timeline.table("slices").rows():
+                yield {**row, "trace": identity}
+
+
+# ---- Single slices.
+
+
+@pytest.mark.parametrize("order", ["longest", "time"])
+@pytest.mark.parametrize(
+    "options", [{}, {"pattern": "query"}, {"pattern": "*e*", "longer": 50_000, "shorter": 5 * MS}], ids=str
+)
+def test_slices_that_are_found_are_those_of_the_traces(
+    order: str, options: dict[str, Any], programs: tuple[Lake, list[Path]]
+) -> None:
+    lake, paths = programs
+    expected: list[tuple[Any, ...]] = []
+    for path in paths:
+        with fxtio.open_timeline(path) as timeline:
+            hits = find(timeline, **{"longer": 0, **options})
+            start = timeline.wall_clock
+        expected += [(hit.time, hit.duration, hit.name, identity_of(path)[0], start) for hit in hits.rows]
+    answer = lake.find(**options, order=order, limit=None)
+    found = [(row["time"], row["duration"], row["name"], row["trace"], row["start"]) for row in answer.rows]
+    assert Counter(found) == Counter(expected)
+    if order == "longest":
+        assert [row["duration"] for row in answer.rows] == sorted((row[1] for row in expected), reverse=True)
+    else:
+        moments = [(row["start"] is None, (row["start"] or 0) + row["time"]) for row in answer.rows]
+        assert moments == sorted(moments)
+    first = lake.find(**options, order=order, limit=3)
+    assert list(first.rows) == list(answer.rows[:3])
+    assert first.more == len(answer.rows) - 3
+    assert {row["url"] for row in answer.rows} <= {*map(str, paths)}
+
+
+def test_conditions_of_single_slices(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "a.fxt", [("GET /a", 5 * MS), ("GET /b", 7 * MS)], build="1"),
+        write(tmp_path / "b.fxt", [("GET /a", 9 * MS)], build="2", start=NOW - DAY),
+    ]
+    lake = lake_of(tmp_path, *paths)
+    (row,) = lake.find("GET /a", part=Part(["label:build=1"])).rows
+    assert (row["time"], row["duration"], row["thread"], row["tid"], row["process"]) == (
+        1_000,
+        5 * MS,
+        "main",
+        8,
+        "app",
+    )
+    assert (row["labels"], row["program"], row["start"]) == ({"build": "1"}, "app", NOW)
+    assert [each["duration"] for each in lake.find(order="time").rows] == [9 * MS, 5 * MS, 7 * MS]
+    assert lake.find("GET a?").rows == []
+    assert [row["name"] for row in lake.find(part=Part(["day=2026-09-21"])).rows] == ["GET /b", "GET /a"]
+    assert lake.longest("label:build", "1") == {
+        "trace": row["trace"], "name": "GET /b", "time": 5 * MS + 2_000, "url": str(paths[0]),
+    }  # fmt: skip
+    assert lake.longest("label:other", "1") is None
+    assert (lake.longest("label:other", None) or {})["name"] == "GET /a"
+
+
+# ---- The worst traces.
+
+
+@pytest.mark.parametrize("sort", [*SORTS, *OF_TRACES])
+def test_the_worst_traces(sort: str, programs: tuple[Lake, list[Path]]) -> None:
+    lake, paths = programs
+    durations: dict[str, list[int]] = {}
+    longest: dict[str, tuple[int, int]] = {}
+    for row in slices_of(paths):
+        if row["name"] == "query":
+            durations.setdefault(row["trace"], []).append(row["duration"])
+            longest[row["trace"]] = max(longest.get(row["trace"], (0, 0)), (row["duration"], -row["start"]))
+    answer = lake.worst("query", sort=sort)
+    assert {row["key"] for row in answer.rows} == {*durations}
+    assert [row[sort] for row in answer.rows] == sorted((row[sort] for row in answer.rows), reverse=True)
+    of_traces = {row["id"]: row for row in lake.traces()[0]}
+    for row in answer.rows:
+        own = sorted(durations[row["key"]])
+        assert (row["calls"], row["total"], row["max"]) == (len(own), sum(own), own[-1])
+        assert row["p99"] == own[max(-(-99 * len(own) // 100) - 1, 0)]
+        assert (row["max"], -row["time"], row["name"]) == (*longest[row["key"]], "query")
+        shared = ("duration", "start", "program", "host", "labels", "url")
+        assert {name: row[name] for name in shared} == {name: of_traces[row["key"]][name] for name in shared}
+    assert list(lake.worst("query", sort=sort, limit=1).rows) == list(answer.rows[:1])
+    assert lake.worst("nothing").rows == []
+
+
+# ---- Comparisons of runs.
+
+
+def runs(
+    folder: Path, count: int, build: str, *, slow: float = 1.0, first: int = 0, program: str = "app"
+) -> list[Path]:
+    """Write traces of runs that differ a little, in which `query` may be slower."""
+    folder.mkdir(exist_ok=True)
+    return [
+        write(
+            folder / f"{build}-{number}.fxt",
+            [("query", round((10 + number * 0.1) * slow * MS)), ("render", 4 * MS + number)] * 3,
+            start=NOW + (first + number) * DAY,
+            program=program,
+            build=build,
+        )
+        for number in range(count)
+    ]
+
+
+def run_times(paths: Sequence[Path], column: str = "duration") -> list[dict[str, Any]]:
+    result = []
+    for path in paths:
+        with fxtio.open_timeline(path) as timeline:
+            result.append(run_of(timeline, column))
+    return result
+
+
+@pytest.mark.parametrize("column", ["duration", "self_time"])
+def test_two_parts_differ_as_their_traces_do(column: str, tmp_path: Path) -> None:
+    before, after = runs(tmp_path, 8, "1"), runs(tmp_path, 9, "2", slow=1.3)
+    synth.write(tmp_path / "other.fxt", "program", events=200)
+    lake = lake_of(tmp_path, *before, *after, tmp_path / "other.fxt")
+    parts = Part(["label:build=1"]), Part(["label:build=2"])
+    answer = lake.diff(*parts, column=column)
+    expected = compare(run_times(before[::-1], column), run_times(after[::-1], column))
+    assert {each.name: each for each in answer.comparison.differences} == {
+        each.name: each for each in expected.differences
+    }
+    assert answer.comparison.advice == expected.advice == ""
+    changes = {each.name: (each.change, each.p is not None) for each in answer.comparison.differences}
+    assert changes == {"query": (Change.SLOWER, True), "render": (Change.SAME, True)}
+    assert [row["url"] for row in answer.before.traces] == [str(path) for path in before[::-1]]
+    assert (len(answer.after.runs), answer.after.more) == (9, 0)
+    latest = lake.diff(*parts, last=5)
+    assert (latest.comparison.runs, latest.before.more, latest.after.more) == ((5, 5), 3, 4)
+    only = lake.diff(*(part.named("render") for part in parts))
+    assert [each.name for each in only.comparison.differences] == ["render"]
+    assert only.comparison.runs == (8, 9)
+
+
+def test_a_run_without_such_slices_is_a_run(tmp_path: Path) -> None:
+    """So what is called in no run of a side is new, or gone."""
+    paths = [write(tmp_path / f"{number}.fxt", [("x", MS + number)], build="1") for number in range(4)]
+    paths += [write(tmp_path / f"{number}y.fxt", [("y", 2 * MS + number)], build="2") for number in range(4)]
+    answer = lake_of(tmp_path, *paths).diff(Part(["label:build=1", "name=x"]), Part(["label:build=2", "name=x"]))
+    (difference,) = answer.comparison.differences
+    assert (difference.change, difference.calls) == (Change.GONE, (1.0, 0.0))
+
+
+def test_traces_are_checked_against_the_latest_runs(tmp_path: Path) -> None:
+    old = runs(tmp_path, 4, "old", slow=0.2)
+    main = runs(tmp_path, 8, "main", first=10)
+    other = runs(tmp_path, 3, "other", first=30, slow=0.1, program="tool")
+    slower, same = runs(tmp_path / "new", 8, "new", slow=1.3), runs(tmp_path / "same", 8, "same", first=40)
+    lake = lake_of(tmp_path, *old, *main, *other, *same)
+    answer = lake.check(slower, last=8, part=Part(["label:build=main"]))
+    assert answer == compare(run_times(main[::-1]), run_times(slower))
+    assert {each.name: each.change for each in answer.differences} == {"query": Change.SLOWER, "render": Change.SAME}
+    again = lake.check(same, last=8)  # those in the lake are not compared with themselves
+    assert again == compare(run_times(main[::-1]), run_times(same))
+    assert {each.change for each in again.differences} == {Change.SAME}
+    assert lake.check(slower[0], floor=Floor(9.0, 0)).runs == (20, 1)
+    with pytest.raises(QuestionError, match="of one program are compared, not of app, tool"):
+        lake.check([slower[0], other[0]])
+    with pytest.raises(QuestionError, match="of one program are compared, not of none"):
+        lake.check([])
+    with pytest.raises(QuestionError, match="no trace with program=app and host=x to compare with"):
+        lake.check(slower, part=Part(["host=x"]))
+
+
+@pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
+def test_the_program_of_a_run_is_that_of_its_row(sample: Sample, tmp_path: Path) -> None:
+    path = sample.make(tmp_path)
+    lake = lake_of(tmp_path, path)
+    with fxtio.open_timeline(path) as timeline:
+        assert well_formed(run_and_program(timeline)[1]) == lake.traces()[0][0]["program"]
+
+
+# ---- What is in a lake.
+
+
+def test_contents(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "a.fxt", [("x", 1)], labels={"build": "1", "it's a.b": "'"}),
+        write(tmp_path / "b.fxt", [("x", 2)] * 3, build="2", start=NOW + DAY, host="web1"),
+        write(tmp_path / "c.fxt", [("x", 3)] * 5, build="2", start=NOW + DAY + 1, program="tool"),
+    ]
+    lake = lake_of(tmp_path, *paths)
+    folder = Path(lake.url)
+    row = next(each for each in lake.traces()[0] if each["program"] == "tool")
+    (folder / "traces" / f"{row['id']}.parquet").unlink()  # as if its writer had been killed
+    (folder / "_unfinished" / "1-x").mkdir()
+    (folder / "_unfinished" / "1-x" / "slices.parquet").write_bytes(b"x")
+    (folder / "notes.txt").touch()
+    answer = Lake(lake.url).info()
+    assert (answer.traces, answer.rows["slices"], answer.days) == (2, 4, 2)
+    assert answer.bytes == sum(path.stat().st_size for path in paths[:2])
+    assert (answer.first, answer.last) == (NOW, NOW + DAY)
+    assert answer.values["program"] == Values(1, {"app": 2})
+    assert answer.values["host"] == Values(1, {"web1": 1})
+    assert answer.values["format"] == Values(1, {"fxt": 2})
+    assert answer.labels == {
+        "build": Values(2, {"1": 1, "2": 1}), "host": Values(1, {"web1": 1}), "it's a.b": Values(1, {"'": 1}),
+    }  # fmt: skip
+    assert (answer.label_count, answer.versions, answer.findings, answer.with_findings) == (3, {1: 2}, 0, 0)
+    assert (answer.orphans, answer.unfinished, answer.others) == (1, 1, 1)
+    assert (folder / MARKER).exists()
+    some = Lake(lake.url).info(limit=1, part=Part(["label:build=*"]))
+    assert (some.labels, some.label_count) == ({"build": Values(2, {"1": 1})}, 3)
+    assert Lake(lake.url).info(part=Part(["program=tool"])).traces == 0
+
+
+def test_losses_and_findings_of_a_lake(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.fxt"
+    broken.write_bytes(write(tmp_path / "a.fxt", [("x", 1)] * 9).read_bytes()[:-8])
+    synth.write(tmp_path / "all.fxt", "everything")
+    lake = lake_of(tmp_path, broken, tmp_path / "all.fxt")
+    rows, _ = lake.traces()
+    answer = lake.info(limit=None)
+    assert answer.findings == sum(row["findings"] for row in rows) > 0
+    assert answer.with_findings == sum(row["findings"] > 0 for row in rows)
+    losses: Counter[str] = Counter()
+    for row in rows:
+        losses.update(row["losses"])
+    assert answer.losses == losses
+    assert losses
+
+
+def test_an_empty_lake(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    answer = lake.info()
+    assert (answer.traces, answer.bytes, answer.first, answer.days, answer.labels) == (0, 0, None, 0, {})
+    assert (lake.find().rows, lake.find().more, lake.worst().rows) == ([], 0, [])
+    with pytest.raises(QuestionError, match="the lake has no trace to compare with"):
+        lake.diff(Part(), Part())
+
+
+# ---- Names and questions that are unusual.
+
+HOSTILE = ["it's", "a\nb\x1b[31m", 'x"; drop table traces; --', "a.b.c", "[x]*?", "ü\\", "%s {0}", "GET *"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_no_sql_and_no_patterns(name: str, tmp_path: Path) -> None:
+    """Values of labels and names of slices are looked up as they are."""
+    paths = [
+        write(tmp_path / "a.fxt", [(name, 5 * MS), ("other", MS)], labels={name: name}),
+        write(tmp_path / "b.fxt", [("axb", 9 * MS)], program=name),
+    ]
+    lake = lake_of(tmp_path, *paths)
+    assert (lake.longest("name", name) or {})["name"] == name
+    assert (lake.longest(f"label:{name}", name) or {})["url"] == str(paths[0])
+    assert (lake.longest("program", name) or {})["name"] == "axb"
+    assert name in {row["name"] for row in lake.find(name).rows}
+    assert lake.info().labels == {name: Values(1, {name: 1})}
+    assert name in lake.info().values["program"].traces
+    assert {row["key"] for row in lake.top(f"label:{name}").rows} == {name, None}
+    assert [row["labels"] for row in lake.worst(part=Part([f"label:{name}={name}"])).rows] == [{name: name}]
+    if not {*"*?"} & {*name}:
+        answer = lake.diff(Part([f"label:{name}={name}"]), Part([f"program={name}"]))
+        assert {each.name for each in answer.comparison.differences} == {name, "other", "axb"}
+        assert answer.comparison.runs == (1, 1)
+    new = write(tmp_path / "new.fxt", [("axb", 9 * MS)] * 2, program=name)
+    assert lake.check(new).runs == (1, 1)
+
+
+@pytest.mark.parametrize("start", [NOW, NOW // DAY * DAY - 1, NOW // DAY * DAY, 0])
+def test_a_day_is_that_of_the_files(start: int, tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, write(tmp_path / "a.fxt", [("x", 1)], start=start))
+    (day,) = (row["key"] for row in lake.top("day").rows)
+    assert len(lake.traces(Part([f"day={day}"]))[0]) == 1
+    assert lake.info().days == 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda lake: lake.find(order="size"), "'size' is not an order; one of longest, time"),
+        (lambda lake: lake.worst(sort="size"), "'size' is not a column; one of self, .*, max, duration"),
+        (lambda lake: lake.top(sort="duration"), "'duration' is not a column"),
+        (lambda lake: lake.info(part=Part(["name=x"])), "'name' is not a key"),
+        (lambda lake: lake.diff(Part(["host=x"]), Part()), "the lake has no trace with host=x to compare with"),
+        (lambda lake: lake.diff(Part(), Part(["program=app"])), "1 trace would be on both sides, such as [0-9a-f]{32}"),
+        (lambda lake: lake.diff(Part(), Part(), column="size"), "'size' is not duration or self_time"),
+    ],
+)
+def test_questions_that_make_no_sense(ask: Any, message: str, tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, write(tmp_path / "a.fxt", [("x", 1)]))
+    with pytest.raises(QuestionError, match=message):
+        ask(lake)
+
+
+def test_too_many_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.lake.questions.comparisons._MOST", 5)
+    paths = [write(tmp_path / f"{build}.fxt", [(f"x{n}", 1) for n in range(9)], build=build) for build in "12"]
+    lake = lake_of(tmp_path, *paths)
+    parts = Part(["label:build=1"]), Part(["label:build=2"])
+    with pytest.raises(QuestionError, match="6 names in 1 run are too many to compare"):
+        lake.diff(*parts)
+    assert len(lake.diff(*(part.named("x1") for part in parts)).comparison.differences) == 1
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if not key.startswith("label:")])
+def test_every_key_groups_and_chooses(key: str, tmp_path: Path) -> None:
+    now = time.time_ns()
+    lake = lake_of(tmp_path, write(tmp_path / "a.fxt", [("x", 1)], start=now, host="web1"))
+    (row,) = lake.top(key).rows
+    if row["key"] is not None:
+        chosen = Part([f"{key}={row['key']}"], "1d")
+        assert lake.find(part=chosen).rows == lake.find().rows != []
+        assert lake.find(part=Part([f"{key}=other"])).rows == []
+    assert (lake.longest(key, row["key"]) or {})["name"] == "x"
