@@ -8,15 +8,28 @@
     print(lake.top("label:build"))
 
 `layout` says what is where, `store` where files are, `rows` and `ingest` make them, `questions` asks.  `scans` reads
-traces on the workers of an engine, without a lake.
+traces on the workers of an engine, without a lake; `export` makes tables of other systems over the files of a lake.
 """
 
 from __future__ import annotations
 
+from fxtio.lake.export import Exported
 from fxtio.lake.ingest import ADDED, KNOWN, REFUSED, LakeError, Outcome
 from fxtio.lake.lake import Lake
 from fxtio.lake.layout import schema_of
 from fxtio.lake.scans import ScanError, scan
 from fxtio.lake.store import StoreError
 
-__all__ = ["ADDED", "KNOWN", "REFUSED", "Lake", "LakeError", "Outcome", "ScanError", "StoreError", "scan", "schema_of"]
+__all__ = [
+    "ADDED",
+    "KNOWN",
+    "REFUSED",
+    "Exported",
+    "Lake",
+    "LakeError",
+    "Outcome",
+    "ScanError",
+    "StoreError",
+    "scan",
+    "schema_of",
+]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import require_type
 from fxtio.labels import checked
+from fxtio.lake.export import Exported, export
 from fxtio.lake.ingest import LakeError, Outcome, add, expanded
 from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, VERSION, is_identity, name_of, schema_of
 from fxtio.lake.questions import Part, Ranking, listing, ranking
@@ -100,6 +101,25 @@ class Lake:
             for name in self._store.names(table):
                 if PurePosixPath(name).stem == identity:
                     self._store.delete(name)
+
+    def export(self, kind: str, target: str | os.PathLike[str] | None = None) -> Exported:
+        """Let tables of another system have the files of this lake, which stay where they are.
+
+        The tables have the names and columns of those of the lake.  Called again, it adds what the lake got, and
+        removes what it lost.  While it runs, no other export to the same tables may.
+
+        Args:
+            kind: `delta`, `iceberg` or `ducklake`; each needs its package: deltalake, pyiceberg, or duckdb with the
+                extension ducklake.
+            target: for `iceberg` a folder for the tables and their catalog, or `catalog://NAME/NAMESPACE` for one that
+                the settings of pyiceberg name; for `ducklake` its database.  Tables of Delta Lake are folders of the
+                lake itself, such as `LAKE/slices`.
+
+        Raises:
+            LakeError: the package is missing, the kind or target makes no sense, or the system refuses the files.
+            StoreError, OSError: files cannot be read or written.
+        """
+        return export(self._store, self.ids(), kind, None if target is None else os.fspath(target))
 
     # Questions.
 

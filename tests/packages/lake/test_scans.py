@@ -75,7 +75,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFi
     ]
     assert not caplog.records
     assert scanned(paths, "slices").num_rows == 2 * scanned(paths[0], "slices").num_rows
-    assert [Path(record.args[0]).name for record in caplog.records if isinstance(record.args, tuple)] == [
+    assert [Path(str(record.args[0])).name for record in caplog.records if isinstance(record.args, tuple)] == [
         "bad.json",
         "missing.fxt",
     ]
