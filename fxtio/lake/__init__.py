@@ -8,11 +8,13 @@
     print(lake.top("label:build"))
 
 `layout` says what is where, `store` where files are, `rows` and `ingest` make them, `catalog` knows those that are
-whole, `questions` asks.  `scans` reads traces on the workers of an engine, without a lake.
+whole, `questions` asks.  `scans` reads traces on the workers of an engine, without a lake; `export` makes tables of
+other systems over the files of a lake.
 """
 
 from __future__ import annotations
 
+from fxtio.lake.export import Exported
 from fxtio.lake.ingest import ADDED, KNOWN, REFUSED, LakeError, Outcome
 from fxtio.lake.lake import Lake, LakeWarning
 from fxtio.lake.layout import schema_of
@@ -23,6 +25,7 @@ __all__ = [
     "ADDED",
     "KNOWN",
     "REFUSED",
+    "Exported",
     "Lake",
     "LakeError",
     "LakeWarning",

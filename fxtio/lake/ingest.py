@@ -174,10 +174,9 @@ class Source:
 
 def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels: Mapping[str, str]) -> dict[str, Any]:
     """Return what the row about a trace says of its content."""
-    named = (registry.names.values[code] for code in registry.process_names() if code >= 0)
     all_labels = {well_formed(name): well_formed(text) for name, text in {**registry.labels, **labels}.items()}
     return {
-        "program": well_formed(next(named, "") or timeline.format),
+        "program": well_formed(registry.program() or timeline.format),
         "host": host_of(all_labels),
         "labels": all_labels,
         "format": timeline.format,

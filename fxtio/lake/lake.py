@@ -15,12 +15,13 @@ from fxtio.errors import require_type
 from fxtio.exchange.opening import open_timeline
 from fxtio.labels import checked
 from fxtio.lake.catalog import catalog_of
+from fxtio.lake.export import Exported, export
 from fxtio.lake.ingest import LEFT_OVER_NS, LakeError, Outcome, add, expanded
 from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, VERSION, identity_of, is_identity, name_of, schema_of
 from fxtio.lake.questions import Contents, Diff, Hits, Part, QuestionError, Ranking, Side, comparisons, hits, rankings
 from fxtio.lake.questions.contents import contents
 from fxtio.lake.questions.parts import older
-from fxtio.lake.store import _UNFINISHED, open_store
+from fxtio.lake.store import UNFINISHED, open_store
 from fxtio.report import counted, well_formed
 from fxtio.timeline.comparison import Comparison, Floor, compare, run_and_program
 from fxtio.timeline.sql import QueryError, query_errors
@@ -148,6 +149,28 @@ class Lake:
             entry = self._store.entry(name)  # a writer may have taken the place of one that was killed
             if PurePosixPath(name).stem not in known and entry is not None and entry.changed < before:
                 self._store.delete(name)
+
+    def export(self, kind: str, target: str | os.PathLike[str] | None = None) -> Exported:
+        """Let tables of another system have the files of this lake, which stay where they are.
+
+        The tables have the names and columns of those of the lake.  Called again, it adds what the lake got, and
+        removes what it lost.  While it runs, no other export to the same tables may.
+
+        Args:
+            kind: `delta`, `iceberg` or `ducklake`; each needs its package: deltalake, pyiceberg, or duckdb with the
+                extension ducklake.
+            target: for `iceberg` a folder for the tables and their catalog, or `catalog://NAME/NAMESPACE` for one that
+                the settings of pyiceberg name; for `ducklake` its database.  Tables of Delta Lake are folders of the
+                lake itself, such as `LAKE/slices`.
+
+        Raises:
+            LakeError: the package is missing, the kind or target makes no sense, or the system refuses the files.
+            StoreError, OSError: files cannot be read or written.
+        """
+        self._connection = self._rows = None  # others may have added traces
+        names = {table: self._files(table) for table in TABLES}
+        names[TRACES] = [name_of(TRACES, each) for each in self._traces()["id"].to_pylist()]
+        return export(self._store, names, kind, None if target is None else os.fspath(target))
 
     # Questions.
 
@@ -284,7 +307,7 @@ class Lake:
 
     def info(self, *, part: Part | None = None, limit: int | None = 20) -> Contents:
         """Return what is in the lake, and what is there and no part of it, see `fxtio.lake.questions.contents`."""
-        ids, names, unfinished = self.ids(), self._store.names(""), self._store.names(_UNFINISHED)
+        ids, names, unfinished = self.ids(), self._store.names(""), self._store.names(UNFINISHED)
         return contents(self.sql, part=part or Part(), ids=ids, names=names, unfinished=unfinished, limit=limit)
 
     def _connected(self) -> DuckDBPyConnection:

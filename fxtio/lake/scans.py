@@ -19,7 +19,6 @@ from fxtio.lake.layout import SUFFIX, TABLES, TRACES, day_of, schema_of
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Schema
-    from pyarrow import Table as ArrowTable
 
 MAX_ROWS = 1 << 16
 """The most rows of a batch."""
@@ -33,7 +32,7 @@ class ScanError(FxtioError):
 
 
 def scan(
-    paths: str | os.PathLike[str] | RecordBatch | ArrowTable | Iterable[Any],
+    paths: str | os.PathLike[str] | Iterable[Any],
     table: str = "slices",
     *,
     refused: Callable[[Outcome], object] | None = None,
@@ -45,7 +44,7 @@ def scan(
 
     The function can be sent to other processes, and takes what engines give to functions: paths, or batches and tables
     of Arrow whose first column has paths.  So `functools.partial(scan, table="slices")` is what `mapInArrow` of Spark
-    and `map_batches` of Ray call.
+    calls.
 
     Args:
         paths: a path; or a batch or table of Arrow, whose first column has paths; or several of all these.

@@ -24,7 +24,7 @@ from fxtio.timeline.sql import sql_text
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_UNFINISHED = "_unfinished"
+UNFINISHED = "_unfinished"
 """The folder of files that are not complete; engines that read a lake leave out names that begin with `_`."""
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -225,8 +225,8 @@ class FolderStore(Store):
 
     def clear(self, before: int) -> None:
         """Remove files that a writer left unfinished before a time in nanoseconds since the Unix epoch."""
-        with suppress(FileNotFoundError), self._open(PurePosixPath(_UNFINISHED)):
-            for folder in (self._folder / _UNFINISHED).iterdir():
+        with suppress(FileNotFoundError), self._open(PurePosixPath(UNFINISHED)):
+            for folder in (self._folder / UNFINISHED).iterdir():
                 if max(each.lstat().st_mtime_ns for each in (folder, *folder.rglob("*"))) < before:
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -240,8 +240,8 @@ class FolderStore(Store):
     @contextmanager
     def workspace(self) -> Iterator[Path]:
         """Make a folder for files that are to be stored."""
-        with self._open(PurePosixPath(_UNFINISHED), make=True):
-            folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self._folder / _UNFINISHED))
+        with self._open(PurePosixPath(UNFINISHED), make=True):
+            folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self._folder / UNFINISHED))
         try:
             yield folder
         finally:

@@ -9,6 +9,7 @@ to write. None of them imports fxtio.
     speedscope  the importer of speedscope's npm package, under Node.js: speedscope JSON, collapsed stacks, pprof
     firefox_profiler  the Firefox Profiler's npm package, under Node.js: both forms of its profiles, `.cpuprofile`
     go_pprof    the pprof of Go
+    engines     Dask, Sail, deltalake, pyiceberg and DuckLake, which read lakes
     chromium    Debian's Chromium, which shows the Perfetto UI
 
 A judge may be missing from a machine. Every judge module therefore has `available()`, which returns None or the

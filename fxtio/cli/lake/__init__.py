@@ -32,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     runs.add_actions(actions)
     contents.add_actions(actions)
     _add_sql(lake_action(actions, "sql", "Run SQL over the tables of all traces", _sql))
+    _add_export(lake_action(actions, "export", "Let tables of Delta Lake, Iceberg or DuckLake have its files", _export))
     _add_drop(lake_action(actions, "drop", "Remove traces from a lake", _drop))
 
 
@@ -64,6 +65,19 @@ def _add_sql(parser: ArgumentParser) -> None:
         parser,
         "fxtio lake sql runs.lake 'select program, count(*) from traces group by program'",
         "fxtio lake sql runs.lake 'select * from slices where duration > 1e9' -o slow.parquet",
+    )
+
+
+def _add_export(parser: ArgumentParser) -> None:
+    target_help = "a folder, or catalog://NAME/NAMESPACE, for iceberg; a database for ducklake; nothing for delta"
+    parser.add_argument("target", nargs="?", metavar="TARGET", help=target_help)
+    kinds = ("delta", "iceberg", "ducklake")
+    parser.add_argument("--to", choices=kinds, required=True, help="what has these tables")
+    inputs.add_examples(
+        parser,
+        "fxtio lake export runs.lake --to delta",
+        "fxtio lake export runs.lake --to iceberg warehouse",
+        "fxtio lake export runs.lake --to ducklake runs.ducklake",
     )
 
 
@@ -141,6 +155,15 @@ def _sql(options: Namespace) -> int:
 
     query.check_ending(options)
     query.print_relation(Lake(options.lake).sql(query.query_of(options.sql)), options)
+    return console.FINE
+
+
+def _export(options: Namespace) -> int:
+    from fxtio.lake import Lake
+
+    exported = Lake(options.lake).export(options.to, options.target)
+    added, removed = counted(exported.added, "trace"), counted(exported.removed, "trace")
+    console.say(f"added {added} to the tables of {options.to}, removed {removed}")
     return console.FINE
 
 

@@ -1,0 +1,81 @@
+"""Other engines find in a lake, in tables over its files, and in scanned traces what fxtio finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import judges
+from fxtio import synth
+from fxtio.lake import Lake, LakeError
+from judges import engines
+
+pytestmark = [pytest.mark.full, pytest.mark.once]
+
+
+@pytest.fixture
+def _engines() -> None:
+    judges.require(engines.available())
+
+
+needs_engines = pytest.mark.usefixtures("_engines")
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / f"{number}.fxt" for number in range(3)]
+    for number, path in enumerate(paths):
+        synth.write(path, "program", events=500 + 400 * number)
+    return paths
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake 1", create=True)
+
+
+def sums(lake: Lake) -> list[Any]:
+    return sorted(lake.sql(engines.SUMS).fetchall())
+
+
+@needs_engines
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "ducklake"])
+def test_tables_of_other_systems(kind: str, lake: Lake, traces: list[Path], tmp_path: Path) -> None:
+    target = [] if kind == "delta" else [str(tmp_path / f"tables.{kind}")]
+    place = target[0] if target else lake.url
+
+    def export() -> None:
+        engines.run("-m", "fxtio", "lake", "export", lake.url, *target, "--to", kind)
+        assert engines.sums(kind, place) == sums(Lake(lake.url))
+
+    assert not [each for each in lake.add(traces[:2]) if each.reason]
+    export()
+    files = {path.stem for path in tmp_path.rglob("*.parquet")}
+    assert files == lake.ids()  # nothing was copied
+    first, second = sorted(lake.ids())
+    lake.drop(first)
+    lake.drop(second)
+    [*lake.add(traces, labels={"again": "x" * 100})]  # the files about the first two are others
+    lake.drop(first)
+    export()
+    assert len(lake.ids()) == 2  # logs of tables are not taken for traces
+
+
+@needs_engines
+@pytest.mark.parametrize("engine", ["dask", "sail"])
+def test_engines(engine: str, lake: Lake, traces: list[Path]) -> None:
+    assert not [each for each in lake.add(traces) if each.reason]
+    assert len(sums(lake)) == 1
+    assert engines.sums(engine, lake.url) == sums(lake)
+    assert engines.sums(f"{engine}-scan", *map(str, traces), str(traces[0].with_name("missing.fxt"))) == sums(lake)
+
+
+def test_targets_that_make_no_sense(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match="'hudi' is not a kind of tables; one of delta, iceberg, ducklake"):
+        lake.export("hudi")
+    with pytest.raises(LakeError, match="iceberg needs a target"):
+        lake.export("iceberg")
+    with pytest.raises(LakeError, match="delta takes no target"):
+        lake.export("delta", tmp_path)
