@@ -90,8 +90,9 @@ def _keep(store: Store, table: Table) -> None:
 def row_of(store: Store, identity: str) -> Table | None:
     """Return the row of a trace, None if there is none or it cannot be read."""
     table = _read(store.read(name_of(TRACES, identity)) or b"", schema_of(TRACES))
-    is_row = table is not None and table["id"].to_pylist() == [identity]
-    return table if is_row and not table["files"].null_count + table["program"].null_count else None
+    if table is None or table["id"].to_pylist() != [identity]:
+        return None
+    return None if table["files"].null_count + table["program"].null_count else table
 
 
 def _read(content: bytes, schema: Schema) -> Table | None:
