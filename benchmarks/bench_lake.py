@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness import best, in_child, show
+from harness import best, in_child, peak_memory, show
 
 from fxtio import synth
 from fxtio.lake import ADDED, Lake
@@ -38,7 +38,6 @@ begin = time.perf_counter()
 assert outcome.kind == "added", outcome.reason
 """
 SECONDS = ADD + "print(time.perf_counter() - begin)"
-PEAK = ADD + "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
 
 
 def traces(folder: Path) -> Iterator[Path]:
@@ -91,7 +90,7 @@ def run(folder: Path) -> list[tuple[str, str]]:
     synth.write(large, "spans", events=LARGE)
     speed = LARGE / in_child(SECONDS, url, str(large)) / 1e6
     shutil.rmtree(url)
-    memory = in_child(PEAK, url, str(large)) / 1e6
+    memory = peak_memory(ADD, url, str(large)) / 1e6
     rows.append((f"add a trace of {LARGE / 1e6:.0f} million slices, one process", f"{speed:.2f} M slices/s"))
     rows.append(("memory of that process, at most", f"{memory:.0f} MB"))
     return rows
