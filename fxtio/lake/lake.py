@@ -114,11 +114,12 @@ class Lake:
     def drop(self, *identities: str) -> None:
         """Remove traces.  The row of each is removed first, so that nobody who asks the lake sees a part of it."""
         self._connection = None
-        for identity in identities:
+        dropped = {*identities}
+        for identity in dropped:
             self._store.delete(name_of(TRACES, identity))
-        for table in TABLES:
+        for table in TABLES if dropped else ():
             for name in [*self._store.names(table)]:
-                if PurePosixPath(name).stem in identities:
+                if PurePosixPath(name).stem in dropped:
                     self._store.delete(name)
 
     def drop_older(self, age: str, part: Part | None = None) -> int:

@@ -47,6 +47,19 @@ def test_from_adding_to_removing(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("drop", "x.lake", found["traces"][0]["id"]) == 0
     assert capsys.readouterr().err == "fxtio: removed 1 trace from x.lake\n"
     assert len(Lake("x.lake").ids()) == 1
+    assert run("drop", "x.lake", "--older", "1d", "--where", "program=nothing") == 0
+    assert capsys.readouterr().err == "fxtio: removed 0 traces from x.lake\n"
+
+
+def test_damaged_files_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    run("add", "x.lake", "a.fxt", "b.fxt", "-j", "1")
+    path = next(Path("x.lake/slices").rglob("*.parquet"))
+    path.write_bytes(b"")
+    capsys.readouterr()
+    assert run("top", "x.lake") == 0
+    assert f"1 file damaged or missing, and left out: slices of {path.stem}; " in capsys.readouterr().err
+    assert run("add", "x.lake", "a.fxt", "b.fxt", "-j", "1") == 0
+    assert capsys.readouterr().err == "fxtio: added 1 trace to x.lake, 1 there already\n"
 
 
 def test_questions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +91,9 @@ def test_questions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         (["add", "x.lake", "a.fxt", "--label", "x"], "the label 'x' is not of the form NAME=VALUE"),
         (["add", "x.lake", "a.fxt", "-j", "0"], "argument -j/--jobs"),
         (["drop", "y.lake", "123"], "y.lake has no trace 123"),
+        (["drop", "y.lake"], "name the traces to remove, or say --older"),
+        (["drop", "y.lake", "123", "--where", "program=x"], "name the traces to remove, or say --older"),
+        (["drop", "y.lake", "--older", "1"], "'1' is not a time such as 7d"),
         (["top", "y.lake", "--by", "color"], "'color' is not a key"),
         (["top", "y.lake", "--sort", "color"], "'color' is not a column"),
         (["top", "y.lake", "--since", "1"], "'1' is not a time such as 7d"),

@@ -6,10 +6,12 @@ import io
 import json
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -668,30 +670,41 @@ def whole(lake: Lake) -> Iterator[int]:
     yield from (count for (count,) in lake.sql(query).fetchall())
 
 
-@pytest.mark.full
-def test_killed_at_any_moment(traces: list[Path], tmp_path: Path) -> None:
-    url, killed = str(tmp_path / "lake"), 0
-    Lake(url, create=True)
-    for number in range(60):
-        process = writer(url, traces)
-        time.sleep(0.25 + 0.004 * (number % 50))
-        killed += process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert {*whole(Lake(url))} <= {50}
-        if number % 20 == 19:  # again from the beginning
-            assert writer(url, traces).communicate()[0].decode().count(ADDED) <= 20
-            lake = Lake(url)
-            assert sorted(whole(lake)) == [50] * 20
-            assert lake.sql("select count(*), count(distinct (trace, id)) from slices").fetchall() == [(1000, 1000)]
-            for identity in lake.ids():
-                lake.drop(identity)
-    assert killed > 30
+KILLS = int(os.environ.get("FXTIO_KILLS", "0"))
+"""How many writers are killed on a disk, and as many on an object store; by default 40 and 10."""
 
 
-@pytest.mark.full
-def test_several_writers(traces: list[Path], tmp_path: Path) -> None:
-    url = str(tmp_path / "lake")
+def kill_writers(url: str, traces: list[Path], kills: int) -> None:
+    """Kill writers while they add traces; nothing may be lost, there twice, or seen in part.
+
+    Each is killed at some moment of the time that a whole run takes.
+    """
+    begin = time.monotonic()
+    writer(url, traces).communicate()
+    full = time.monotonic() - begin
+    killed, partly, chance = 0, 0, random.Random(7)
+    while killed < kills:
+        Lake(url).drop(*Lake(url).ids())
+        for _ in range(10):
+            process = writer(url, traces)
+            time.sleep(chance.random() * full)
+            killed += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                counts = [*whole(Lake(url))]
+            assert {*counts} <= {50}
+            partly += 0 < len(counts) < len(traces)
+        assert {*writer(url, traces).communicate()[0].decode().split()} <= {ADDED, KNOWN}
+        lake = Lake(url)
+        assert sorted(whole(lake)) == [50] * 20
+        assert lake.sql("select count(*), count(distinct (trace, id)) from slices").fetchall() == [(1000, 1000)]
+    assert partly
+
+
+def write_at_once(url: str, traces: list[Path]) -> None:
+    """Let ten writers add the same traces at once."""
     processes = [writer(url, traces[number:] + traces[:number]) for number in range(10)]
     kinds: Counter[str] = Counter()
     for process in processes:
@@ -703,6 +716,35 @@ def test_several_writers(traces: list[Path], tmp_path: Path) -> None:
     assert sorted(whole(Lake(url))) == [50] * 20
 
 
+@pytest.mark.full
+def test_killed_at_any_moment(traces: list[Path], tmp_path: Path) -> None:
+    kill_writers(Lake(tmp_path / "lake", create=True).url, traces, KILLS or 40)
+
+
+@pytest.mark.full
+def test_several_writers(traces: list[Path], tmp_path: Path) -> None:
+    write_at_once(str(tmp_path / "lake"), traces)
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the URL of a bucket of an object store that runs here."""
+    judges.require(object_store.available())
+    folder = tmp_path / "store"
+    folder.mkdir()
+    with object_store.running(folder) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield f"s3://{object_store.BUCKET}"
+
+
+@pytest.mark.full
+@pytest.mark.once
+def test_writers_of_an_object_store_are_killed(traces: list[Path], bucket: str) -> None:
+    kill_writers(Lake(f"{bucket}/lake", create=True).url, traces, KILLS or 10)
+    write_at_once(Lake(f"{bucket}/other", create=True).url, traces)
+
+
 def test_several_processes(traces: list[Path], lake: Lake) -> None:
     assert added(lake, *traces, jobs=3) == [ADDED] * 20
     assert sorted(whole(lake)) == [50] * 20
@@ -711,34 +753,28 @@ def test_several_processes(traces: list[Path], lake: Lake) -> None:
 
 @pytest.mark.full
 @pytest.mark.once
-def test_an_object_store(traces: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judges.require(object_store.available())
-    folder = tmp_path / "store"
-    folder.mkdir()
-    with object_store.running(folder) as variables:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        url = f"s3://{object_store.BUCKET}/some/lake"
-        with pytest.raises(LakeError, match="is not a lake"):
-            Lake(url)
-        lake = Lake(url, create=True)
-        synth.write(tmp_path / "large.fxt", "spans", events=100_000)
-        assert added(lake, *traces[:10], tmp_path / "large.fxt", jobs=2) == [ADDED] * 11
-        assert added(lake, *traces[:12]).count(KNOWN) == 10
-        assert Counter(whole(Lake(url))) == {50: 12, 100_000: 1}
-        local = Lake(tmp_path / "local", create=True)
-        added(local, *traces[:12], tmp_path / "large.fxt")
-        assert Lake(url).top(limit=None) == local.top(limit=None)
-        processes = [writer(url, traces) for _ in range(4)]
-        time.sleep(1.0)
-        processes[0].kill()
-        outputs = [process.communicate()[0].decode().split() for process in processes]
-        assert {*outputs[1], *outputs[2], *outputs[3]} <= {ADDED, KNOWN}
-        lake = Lake(url)
-        assert Counter(whole(lake)) == {50: 20, 100_000: 1}
-        rows, _ = lake.traces(limit=None)
-        lake.drop(rows[0]["id"])
-        assert len(Lake(url).ids()) == 20
+def test_an_object_store(traces: list[Path], tmp_path: Path, bucket: str) -> None:
+    url = f"{bucket}/some/lake"
+    with pytest.raises(LakeError, match="is not a lake"):
+        Lake(url)
+    lake = Lake(url, create=True)
+    synth.write(tmp_path / "large.fxt", "spans", events=100_000)
+    assert added(lake, *traces[:10], tmp_path / "large.fxt", jobs=2) == [ADDED] * 11
+    assert added(lake, *traces[:12]).count(KNOWN) == 10
+    assert Counter(whole(Lake(url))) == {50: 12, 100_000: 1}
+    local = Lake(tmp_path / "local", create=True)
+    added(local, *traces[:12], tmp_path / "large.fxt")
+    assert Lake(url).top(limit=None) == local.top(limit=None)
+    processes = [writer(url, traces) for _ in range(4)]
+    time.sleep(1.0)
+    processes[0].kill()
+    outputs = [process.communicate()[0].decode().split() for process in processes]
+    assert {*outputs[1], *outputs[2], *outputs[3]} <= {ADDED, KNOWN}
+    lake = Lake(url)
+    assert Counter(whole(lake)) == {50: 20, 100_000: 1}
+    rows, _ = lake.traces(limit=None)
+    lake.drop(rows[0]["id"])
+    assert len(Lake(url).ids()) == 20
 
 
 def test_hostile_traces(lake: Lake, tmp_path: Path) -> None:
