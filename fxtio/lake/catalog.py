@@ -6,7 +6,7 @@ removed at any time: a row in it counts only while the file in `traces` that it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import PurePosixPath
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from fxtio.lake.layout import SUFFIX, TRACES, file_of, is_identity, name_of, schema_of
 from fxtio.lake.store import Entry, Store, StoreError
+from fxtio.timeline.sql import QueryError, query_errors
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyarrow import Schema, Table
 
 NAME = f"_catalog/{TRACES}{SUFFIX}"
@@ -31,8 +33,16 @@ _STATE = ("stored", "changed")
 """Further columns of the file: size of the file in `traces` that has a row, and the time when it was written."""
 
 
-def catalog_of(store: Store) -> tuple[Table, list[str]]:
-    """Return the rows of all traces of a lake, and the names of files in `traces` that cannot be read."""
+def catalog_of(store: Store, connection: DuckDBPyConnection) -> tuple[Table, list[str]]:
+    """Return the rows of all traces of a lake, and the names of files in `traces` that cannot be read.
+
+    Args:
+        store: the files of the lake.
+        connection: a database, which reads many files at once.
+
+    Raises:
+        OSError, StoreError: the lake cannot be read.
+    """
     import pyarrow as pa
 
     files = {
@@ -42,18 +52,36 @@ def catalog_of(store: Store) -> tuple[Table, list[str]]:
     }
     known = _known(store, files)
     new = sorted(files.keys() - {*known["id"].to_pylist()})
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        read = [*pool.map(lambda identity: row_of(store, identity), new)]
-    rows = {identity: row for identity, row in zip(new, read, strict=True) if row is not None}
-    states = [[getattr(files[identity], name) for identity in rows] for name in ("size", "changed")]
-    fresh = pa.concat_tables([schema_of(TRACES).empty_table(), *rows.values()])
-    for name, values in zip(_STATE, states, strict=True):
-        fresh = fresh.append_column(name, pa.array(values, pa.int64()))
+    fresh = _read_together(store, connection, new)
+    if fresh is None:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            rows = [*pool.map(lambda identity: row_of(store, identity), new)]
+        fresh = pa.concat_tables([schema_of(TRACES).empty_table(), *(row for row in rows if row is not None)])
+    ids = fresh["id"].to_pylist()
+    for name, state in zip(_STATE, ("size", "changed"), strict=True):
+        fresh = fresh.append_column(name, pa.array([getattr(files[each], state) for each in ids], pa.int64()))
     table = pa.concat_tables([known, fresh])
-    if len(rows) >= _WORTH:
+    if len(ids) >= _WORTH:
         with suppress(OSError, StoreError):  # who may only read a lake does without
             _keep(store, table)
-    return table.select(schema_of(TRACES).names), [files[each].name for each in new if each not in rows]
+    return table.select(schema_of(TRACES).names), [files[each].name for each in sorted({*new} - {*ids})]
+
+
+def _read_together(store: Store, connection: DuckDBPyConnection, ids: Sequence[str]) -> Table | None:
+    """Return the rows of some traces; None if that of one cannot be read, or they are few."""
+    if len(ids) < _WORTH:
+        return None
+    schema = schema_of(TRACES)
+    with suppress(QueryError, StoreError, OSError, ValueError), query_errors():  # the errors of Arrow are such, too
+        store.make_view(connection, "new_traces", [name_of(TRACES, each) for each in ids])
+        table = connection.sql(f"select {', '.join(schema.names)} from new_traces").to_arrow_table().cast(schema)
+        return table if sorted(table["id"].to_pylist()) == ids and not _has_nulls(table) else None
+    return None
+
+
+def _has_nulls(rows: Table) -> bool:
+    """Return whether rows lack what all have."""
+    return bool(rows["files"].null_count or rows["program"].null_count)
 
 
 def _schema() -> Schema:
@@ -92,7 +120,7 @@ def row_of(store: Store, identity: str) -> Table | None:
     table = _read(store.read(name_of(TRACES, identity)) or b"", schema_of(TRACES))
     if table is None or table["id"].to_pylist() != [identity]:
         return None
-    return None if table["files"].null_count or table["program"].null_count else table
+    return None if _has_nulls(table) else table
 
 
 def _read(content: bytes, schema: Schema) -> Table | None:

@@ -168,7 +168,7 @@ class Lake:
             LakeError: the package is missing, the kind or target makes no sense, or the system refuses the files.
             StoreError, OSError: files cannot be read or written.
         """
-        self._connection = self._rows = None  # others may have added traces
+        self._connection = None  # others may have added traces
         names = {table: self._files(table) for table in TABLES}
         names[TRACES] = [name_of(TRACES, each) for each in self._traces()["id"].to_pylist()]
         return export(self._store, names, kind, None if target is None else os.fspath(target))
@@ -322,6 +322,7 @@ class Lake:
                 raise QueryError(f"questions to a lake need {error.name}; install fxtio[lake]") from None
             self._connection = duckdb.connect()
             self._connection.execute("set autoinstall_known_extensions = false")  # nothing comes from the network
+            self._connection.execute("set parquet_metadata_cache = true")
         return self._connection
 
     def _make_view(self, connection: DuckDBPyConnection, table: str) -> None:
@@ -339,8 +340,9 @@ class Lake:
 
     def _traces(self) -> ArrowTable:
         """Return the table `traces`."""
+        connection = self._connected()
         if self._rows is None:
-            self._rows, damaged = catalog_of(self._store)
+            self._rows, damaged = catalog_of(self._store, connection)
             self._tell_damage(damaged)
         return self._rows
 

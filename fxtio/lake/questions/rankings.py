@@ -14,14 +14,15 @@ from fxtio.timeline.sql import sql_text
 SORTS = ("self", "total", "calls", "median", "p99", "max")
 """The columns by which a ranking can be sorted, the greatest first."""
 
+_QUANTILES = "quantile_disc(duration, [0.5, 0.99])"  # which are computed once
 _SUMS = {
     "calls": "count(*)",
     "self": "sum(self_time)::bigint",
     "total": "sum(duration)::bigint",
+    "median": f"{_QUANTILES}[1]",
+    "p99": f"{_QUANTILES}[2]",
     "max": "max(duration)",
 }
-_QUANTILES = {"median": "quantile_disc(duration, 0.5)", "p99": "quantile_disc(duration, 0.99)"}
-_ORDER = ("key", "calls", "self", "total", "median", "p99", "max")
 
 OF_TRACES = {"duration": f"max((select duration from {TRACES} where id = trace))"}
 """A further column by which traces can be ranked: from their first event to their last one."""
@@ -66,31 +67,13 @@ def ranking(
     sums = _SUMS | dict(more_sums or {})
     if sort not in (sorts := (*SORTS, *(more_sums or ()))):
         raise QuestionError(f"{shown(sort)} is not a column; one of {', '.join(sorts)}")
-    key = column_of(by)
-    columns = sums | _QUANTILES if sort in _QUANTILES else sums
-    chosen = ", ".join(f"{sql} as {_as_name(name)}" for name, sql in columns.items())
-    source = f"from slices where {part.of_slices()}"
-    groups = f"select {key} as key, {chosen} {source} group by key"
+    chosen = ", ".join(f"{sql} as {_as_name(name)}" for name, sql in sums.items())
+    groups = f"select {column_of(by)} as key, {chosen} from slices where {part.of_slices()} group by key"
     first = "" if limit is None else f" limit {limit}"
     order = f"order by {_as_name(sort)} desc, key"
     rows = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
     more = rows[0]["groups"] - len(rows) if rows else 0
-    if rows and sort not in _QUANTILES:  # of the groups that are shown alone, as quantiles need all durations at once
-        quantiles = _quantiles(ask, key, source, [row["key"] for row in rows])
-        for row in rows:
-            row.update(quantiles[row["key"]])
-    names = (*_ORDER, *(more_sums or ()))
-    return Ranking(by, sort, [{name: row[name] for name in names} for row in rows], more)
-
-
-def _quantiles(ask: Ask, key: str, source: str, keys: Sequence[Any]) -> dict[Any, dict[str, Any]]:
-    """Return the quantiles of groups by their keys."""
-    known = [each for each in keys if each is not None]
-    among = [f"{key} in ({', '.join(sql_text(str(each)) for each in known)})"] if known else []
-    among += [f"{key} is null"] if len(known) < len(keys) else []
-    columns = ", ".join(f"{sql} as {name}" for name, sql in _QUANTILES.items())
-    found = rows_of(ask(f"select {key} as key, {columns} {source} and ({' or '.join(among)}) group by key"))
-    return {row["key"]: {name: row[name] for name in _QUANTILES} for row in found}
+    return Ranking(by, sort, [{name: row[name] for name in ("key", *sums)} for row in rows], more)
 
 
 def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | None) -> Ranking:
