@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,14 +29,17 @@ from fxtio.lake.layout import (
     TRACES,
     VERSION,
     file_of,
+    files_of,
     host_of,
     identity_of,
+    kept_name,
     name_of,
     schema_of,
 )
 from fxtio.lake.rows import LakeExporter
 from fxtio.lake.store import Store, open_store
 from fxtio.report import well_formed
+from fxtio.shared_folders import open_regular
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry
 
@@ -70,7 +74,9 @@ class Outcome:
     row: Mapping[str, Any] = field(default_factory=dict)
 
 
-def add(url: str, traces: Iterable[str | os.PathLike[str]], labels: Mapping[str, str], jobs: int) -> Iterator[Outcome]:
+def add(
+    url: str, traces: Iterable[str | os.PathLike[str]], labels: Mapping[str, str], jobs: int, *, keeps: bool = False
+) -> Iterator[Outcome]:
     """Add traces to a lake with several processes, and yield what became of each, in the order in which they end.
 
     Args:
@@ -78,8 +84,9 @@ def add(url: str, traces: Iterable[str | os.PathLike[str]], labels: Mapping[str,
         traces: the paths of traces.
         labels: labels for all of them, beside those that they have; these count more.
         jobs: the number of processes; with 1, this one does it.
+        keeps: store the traces themselves, too.
     """
-    work = partial(add_one, url, labels=labels)
+    work = partial(add_one, url, labels=labels, keeps=keeps)
     paths = (os.fspath(each) for each in traces)
     first = [*islice(paths, 2)]
     if jobs == 1 or len(first) < 2:
@@ -109,7 +116,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
+def add_one(url: str, path: str, labels: Mapping[str, str], *, keeps: bool = False) -> Outcome:
     """Add a trace to a lake."""
     store = open_store(url)
     try:
@@ -119,6 +126,8 @@ def add_one(url: str, path: str, labels: Mapping[str, str]) -> Outcome:
         with store.workspace() as folder:
             exporter, row = source.write(folder, labels)
             row["files"] = _stored(store, exporter, row)
+            if keeps:
+                row["url"] = source.keep(store, folder)
             place = exporter.folder / f"{TRACES}{SUFFIX}"
             _write_row(row, place)
             is_new = store.put(name_of(TRACES, source.identity), place)
@@ -165,11 +174,36 @@ class Source:
         with open_timeline(self._path) as timeline:
             exporter, registry = _written(timeline, folder, self.identity)
             row = _row(timeline, exporter, registry, labels)
-        if _state_of(self._path) != self._state:
-            raise LakeError(f"{self._path} was changed while it was read")
+        self._refuse_changes()
         url = well_formed(str(self._path.absolute()))
         row |= {"id": self.identity, "bytes": self._size, "url": url, "files": {}, "schema": VERSION}
         return exporter, {name: row[name] for name in TRACE_COLUMNS}
+
+    def keep(self, store: Store, folder: Path) -> str:
+        """Store the trace itself, by way of a folder, and return its path or URL.
+
+        Raises:
+            LakeError: it was changed meanwhile, or is a directory, of which an object store keeps none.
+            StoreError, OSError: it cannot be read or stored.
+        """
+        if "://" in store.url and self._path.is_dir():
+            raise LakeError(
+                f"{self._path} is a directory, which cannot be opened in an object store, so it is not kept"
+            )
+        place, copies = kept_name(self.identity, self._path), []
+        for number, (inner, file) in enumerate(files_of(self._path)):
+            copies.append((f"{place}/{os.fsdecode(inner)}" if inner else place, folder / f"kept-{number}"))
+            with open(open_regular(file), "rb") as source, copies[-1][1].open("xb") as copy:
+                shutil.copyfileobj(source, copy)
+        self._refuse_changes()
+        for name, path in copies:
+            if not store.put(name, path):  # perhaps one that may be removed as left over
+                store.replace(name, path)
+        return f"{store.url if '://' in store.url else Path(store.url).absolute()}/{place}"
+
+    def _refuse_changes(self) -> None:
+        if _state_of(self._path) != self._state:
+            raise LakeError(f"{self._path} was changed while it was read")
 
 
 def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels: Mapping[str, str]) -> dict[str, Any]:

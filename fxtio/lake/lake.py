@@ -17,7 +17,19 @@ from fxtio.labels import checked
 from fxtio.lake.catalog import catalog_of
 from fxtio.lake.export import Exported, export
 from fxtio.lake.ingest import LEFT_OVER_NS, LakeError, Outcome, add, expanded
-from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, VERSION, identity_of, is_identity, name_of, schema_of
+from fxtio.lake.layout import (
+    KEPT,
+    MARKER,
+    SUFFIX,
+    TABLES,
+    TRACES,
+    VERSION,
+    identity_of,
+    is_identity,
+    name_of,
+    owner_of,
+    schema_of,
+)
 from fxtio.lake.questions import Contents, Diff, Hits, Part, QuestionError, Ranking, Side, comparisons, hits, rankings
 from fxtio.lake.questions.contents import contents
 from fxtio.lake.questions.parts import older
@@ -84,6 +96,7 @@ class Lake:
         *,
         labels: Mapping[str, str] | Iterable[str] = (),
         jobs: int = 1,
+        keep: bool = False,
     ) -> Iterator[Outcome]:
         """Add traces of any format while what becomes of each is asked for, and yield that.
 
@@ -96,13 +109,15 @@ class Lake:
             labels: labels for all of them, by name or as `NAME=TEXT`; they count more than those that a trace has.
             jobs: how many processes read traces; with 1 it is this one.  Others import the main module of the program,
                 as those of `multiprocessing` do.
+            keep: store the traces themselves in the lake, too; `url` is where they are there.  A trace that the lake
+                has already stays as it is.
 
         Raises:
             LakeError: one of these processes was killed.
             TypeError, ValueError: a label makes no sense.
         """
         paths = [traces] if isinstance(traces, str | os.PathLike) else traces
-        for outcome in add(self.url, expanded(paths), checked(labels), jobs):
+        for outcome in add(self.url, expanded(paths), checked(labels), jobs, keeps=keep):
             self._connection = None  # what was added is asked from now on
             yield outcome
 
@@ -117,9 +132,9 @@ class Lake:
         dropped = {*identities}
         for identity in dropped:
             self._store.delete(name_of(TRACES, identity))
-        for table in TABLES if dropped else ():
-            for name in [*self._store.names(table)]:
-                if PurePosixPath(name).stem in dropped:
+        for folder in (*TABLES, KEPT) if dropped else ():
+            for name in [*self._store.names(folder)]:
+                if owner_of(name) in dropped:
                     self._store.delete(name)
 
     def drop_older(self, age: str, part: Part | None = None) -> int:
@@ -144,11 +159,12 @@ class Lake:
     def _drop_left_over(self, before: int) -> None:
         """Remove files without a trace that were written before a time."""
         self._store.clear(before)
-        old = [each.name for table in TABLES for each in self._store.entries(table) if each.changed < before]
+        entries = (each for folder in (*TABLES, KEPT) for each in self._store.entries(folder))
+        old = [each.name for each in entries if each.changed < before]
         known = self.ids()  # after the files: the row of a trace is written last
         for name in old:
             entry = self._store.entry(name)  # a writer may have taken the place of one that was killed
-            if PurePosixPath(name).stem not in known and entry is not None and entry.changed < before:
+            if owner_of(name) not in known and entry is not None and entry.changed < before:
                 self._store.delete(name)
 
     def export(self, kind: str, target: str | os.PathLike[str] | None = None) -> Exported:

@@ -3,6 +3,7 @@
     LAKE/_fxtio_lake.json                            {"version": 1}
     LAKE/traces/ID.parquet                           one row about a trace, written last
     LAKE/slices/day=DAY/program=PROGRAM/ID.parquet   its slices; likewise instants, counters, args, logs and samples
+    LAKE/kept/ID/NAME                                the trace itself, if it is kept
 
 A trace is part of the lake when its file in `traces` is there, which is written last.  Files are never changed: what
 has the same content has the same name, so any number of writers can add traces, be killed, and run again.
@@ -14,7 +15,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -34,6 +35,9 @@ MARKER = "_fxtio_lake.json"
 SUFFIX = ".parquet"
 TRACES = "traces"
 """The table with a row for each trace."""
+
+KEPT = "kept"
+"""The folder of traces themselves, of those that were added so."""
 
 MAX_PROGRAM = 200
 """The most bytes of a program in names of files, where it is percent-encoded; more are cut off."""
@@ -82,7 +86,7 @@ Rows of one trace refer to each other by the numbers that they have in its timel
 
 TRACE_COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("string", "BLAKE2b-128 of the content, in hexadecimal digits"),
-    "url": ("string", "the path where it was read, absolute"),
+    "url": ("string", "the path where it was read, absolute; of one that is kept, its path or URL in the lake"),
     "program": ("string", "the name of its first process, or else its format"),
     "host": ("string", "the label `host` or `host.name`, null if there is none"),
     "labels": ("labels", "all labels: a text for each name"),
@@ -138,8 +142,23 @@ def file_of(table: str, row: Mapping[str, Any]) -> str:
     return name_of(table, row["id"], day=day_of(row["start"]), program=row["program"])
 
 
+def kept_name(identity: str, path: Path) -> str:
+    """Return the name under which a trace itself is kept, relative to the lake; if it is a directory, that of this."""
+    return f"{KEPT}/{identity}/{_quoted(os.fsencode(path.resolve().name).decode('utf-8', 'replace'))}"
+
+
+def owner_of(name: str) -> str:
+    """Return the id of the trace to which a file of a lake belongs, as its name says; empty if it says none."""
+    path = PurePosixPath(name)
+    if path.parts[0] == KEPT and len(path.parts) > 2:
+        identity = path.parts[1]
+    else:
+        identity = path.stem if path.parts[0] in (TRACES, *TABLES) and path.suffix == SUFFIX else ""
+    return identity if is_identity(identity) else ""
+
+
 def _quoted(program: str) -> str:
-    """Return a program as names of files have it."""
+    """Return a text as names of files have it."""
     characters, left = [], MAX_PROGRAM
     for character in program:
         characters.append(quote(character, safe=""))
@@ -156,7 +175,7 @@ def identity_of(path: Path) -> tuple[str, int]:
         OSError: it cannot be read.
     """
     digest, size = hashlib.blake2b(digest_size=16), 0
-    for name, file in _files(path):
+    for name, file in files_of(path):
         if name:
             digest.update(b"%d:%b%d:" % (len(name), name, file.stat().st_size))
         with open(open_regular(file), "rb") as stream:
@@ -166,7 +185,7 @@ def identity_of(path: Path) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _files(path: Path) -> Iterator[tuple[bytes, Path]]:
+def files_of(path: Path) -> Iterator[tuple[bytes, Path]]:
     """Yield the file itself without a name, or those of a directory with theirs, in the order of the names."""
     if not path.is_dir():
         yield b"", path

@@ -43,6 +43,8 @@ def _add_add(parser: ArgumentParser) -> None:
     parser.add_argument("--label", metavar="NAME=TEXT", action="append", default=[], help=label_help)
     ci_help = "label them with commit, branch, build, job and repository of the CI run"
     parser.add_argument("--label-ci", action="store_true", help=ci_help)
+    keep_help = "keep the traces themselves in the lake, too, so that they can be opened from there"
+    parser.add_argument("--keep", action="store_true", help=keep_help)
     jobs_help = "how many traces are read at once (default: the cores)"
     parser.add_argument("-j", "--jobs", metavar="N", type=inputs.count, help=jobs_help)
     inputs.add_examples(
@@ -115,7 +117,8 @@ def _add(options: Namespace) -> int:
     lake = Lake(options.lake, create=True)
     kinds: Counter[str] = Counter()
     with console.Progress(lambda number: counted(number, "trace")) as progress:
-        for outcome in lake.add(options.traces, labels=labels, jobs=options.jobs or inputs.processors()):
+        jobs = options.jobs or inputs.processors()
+        for outcome in lake.add(options.traces, labels=labels, jobs=jobs, keep=options.keep):
             kinds[outcome.kind] += 1
             progress(kinds.total(), None)
             if outcome.kind == REFUSED:

@@ -79,7 +79,7 @@ def suggest_open(lake: Lake, slice_of: Callable[[], Mapping[str, Any] | None]) -
         lake: the lake.
         slice_of: returns the slice, with `trace`, `url`, `name` and `time`; None if there is none.
     """
-    from fxtio.lake.layout import identity_of
+    from fxtio.lake.layout import KEPT, identity_of
 
     if not sys.stderr.isatty():  # whoever does not see it need not wait for it
         return
@@ -88,7 +88,7 @@ def suggest_open(lake: Lake, slice_of: Callable[[], Mapping[str, Any] | None]) -
         return
     url, trace, name = found["url"], found["trace"], found["name"]
     try:
-        is_there = identity_of(Path(url))[0] == trace
+        is_there = url.startswith(f"{lake.url}/{KEPT}/") or identity_of(Path(url))[0] == trace
     except (OSError, ValueError):  # the latter for a path with a null character
         is_there = False
     if is_there:

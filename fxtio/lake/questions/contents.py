@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from fxtio.lake.catalog import NAME as CATALOG
-from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, is_identity
+from fxtio.lake.layout import MARKER, TABLES, TRACES, owner_of
 from fxtio.lake.questions.parts import Ask, Part, of_trace, rows_of
 from fxtio.timeline.sql import sql_text
 
@@ -131,9 +130,7 @@ def _first(limit: int | None) -> str:
 
 def _place(name: str, ids: Collection[str]) -> str:
     """Return whether a file is part of the lake, an orphan, or another one."""
-    path = PurePosixPath(name)
     if name in (MARKER, CATALOG):
         return "part"
-    if path.suffix != SUFFIX or path.parts[0] not in (TRACES, *TABLES) or not is_identity(path.stem):
-        return "other"
-    return "part" if path.stem in ids else "orphan"
+    owner = owner_of(name)
+    return "part" if owner in ids else "orphan" if owner else "other"

@@ -775,6 +775,10 @@ def test_an_object_store(traces: list[Path], tmp_path: Path, bucket: str) -> Non
     rows, _ = lake.traces(limit=None)
     lake.drop(rows[0]["id"])
     assert len(Lake(url).ids()) == 20
+    synth.write(tmp_path / "kept.fxt", "spans", events=10)
+    (outcome,) = lake.add(tmp_path / "kept.fxt", keep=True)
+    assert outcome.row["url"].startswith(f"{url}/kept/")
+    assert lake.info().others == 0
 
 
 def test_hostile_traces(lake: Lake, tmp_path: Path) -> None:
