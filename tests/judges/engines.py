@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-SUMS = "select program, count(*) as calls, cast(sum(duration) as bigint) as total from slices group by program"
+SUMS = """select program, name, count(*) as calls, cast(sum(self_time) as bigint) as total
+    from slices group by program, name"""
 _STARTING_S = 60
 
 
@@ -31,23 +32,31 @@ def available() -> str | None:
     return None
 
 
-def run(*command: str) -> str:
+def run(*command: str, **variables: str) -> str:
     """Run Python with a command, where the packages are, and return what it prints.
 
     Raises:
         RuntimeError: it failed.
     """
-    environment = os.environ | {"PYTHONPATH": os.environ["FXTIO_ENGINES"], "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, *command], check=False, capture_output=True, text=True, env=environment, timeout=300
+        [sys.executable, *command],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=_environment() | variables,
+        timeout=300,
     )
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:])
     return done.stdout
 
 
-def sums(engine: str, *paths: str) -> list[tuple[str, int, int]]:
-    """Return program, number of slices and sum of their durations, as an engine has them.
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.environ["FXTIO_ENGINES"], "PYTHONWARNINGS": "ignore"}
+
+
+def sums(engine: str, *paths: str) -> list[tuple[str, str, int, int]]:
+    """Return programs, names of slices, the number of these and the sum of their own times, as an engine has them.
 
     Args:
         engine: a key of `ENGINES`.
@@ -107,40 +116,45 @@ def _frame(path: str) -> Any:
 def _grouped(frame: Any) -> Any:
     import pyarrow as pa
 
-    groups = frame.astype({"program": "str"}).groupby("program")["duration"]
+    groups = frame.astype({"program": "str"}).groupby(["program", "name"])["self_time"]
     return pa.Table.from_pandas(groups.agg(["count", "sum"]).compute().reset_index(), preserve_index=False)
 
 
-def _sail(lake: str) -> Any:
-    with _spark() as spark:
-        spark.read.parquet(f"{lake}/slices").createOrReplaceTempView("slices")
-        return spark.sql(SUMS).toArrow()
+def spark_sums(spark: Any, lake: str) -> Any:
+    """Return the sums over a lake, in a session of Spark."""
+    spark.read.parquet(f"{lake}/slices").createOrReplaceTempView("slices")
+    return spark.sql(SUMS).toArrow()
 
 
-def _sail_scan(*traces: str) -> Any:
+def spark_scan_sums(spark: Any, *traces: str) -> Any:
+    """Return the sums over traces, in a session of Spark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from fxtio.lake import scan, schema_of
 
-    with _spark() as spark:
-        paths = spark.createDataFrame([(path,) for path in traces], "path string")
-        rows = paths.mapInArrow(partial(scan, table="slices"), from_arrow_schema(schema_of("slices")))
-        rows.createOrReplaceTempView("slices")
-        return spark.sql(SUMS).toArrow()
+    paths = spark.createDataFrame([(path,) for path in traces], "path string")
+    rows = paths.mapInArrow(partial(scan, table="slices"), from_arrow_schema(schema_of("slices")))
+    rows.createOrReplaceTempView("slices")
+    return spark.sql(SUMS).toArrow()
+
+
+def _in_sail(ask: Callable[..., Any], *paths: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    with sail() as url:
+        return ask(SparkSession.builder.remote(url).getOrCreate(), *paths)
 
 
 @contextmanager
-def _spark() -> Iterator[Any]:
-    """Start Sail, and yield a session of Spark.  It does not end when it is asked to, so it is killed."""
-    from pyspark.sql import SparkSession
-
+def sail() -> Iterator[str]:
+    """Start Sail, and yield its URL for sessions of Spark.  It does not end when it is asked to, so it is killed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     code = "from pysail.cli import main; main()"
     arguments = ["spark", "server", "--ip", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stderr=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, "-c", code, *arguments], stderr=subprocess.DEVNULL, start_new_session=True, env=_environment()
     )
     try:
         end = time.monotonic() + _STARTING_S
@@ -148,7 +162,7 @@ def _spark() -> Iterator[Any]:
             with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
             time.sleep(0.1)
-        yield SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+        yield f"sc://127.0.0.1:{port}"
     finally:
         with suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGKILL)
@@ -156,7 +170,7 @@ def _spark() -> Iterator[Any]:
 
 
 def _summed(slices: Any) -> Any:
-    return slices.group_by("program").aggregate([("duration", "count"), ("duration", "sum")])
+    return slices.group_by(["program", "name"]).aggregate([("self_time", "count"), ("self_time", "sum")])
 
 
 ENGINES: dict[str, Callable[..., Any]] = {
@@ -165,13 +179,19 @@ ENGINES: dict[str, Callable[..., Any]] = {
     "ducklake": _ducklake,
     "dask": _dask,
     "dask-scan": _dask_scan,
-    "sail": _sail,
-    "sail-scan": _sail_scan,
+    "sail": partial(_in_sail, spark_sums),
+    "sail-scan": partial(_in_sail, spark_scan_sums),
 }
 
-if __name__ == "__main__":
-    found = ENGINES[sys.argv[1]](*sys.argv[2:])
+
+def answer(ask: Callable[..., Any], *paths: str) -> NoReturn:
+    """Print as JSON what an engine finds, and end the process."""
+    found = ask(*paths)
     columns = [column.to_pylist() for column in found.columns]
     print(json.dumps([*zip(*columns, strict=True)]))
     sys.stdout.flush()
     os._exit(0)  # clients of Spark would wait for a server that was killed
+
+
+if __name__ == "__main__":
+    answer(ENGINES[sys.argv[1]], *sys.argv[2:])
