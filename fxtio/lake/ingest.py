@@ -105,7 +105,8 @@ def add(
                 yield each.result()
         except BrokenProcessPool:
             raise LakeError(
-                "a process that read traces was killed; run this again for those that are missing"
+                "a process that read traces was killed, or the main module of the program adds traces when it is "
+                'imported, without `if __name__ == "__main__":`; run this again for those that are missing'
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
