@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from fxtio.lake.layout import SUFFIX, TRACES, file_of, is_identity, name_of, schema_of
+from fxtio.lake.layout import SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
 from fxtio.lake.store import Entry, Store, StoreError
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ NAME = f"_catalog/{TRACES}{SUFFIX}"
 """The file of all rows; engines that read a lake leave out names that begin with `_`."""
 
 _WORTH = 100
-"""With so many new rows the file is written again."""
+"""With this many new rows the file is written again."""
 
 _AT_ONCE = 8
 """How many rows are read at once: those of an object store take long to arrive."""
@@ -35,11 +34,7 @@ def catalog_of(store: Store) -> tuple[Table, list[str]]:
     """Return the rows of all traces of a lake, and the names of files in `traces` that cannot be read."""
     import pyarrow as pa
 
-    files = {
-        identity: entry
-        for entry in store.entries(TRACES)
-        if entry.name.endswith(SUFFIX) and is_identity(identity := PurePosixPath(entry.name).stem)
-    }
+    files = {identity: entry for entry in store.entries(TRACES) if (identity := identity_in(entry.name)) is not None}
     known = _known(store, files)
     new = sorted(files.keys() - {*known["id"].to_pylist()})
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -67,15 +62,18 @@ def _schema() -> Schema:
 
 def _known(store: Store, files: Mapping[str, Entry]) -> Table:
     """Return the rows that are kept, with `_STATE`, as far as their files are there and unchanged."""
+    import pyarrow as pa
+
     with suppress(OSError, StoreError):
         table = _read(store.read(NAME) or b"", _schema())
         if table is not None:
-            columns = (table[name].to_pylist() for name in ("id", *_STATE))
-            is_valid = [
-                identity in files and (size, changed) == files[identity][1:]
-                for identity, size, changed in zip(*columns, strict=True)
-            ]
-            return table.filter(is_valid)
+            columns = zip(*(table[name].to_pylist() for name in ("id", *_STATE)), strict=True)
+            valid = {
+                identity: row
+                for row, (identity, *state) in enumerate(columns)
+                if identity in files and tuple(state) == files[identity][1:]
+            }
+            return table.take(pa.array(valid.values(), pa.int64()))
     return _schema().empty_table()
 
 
@@ -90,21 +88,21 @@ def _keep(store: Store, table: Table) -> None:
 def row_of(store: Store, identity: str) -> Table | None:
     """Return the row of a trace, None if there is none or it cannot be read."""
     table = _read(store.read(name_of(TRACES, identity)) or b"", schema_of(TRACES))
-    if table is None or table["id"].to_pylist() != [identity]:
-        return None
-    return None if table["files"].null_count or table["program"].null_count else table
+    return table if table is not None and table["id"].to_pylist() == [identity] else None
 
 
 def _read(content: bytes, schema: Schema) -> Table | None:
-    """Return the columns of a schema from a file, None if it is damaged or has not all of them."""
+    """Return the columns of a schema from a file of rows, None if it is damaged or has not all that a row needs."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        return file.read(schema.names, use_threads=False).select(schema.names).cast(schema)
+        table = file.read(schema.names, use_threads=False).select(schema.names).cast(schema)
+        table.validate(full=True)  # or else a damaged text ends every question
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return None
+    return None if table["files"].null_count or table["program"].null_count else table
 
 
 def is_whole(store: Store, identity: str) -> bool:
@@ -122,7 +120,7 @@ def is_whole(store: Store, identity: str) -> bool:
 
 
 def is_sound(content: bytes, count: int) -> bool:
-    """Return whether the content of a file is that of a file of events with so many rows."""
+    """Return whether the content of a file is that of a file of events with this many rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

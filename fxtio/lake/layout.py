@@ -14,7 +14,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -178,6 +178,12 @@ def _files(path: Path) -> Iterator[tuple[bytes, Path]]:
 def is_identity(text: str) -> bool:
     """Return whether a text has the form of an id."""
     return len(text) == 32 and not set(text) - set("0123456789abcdef")
+
+
+def identity_in(name: str) -> str | None:
+    """Return the id of the trace that a file of a lake is of, by its name; None if it is of none."""
+    path = PurePosixPath(name)
+    return path.stem if path.suffix == SUFFIX and is_identity(path.stem) else None
 
 
 def host_of(labels: Mapping[str, str]) -> str | None:

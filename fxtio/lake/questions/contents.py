@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from fxtio.lake.catalog import NAME as CATALOG
-from fxtio.lake.layout import MARKER, SUFFIX, TABLES, TRACES, is_identity
+from fxtio.lake.layout import MARKER, TABLES, TRACES, identity_in
 from fxtio.lake.questions.parts import Ask, Part, of_trace, rows_of
 from fxtio.timeline.sql import sql_text
 
@@ -87,13 +86,13 @@ def contents(
         QueryError: DuckDB is not installed.
     """
     source = f"from {TRACES} where {part.of_traces()}"
-    sums = ", ".join(f"coalesce(sum({name}), 0)::bigint as {name}" for name in ("bytes", "findings", *TABLES))
+    sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in ("bytes", "findings", *TABLES))
     times = (
         f"min(start) as first, max(start) as last, count(distinct {of_trace('day')}) filter (start is not null) as days"
     )
     (row,) = rows_of(ask(f"select count(*) as traces, {sums}, {times}, count(*) filter (findings > 0) as bad {source}"))
     losses = f"(select unnest(map_entries(losses)) as entry {source})"
-    sums_lost = f"select entry.key as phrase, sum(entry.value)::bigint as n from {losses} group by all"
+    sums_lost = f"select entry.key as phrase, sum(entry.value) as n from {losses} group by all"
     lost = rows_of(ask(f"{sums_lost} order by n desc, phrase{_first(limit)}"))
     versions = rows_of(ask(f"select schema as version, count(*) as n {source} group by all order by version"))
     labels, label_count = _labels(ask, source, limit)
@@ -131,9 +130,9 @@ def _first(limit: int | None) -> str:
 
 def _place(name: str, ids: Collection[str]) -> str:
     """Return whether a file is part of the lake, an orphan, or another one."""
-    path = PurePosixPath(name)
     if name in (MARKER, CATALOG):
         return "part"
-    if path.suffix != SUFFIX or path.parts[0] not in (TRACES, *TABLES) or not is_identity(path.stem):
+    identity = identity_in(name)
+    if identity is None or name.partition("/")[0] not in (TRACES, *TABLES):
         return "other"
-    return "part" if path.stem in ids else "orphan"
+    return "part" if identity in ids else "orphan"
