@@ -116,10 +116,12 @@ class Lake:
         The row of each is removed first, so that nobody who asks the lake sees a part of it.
 
         Raises:
-            LakeError: what is given is no id.
+            LakeError: a text is no id.
+            TypeError: what is given is no text.
         """
         for each in identities:
-            if not isinstance(each, str) or not is_identity(each):
+            require_type(each, (str,), "the id of a trace is a string")
+            if not is_identity(each):
                 raise LakeError(f"{shown(each)} is not the id of a trace")
         self._connection = None
         dropped = {*identities}

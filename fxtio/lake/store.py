@@ -79,7 +79,7 @@ class Store(ABC):
 
     @abstractmethod
     def replace(self, name: str, path: Path) -> None:
-        """Store a file in place of the one of this name, if there is one.
+        """Store a file instead of the one of this name, if there is one.
 
         Raises:
             OSError, StoreError: it cannot be written.
@@ -167,7 +167,7 @@ class FolderStore(Store):
         return True
 
     def replace(self, name: str, path: Path) -> None:
-        """Store a file in place of the one of this name; it must be on the same disk."""
+        """Store a file instead of the one of this name; it must be on the same disk."""
         with self._open(PurePosixPath(name).parent, make=True) as fd:
             os.rename(path, PurePosixPath(name).name, dst_dir_fd=fd)
 
@@ -305,7 +305,7 @@ class ObjectStore(Store):
                 return None
 
     def replace(self, name: str, path: Path) -> None:
-        """Store a file in place of the one of this name, if there is one."""
+        """Store a file instead of the one of this name, if there is one."""
         with self._errors():
             self._opened.put(name, path, use_multipart=False)
 

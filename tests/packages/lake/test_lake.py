@@ -402,7 +402,7 @@ def test_links_among_unfinished_files_are_not_followed(
 
 @pytest.mark.parametrize("identity", ["x", "../marker", None, ["a"]], ids=str)
 def test_only_ids_are_removed(identity: Any, several: Lake) -> None:
-    with pytest.raises(LakeError, match="is not the id of a trace"):
+    with pytest.raises((LakeError, TypeError), match="the id of a trace"):
         several.drop(min(several.ids()), identity)
     assert len(several.ids()) == 3
 
