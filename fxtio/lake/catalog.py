@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from fxtio.lake.layout import SUFFIX, TRACES, file_of, is_identity, name_of, schema_of
+from fxtio.lake.layout import SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
 from fxtio.lake.store import Entry, Store, StoreError
 from fxtio.timeline.sql import QueryError, query_errors
 
@@ -24,7 +23,7 @@ NAME = f"_catalog/{TRACES}{SUFFIX}"
 """The file of all rows; engines that read a lake leave out names that begin with `_`."""
 
 _WORTH = 100
-"""With so many new rows the file is written again."""
+"""With this many new rows the file is written again."""
 
 _AT_ONCE = 8
 """How many rows are read at once: those of an object store take long to arrive."""
@@ -45,11 +44,7 @@ def catalog_of(store: Store, connection: DuckDBPyConnection) -> tuple[Table, lis
     """
     import pyarrow as pa
 
-    files = {
-        identity: entry
-        for entry in store.entries(TRACES)
-        if entry.name.endswith(SUFFIX) and is_identity(identity := PurePosixPath(entry.name).stem)
-    }
+    files = {identity: entry for entry in store.entries(TRACES) if (identity := identity_in(entry.name)) is not None}
     known = _known(store, files)
     new = sorted(files.keys() - {*known["id"].to_pylist()})
     fresh = _read_together(store, connection, new)
@@ -69,19 +64,17 @@ def catalog_of(store: Store, connection: DuckDBPyConnection) -> tuple[Table, lis
 
 def _read_together(store: Store, connection: DuckDBPyConnection, ids: Sequence[str]) -> Table | None:
     """Return the rows of some traces; None if that of one cannot be read, or they are few."""
+    import pyarrow as pa
+
     if len(ids) < _WORTH:
         return None
     schema = schema_of(TRACES)
-    with suppress(QueryError, StoreError, OSError, ValueError), query_errors():  # the errors of Arrow are such, too
+    with suppress(QueryError, StoreError, OSError, ValueError, pa.ArrowException), query_errors():
         store.make_view(connection, "new_traces", [name_of(TRACES, each) for each in ids])
-        table = connection.sql(f"select {', '.join(schema.names)} from new_traces").to_arrow_table().cast(schema)
-        return table if sorted(table["id"].to_pylist()) == ids and not _has_nulls(table) else None
+        table = connection.sql(f"select {', '.join(schema.names)} from new_traces").to_arrow_table()
+        table = _checked(table, schema)
+        return table if table is not None and sorted(table["id"].to_pylist()) == ids else None
     return None
-
-
-def _has_nulls(rows: Table) -> bool:
-    """Return whether rows lack what all have."""
-    return bool(rows["files"].null_count or rows["program"].null_count)
 
 
 def _schema() -> Schema:
@@ -95,15 +88,18 @@ def _schema() -> Schema:
 
 def _known(store: Store, files: Mapping[str, Entry]) -> Table:
     """Return the rows that are kept, with `_STATE`, as far as their files are there and unchanged."""
+    import pyarrow as pa
+
     with suppress(OSError, StoreError):
         table = _read(store.read(NAME) or b"", _schema())
         if table is not None:
-            columns = (table[name].to_pylist() for name in ("id", *_STATE))
-            is_valid = [
-                identity in files and (size, changed) == files[identity][1:]
-                for identity, size, changed in zip(*columns, strict=True)
-            ]
-            return table.filter(is_valid)
+            columns = zip(*(table[name].to_pylist() for name in ("id", *_STATE)), strict=True)
+            valid = {
+                identity: row
+                for row, (identity, *state) in enumerate(columns)
+                if identity in files and tuple(state) == files[identity][1:]
+            }
+            return table.take(pa.array(valid.values(), pa.int64()))
     return _schema().empty_table()
 
 
@@ -118,21 +114,30 @@ def _keep(store: Store, table: Table) -> None:
 def row_of(store: Store, identity: str) -> Table | None:
     """Return the row of a trace, None if there is none or it cannot be read."""
     table = _read(store.read(name_of(TRACES, identity)) or b"", schema_of(TRACES))
-    if table is None or table["id"].to_pylist() != [identity]:
-        return None
-    return None if _has_nulls(table) else table
+    return table if table is not None and table["id"].to_pylist() == [identity] else None
 
 
 def _read(content: bytes, schema: Schema) -> Table | None:
-    """Return the columns of a schema from a file, None if it is damaged or has not all of them."""
+    """Return the columns of a schema from a file of rows, None if it is damaged or has not all that a row needs."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        return file.read(schema.names, use_threads=False).select(schema.names).cast(schema)
+        return _checked(file.read(schema.names, use_threads=False).select(schema.names), schema)
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return None
+
+
+def _checked(table: Table, schema: Schema) -> Table | None:
+    """Return rows with the types of a schema; None if they lack what all rows have.
+
+    Raises:
+        pyarrow.ArrowException: they have other types, or are damaged.
+    """
+    table = table.cast(schema)
+    table.validate(full=True)  # or else a damaged text ends every question
+    return None if table["files"].null_count or table["program"].null_count else table
 
 
 def is_whole(store: Store, identity: str) -> bool:
@@ -150,7 +155,7 @@ def is_whole(store: Store, identity: str) -> bool:
 
 
 def is_sound(content: bytes, count: int) -> bool:
-    """Return whether the content of a file is that of a file of events with so many rows."""
+    """Return whether the content of a file is that of a file of events with this many rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

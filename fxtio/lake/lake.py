@@ -8,10 +8,10 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fxtio.errors import require_type
+from fxtio.errors import require_type, shown
 from fxtio.exchange.opening import open_timeline
 from fxtio.labels import checked
 from fxtio.lake.catalog import catalog_of
@@ -20,14 +20,13 @@ from fxtio.lake.ingest import LEFT_OVER_NS, LakeError, Outcome, add, expanded
 from fxtio.lake.layout import (
     KEPT,
     MARKER,
-    SUFFIX,
     TABLES,
     TRACES,
     VERSION,
+    identity_in,
     identity_of,
     is_identity,
     name_of,
-    owner_of,
     schema_of,
 )
 from fxtio.lake.questions import Contents, Diff, Hits, Part, QuestionError, Ranking, Side, comparisons, hits, rankings
@@ -123,18 +122,28 @@ class Lake:
 
     def ids(self) -> set[str]:
         """Return the ids of all traces."""
-        stems = {PurePosixPath(name).stem for name in self._store.names(TRACES) if name.endswith(SUFFIX)}
-        return {*filter(is_identity, stems)}
+        return {*filter(None, map(identity_in, self._store.names(TRACES)))}
 
     def drop(self, *identities: str) -> None:
-        """Remove traces.  The row of each is removed first, so that nobody who asks the lake sees a part of it."""
+        """Remove traces, as far as they are there, by their ids.
+
+        The row of each is removed first, so that nobody who asks the lake sees a part of it.
+
+        Raises:
+            LakeError: a text is no id.
+            TypeError: what is given is no text.
+        """
+        for each in identities:
+            require_type(each, (str,), "the id of a trace is a string")
+            if not is_identity(each):
+                raise LakeError(f"{shown(each)} is not the id of a trace")
         self._connection = None
         dropped = {*identities}
         for identity in dropped:
             self._store.delete(name_of(TRACES, identity))
         for folder in (*TABLES, KEPT) if dropped else ():
             for name in [*self._store.names(folder)]:
-                if owner_of(name) in dropped:
+                if identity_in(name) in dropped:
                     self._store.delete(name)
 
     def drop_older(self, age: str, part: Part | None = None) -> int:
@@ -159,12 +168,12 @@ class Lake:
     def _drop_left_over(self, before: int) -> None:
         """Remove files without a trace that were written before a time."""
         self._store.clear(before)
-        entries = (each for folder in (*TABLES, KEPT) for each in self._store.entries(folder))
-        old = [each.name for each in entries if each.changed < before]
+        files = (each for folder in (*TABLES, KEPT) for each in self._store.entries(folder))
+        old = [each.name for each in files if each.changed < before and identity_in(each.name)]
         known = self.ids()  # after the files: the row of a trace is written last
         for name in old:
             entry = self._store.entry(name)  # a writer may have taken the place of one that was killed
-            if owner_of(name) not in known and entry is not None and entry.changed < before:
+            if identity_in(name) not in known and entry is not None and entry.changed < before:
                 self._store.delete(name)
 
     def export(self, kind: str, target: str | os.PathLike[str] | None = None) -> Exported:
@@ -372,17 +381,19 @@ class Lake:
             if name == table
         }
         found = {
-            stem: entry for entry in self._store.entries(table) if (stem := PurePosixPath(entry.name).stem) in sizes
+            identity: entry
+            for entry in self._store.entries(table)
+            if (identity := identity_in(entry.name)) and identity in sizes
         }
-        whole = {stem for stem, entry in found.items() if entry.size == sizes[stem]}
+        whole = {identity for identity, entry in found.items() if entry.size == sizes[identity]}
         self._tell_damage(sorted(f"{table} of {identity}" for identity in sizes.keys() - whole))
-        return sorted(found[stem].name for stem in whole)
+        return sorted(found[identity].name for identity in whole)
 
     def _tell_damage(self, damaged: Sequence[str]) -> None:
         """Warn of files that are left out."""
         if damaged:
-            shown = ", ".join(damaged[:_SHOWN]) + (" and others" if len(damaged) > _SHOWN else "")
-            text = f"{self.url}: {counted(len(damaged), 'file')} damaged or missing, and left out: {shown}"
+            some = ", ".join(damaged[:_SHOWN]) + (" and others" if len(damaged) > _SHOWN else "")
+            text = f"{self.url}: {counted(len(damaged), 'file')} damaged or missing, and left out: {some}"
             warnings.warn(f"{text}; `fxtio lake add` of the same traces repairs that", LakeWarning, stacklevel=2)
 
 

@@ -147,16 +147,6 @@ def kept_name(identity: str, path: Path) -> str:
     return f"{KEPT}/{identity}/{_quoted(os.fsencode(path.resolve().name).decode('utf-8', 'replace'))}"
 
 
-def owner_of(name: str) -> str:
-    """Return the id of the trace to which a file of a lake belongs, as its name says; empty if it says none."""
-    path = PurePosixPath(name)
-    if path.parts[0] == KEPT and len(path.parts) > 2:
-        identity = path.parts[1]
-    else:
-        identity = path.stem if path.parts[0] in (TRACES, *TABLES) and path.suffix == SUFFIX else ""
-    return identity if is_identity(identity) else ""
-
-
 def _quoted(program: str) -> str:
     """Return a text as names of files have it."""
     characters, left = [], MAX_PROGRAM
@@ -197,6 +187,16 @@ def files_of(path: Path) -> Iterator[tuple[bytes, Path]]:
 def is_identity(text: str) -> bool:
     """Return whether a text has the form of an id."""
     return len(text) == 32 and not set(text) - set("0123456789abcdef")
+
+
+def identity_in(name: str) -> str | None:
+    """Return the id of the trace that a file of a lake is of, by its name; None if it is of none."""
+    path = PurePosixPath(name)
+    if path.parts[0] == KEPT:
+        identity = path.parts[1] if len(path.parts) > 2 else ""
+    else:
+        identity = path.stem if path.parts[0] in (TRACES, *TABLES) and path.suffix == SUFFIX else ""
+    return identity if is_identity(identity) else None
 
 
 def host_of(labels: Mapping[str, str]) -> str | None:

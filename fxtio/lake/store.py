@@ -79,7 +79,7 @@ class Store(ABC):
 
     @abstractmethod
     def replace(self, name: str, path: Path) -> None:
-        """Store a file in place of the one of this name, if there is one.
+        """Store a file instead of the one of this name, if there is one.
 
         Raises:
             OSError, StoreError: it cannot be written.
@@ -95,7 +95,7 @@ class Store(ABC):
 
     @abstractmethod
     def entries(self, folder: str) -> Iterator[Entry]:
-        """Yield all files in a folder and the folders in it, in no order."""
+        """Yield all files in a folder and the folders in it, in no order, without inner folders that are hidden."""
 
     def names(self, folder: str) -> Iterator[str]:
         """Yield the names of all files in a folder and the folders in it, in no order."""
@@ -167,7 +167,7 @@ class FolderStore(Store):
         return True
 
     def replace(self, name: str, path: Path) -> None:
-        """Store a file in place of the one of this name; it must be on the same disk."""
+        """Store a file instead of the one of this name; it must be on the same disk."""
         with self._open(PurePosixPath(name).parent, make=True) as fd:
             os.rename(path, PurePosixPath(name).name, dst_dir_fd=fd)
 
@@ -210,7 +210,7 @@ class FolderStore(Store):
     def entries(self, folder: str) -> Iterator[Entry]:
         """Yield all files in a folder and the folders in it."""
         for place, folders, files in os.walk(self._folder / folder):
-            folders[:] = [each for each in folders if not each.startswith(("_", "."))]
+            folders[:] = [each for each in folders if not _is_hidden(each)]
             inner = os.path.relpath(place, self._folder)
             for each in files:
                 with suppress(FileNotFoundError):  # it was removed meanwhile
@@ -227,6 +227,8 @@ class FolderStore(Store):
         """Remove files that a writer left unfinished before a time in nanoseconds since the Unix epoch."""
         with suppress(FileNotFoundError), self._open(PurePosixPath(UNFINISHED)):
             for folder in (self._folder / UNFINISHED).iterdir():
+                if folder.is_symlink():
+                    continue
                 if max(each.lstat().st_mtime_ns for each in (folder, *folder.rglob("*"))) < before:
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -303,7 +305,7 @@ class ObjectStore(Store):
                 return None
 
     def replace(self, name: str, path: Path) -> None:
-        """Store a file in place of the one of this name, if there is one."""
+        """Store a file instead of the one of this name, if there is one."""
         with self._errors():
             self._opened.put(name, path, use_multipart=False)
 
@@ -317,9 +319,12 @@ class ObjectStore(Store):
 
     def entries(self, folder: str) -> Iterator[Entry]:
         """Yield all files in a folder and the folders in it."""
+        depth = len(PurePosixPath(folder).parts)
         with self._errors():
             for batch in self._opened.list(prefix=folder):
-                yield from map(_entry_of, batch)
+                for entry in map(_entry_of, batch):
+                    if not any(map(_is_hidden, PurePosixPath(entry.name).parts[depth:-1])):
+                        yield entry
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
@@ -345,6 +350,11 @@ class ObjectStore(Store):
 def _entry_of(facts: Mapping[str, Any]) -> Entry:
     """Return what an object store knows of a file."""
     return Entry(facts["path"], facts["size"], int(facts["last_modified"].timestamp()) * 1_000_000_000)
+
+
+def _is_hidden(folder: str) -> bool:
+    """Return whether a folder has no part of the tables, as with engines: the logs of Delta Lake are in such ones."""
+    return folder.startswith(("_", "."))
 
 
 def _first_line(error: Exception) -> str:

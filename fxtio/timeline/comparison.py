@@ -239,7 +239,7 @@ def compare(before: Runs, after: Runs, floor: Floor | None = None) -> Comparison
 
 def _can_tell(tests: int, before: int, after: int) -> bool:
     """Return whether this many runs of each side can show a difference that is unlikely by chance among all tests."""
-    return 2 * tests <= CHANCE * math.comb(before + after, before)
+    return math.comb(before + after, before) >= 2 * tests / CHANCE  # the number of divisions may be no float
 
 
 def _chances(all_times: Mapping[str, Array], size: int, floor: Floor) -> dict[tuple[str, str], float]:

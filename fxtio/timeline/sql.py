@@ -41,7 +41,7 @@ def query_errors(tables: Iterable[str] | None = None) -> Iterator[None]:
     known = {RAW.get(table, table) for table in TABLES} | {*VIEWS} if tables is None else {*tables}
     try:
         yield
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:  # the latter for a text of a damaged file
         raise QueryError(_ABSENT.sub(partial(_absence, sorted(known)), str(error))) from None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fxtio.lake.catalog import NAME as CATALOG
-from fxtio.lake.layout import MARKER, TABLES, TRACES, owner_of
+from fxtio.lake.layout import MARKER, TABLES, TRACES, identity_in
 from fxtio.lake.questions.parts import Ask, Part, of_trace, rows_of
 from fxtio.timeline.sql import sql_text
 
@@ -86,13 +86,13 @@ def contents(
         QueryError: DuckDB is not installed.
     """
     source = f"from {TRACES} where {part.of_traces()}"
-    sums = ", ".join(f"coalesce(sum({name}), 0)::bigint as {name}" for name in ("bytes", "findings", *TABLES))
+    sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in ("bytes", "findings", *TABLES))
     times = (
         f"min(start) as first, max(start) as last, count(distinct {of_trace('day')}) filter (start is not null) as days"
     )
     (row,) = rows_of(ask(f"select count(*) as traces, {sums}, {times}, count(*) filter (findings > 0) as bad {source}"))
     losses = f"(select unnest(map_entries(losses)) as entry {source})"
-    sums_lost = f"select entry.key as phrase, sum(entry.value)::bigint as n from {losses} group by all"
+    sums_lost = f"select entry.key as phrase, sum(entry.value) as n from {losses} group by all"
     lost = rows_of(ask(f"{sums_lost} order by n desc, phrase{_first(limit)}"))
     versions = rows_of(ask(f"select schema as version, count(*) as n {source} group by all order by version"))
     labels, label_count = _labels(ask, source, limit)
@@ -132,5 +132,5 @@ def _place(name: str, ids: Collection[str]) -> str:
     """Return whether a file is part of the lake, an orphan, or another one."""
     if name in (MARKER, CATALOG):
         return "part"
-    owner = owner_of(name)
-    return "part" if owner in ids else "orphan" if owner else "other"
+    identity = identity_in(name)
+    return "other" if identity is None else "part" if identity in ids else "orphan"

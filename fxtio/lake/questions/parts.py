@@ -22,9 +22,10 @@ _OF_SLICES = ("name", "category", "process", "thread", "track", "program", "day"
 _OF_TRACES = ("host", "url", "format", "program", "id")
 _DAY = 86_400 * 10**9
 _SINCE_DAY = f"((start % {_DAY}) + {_DAY}) % {_DAY}"  # as DuckDB divides towards 0
+_DAYS = f"((start::hugeint - {_SINCE_DAY}) // {_DAY})"  # a damaged start may be the least number of 64 bits
 _ON_BOTH = {
     "trace": "id",
-    "day": f"coalesce(date '1970-01-01' + ((start - {_SINCE_DAY}) // {_DAY})::integer, date '{NO_DAY}')::varchar",
+    "day": f"coalesce(date '1970-01-01' + {_DAYS}::integer, date '{NO_DAY}')::varchar",
 }
 """What traces have as well as their slices, as SQL."""
 

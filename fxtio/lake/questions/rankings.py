@@ -17,8 +17,8 @@ SORTS = ("self", "total", "calls", "median", "p99", "max")
 _QUANTILES = "quantile_disc(duration, [0.5, 0.99])"  # which are computed once
 _SUMS = {
     "calls": "count(*)",
-    "self": "sum(self_time)::bigint",
-    "total": "sum(duration)::bigint",
+    "self": "sum(self_time)",
+    "total": "sum(duration)",
     "median": f"{_QUANTILES}[1]",
     "p99": f"{_QUANTILES}[2]",
     "max": "max(duration)",
@@ -110,7 +110,8 @@ def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | 
     )
     more = {row.pop("id"): row for row in facts}
     of_slices = {row.pop("trace"): row for row in longest}
-    return replace(answer, rows=[row | of_slices[row["key"]] | more[row["key"]] for row in answer.rows])
+    known = [row for row in answer.rows if row["key"] in more]  # a damaged file may name others
+    return replace(answer, rows=[row | of_slices[row["key"]] | more[row["key"]] for row in known])
 
 
 def listing(ask: Ask, *, part: Part, limit: int | None) -> tuple[list[dict[str, Any]], int]:

@@ -29,7 +29,7 @@ from fxtio import synth
 from fxtio.lake import ADDED, KNOWN, REFUSED, Lake, LakeError, LakeWarning, StoreError, catalog, ingest, rows
 from fxtio.lake.layout import MARKER, NO_DAY, TABLES, TRACE_COLUMNS, day_of, identity_of, name_of
 from fxtio.lake.questions import Part, QuestionError
-from fxtio.lake.store import FolderStore
+from fxtio.lake.store import UNFINISHED, FolderStore
 from fxtio.timeline.answers import top
 from fxtio.timeline.sql import QueryError
 from judges import object_store
@@ -371,6 +371,42 @@ def test_a_file_that_was_left_over_is_written_again(several: Lake, tmp_path: Pat
     assert path.stat().st_mtime > 1
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"], ids=["folder", "store"])
+def test_files_of_others_are_not_left_over(scheme: str, several: Lake) -> None:
+    """Such as the logs of Delta Lake, and what somebody has put there."""
+    folder = Path(several.url)
+    others = [folder / name for name in ("slices/_delta_log/0.json", "slices/README", f"slices/x{'0' * 32}.parquet")]
+    (folder / "slices/_delta_log").mkdir()
+    left_over = folder / "slices" / f"{'0' * 32}.parquet"
+    for path in (*others, left_over):
+        path.write_bytes(b"x")
+        os.utime(path, (1, 1))
+    lake = Lake(f"{scheme}{folder}")
+    assert (lake.info().orphans, lake.info().others) == (1, 2)
+    assert lake.drop_older("999d") == 0
+    assert [path.exists() for path in (*others, left_over)] == [True, True, True, False]
+
+
+def test_links_among_unfinished_files_are_not_followed(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = Path(lake.url, UNFINISHED, "link")
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    os.utime(link, (1, 1), follow_symlinks=False)
+    monkeypatch.setattr(Path, "rglob", lambda self, pattern: 1 / 0)
+    FolderStore(Path(lake.url)).clear(time.time_ns())
+
+
+@pytest.mark.parametrize("identity", ["x", "../marker", None, ["a"]], ids=str)
+def test_only_ids_are_removed(identity: Any, several: Lake) -> None:
+    with pytest.raises((LakeError, TypeError), match="the id of a trace"):
+        several.drop(min(several.ids()), identity)
+    assert len(several.ids()) == 3
+
+
 # ---- Damage.
 
 
@@ -450,6 +486,28 @@ def test_rows_are_kept_and_never_trusted(several: Lake, tmp_path: Path, monkeypa
     for content in (b"", b"x" * 100, Path(several.url, MARKER).read_bytes()):
         kept.write_bytes(content)
         assert len(Lake(several.url).traces()[0]) == 1
+
+
+@pytest.mark.parametrize("damage", ["twice", "files", "none", "text"])
+def test_kept_rows_that_make_no_sense(damage: str, several: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_WORTH", 1)
+    several.traces()
+    kept = Path(several.url, catalog.NAME)
+    rows = pq.read_table(kept)
+    if damage == "twice":
+        pq.write_table(pa.concat_tables([rows, rows]), kept)
+    elif damage == "none":
+        pq.write_table(rows.slice(0, 0), kept)
+    elif damage == "files":
+        place = rows.schema.get_field_index("files")
+        pq.write_table(rows.set_column(place, rows.schema.field(place), pa.nulls(3, rows["files"].type)), kept)
+    else:
+        pq.write_table(rows, kept, compression="none", use_dictionary=False, write_statistics=False, store_schema=False)
+        kept.write_bytes(kept.read_bytes().replace(b"app", b"\xff\xfe\xfd"))
+    monkeypatch.undo()
+    lake = Lake(several.url)
+    assert len(lake.traces()[0]) == 3
+    assert [row["calls"] for row in lake.top("program").rows] == [15]
 
 
 # ---- Other engines, and later versions.

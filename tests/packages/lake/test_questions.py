@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fxtio
@@ -378,3 +381,38 @@ def test_every_key_groups_and_chooses(key: str, tmp_path: Path) -> None:
         assert lake.find(part=chosen).rows == lake.find().rows != []
         assert lake.find(part=Part([f"{key}=other"])).rows == []
     assert (lake.longest(key, row["key"]) or {})["name"] == "x"
+
+
+def test_times_beyond_64_bits(tmp_path: Path) -> None:
+    """A damaged trace has slices of centuries; its sums are numbers, and the other traces have theirs."""
+    path = tmp_path / "damaged.json"
+    path.write_text(
+        json.dumps(
+            {"traceEvents": [{"ph": "X", "name": "x", "ts": 0, "dur": 9e15, "pid": i, "tid": 1} for i in (1, 2)]}
+        )
+    )
+    lake = lake_of(tmp_path, path, write(tmp_path / "a.fxt", [("y", 7)]))
+    assert [(row["key"], row["self"], row["total"]) for row in lake.top().rows] == [
+        ("x", 18 * 10**18, 18 * 10**18),
+        ("y", 7, 7),
+    ]
+    assert [row["total"] for row in lake.worst(sort="total").rows] == [18 * 10**18, 7]
+
+
+def test_a_start_at_the_end_of_all_times(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, write(tmp_path / "a.fxt", [("y", 7)]))
+    (path,) = Path(lake.url, "traces").iterdir()
+    row = pq.ParquetFile(path).read()
+    place = row.schema.get_field_index("start")
+    pq.write_table(row.set_column(place, row.schema.field(place), pa.array([-(2**63)], pa.int64())), path)
+    answer = Lake(lake.url).info()
+    assert (answer.first, answer.days) == (-(2**63), 1)
+
+
+def test_a_file_with_the_slices_of_another_trace(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, write(tmp_path / "a.fxt", [("y", 7)]))
+    (path,) = Path(lake.url, "slices").rglob("*.parquet")
+    content = path.read_bytes().replace(path.stem.encode(), b"0" * 32)
+    path.write_bytes(content)
+    assert [row["trace"] for row in lake.sql("select trace from slices").to_arrow_table().to_pylist()] == ["0" * 32]
+    assert lake.worst().rows == []

@@ -449,3 +449,11 @@ def open_trace() -> bytes:
         writer.thread(1, 2).begin("open", 10)
         writer.thread(1, 2).instant("later", 50)
     return out.getvalue()
+
+
+def test_thousands_of_runs() -> None:
+    """There are more ways to divide them than a float can say."""
+    runs = [{"a": Times(10, 1e9 + number, 1e8)} for number in range(1_100)]
+    comparison = compare(runs[::2], runs[1::2])
+    assert comparison.is_told
+    assert [each.change for each in comparison.differences] == [Change.SAME]
