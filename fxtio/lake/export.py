@@ -93,6 +93,8 @@ def export(store: Store, names: Mapping[str, Sequence[str]], kind: str, target: 
         raise LakeError(
             f"{kind} needs a target" if target is None else "delta takes no target: its logs are in the lake"
         )
+    if kind == "ducklake" and "://" in store.url:
+        raise LakeError("ducklake has tables over folders only; for an object store, take delta or iceberg")
     exported = Exported(0, 0)
     with _errors(kind):
         tables = KINDS[kind](store.url if target is None else target)
@@ -187,9 +189,13 @@ class _DeltaTables(_Tables):
 
 
 class _IcebergTables(_Tables):
-    """Tables of Iceberg, in a folder with a catalog of its own, or in one that the settings of pyiceberg name."""
+    """Tables of Iceberg, in a folder with a catalog of its own, or in one that the settings of pyiceberg name.
+
+    A table is changed as it was when its sizes were taken: if another export has changed it since, the catalog refuses.
+    """
 
     def __init__(self, target: str) -> None:
+        self._opened: dict[str, Any] = {}
         self._namespace = _NAMESPACE
         if target.startswith(_CATALOG):
             from pyiceberg.catalog import load_catalog
@@ -215,15 +221,21 @@ class _IcebergTables(_Tables):
                     for column in _partitions(table):
                         spec.add_identity(column)
                 names = transaction.table_metadata.schema().name_mapping.model_dump_json()  # the files have no numbers
-                transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
+                transaction.set_properties(
+                    {
+                        TableProperties.DEFAULT_NAME_MAPPING: names,
+                        TableProperties.COMMIT_NUM_RETRIES: "0",  # or files were added again after another export
+                    }
+                )
         return self._catalog.load_table(name)
 
     def sizes(self, table: str) -> dict[str, int]:
-        files = [each.file for each in self._open(table).scan().plan_files()]
+        self._opened[table] = self._open(table)
+        files = [each.file for each in self._opened[table].scan().plan_files()]
         return _by_id((each.file_path for each in files), (each.file_size_in_bytes for each in files))
 
     def change(self, table: str, added: Sequence[_File], kept: Sequence[_File], removed: Set[str]) -> None:
-        opened = self._open(table)
+        opened = self._opened[table]
         with opened.transaction() as transaction:
             update = transaction.update_snapshot()
             with update.overwrite() if removed else update.fast_append() as snapshot:

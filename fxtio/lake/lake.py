@@ -180,7 +180,8 @@ class Lake:
         """Let tables of another system have the files of this lake, which stay where they are.
 
         The tables have the names and columns of those of the lake.  Called again, it adds what the lake got, and
-        removes what it lost.  While it runs, no other export to the same tables may.
+        removes what it lost, also after one that was interrupted.  Of two at once to the same tables, one may be
+        refused.
 
         Args:
             kind: `delta`, `iceberg` or `ducklake`; each needs its package: deltalake, pyiceberg, or duckdb with the

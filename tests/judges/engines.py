@@ -76,7 +76,8 @@ def _delta(lake: str) -> Any:
 def _iceberg(folder: str) -> Any:
     from pyiceberg.catalog.sql import SqlCatalog
 
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db")
+    store = {"s3.endpoint": os.environ.get("AWS_ENDPOINT_URL", "")}
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", **store)
     return _summed(catalog.load_table("lake.slices").scan().to_arrow())
 
 

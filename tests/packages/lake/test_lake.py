@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import fxtio
-import judges
 from contract.samples import SYNTHETIC, Sample
 from fxtio import synth
 from fxtio.lake import ADDED, KNOWN, REFUSED, Lake, LakeError, LakeWarning, StoreError, catalog, ingest, rows
@@ -32,7 +31,6 @@ from fxtio.lake.questions import Part, QuestionError
 from fxtio.lake.store import UNFINISHED, FolderStore
 from fxtio.timeline.answers import top
 from fxtio.timeline.sql import QueryError
-from judges import object_store
 from support.tracer_run import search_path
 
 DAY = 86_400 * 10**9
@@ -782,18 +780,6 @@ def test_killed_at_any_moment(traces: list[Path], tmp_path: Path) -> None:
 @pytest.mark.full
 def test_several_writers(traces: list[Path], tmp_path: Path) -> None:
     write_at_once(str(tmp_path / "lake"), traces)
-
-
-@pytest.fixture
-def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Return the URL of a bucket of an object store that runs here."""
-    judges.require(object_store.available())
-    folder = tmp_path / "store"
-    folder.mkdir()
-    with object_store.running(folder) as variables:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        yield f"s3://{object_store.BUCKET}"
 
 
 @pytest.mark.full
