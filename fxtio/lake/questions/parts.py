@@ -50,12 +50,15 @@ class Part:
 
     Raises:
         QuestionError: a condition or the time makes no sense.
+        TypeError: the conditions are one string.
     """
 
     where: Sequence[str] = ()
     since: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.where, str):
+            raise TypeError(f"conditions are several strings, such as [{self.where!r}]")
         for each in self.where:
             _condition(each)
         if self.since:

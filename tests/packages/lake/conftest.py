@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 import judges
+from fxtio.lake import Lake
 from judges import object_store
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake", create=True)
 
 
 @pytest.fixture

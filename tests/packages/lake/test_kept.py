@@ -6,17 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
-
 import fxtio
 from fxtio import synth
 from fxtio.lake import ADDED, KNOWN, Lake
 from fxtio.lake.layout import MARKER
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake", create=True)
 
 
 def test_traces_are_kept(lake: Lake, tmp_path: Path) -> None:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import multiprocessing
 import os
-import random
-import signal
-import subprocess
-import sys
 import time
-import warnings
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,40 +24,7 @@ from fxtio.lake.questions import Part, QuestionError
 from fxtio.lake.store import UNFINISHED, FolderStore
 from fxtio.timeline.answers import top
 from fxtio.timeline.sql import QueryError
-from support.tracer_run import search_path
-
-DAY = 86_400 * 10**9
-NOW = 1_790_000_000 * 10**9
-
-
-def trace(path: Path, *, build: str = "", start: int = NOW, name: str = "work", calls: int = 3, pid: int = 7) -> Path:
-    """Write a trace with some slices."""
-    with fxtio.create(path, format="fxt", wall_clock=start) as writer:
-        track = writer.thread(pid, 8, "main", "app")
-        if build:
-            writer.main.kernel_object(17, 2**64 - 1, "labels", {"build": build, "host": "web1"})
-        for number in range(calls):
-            track.complete(name, 100 * number, 100 * number + 10 * (number + 1), category="c", args={"n": number})
-        track.instant("point", 1_000, args={"text": "x", "share": 0.5})
-    return path
-
-
-def added(lake: Lake, *paths: Path, jobs: int = 1, **options: Any) -> list[str]:
-    """Add traces and return what became of them."""
-    return [outcome.kind for outcome in lake.add(paths, jobs=jobs, **options)]
-
-
-@pytest.fixture(autouse=True)
-def _main_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the main module be one as programs have it: other tests replace it, and new processes look at it."""
-    if not hasattr(sys.modules["__main__"], "__spec__"):
-        monkeypatch.setattr(sys.modules["__main__"], "__spec__", None, raising=False)
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake", create=True)
-
+from support.lakes import DAY, NOW, added, trace, whole
 
 # ---- What is added.
 
@@ -696,133 +656,6 @@ def test_what_stores_do(tmp_path: Path) -> None:
     store.delete("a/b/x")
     assert [*store.names("a")] == []
     assert [*(tmp_path / "_unfinished").iterdir()] == []
-
-
-# ---- Writers that are killed, and several at once.
-
-WRITER = """
-import sys
-from fxtio.lake import Lake
-for outcome in Lake(sys.argv[1], create=True).add(sys.argv[2:], jobs=1):
-    print(outcome.kind, outcome.reason, flush=True)
-"""
-
-
-def writer(url: str, paths: list[Path], **environment: str) -> subprocess.Popen[bytes]:
-    """Start a process that adds traces."""
-    variables = os.environ | {"PYTHONPATH": search_path(Path())} | environment
-    command = [sys.executable, "-c", WRITER, url, *map(str, paths)]
-    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, start_new_session=True)
-
-
-@pytest.fixture
-def traces(tmp_path: Path) -> list[Path]:
-    return [trace(tmp_path / f"{number}.fxt", name=f"name {number}", calls=50) for number in range(20)]
-
-
-def whole(lake: Lake) -> Iterator[int]:
-    """Yield the number of slices of each trace that is part of a lake, each of which must have all of them."""
-    query = "select count(slices.id) from traces left join slices on traces.id = slices.trace group by traces.id"
-    yield from (count for (count,) in lake.sql(query).fetchall())
-
-
-KILLS = int(os.environ.get("FXTIO_KILLS", "0"))
-"""How many writers are killed on a disk, and as many on an object store; by default 40 and 10."""
-
-
-def kill_writers(url: str, traces: list[Path], kills: int) -> None:
-    """Kill writers while they add traces; nothing may be lost, there twice, or seen in part.
-
-    Each is killed at some moment of the time that a whole run takes.
-    """
-    begin = time.monotonic()
-    writer(url, traces).communicate()
-    full = time.monotonic() - begin
-    killed, partly, chance = 0, 0, random.Random(7)
-    while killed < kills:
-        Lake(url).drop(*Lake(url).ids())
-        for _ in range(10):
-            process = writer(url, traces)
-            time.sleep(chance.random() * full)
-            killed += process.poll() is None
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                counts = [*whole(Lake(url))]
-            assert {*counts} <= {50}
-            partly += 0 < len(counts) < len(traces)
-        assert {*writer(url, traces).communicate()[0].decode().split()} <= {ADDED, KNOWN}
-        lake = Lake(url)
-        assert sorted(whole(lake)) == [50] * 20
-        assert lake.sql("select count(*), count(distinct (trace, id)) from slices").fetchall() == [(1000, 1000)]
-    assert partly
-
-
-def write_at_once(url: str, traces: list[Path]) -> None:
-    """Let ten writers add the same traces at once."""
-    processes = [writer(url, traces[number:] + traces[:number]) for number in range(10)]
-    kinds: Counter[str] = Counter()
-    for process in processes:
-        output, _ = process.communicate()
-        assert process.returncode == 0
-        kinds.update(output.decode().split())
-    assert kinds[ADDED] == 20
-    assert kinds[ADDED] + kinds[KNOWN] == 200
-    assert sorted(whole(Lake(url))) == [50] * 20
-
-
-@pytest.mark.full
-def test_killed_at_any_moment(traces: list[Path], tmp_path: Path) -> None:
-    kill_writers(Lake(tmp_path / "lake", create=True).url, traces, KILLS or 40)
-
-
-@pytest.mark.full
-def test_several_writers(traces: list[Path], tmp_path: Path) -> None:
-    write_at_once(str(tmp_path / "lake"), traces)
-
-
-@pytest.mark.full
-@pytest.mark.once
-def test_writers_of_an_object_store_are_killed(traces: list[Path], bucket: str) -> None:
-    kill_writers(Lake(f"{bucket}/lake", create=True).url, traces, KILLS or 10)
-    write_at_once(Lake(f"{bucket}/other", create=True).url, traces)
-
-
-def test_several_processes(traces: list[Path], lake: Lake) -> None:
-    assert added(lake, *traces, jobs=3) == [ADDED] * 20
-    assert sorted(whole(lake)) == [50] * 20
-    assert not multiprocessing.active_children()
-
-
-@pytest.mark.full
-@pytest.mark.once
-def test_an_object_store(traces: list[Path], tmp_path: Path, bucket: str) -> None:
-    url = f"{bucket}/some/lake"
-    with pytest.raises(LakeError, match="is not a lake"):
-        Lake(url)
-    lake = Lake(url, create=True)
-    synth.write(tmp_path / "large.fxt", "spans", events=100_000)
-    assert added(lake, *traces[:10], tmp_path / "large.fxt", jobs=2) == [ADDED] * 11
-    assert added(lake, *traces[:12]).count(KNOWN) == 10
-    assert Counter(whole(Lake(url))) == {50: 12, 100_000: 1}
-    local = Lake(tmp_path / "local", create=True)
-    added(local, *traces[:12], tmp_path / "large.fxt")
-    assert Lake(url).top(limit=None) == local.top(limit=None)
-    processes = [writer(url, traces) for _ in range(4)]
-    time.sleep(1.0)
-    processes[0].kill()
-    outputs = [process.communicate()[0].decode().split() for process in processes]
-    assert {*outputs[1], *outputs[2], *outputs[3]} <= {ADDED, KNOWN}
-    lake = Lake(url)
-    assert Counter(whole(lake)) == {50: 20, 100_000: 1}
-    rows, _ = lake.traces(limit=None)
-    lake.drop(rows[0]["id"])
-    assert len(Lake(url).ids()) == 20
-    synth.write(tmp_path / "kept.fxt", "spans", events=10)
-    (outcome,) = lake.add(tmp_path / "kept.fxt", keep=True)
-    assert outcome.row["url"].startswith(f"{url}/kept/")
-    assert lake.info().others == 0
 
 
 def test_hostile_traces(lake: Lake, tmp_path: Path) -> None:

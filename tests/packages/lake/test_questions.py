@@ -233,6 +233,8 @@ def test_traces_are_checked_against_the_latest_runs(tmp_path: Path) -> None:
     assert lake.check(slower[0], floor=Floor(9.0, 0)).runs == (20, 1)
     with pytest.raises(QuestionError, match="of one program are compared, not of app, tool"):
         lake.check([slower[0], other[0]])
+    with pytest.raises(TypeError, match=r"several strings, such as \['program=app'\]"):
+        Part("program=app")
     with pytest.raises(QuestionError, match="of one program are compared, not of none"):
         lake.check([])
     with pytest.raises(QuestionError, match="no trace with program=app and host=x to compare with"):
