@@ -347,7 +347,14 @@ def mutants(count: int) -> Iterator[bytes]:
         yield bytes(data)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.once])])
+@pytest.mark.parametrize(
+    "count",
+    [
+        100,
+        pytest.param(1_000, marks=pytest.mark.full),
+        pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.once]),
+    ],
+)
 def test_objects_that_are_walked_and_those_decoded_by_themselves_are_the_same(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ def traces(tmp_path: Path) -> list[Path]:
 
 
 KILLS = int(os.environ.get("FXTIO_KILLS", "0"))
-"""How many writers are killed on a disk, and as many on an object store; by default 40 and 10."""
+"""How many writers are killed on a disk, and as many on an object store; by default 20 and 10."""
 
 
 def kill_writers(url: str, traces: list[Path], kills: int) -> None:
@@ -89,7 +89,7 @@ def write_at_once(url: str, traces: list[Path]) -> None:
 @pytest.mark.full
 @pytest.mark.once
 def test_killed_at_any_moment(traces: list[Path], tmp_path: Path) -> None:
-    kill_writers(Lake(tmp_path / "lake", create=True).url, traces, KILLS or 40)
+    kill_writers(Lake(tmp_path / "lake", create=True).url, traces, KILLS or 20)
 
 
 @pytest.mark.full
