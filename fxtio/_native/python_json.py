@@ -61,7 +61,7 @@ def walk_arrays(
     places: Array,
     arrays: Array,
 ) -> tuple[int, int]:
-    """Walk the objects in JSON arrays, and note where they and the values of some members are.
+    """Note where the objects in JSON arrays, and the values of some of their members, begin and end.
 
     Args:
         data: has the arrays.

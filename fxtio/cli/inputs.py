@@ -401,10 +401,10 @@ def report_of(opened: Trace | Imported) -> ReportRoom:
 
 
 def selection_of(options: Namespace, opened: Trace | Timeline) -> Selection:
-    """Return what the options of `add_selection` select; a range of times reads the trace once, unless it is packed.
+    """Return what the options of `add_selection` select.
 
-    Standard input can then be read again, also where names of threads and processes may have to be found first.  From
-    now on, a packed trace is read only as far as the range needs it.
+    For a range of times the trace is read once, unless it is packed: of such a trace only what the range needs is read
+    from now on.  Standard input can then be read again, and also for the names of threads and processes.
 
     Raises:
         SelectionError: the trace has no such times.

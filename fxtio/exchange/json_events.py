@@ -87,7 +87,7 @@ class JsonEvents:
         self._ended = False
         self._left_to_scan = 0  # bytes that may be looked at in vain
         self._alone = 1  # the number of items that are decoded by themselves before the next walk, if it finds none
-        self._places = _room(max(map(len, arrays.values())))
+        self._places = _room(max(map(len, arrays.values())), _MOST_ITEMS)
 
     def __iter__(self) -> Iterator[tuple[str, Objects]]:
         """Yield names of arrays and their items, which are in the order of the file.
@@ -385,7 +385,7 @@ class Objects:
         begin, end = (each[rows] for each in self._places(member))
         names = _encoded(members)
         while done < len(rows):
-            places, owner = _room(len(members)), np.empty(_MOST_ITEMS, np.int64)
+            places, owner = _room(len(members), _MOST_ITEMS), np.empty(_MOST_ITEMS, np.int64)
             arrays, count = _native.walk_arrays(self.data, begin[done:], end[done:], *names, places, owner)
             if not arrays:  # one with other items, or very many
                 break
@@ -440,9 +440,9 @@ def _encoded(members: Sequence[str]) -> tuple[Array, Array]:
     return np.frombuffer(b"".join(names), np.uint8), np.cumsum([*map(len, names)], dtype=np.int64)
 
 
-def _room(members: int, items: int | None = None) -> Array:
+def _room(members: int, items: int) -> Array:
     """Return room for the places of items and of their members, see `fxtio._native.python_json.walk_objects`."""
-    return np.empty((1 + members, 2, items or _MOST_ITEMS), np.int32)
+    return np.empty((1 + members, 2, items), np.int32)
 
 
 def _texts_of(text: bytes, value: Mapping[str, Any]) -> Mapping[str, bytes]:
@@ -595,7 +595,7 @@ def _walks(data: memoryview, members: Sequence[str], losses: Counter[str]) -> It
 def _walk(
     data: memoryview, members: Sequence[str], names: tuple[Array, Array], most: int
 ) -> tuple[Objects, Array, int]:
-    """Return the objects at the start of data, or any values, at most so many; where each begins, and the last ends."""
+    """Return the objects at the start of data, or any values, up to `most`; where each begins, and the last ends."""
     places = _room(len(members), most)
     count, end = _native.walk_objects(data, *names, places)
     found = places[:, :, :count]

@@ -92,17 +92,20 @@ def _scopes(source: Source, losses: Counter[str]) -> Iterator[Scope]:
     first, newline, _ = source.head.strip().partition(b"\n")
     is_whole, is_first = newline and first.count(b"{") == 1, True
     for block in [bytes(read_whole(source))] if is_whole else blocks(source, losses, MAX_BYTES):
-        usual = scopes_of_lines(block)
-        yield from usual or ()
-        for line in () if usual else [block] if is_whole else block.split(b"\n"):
+        if usual := scopes_of_lines(block):
+            yield from usual
+            is_first = False
+            continue
+        for line in [block] if is_whole else block.split(b"\n"):
+            if not line.strip():
+                continue
             try:
-                yield from scopes_of(line, losses) if line.strip() else ()
+                yield from scopes_of(line, losses)
             except UNREADABLE as error:
                 if is_first:
                     raise FormatError(f"{source.name} is not OTLP in JSON: {error}") from None
                 losses["lines that cannot be read"] += 1
-            is_first = is_first and not line.strip()
-        is_first = is_first and not usual
+            is_first = False
 
 
 class _Reader:

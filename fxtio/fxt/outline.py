@@ -99,7 +99,7 @@ class Outliner:
         pairs.mark(kept, pairs.has(pairs.track[is_mixed]))
 
     def _keep_operations(self, marked: Marked, kept: Array) -> None:
-        """Mark the begins and ends of operations likewise, and what names the tracks of tasks."""
+        """Mark the begins and ends of operations whose other ends are elsewhere, and what names tracks of tasks."""
         label = marked.batch.strings.code(CATEGORY)
         if marked.present(_INSTANTS):
             rows = np.flatnonzero(marked.are(_INSTANTS))

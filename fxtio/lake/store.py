@@ -151,25 +151,31 @@ class FolderStore(Store):
 
     def put(self, name: str, path: Path) -> bool:
         """Store a file by giving it a second name, so it must be on the same disk, as in `workspace`."""
-        parent = PurePosixPath(name).parent
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-        with self._open(parent, make=True) as fd:
+        with self._stored(name, path) as (fd, own):
             try:
-                os.link(path, PurePosixPath(name).name, dst_dir_fd=fd)
+                os.link(path, own, dst_dir_fd=fd)
             except FileExistsError:
                 return False
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
-                path.rename(self._folder / name)  # what another writer has put there meanwhile is the same
-            os.fsync(fd)
+                os.rename(path, own, dst_dir_fd=fd)  # what another writer has put there meanwhile is the same
         return True
 
     def replace(self, name: str, path: Path) -> None:
         """Store a file instead of the one of this name; it must be on the same disk."""
-        with self._open(PurePosixPath(name).parent, make=True) as fd:
-            os.rename(path, PurePosixPath(name).name, dst_dir_fd=fd)
+        with self._stored(name, path) as (fd, own):
+            os.rename(path, own, dst_dir_fd=fd)
+
+    @contextmanager
+    def _stored(self, name: str, path: Path) -> Iterator[tuple[int, str]]:
+        """Yield the folder in which a file gets its name, and that name there; the file is on the disk by then."""
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+        place = PurePosixPath(name)
+        with self._open(place.parent, make=True) as fd:
+            yield fd, place.name
+            os.fsync(fd)
 
     @contextmanager
     def _open(self, folder: PurePosixPath, *, make: bool = False) -> Iterator[int]:
