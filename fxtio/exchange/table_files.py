@@ -117,25 +117,23 @@ class Exporter(ABC):
         """Write the rows of a batch, or keep them until they are a group."""
         for name, table in tables.items():
             if name in self._groups and self._groups[name].add(table) >= GROUP:
-                self._flush(name)
+                self._writing.add(self._writing_of(name))
 
     def finish(self) -> None:
-        """Write what is left."""
-        try:
-            for name, table in self._registry.tables().items():
-                if name in self._groups:
-                    self._groups[name].add(table)
-            for name, group in self._groups.items():
-                if group.count or name in self._files or self.HAS_EMPTY_FILES:
-                    self._flush(name)
-                    self._writing.add(self._files[name].close)
-        finally:
-            self._writing.finish()
+        """Write what is left: here, as nothing is read meanwhile."""
+        self._writing.finish()
+        for name, table in self._registry.tables().items():
+            if name in self._groups:
+                self._groups[name].add(table)
+        for name, group in self._groups.items():
+            if group.count or name in self._files or self.HAS_EMPTY_FILES:
+                self._writing_of(name)()
+                self._files[name].close()
         if self._one is not None:
             self._one.copy()
 
-    def _flush(self, name: str) -> None:
-        """Let the rows of a table be written that are kept."""
+    def _writing_of(self, name: str) -> Callable[[], None]:
+        """Take the rows of a table that are kept, and return what writes them."""
         columns = self._groups[name].take()
         schema = self._schema(name)
         if name not in self._files:
@@ -145,7 +143,7 @@ class Exporter(ABC):
             arrays = [column.array(self._pa).cast(field.type) for column, field in zip(columns, schema, strict=True)]
             self._files[name].write_table(self._pa.table(arrays, schema))
 
-        self._writing.add(write)
+        return write
 
 
 class _Writing:

@@ -264,10 +264,11 @@ def _written(timeline: Timeline, folder: Path, identity: str) -> tuple[LakeExpor
 
 
 def _write_row(row: Mapping[str, Any], path: Path) -> None:
-    """Write the row about a trace."""
+    """Write the row about a trace: plainly, as all that shortens many rows makes one longer."""
     import pyarrow.parquet as pq
 
-    pq.write_table(table_of(row), path, compression="zstd", store_schema=False)
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+    pq.write_table(table_of(row), path, **options)
 
 
 def table_of(row: Mapping[str, Any]) -> ArrowTable:

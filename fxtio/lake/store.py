@@ -183,11 +183,15 @@ class FolderStore(Store):
         fd = os.open(self._folder, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))  # the lake itself may be a link
         try:
             for part in folder.parts:
-                if make:
+                try:
+                    inner = os.open(part, _FOLDER, dir_fd=fd)
+                except FileNotFoundError:
+                    if not make:
+                        raise
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=fd)
                         os.fsync(fd)
-                inner = os.open(part, _FOLDER, dir_fd=fd)
+                    inner = os.open(part, _FOLDER, dir_fd=fd)
                 os.close(fd)
                 fd = inner
             yield fd
