@@ -336,9 +336,10 @@ class Objects:
         """Return some objects."""
         return Objects(self.members, self.data, self.places[:, :, rows])
 
-    def _places(self, member: str) -> tuple[Array, Array]:
-        begin, end = self.places[self.members.index(member)]
-        return np.ascontiguousarray(begin), np.ascontiguousarray(end)
+    def _places(self, *members: str) -> tuple[Array, Array]:
+        """Return where the values of some members begin and end, member by member."""
+        rows = [self.members.index(member) for member in members]
+        return np.concatenate(self.places[rows, 0]), np.concatenate(self.places[rows, 1])
 
     def given(self, member: str) -> bool:
         """Return whether any object has a member."""
@@ -359,30 +360,35 @@ class Objects:
         _native.read_decimals(self.data, *self._places(member), digits, out)
         return out
 
-    def ids(self, member: str) -> Array:
-        """Return a number for each string that a member has (uint64), see `hash_texts`; 0 for what is empty or none."""
-        begin, end = self._places(member)
-        ids = np.zeros(len(self), np.uint64)
-        rows = self._rows_with(member, b'"')
+    def ids(self, members: Sequence[str]) -> Array:
+        """Return a number for each string that is one of some members, see `hash_texts`; 0 for what is empty or none.
+
+        Returns:
+            The numbers, as uint64 of shape (members, objects).
+        """
+        begin, end = self._places(*members)
+        ids = np.zeros(len(begin), np.uint64)
+        rows = self._beginning(begin, end, b'"')
         rows = rows[end[rows] - begin[rows] > 2]
         ids[rows] = hash_texts(self.data, begin[rows], end[rows])
         for row in self._with_escapes(begin, end, rows):  # which are the same as without
             plain = f'"{value_of(self.data[begin[row] : end[row]])}"'.encode("utf-8", "surrogatepass")
             ids[row] = hash_texts(plain, np.array([0], np.int32), np.array([len(plain)], np.int32))[0]
-        return ids
+        return ids.reshape(len(members), -1)
 
     def _with_escapes(self, begin: Array, end: Array, rows: Array) -> list[int]:
         """Return the rows whose texts have a backslash."""
-        if b"\\" not in bytes(self.data):
-            return []
         escapes = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\\"))
+        if not len(escapes):
+            return []
         result: list[int] = rows[np.searchsorted(escapes, begin[rows]) < np.searchsorted(escapes, end[rows])].tolist()
         return result
 
     def within(self, member: str, members: Sequence[str], losses: Counter[str]) -> Iterator[tuple[Objects, Array]]:
         """Yield the objects in the arrays that are a member, see `objects_in`, and the row of each (int64)."""
-        rows, done = self._rows_with(member, b"["), 0
-        begin, end = (each[rows] for each in self._places(member))
+        begin, end = self._places(member)
+        rows, done = self._beginning(begin, end, b"["), 0
+        begin, end = begin[rows], end[rows]
         names = _encoded(members)
         while done < len(rows):
             places, owner = _room(len(members), _MOST_ITEMS), np.empty(_MOST_ITEMS, np.int64)
@@ -396,9 +402,8 @@ class Objects:
         for objects, at in objects_in_each([self.data[first + 1 : last - 1] for first, last in left], members, losses):
             yield objects, rows[done:][at]
 
-    def _rows_with(self, member: str, first: bytes) -> Array:
-        """Return the rows in which a member begins with a byte."""
-        begin, end = self._places(member)
+    def _beginning(self, begin: Array, end: Array, first: bytes) -> Array:
+        """Return which texts begin with a byte."""
         rows = np.flatnonzero(end > begin)
         is_first = np.frombuffer(self.data, np.uint8)[begin[rows]] == first[0]
         result: Array = rows[is_first]
@@ -418,8 +423,7 @@ class Objects:
             What is kept of the distinct values, which are None for what is missing or cannot be decoded; and for each
             member a column of their numbers (int32).
         """
-        columns = [self._places(member) for member in members]
-        begin, end = (np.concatenate(each) for each in zip(*columns, strict=True))
+        begin, end = self._places(*members)
         codes, first = number_texts(self.data, begin, end)
         values, failed = [], []
         for number, row in enumerate(first.tolist()):

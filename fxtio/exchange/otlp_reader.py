@@ -175,7 +175,7 @@ class _Reader:
         self._event += len(spans)
         group, state = self._take_attributes(spans, owners[kept], first)
         failed = self._each(spans, "status", lambda value: isinstance(value, dict) and value.get("code") in _ERRORS)
-        trace, own, parent = (spans.ids(member) for member in _IDS)
+        trace, own, parent = spans.ids(_IDS)
         columns = (
             group, start, np.maximum(start, end), self._names(spans), category[kept], np.arange(first, self._event),
             np.where(failed, SliceState.THROWN, state), _identities(trace, own), _identities(trace, parent),
@@ -281,17 +281,14 @@ class _Reader:
         self._spans, self._points = array("q"), array("q")
         group, start, end, name, *_, identity, parent = spans.T
         parent = _rows_of(identity, parent)
-        depth = self._depth(parent)
-        lanes = self._lanes(group, start, end, depth, parent)
-        track = self._tracks(group, lanes, name, np.lexsort((depth, -end, start)))
-        # Rows are the spans, then the points; at one time the longest and outermost span is first, and points are last.
-        is_point = np.repeat([False, True], [len(spans), len(points)])
-        until = np.concatenate([-end, np.zeros(len(points), np.int64)])
-        depth = np.concatenate([depth, np.zeros(len(points), np.int64)])
-        order = np.lexsort((depth, until, is_point, np.concatenate([start, points[:, 1]])))
+        # At one time the longest and outermost span is first.
+        order = np.lexsort((self._depth(parent), -end, start))
+        track = self._tracks(group, self._lanes(order, group, start, end, parent), name, order)
+        # Rows are the spans, then the points, which are last at one time.
+        order = np.concatenate([order, np.arange(len(spans), len(spans) + len(points))])
+        order = order[np.argsort(np.concatenate([start[order[: len(spans)]], points[:, 1]]), kind="stable")]
         for first in range(0, len(order), _ROWS):
-            rows = order[first : first + _ROWS]
-            yield TimelinePart(_steps(rows, is_point[rows], spans, points, track))
+            yield TimelinePart(_steps(order[first : first + _ROWS], spans, points, track))
 
     def _depth(self, parent: Array) -> Array:
         """Return the number of spans around each span, up to a limit, for the order of those with equal times."""
@@ -303,12 +300,12 @@ class _Reader:
             depth = deeper
         return depth
 
-    def _lanes(self, group: Array, start: Array, end: Array, depth: Array, parent: Array) -> Array:
-        """Return for each span the number of the track among those of its group.
+    def _lanes(self, order: Array, group: Array, start: Array, end: Array, parent: Array) -> Array:
+        """Return for each span the number of the track among those of its group; `order` is that of time.
 
         On a thread, a span is within another one if its times are; in a trace only if that one is its parent.
         """
-        order = np.lexsort((depth, -end, start, group))
+        order = order[np.argsort(group[order], kind="stable")]
         lanes = np.zeros(len(group), np.int64)
         is_thread = [tid is not None for *_, tid in self._group_rows]
         order = order[self._is_crossed(group[order], start[order], end[order], order, parent, np.array(is_thread))]
@@ -376,9 +373,9 @@ def _rows_of(identities: Array, wanted: Array) -> Array:
     return np.where((known[place] == wanted) & (wanted != 0), first[place], -1)
 
 
-def _steps(rows: Array, is_point: Array, spans: Array, points: Array, track: Array) -> Steps:
+def _steps(rows: Array, spans: Array, points: Array, track: Array) -> Steps:
     """Return the steps of some rows: those of spans, and after them those of points; the tracks are those of spans."""
-    steps = Steps.blank(len(rows))
+    steps, is_point = Steps.blank(len(rows)), rows >= len(spans)
     own, at = spans[rows[~is_point]], points[rows[is_point] - len(spans)]
     steps.step[:] = np.where(is_point, np.int8(SpanStep.INSTANT), np.int8(SpanStep.COMPLETE))
     for column, of_span, of_point in (
