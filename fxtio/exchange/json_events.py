@@ -338,8 +338,8 @@ class Objects:
 
     def _places(self, *members: str) -> tuple[Array, Array]:
         """Return where the values of some members begin and end, member by member."""
-        rows = [self.members.index(member) for member in members]
-        return np.concatenate(self.places[rows, 0]), np.concatenate(self.places[rows, 1])
+        places = [self.places[self.members.index(member)] for member in members]
+        return np.concatenate([begin for begin, _ in places]), np.concatenate([end for _, end in places])
 
     def given(self, member: str) -> bool:
         """Return whether any object has a member."""
