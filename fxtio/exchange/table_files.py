@@ -28,7 +28,7 @@ from fxtio.timeline.schema import TABLES
 NOT_CARRIED = ("bytes of names that are not UTF-8",)
 """The content of a timeline that the files do not have."""
 
-GROUP = 1 << 18
+GROUP = 1 << 17
 """The rows of a group, which are written together."""
 
 _ASCENDING = frozenset({"id", "time", "start", "ticks", "event", "end_event"})
@@ -122,9 +122,10 @@ class Exporter(ABC):
     def finish(self) -> None:
         """Write what is left: here, as nothing is read meanwhile."""
         self._writing.finish()
-        for name, table in self._registry.tables().items():
-            if name in self._groups:
-                self._groups[name].add(table)
+        if of_registry := [name for name in _OF_REGISTRY if name in self._groups]:
+            tables = self._registry.tables()
+            for name in of_registry:
+                self._groups[name].add(tables[name])
         for name, group in self._groups.items():
             if group.count or name in self._files or self.HAS_EMPTY_FILES:
                 self._writing_of(name)()

@@ -171,47 +171,44 @@ class _Places:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._tables: Mapping[str, Table] = {}
+        self._owners: Mapping[str, Table] = {}
         self._sizes = (-1, -1)
 
     def update(self) -> None:
         """Take what is new."""
-        sizes = (self._registry.track_count, self._registry.thread_count)
+        sizes = (len(self._registry.process_names()), self._registry.thread_count)
         if sizes != self._sizes:
-            self._tables, self._sizes = self._registry.tables(), sizes
+            self._owners, self._sizes = self._registry.owners(), sizes
 
     def is_current(self, registry: Registry) -> bool:
-        """Return whether a registry has the same names."""
-        latest = registry.tables()
-        return not self._tables or all(
+        """Return whether a registry has the same names; those of tracks do not change."""
+        latest = registry.owners()
+        return all(
             np.array_equal(table["name"].codes, latest[name]["name"].codes[: table.num_rows])
-            for name, table in self._tables.items()
+            for name, table in self._owners.items()
         )
 
     def of_threads(self, threads: Array) -> dict[str, Column]:
         """Return process and thread of rows, by the rows of their threads, -1 for none."""
-        owner = _taken(self._tables["threads"]["process"], threads, -1)
+        owner = _taken(self._owners["threads"]["process"], threads, -1)
         return self._named("processes", "process", owner) | self._named("threads", "thread", threads)
 
     def of_tracks(self, tracks: Array) -> dict[str, Column]:
         """Return process, thread and name of the tracks of rows."""
-        table = self._tables["tracks"]
-        owners = self._named("processes", "process", _taken(table["process"], tracks, -1))
-        threads = self._named("threads", "thread", _taken(table["thread"], tracks, -1))
-        return owners | threads | {"track": _names(table, tracks)}
+        registry = self._registry
+        owners = self._named("processes", "process", registry.track_processes(tracks))
+        threads = self._named("threads", "thread", registry.track_threads(tracks))
+        return owners | threads | {"track": Categories(registry.track_names(tracks), registry.names.values)}
 
     def _named(self, table: str, name: str, rows: Array) -> dict[str, Column]:
         """Return names and numbers of processes or threads."""
         number = {"processes": "pid", "threads": "tid"}[table]
-        return {name: _names(self._tables[table], rows), number: _taken(self._tables[table][number], rows, -1)}
+        owners = self._owners[table]
+        codes = _taken(owners["name"].codes, rows, -1)
+        return {name: Categories(codes, owners["name"].values), number: _taken(owners[number], rows, -1)}
 
 
 def _taken(column: Array, rows: Array, nothing: int) -> Array:
     """Return the values of rows, or of -1 that of nothing."""
     result: Array = np.append(column, np.array([nothing], column.dtype))[rows]
     return result
-
-
-def _names(table: Table, rows: Array) -> Categories:
-    names = table["name"]
-    return Categories(_taken(names.codes, rows, -1), names.values)

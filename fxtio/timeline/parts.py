@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ MAX_NAMES = 4_000_000
 
 REALTIME, MONOTONIC, BOOTTIME = "realtime", "monotonic", "boottime"
 """The clocks of Linux: since the Unix epoch; since the system started, without the time that it slept; and with it."""
+
+_TRACK = 4
+"""The numbers that are kept of a track: kind, code of its name, process and thread."""
 
 OTHER = "(other)"
 """The name of what a timeline has no room for."""
@@ -203,8 +207,9 @@ class Registry:
         self._thread_names: list[int] = []
         self._tids: list[tuple[int, int]] = []  # process and tid of each thread
         self._tracks: dict[TrackKind, dict[Any, int]] = {kind: {} for kind in TrackKind}
-        self._track_rows: list[tuple[int, int, int, int, int]] = []
-        self._track_columns = np.full((1, 4), -1, np.int32)
+        self._track_rows = array("i")
+        self._track_ids = array("Q")
+        self._track_columns = np.full((1, _TRACK), -1, np.int32)
 
     @property
     def wall_clock(self) -> int | None:
@@ -284,7 +289,7 @@ class Registry:
             id: the id of an async operation or a counter.
         """
         track = self._tracks[kind].get(key)
-        return self._new_track(kind, key, (kind, name, process, thread, id)) if track is None else track
+        return self._new_track(kind, key, (name, process, thread), id) if track is None else track
 
     def async_tracks(self, ids: Array, names: Array, processes: Array) -> Array:
         """Return the tracks of async operations (int32), each told from others by its id.
@@ -298,24 +303,26 @@ class Registry:
         tracks = np.array(list(map(self._tracks[kind].get, ids.tolist(), itertools.repeat(-1))), np.int32)
         new = np.flatnonzero(tracks < 0)
         values = zip(ids[new].tolist(), names[new].tolist(), processes[new].tolist(), strict=True)
-        tracks[new] = [self._new_track(kind, key, (kind, name, process, -1, key)) for key, name, process in values]
+        tracks[new] = [self._new_track(kind, key, (name, process, -1), key) for key, name, process in values]
         return tracks
 
-    def _new_track(self, kind: TrackKind, key: Any, row: tuple[int, int, int, int, int]) -> int:
-        if len(self._track_rows) >= MAX_TRACKS and key is not OTHER:
+    def _new_track(self, kind: TrackKind, key: Any, row: tuple[int, int, int], id: int) -> int:
+        number = self.track_count
+        if number >= MAX_TRACKS and key is not OTHER:
             self.losses[f"more than {MAX_TRACKS:,} tracks; all further ones are shown as one"] += 1
             return self.track(kind, OTHER)
-        self._tracks[kind][key] = len(self._track_rows)
-        self._track_rows.append(row)
-        return len(self._track_rows) - 1
+        self._tracks[kind][key] = number
+        self._track_rows.extend((kind, *row))
+        self._track_ids.append(id)
+        return number
 
     def track_info(self, track: int) -> TrackInfo:
         """Return a track, as far as it is known yet."""
-        kind, name, process, thread, number = self._track_rows[track]
+        kind, name, process, thread = self._track_rows[track * _TRACK : (track + 1) * _TRACK]
         text = self.names.values[name] if name >= 0 else None
         pid = self._pids[process] if process >= 0 else 0
         tid = self._tids[thread][1] if thread >= 0 else 0
-        return TrackInfo(TrackKind(kind), text, process, thread, number, pid, tid)
+        return TrackInfo(TrackKind(kind), text, process, thread, self._track_ids[track], pid, tid)
 
     def thread_names(self) -> list[int]:
         """Return the codes of the names of threads, -1 for none; the list is used by the registry."""
@@ -350,7 +357,7 @@ class Registry:
     @property
     def track_count(self) -> int:
         """The number of tracks so far."""
-        return len(self._track_rows)
+        return len(self._track_ids)
 
     def tracks_from(self, first: int) -> dict[str, Array]:
         """Return the kinds, codes of names, processes and threads of the tracks from this row on (int32)."""
@@ -359,6 +366,10 @@ class Registry:
     def track_kinds(self, tracks: Array) -> Array:
         """Return the kind of each track, see `TrackKind` (int32), -1 for none."""
         return self._of_tracks(tracks, 0)
+
+    def track_names(self, tracks: Array) -> Array:
+        """Return the code of the name of each track (int32), -1 for none."""
+        return self._of_tracks(tracks, 1)
 
     def track_processes(self, tracks: Array) -> Array:
         """Return the row of the process of each track (int32), -1 for none."""
@@ -375,19 +386,24 @@ class Registry:
     def _columns(self) -> Array:
         """Return a row for each track : kind, name, process and thread (int32); a last one of -1 is none."""
         known = self._track_columns
-        if len(known) <= len(self._track_rows):
-            new = [row[:4] for row in self._track_rows[len(known) - 1 :]]
-            self._track_columns = np.concatenate([known[:-1], np.array([*new, (-1, -1, -1, -1)], np.int32)])
+        if len(known) <= self.track_count:
+            new = np.array(self._track_rows[(len(known) - 1) * _TRACK :], np.int32).reshape(-1, _TRACK)
+            self._track_columns = np.concatenate([known[:-1], new, known[-1:]])
         return self._track_columns
 
     def tables(self) -> dict[str, Table]:
         """Return the tables `processes`, `threads` and `tracks`."""
+        kinds, names, processes, threads = np.ascontiguousarray(self._columns()[:-1].T)
+        ids = np.array(self._track_ids, np.uint64)
+        tracks = {"kind": kinds, "name": names, "process": processes, "thread": threads, "id": ids}
+        return {**self.owners(), "tracks": Table(self.columns("tracks", tracks))}
+
+    def owners(self) -> dict[str, Table]:
+        """Return the tables `processes` and `threads`."""
         owners = [process for process, _ in self._tids]
-        kinds, names, processes, threads, ids = zip(*self._track_rows, strict=True) if self._track_rows else ((),) * 5
         values: dict[str, dict[str, Any]] = {
             "processes": {"pid": _signed(self._processes), "name": self._process_names},
             "threads": {"tid": _signed(tid for _, tid in self._threads), "process": owners, "name": self._thread_names},
-            "tracks": {"kind": kinds, "name": names, "process": processes, "thread": threads, "id": ids},
         }
         return {table: Table(self.columns(table, columns)) for table, columns in values.items()}
 
