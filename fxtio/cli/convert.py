@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli import console, inputs
-from fxtio.report import json_document, printable
+from fxtio.report import human_size, json_document, printable
 
 if TYPE_CHECKING:
     from fxtio.exchange.filter import Simplification
@@ -19,7 +19,10 @@ HELP = "Convert a trace to another format"
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="IN", nargs="?", help="the trace, may be compressed; - for standard input")
-    output_help = "the new file or directory; .gz, .zst and .xz compress a file; - for standard output"
+    output_help = (
+        "the new file or directory; .gz, .zst and .xz compress a file; - for standard output; "
+        "the http:// or https:// URL of a receiver of OTLP is sent the spans"
+    )
     parser.add_argument("output", metavar="OUT", nargs="?", help=output_help)
     parser.add_argument("--to", metavar="FORMAT", help="the format of OUT (default: by its ending)")
     inputs.add_format(parser, "IN")
@@ -41,6 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio convert app.mlpd - --to chrome | gzip > app.json.gz",
         "fxtio convert trace.fxt tables.parquet",
         "fxtio convert --table slices trace.fxt slices.csv",
+        "fxtio convert app.fxt http://127.0.0.1:4318",
         "fxtio convert --list",
     )
 
@@ -89,7 +93,8 @@ def convert_selected(
     empty: list[str] = []
     losses = convert(
         timeline, options.output, to=to, selection=selection, simplification=simplification,
-        when_empty=lambda: empty.append(inputs.nothing_of(timeline, "events", selection)), **others,
+        when_empty=lambda: empty.append(inputs.nothing_of(timeline, "events", selection)),
+        when_sent=console.Progress(human_size), **others,
     )  # fmt: skip
     console.Progress.clear()
     if as_json:

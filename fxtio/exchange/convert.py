@@ -1,7 +1,8 @@
 """Convert a timeline to a file of any format that can express it, in whole or with losses that are counted.
 
 The file appears only when it is complete: it is written under another name, or to a temporary file if the target is a
-pipe.  If the events of a trace turn out to be out of order, it is read and written again.
+pipe, or a receiver of spans, which gets them by HTTP.  If the events of a trace turn out to be out of order, it is read
+and written again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,11 @@ from fxtio.timeline.typecheck import check_types
 Losses = Counter[str]
 """Phrases for the content that a conversion could not carry over, and how often it occurred."""
 
+Tell = Callable[[int, int], object]
+"""Is told how much of what is sent was taken so far, and how much there is."""
+
 _SHOWN = 3
+_OF_RECEIVERS = "otlp"
 
 
 class LossError(FxtioError):
@@ -77,12 +83,19 @@ def exporters() -> dict[str, type[Exporter]]:
     return {name: cls for name, cls in own.items() if cls is not None} | others
 
 
+def is_receiver(target: str | Path) -> bool:
+    """Return whether a target is the URL of a receiver of spans, see `fxtio.exchange.otlp_http`."""
+    return str(target).lower().startswith(("http://", "https://"))
+
+
 def format_of(target: str) -> str:
-    """Return the name of the format whose files have the suffix of a path.
+    """Return the name of the format whose files have the suffix of a path; that of receivers of spans is OTLP.
 
     Raises:
         FormatError: there is none.
     """
+    if is_receiver(target):
+        return _OF_RECEIVERS
     chosen = exchange_by_suffix(target) or by_suffix(target)
     if chosen is None:
         names = ", ".join(exporters())
@@ -100,21 +113,24 @@ def convert(
     table: str | None = None,
     simplification: Simplification | None = None,
     when_empty: Callable[[], object] | None = None,
+    when_sent: Tell | None = None,
 ) -> Losses:
-    """Write a timeline to a file, or to a directory where traces of the format are directories.
+    """Write a timeline to a file, or to a directory where traces of the format are directories, or send its spans.
 
     A trace that already is of the format is copied byte for byte, unless it is simplified.  A format that cuts its own
     traces does so first, which is faster than to read their timelines.
 
     Args:
         timeline: what to write.
-        target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output.
+        target: a path (`.gz`, `.zst` and `.xz` compress a file), or `-` for standard output, or the URL of a receiver
+            of spans (OTLP over HTTP), which gets them when the whole trace has been read.
         to: the name of the format; by default it is that of the suffix.
         strict: refuse to lose anything but what is left out.
         selection: the part to write; everything by default.
         table: the name of the only table to write, for formats of tables, whose target is a file then.
         simplification: what is left out; nothing by default.
         when_empty: called if nothing is selected; the target is written nevertheless.
+        when_sent: called with the number of bytes that a receiver took so far, and that of all.
 
     Returns:
         What was lost, and what was left out.
@@ -124,32 +140,54 @@ def convert(
         UntimedError: nothing has a time, and the format has only what has one.
         FormatError: there is no such format, or nothing can be converted to it; a directory cannot be written there.
         DecodeError: the trace was opened with `strict`, and has a fault.
+        DeliveryError: a receiver did not take all spans.
         OSError: the target cannot be written.
         TypeError: an argument is of a wrong type.
     """
-    check_types(timeline=timeline, target=target, to=to, selection=selection, table=table, when_empty=when_empty)
+    check_types(timeline=timeline, target=target, to=to, selection=selection, table=table)
+    check_types(when_empty=when_empty, when_sent=when_sent)
     require_type(simplification, (Simplification, type(None)), "a simplification is a Simplification or None")
     name, plan = to or format_of(str(target)), Plan(selection, simplification)
-    is_directory = bool(getattr(formats().get(name) or exchanges().get(name), "directory", False))
+    if is_receiver(target) and name != _OF_RECEIVERS:
+        raise FormatError(f"a receiver takes {_OF_RECEIVERS}, not {name}; write a file, and copy it there")
     is_same = timeline.trace is not None and timeline.format == name and plan.simplification.is_nothing
     if is_same and plan.is_everything:
-        with (whole_directory if is_directory else _whole)(target) as place, by_name(name).create(place) as writer:
+        with _new(target, name)() as place, by_name(name).create(place) as writer:
             writer.copy(timeline.trace)
         return Losses()
     if not plan.selection.is_everything and timeline.trace is not None and by_name(timeline.format).cut is not None:
         options: dict[str, Any] = {"to": name, "strict": strict, "table": table, "simplification": simplification}
+        options["when_sent"] = when_sent
         return _cut(timeline, plan.selection, target, None if is_same else options, when_empty)
-    exporter = exporters().get(name)
-    if exporter is None:
-        raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
-    if table is not None:
-        if not issubclass(exporter, TableExporter):
-            raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
-        exporter, is_directory = exporter.of_table(table), False
-    losses, is_empty = _export(timeline, _Attempt(target, exporter, is_directory=is_directory), plan, strict=strict)
+    new = _new(target, name, table, when_sent)
+    losses, is_empty = _export(timeline, _Attempt(target, _exporter_of(name, table), new), plan, strict=strict)
     if is_empty and not plan.selection.is_everything and when_empty is not None:
         when_empty()
     return losses
+
+
+def _new(
+    target: str | Path, name: str, table: str | None = None, when_sent: Tell | None = None
+) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what opens a target of a format, which is a directory if traces of it are; but a table is a file."""
+    is_directory = getattr(formats().get(name) or exchanges().get(name), "directory", False)
+    return partial(whole_directory, target) if is_directory and table is None else partial(_whole, target, when_sent)
+
+
+def _exporter_of(name: str, table: str | None) -> type[Exporter]:
+    """Return the exporter of a format, or of one of its tables.
+
+    Raises:
+        FormatError: there is none.
+    """
+    exporter = exporters().get(name)
+    if exporter is None:
+        raise FormatError(f"nothing can be converted to {name!r}, only to {', '.join(exporters())}")
+    if table is None:
+        return exporter
+    if not issubclass(exporter, TableExporter):
+        raise FormatError(f"a file of {name} does not have one table; this is for parquet, arrow and csv")
+    return exporter.of_table(table)
 
 
 def _cut(
@@ -202,12 +240,20 @@ def _export(timeline: Timeline, attempt: _Attempt, plan: Plan, *, strict: bool) 
 
 
 class _Attempt:
-    """An exporter and its target, which a second call of `begin` replaces by new ones."""
+    """An exporter and its target, which a second call of `begin` replaces by new ones.
 
-    def __init__(self, target: str | Path, exporter: type[Exporter], *, is_directory: bool) -> None:
+    Args:
+        target: the name of the target.
+        exporter: the class of the exporter.
+        new: returns what opens the target.
+    """
+
+    def __init__(
+        self, target: str | Path, exporter: type[Exporter], new: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
         self.target = target
         self.exporter = exporter
-        self._open: Callable[[str | Path], AbstractContextManager[Any]] = whole_directory if is_directory else _whole
+        self._new = new
         self._place: AbstractContextManager[Any] | None = None
 
     def __enter__(self) -> _Attempt:
@@ -222,21 +268,26 @@ class _Attempt:
         if self._place is not None:
             again = FxtioError("written again")
             self._place.__exit__(FxtioError, again, None)
-        self._place = self._open(self.target)
+        self._place = self._new()
         place: Any = self._place.__enter__()
         return self.exporter(place, registry)
 
 
 @contextmanager
-def _whole(target: str | Path) -> Iterator[Sink]:
+def _whole(target: str | Path, when_sent: Tell | None = None) -> Iterator[Sink]:
     """Open a sink for a `with` block; the target gets its bytes only when the block has ended without an error."""
-    path = Path(target)
-    if str(target) != "-" and (path.is_file() or not path.exists()):
+    path, is_sent = Path(target), is_receiver(target)
+    if str(target) != "-" and not is_sent and (path.is_file() or not path.exists()):
         with whole_file(target) as sink:
             yield sink
         return
     with temporary_file() as file:
         yield Sink(file, owned=False)
         file.seek(0)
+        if is_sent:
+            from fxtio.exchange.otlp_http import send
+
+            send(file, str(target), when_sent)
+            return
         with closing(open_sink(str(target))) as sink:
             shutil.copyfileobj(file, sink)

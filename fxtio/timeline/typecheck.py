@@ -56,6 +56,7 @@ _ACCEPTED = {
     "target": _Accepted("a target is a path", (str, PathLike)),
     "to": _Accepted("the name of a format is a string or None", _TEXT),
     "table": _Accepted("the name of a table is a string or None", _TEXT),
+    "when_sent": _Accepted("what is told how much was sent is a function or None", (Callable, _NONE)),  # type: ignore[arg-type]
     "when_empty": _Accepted("what is called if nothing is selected is a function or None", (Callable, _NONE)),  # type: ignore[arg-type]
 }
 

@@ -1,0 +1,223 @@
+"""Sends OTLP JSON lines to a receiver of OpenTelemetry, such as its collector: each line is the body of a request.
+
+The environment variables are those of exporters of OpenTelemetry: `OTEL_EXPORTER_OTLP_HEADERS` (`name=value,...`),
+`OTEL_EXPORTER_OTLP_TIMEOUT` (milliseconds) and `OTEL_EXPORTER_OTLP_COMPRESSION` (`gzip`), of which those with
+`OTLP_TRACES_` count more; for proxies and certificates they are those of Python.
+
+https://opentelemetry.io/docs/specs/otlp/#otlphttp
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import http.client
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, BinaryIO
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import msgspec
+
+from fxtio.errors import FormatError, FxtioError
+from fxtio.exchange.json_events import UNREADABLE
+from fxtio.report import counted, printable
+
+PATH = "/v1/traces"
+"""The end of the path of a receiver of spans; it is added where it is missing."""
+
+WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""The seconds between two attempts to send a request, unless the receiver says how long to wait."""
+
+_MAX_WAIT = 60.0
+"""The most seconds that a receiver may ask to wait."""
+
+_BUSY = frozenset(
+    {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
+)
+"""What a receiver answers if it may take the same request later."""
+
+_TIMEOUT = 10_000
+_MAX_ANSWER = 1 << 16
+_MAX_REASON = 200
+_MAX_DIGITS = 20
+
+
+class DeliveryError(FxtioError):
+    """An error: a receiver did not take all spans."""
+
+
+def send(file: BinaryIO, url: str, tell: Callable[[int, int], object] | None = None) -> None:
+    """Send each line in a request of its own, again if the receiver is busy or does not answer.
+
+    If it cannot be reached at the first request, that is an error at once: its address is more likely wrong.
+
+    Args:
+        file: OTLP JSON lines; it is read from its start.
+        url: the URL of the receiver; a path that does not end in `/v1/traces` is that of its parent.
+        tell: called with the number of bytes that were taken so far, and that of all.
+
+    Raises:
+        DeliveryError: it did not take all spans; it may have taken some.
+        FormatError: the URL or an environment variable makes no sense.
+    """
+    receiver, taken, rejected, reason = _Receiver(url), 0, 0, ""
+    size, sent = file.seek(0, os.SEEK_END), 0
+    file.seek(0)
+    for line in file:
+        if tell is not None:
+            tell(sent, size)
+        try:
+            answer = receiver.take(line, is_first=not taken)
+        except (OSError, http.client.HTTPException) as error:
+            before = f" after {counted(taken, 'request')}" if taken else ""
+            raise DeliveryError(f"{receiver.name} did not take the spans{before}: {_reason_of(error)}") from None
+        taken, sent = taken + 1, sent + len(line)
+        count, message = _rejected(answer)
+        rejected, reason = rejected + count, reason or message
+    if rejected:
+        raise DeliveryError(f"{receiver.name} rejected {counted(rejected, 'span')}: {reason or 'it does not say why'}")
+
+
+class _Receiver:
+    """A receiver of spans.
+
+    Args:
+        url: its URL.
+
+    Attributes:
+        name: the URL without a password, for messages.
+
+    Raises:
+        FormatError: the URL or an environment variable makes no sense.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise FormatError(f"{printable(url)} is not a URL: {error}") from None
+        if not parts.hostname or not url.isascii() or not url.isprintable() or " " in url:
+            raise FormatError(f"{printable(url)} is not the URL of a receiver, such as http://127.0.0.1:4318")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        path = parts.path.rstrip("/")
+        whole = parts._replace(
+            netloc=host if port is None else f"{host}:{port}",
+            path=path if path.endswith(PATH) else path + PATH,
+            fragment="",
+        )
+        self.name = whole.geturl()
+        self._headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "fxtio",
+            **_authorization(parts),
+            **_headers(),
+        }
+        self._compresses = _setting("COMPRESSION") == "gzip"
+        self._timeout = _timeout()
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def take(self, body: bytes, *, is_first: bool) -> bytes:
+        """Send a request until it is taken, and return the answer.
+
+        Raises:
+            OSError, HTTPException: it was not.
+        """
+        waits = iter(WAITS)
+        while True:
+            try:
+                return self._post(body)
+            except urllib.error.HTTPError as error:
+                wait = next(waits, None)
+                if error.code not in _BUSY or wait is None:
+                    raise
+                time.sleep(_asked_wait(error.headers.get("Retry-After"), wait))
+            except (OSError, http.client.HTTPException):
+                wait = next(waits, None)
+                if is_first or wait is None:
+                    raise
+                time.sleep(wait)
+
+    def _post(self, body: bytes) -> bytes:
+        headers = {**self._headers, "Content-Encoding": "gzip"} if self._compresses else self._headers
+        data = gzip.compress(body, 1) if self._compresses else body
+        request = urllib.request.Request(self.name, data, headers, method="POST")  # only HTTP, see above
+        with self._opener.open(request, timeout=self._timeout) as answer:
+            return bytes(answer.read(_MAX_ANSWER))
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection, after which a request would have no body."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return nothing, so that the answer is an error."""
+
+
+def _authorization(parts: SplitResult) -> Mapping[str, str]:
+    """Return the header for the user and the password of a URL."""
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+
+def _setting(name: str) -> str:
+    """Return the text of an environment variable for spans, or else for all of OTLP; empty if there is none."""
+    places = (f"OTEL_EXPORTER_OTLP_TRACES_{name}", f"OTEL_EXPORTER_OTLP_{name}")
+    return next((text for text in map(os.environ.get, places) if text), "").strip()
+
+
+def _headers() -> Mapping[str, str]:
+    """Return the headers that the environment asks for, whose values are encoded as in URLs."""
+    pairs = [each.partition("=") for each in _setting("HEADERS").split(",") if each.strip()]
+    headers = {name.strip(): unquote(value.strip()) for name, _, value in pairs}
+    if not all(name.isascii() and name.isprintable() and value.isprintable() for name, value in headers.items()):
+        raise FormatError("the headers of OTEL_EXPORTER_OTLP_HEADERS are not name=value,name=value")
+    return headers
+
+
+def _timeout() -> float:
+    """Return the seconds after which a request has failed."""
+    text = _setting("TIMEOUT") or str(_TIMEOUT)
+    if not text.isdecimal() or not int(text):
+        raise FormatError(f"OTEL_EXPORTER_OTLP_TIMEOUT is {printable(text)}, not a number of milliseconds")
+    return int(text) / 1000
+
+
+def _asked_wait(text: str | None, otherwise: float) -> float:
+    """Return the seconds to wait by a header `Retry-After`, of which dates are not followed."""
+    return min(float(text), _MAX_WAIT) if text and text.isdecimal() else otherwise
+
+
+def _reason_of(error: Exception) -> str:
+    """Return why a request failed, as the receiver says it."""
+    if isinstance(error, urllib.error.HTTPError):
+        said = _decoded(error.read(_MAX_ANSWER)).get("message")
+        text = f"{error.code} {error.reason}" + (f": {said}" if isinstance(said, str) and said else "")
+    else:
+        text = str(getattr(error, "reason", error)) or type(error).__name__
+    return printable(text[:_MAX_REASON])
+
+
+def _rejected(answer: bytes) -> tuple[int, str]:
+    """Return how many spans of a request the receiver rejected, and why."""
+    partial = _decoded(answer).get("partialSuccess")
+    if not isinstance(partial, dict):
+        return 0, ""
+    count, message = str(partial.get("rejectedSpans", 0)), partial.get("errorMessage")
+    is_number = count.isascii() and count.isdecimal() and len(count) < _MAX_DIGITS
+    return int(count) if is_number else 0, printable(message[:_MAX_REASON]) if isinstance(message, str) else ""
+
+
+def _decoded(answer: bytes) -> dict[str, Any]:
+    """Return an answer that is an object of JSON, or nothing."""
+    try:
+        value = msgspec.json.decode(answer)
+    except UNREADABLE:
+        return {}
+    return value if isinstance(value, dict) else {}
