@@ -148,8 +148,6 @@ def convert(
     check_types(when_empty=when_empty, when_sent=when_sent)
     require_type(simplification, (Simplification, type(None)), "a simplification is a Simplification or None")
     name, plan = to or format_of(str(target)), Plan(selection, simplification)
-    if is_receiver(target) and name != _OF_RECEIVERS:
-        raise FormatError(f"a receiver takes {_OF_RECEIVERS}, not {name}; write a file, and copy it there")
     is_same = timeline.trace is not None and timeline.format == name and plan.simplification.is_nothing
     if is_same and plan.is_everything:
         with _new(target, name)() as place, by_name(name).create(place) as writer:
@@ -169,7 +167,13 @@ def convert(
 def _new(
     target: str | Path, name: str, table: str | None = None, when_sent: Tell | None = None
 ) -> Callable[[], AbstractContextManager[Any]]:
-    """Return what opens a target of a format, which is a directory if traces of it are; but a table is a file."""
+    """Return what opens a target of a format, which is a directory if traces of it are; but a table is a file.
+
+    Raises:
+        FormatError: a receiver does not take this format.
+    """
+    if is_receiver(target) and name != _OF_RECEIVERS:
+        raise FormatError(f"a receiver takes {_OF_RECEIVERS}, not {name}; write a file, and copy it there")
     is_directory = getattr(formats().get(name) or exchanges().get(name), "directory", False)
     return partial(whole_directory, target) if is_directory and table is None else partial(_whole, target, when_sent)
 
