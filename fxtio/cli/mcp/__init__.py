@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -33,6 +34,10 @@ def run(options: Namespace) -> int:
         import mcp_types  # noqa: F401  # version 2 of the package mcp
     except ImportError as error:
         raise inputs.UsageError(f"agents need the package {error.name}; install fxtio[mcp]") from None
+    if sys.stdin is None:
+        raise inputs.UsageError("standard input is closed")
+    if sys.stdin.isatty():
+        console.say("waiting for the program of an agent, which speaks the Model Context Protocol; Ctrl-C ends this")
     anyio.run(_serve, Root(options.root), options.seconds)
     return console.FINE
 

@@ -76,7 +76,7 @@ class Child:
             timer.start()
             with process:
                 try:
-                    _limit_memory(process.pid)
+                    self._limit(process.pid)
                     text = process.stdout.read(_MAX_OUTPUT) if process.stdout else b""
                     is_cut = len(text) == _MAX_OUTPUT and process.poll() is None
                     code = 0 if is_cut else process.wait()
@@ -93,12 +93,14 @@ class Child:
             raise UsageError(self.messages.rpartition("error: ")[2] or "out of memory")
         return text.decode(errors="replace")
 
+    def _limit(self, pid: int) -> None:
+        """Limit the memory of a process, and its time should this process be killed before it, where the system can."""
+        if sys.platform == "linux":
+            import resource
 
-def _limit_memory(pid: int) -> None:
-    if sys.platform == "linux":
-        import resource
-
-        resource.prlimit(pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+            seconds = self._seconds * (os.cpu_count() or 1)
+            for limit, value in ((resource.RLIMIT_DATA, _MEMORY), (resource.RLIMIT_CPU, seconds)):
+                resource.prlimit(pid, limit, (value, value))
 
 
 def part_of(opened: Sequence[Opened]) -> tuple[dict[str, str], str]:

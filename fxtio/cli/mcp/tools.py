@@ -100,7 +100,7 @@ def answer(root: Root, seconds: int, name: str, arguments: dict[str, Any]) -> tu
     """Return the answer to a call, of at most `MOST_TOKENS` tokens, and whether it says what is wrong with the call."""
     try:
         return _answer(root, seconds, name, arguments), False
-    except (FxtioError, OSError) as error:
+    except (FxtioError, OSError, ValueError) as error:  # the latter for characters that no argument can have
         lines = [_short(printable(line)) for line in described(error).splitlines()]
         return _page(lines, 0, 0)[0], True
 

@@ -300,6 +300,8 @@ def test_a_trace_is_the_file_that_was_opened(folder: Path, tmp_path: Path) -> No
         ("top", {"path": MAGIC, "by": "--live"}, "is not something to group by"),
         ("top", {"path": MAGIC, "limit": -1}, "'-1' is not a positive number"),
         ("top", {"path": MAGIC, "from": "yesterday"}, "yesterday"),
+        ("find", {"path": MAGIC, "pattern": "a\0b"}, "null byte"),
+        ("find", {"path": MAGIC, "pattern": "x" * 1_000_000}, "Argument list too long"),
         ("query", {"path": MAGIC}, "give a trace and a query"),
         ("query", {"path": MAGIC, "sql": "-"}, "syntax error"),
         ("query", {"path": MAGIC, "sql": "--output=x"}, "no result"),
