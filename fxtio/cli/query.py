@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("sql", nargs="?", metavar="SQL", help="the query; - reads it from standard input")
     add_shape(parser)
     parser.add_argument("--list", action="store_true", help="list the tables, views and functions, and end")
-    confined_help = "let the query reach the trace only: no files, network or settings, and at most 2 GB of memory"
+    confined_help = "let the query reach the trace only: no files, network or settings"
     parser.add_argument("--confined", action="store_true", help=confined_help)
     inputs.add_examples(
         parser,

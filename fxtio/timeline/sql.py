@@ -194,6 +194,7 @@ _NAMES = {**dict.fromkeys([*(RAW.get(name, name) for name in TABLES), "arrows"])
 """The tables, views and functions, each of which is made when it is needed."""
 
 
+# What keeps a query within the trace.
 _CONFINED = (
     "memory_limit = '2GB'",
     "temp_directory = ''",

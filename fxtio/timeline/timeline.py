@@ -131,8 +131,8 @@ class Timeline:
 
         Args:
             query: the query.
-            confined: whether this query reaches nothing but the trace: no files, network, variables, settings, and at
-                most 2 GB of memory.  That holds for all later ones, too.
+            confined: whether this query, and all later ones, reach nothing but the trace: no files, network, variables
+                or settings.  DuckDB's own limit of memory is 2 GB then, which some of its functions exceed.
 
         Returns:
             The result, which DuckDB computes when it is fetched: `fetchall()`, `df()`, `pl()`, `arrow()`, `show()`.

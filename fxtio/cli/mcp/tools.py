@@ -62,11 +62,9 @@ class Tool(NamedTuple):
         texts = dict.fromkeys(self.traces, "the name of the trace in the folder") | _TEXTS
         properties = {name: {"type": "string", "description": text} for name, text in texts.items()}
         properties |= {name: _schema(action) for name, action in self.actions().items()}
-        properties["cursor"] = {
-            "type": "integer",
-            "description": "as the line `next page` of an answer has it",
-        }
-        return {"type": "object", "properties": properties, "additionalProperties": False}
+        properties["cursor"] = {"type": "integer", "description": "as the line `next page` of an answer has it"}
+        required = self.traces if self.options else []
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     def words(self, given: Mapping[str, Any]) -> Iterator[str]:
         """Yield the arguments of the command for those of a call."""
@@ -175,8 +173,10 @@ def _listed(folder: Opened) -> tuple[list[str], _Call]:
 def _following(name: str, document: Mapping[str, Any], given: Mapping[str, Any]) -> _Call:
     """Return the call that makes sense after an answer."""
     about = {each: given[each] for each in ("path", *_TEXTS) if each in given}
-    rows = [row for row in document.get("rows", document.get("differences", ())) if row["name"]]
-    if name in ("top", "tree") and rows and given.get("by", "name") == "name":
+    table = {"top": "rows", "tree": "rows", "find": "rows", "compare": "differences"}.get(name)
+    rows = [row for row in document[table] if row["name"]] if table else []
+    has_slices = rows and document.get("what") in ("slices", "blocking")
+    if name in ("top", "tree") and has_slices and given.get("by", "name") == "name":
         return "find", about | {"pattern": _pattern(max(rows, key=lambda row: row.get("self", 0))["name"])}
     if name == "find" and rows and rows[0]["duration"]:  # what ran within it
         begin = rows[0]["time"] - document["start"]
