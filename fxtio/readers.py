@@ -331,6 +331,15 @@ class FileReader(TraceReader[InfoT]):
             end: the end, which is not part of the range, or None.
         """
 
+    def portion(self, size: int) -> tuple[int, int] | None:
+        """Return a range of times, around the middle of the trace, for which about so many bytes are read, or fewer.
+
+        It is None if the whole trace is not larger, or if a range would not be read faster than all of it.
+
+        Args:
+            size: the number of bytes, decompressed.
+        """
+
     def timeline(self) -> Timeline:
         """Return the trace as format-neutral tables, see `TraceReader.timeline`."""
         self.reads_again = True  # to sort it, if need be

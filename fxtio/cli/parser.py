@@ -29,6 +29,7 @@ GROUPS = {
     "compare runs": ("diff", "check", "lake"),
     "check tracers, down to the bytes": ("validate", "conformance", "dump", "explain", "stats"),
     "write traces": ("convert", "cut", "merge", "pack", "synth"),
+    "let agents use it": ("skill", "mcp"),
     "the command line itself": ("completion", "help"),
 }
 """The commands by what they are for, in the order of the help."""

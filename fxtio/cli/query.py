@@ -30,6 +30,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("sql", nargs="?", metavar="SQL", help="the query; - reads it from standard input")
     add_shape(parser)
     parser.add_argument("--list", action="store_true", help="list the tables, views and functions, and end")
+    confined_help = "let the query reach the trace only: no files, network or settings"
+    parser.add_argument("--confined", action="store_true", help=confined_help)
     inputs.add_examples(
         parser,
         "fxtio query app.fxt 'select name, count(*), sum(dur) from slice group by name order by 3 desc limit 10'",
@@ -61,7 +63,7 @@ def run(options: Namespace) -> int:
     check_ending(options)
     sql = query_of(options.sql)
     with inputs.opened_timeline(options.file, options.format) as timeline:
-        print_relation(timeline.sql(sql), options)
+        print_relation(timeline.sql(sql, confined=options.confined), options)
         return console.print_findings(timeline)
 
 

@@ -84,6 +84,20 @@ class Index:
         timed = self.entries[self.entries["first"] <= self.entries["last"]]
         return (int(timed["first"].min()), int(timed["last"].max())) if len(timed) else None
 
+    def portion(self, size: int) -> tuple[int, int] | None:
+        """Return a range of times around the middle for which frames of at most so many bytes are read, if it can be.
+
+        It is the whole time, halved as often as need be; None if that is not necessary.
+        """
+        begin, end = self.extent or (0, 0)
+        middle, lasts = (begin + end) // 2, end - begin
+        while lasts > 1 and self._bytes(middle - lasts // 2, middle + lasts // 2 + 1) > size:
+            lasts //= 2
+        return None if lasts == end - begin else (middle - lasts // 2, middle + lasts // 2 + 1)
+
+    def _bytes(self, start: int, end: int) -> int:
+        return int(self.sizes["decompressed"][self.needed(start, end)].sum(dtype=np.int64))
+
     def needed(self, start: int | None, end: int | None) -> Array:
         """Return which frames overlap a range of times (bool); of the others, the outlines do."""
         first, last = self.entries["first"], self.entries["last"]

@@ -155,6 +155,12 @@ class FxtTrace(FileReader[Info]):
         """From now on, read only what a range of times needs, if the trace is packed, see `fxtio.fxt.packed`."""
         self._range = start, end
 
+    def portion(self, size: int) -> tuple[int, int] | None:
+        """Return a range of times for which at most so many bytes are read, if the trace is packed and larger."""
+        with closing(super()._open()) as source:
+            index = index_of(source)
+        return None if index is None else index.portion(size)
+
     @property
     def times(self) -> Info:
         """A summary of which only times matter; that of a packed trace is there without reading the records."""

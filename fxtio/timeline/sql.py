@@ -194,6 +194,16 @@ _NAMES = {**dict.fromkeys([*(RAW.get(name, name) for name in TABLES), "arrows"])
 """The tables, views and functions, each of which is made when it is needed."""
 
 
+# What keeps a query within the trace.
+_CONFINED = (
+    "memory_limit = '2GB'",
+    "temp_directory = ''",
+    "python_enable_replacements = false",
+    "enable_external_access = false",
+    "lock_configuration = true",  # last: nothing can be set after it
+)
+
+
 class Database:
     """A DuckDB database with the tables and views of a timeline, each made when a query first uses its name.
 
@@ -215,6 +225,13 @@ class Database:
         # Nothing is fetched from the network.
         self._connection.execute("set autoinstall_known_extensions = false")
         self._ready: set[str] = set()
+        self._is_confined = False
+
+    def confine(self) -> None:
+        """Let queries use the trace and some memory from now on: no files, network, extensions, variables, settings."""
+        for setting in () if self._is_confined else _CONFINED:
+            self._connection.execute(f"set {setting}")
+        self._is_confined = True
 
     def query(self, sql: str) -> DuckDBPyRelation:
         """Run a query, and return its result, which DuckDB computes when it is fetched.

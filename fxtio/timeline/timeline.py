@@ -126,8 +126,13 @@ class Timeline:
             self._cache = {name: whole[name] for name in {**all_names, **dict.fromkeys(_NAMED)}}
         return {name: self._cache[name] for name in names}
 
-    def sql(self, query: str) -> DuckDBPyRelation:
+    def sql(self, query: str, *, confined: bool = False) -> DuckDBPyRelation:
         """Run a query in SQL over the tables, and over views like those of Perfetto, see `fxtio.timeline.sql`.
+
+        Args:
+            query: the query.
+            confined: whether this query, and all later ones, reach nothing but the trace: no files, network, variables
+                or settings.  DuckDB's own limit of memory is 2 GB then, which some of its functions exceed.
 
         Returns:
             The result, which DuckDB computes when it is fetched: `fetchall()`, `df()`, `pl()`, `arrow()`, `show()`.
@@ -141,6 +146,8 @@ class Timeline:
             from fxtio.timeline.sql import Database
 
             self._database = Database(self)
+        if confined:
+            self._database.confine()
         return self._database.query(query)
 
     @property

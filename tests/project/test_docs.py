@@ -24,9 +24,10 @@ from typing import Any
 import pytest
 
 from fxtio import tracer
-from fxtio.cli.parser import COMMANDS
+from fxtio.cli.parser import COMMANDS, parse
 from fxtio.tracer.functions import FunctionNames
 from support.checkout import CHECKOUT, CORPUS
+from support.fake_torch import write_torch
 from support.in_process import run_fxtio
 
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -39,6 +40,15 @@ IN_PROCESS = re.compile(r"""(fxtio (?!run |.* -o - )(?:[\w./=:,+% -]|'[^']*'|"[^
 
 A command that writes a trace to its standard output is not among them: only text is passed on.
 """
+
+SKILL = CHECKOUT / "fxtio" / "cli" / "SKILL.md"
+SKILL_PROGRAMS = {
+    "app.py": "import time\ndef work(n):\n    time.sleep(0.002)\n    return n\nfor n in range(9):\n    work(n)\n",
+    "test_app.py": "import time\ndef test_fast():\n    pass\ndef test_slow():\n    time.sleep(0.03)\n",
+    "service.py": "import asyncio, time\nasync def handle():\n    time.sleep(0.05)\nasyncio.run(handle())\n",
+    "train.py": "import torch\ndef step():\n    torch.mm()\nfor _ in range(3):\n    step()\n",
+}
+"""What an agent that follows the skill would have already."""
 
 COMMAND_PAGES = CHECKOUT / "docs" / "reference" / "commands"
 
@@ -62,7 +72,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 def pages() -> list[Path]:
     docs = [path for path in sorted((CHECKOUT / "docs").rglob("*.md")) if not BUILT.intersection(path.parts)]
-    return [path for path in (CHECKOUT / "README.md", *docs) if any(blocks(path.read_text(encoding="utf-8")))]
+    return [path for path in (CHECKOUT / "README.md", SKILL, *docs) if any(blocks(path.read_text(encoding="utf-8")))]
 
 
 def run_in_process(command: str, rest: str | None, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -107,10 +117,15 @@ def marked(page: Path) -> Any:
 @pytest.mark.full
 @pytest.mark.parametrize("page", list(map(marked, pages())))
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "corpus").symlink_to(CORPUS)
-    for name in ("docs", "examples"):
-        (tmp_path / name).symlink_to(CHECKOUT / name)
+    if page == SKILL:
+        found = f"import sys\n{write_torch(tmp_path / 'modules')}\n"
+        for name, source in SKILL_PROGRAMS.items():
+            (tmp_path / name).write_text(found + source, encoding="utf-8")
+    else:
+        (tmp_path / "tests").mkdir()
+        (tmp_path / "tests" / "corpus").symlink_to(CORPUS)
+        for name in ("docs", "examples"):
+            (tmp_path / name).symlink_to(CHECKOUT / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("fxtio.tracer.decorate._names", FunctionNames())  # other tests have functions of these names
     namespace: dict[str, object] = {"__name__": "page"}
@@ -161,6 +176,15 @@ def test_commands_of_the_readme_can_be_typed_in_a_checkout() -> None:
                 read.discard(words[-1])
             assert [name for name in read if name not in written and not (CHECKOUT / name).exists()] == [], command
             written |= {*outputs, *(["load.fxt"] if words == ["python", "load.py"] else [])}
+
+
+@pytest.mark.once
+def test_commands_within_the_sentences_of_the_skill_can_be_typed() -> None:
+    text = FENCE.sub("", SKILL.read_text(encoding="utf-8"))
+    commands = re.findall(r"`fxtio ([^`]*)`", text)
+    assert len(commands) > 4
+    for command in commands:
+        parse(shlex.split(command))
 
 
 @pytest.mark.once
