@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk import trace as sdk
 from opentelemetry.trace import SpanKind, StatusCode
 
+from fxtio.bridges import arrows
 from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer.backend import KINDS, recorder
 
@@ -35,9 +36,6 @@ MAX_OPEN = 100_000
 """The most spans that are open at once: if there are more, the ends of the oldest are not recorded."""
 
 _BEGIN, _INSTANT, _END = (KINDS[name] for name in ("async_begin", "async_instant", "async_end"))
-_FLOW_BEGIN, _FLOW_STEP, _FLOW_END = (KINDS[name] for name in ("flow_begin", "flow_step", "flow_end"))
-
-_ARROW = recorder.Site("opentelemetry", "traceparent")
 _SENDERS = (SpanKind.CLIENT, SpanKind.PRODUCER)
 _DATABASE = "db."
 """How attributes of requests to databases begin, from which no arrow leads on."""
@@ -200,7 +198,7 @@ class SpanProcessor(sdk.SpanProcessor):
             opened.part_from_inner()
         is_recorded = _mark(_END, opened.track, opened.session, opened.name, opened.category, **arguments)
         if is_recorded and opened.is_client:
-            _draw_arrow(_FLOW_END, span.context.span_id)
+            arrows.draw(arrows.END, span.context.span_id)
 
 
 @cache
@@ -235,21 +233,14 @@ def _draw_arrows(span: sdk.Span, opened: _Open) -> None:
     An arrow leads from a client to the servers and back, and from a producer to the consumer.
     """
     if span.kind in _SENDERS and not any(key.startswith(_DATABASE) for key in opened.started):
-        _draw_arrow(_FLOW_BEGIN, span.context.span_id)
+        arrows.draw(arrows.BEGIN, span.context.span_id)
         opened.is_client = span.kind is SpanKind.CLIENT
     causes = [span.parent] if span.parent else []
     if is_consumer := span.kind is SpanKind.CONSUMER:
         causes += [link.context for link in span.links]
     for cause in causes:
         if cause.is_remote:
-            _draw_arrow(_FLOW_END if is_consumer else _FLOW_STEP, cause.span_id)
-
-
-def _draw_arrow(kind: int, number: int) -> None:
-    """Record a point of an arrow, in a slice of its own, as viewers draw arrows between slices of threads only."""
-    if recorder.begin(_ARROW):
-        recorder.record(kind, _ARROW, (), number)
-        recorder.end(_ARROW)
+            arrows.draw(arrows.END if is_consumer else arrows.STEP, cause.span_id)
 
 
 def _values(attributes: Mapping[str, Any] | None) -> dict[str, Any]:

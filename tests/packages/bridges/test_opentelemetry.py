@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf import json_format  # type: ignore[import-untyped]
+from google.protobuf import json_format
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.json.file import FileSpanExporter
 from opentelemetry.propagate import extract, inject
