@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from wsgiref.util import FileWrapper, setup_testing_defaults
@@ -131,11 +132,14 @@ def test_bodies_that_servers_look_at_stay_as_they_are(out: Path, tmp_path: Path)
     def fails(environ: Any, start_response: Any) -> list[bytes]:
         raise ValueError("no body")
 
+    def returns(body: Any, environ: Any, start_response: Any) -> Any:
+        return body
+
     environ = {"REQUEST_METHOD": "GET", "wsgi.file_wrapper": FileWrapper, "werkzeug.request": FlaskRequest}
     (tmp_path / "file").write_bytes(b"content")
     with fxtio.tracing(out), open(tmp_path / "file", "rb") as file:
         for body in ([b"list"], FileWrapper(file)):
-            assert requests.wsgi(lambda environ, start_response, body=body: body)(environ, None) is body
+            assert requests.wsgi(partial(returns, body))(environ, None) is body
         with pytest.raises(ValueError, match="no body"):
             requests.wsgi(fails)(environ, None)
     found = [span.args for span in check_trace(out).spans("request")]
