@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fxtio.mono.reader import MonoTrace
     from fxtio.mono.writer import MonoWriter
     from fxtio.timeline import Timeline
-    from fxtio.tracer import counter, dump, flow, instant, log, span, start, stop, trace, tracing
+    from fxtio.tracer import counter, dump, flow, instant, log, operation, span, start, stop, trace, tracing
     from fxtio.uftrace.reader import UftraceTrace
     from fxtio.uftrace.writer import UftraceWriter
 
@@ -55,6 +55,7 @@ __all__ = [
     "log",
     "open",
     "open_timeline",
+    "operation",
     "span",
     "start",
     "stop",
@@ -62,7 +63,9 @@ __all__ = [
     "tracing",
 ]
 
-_TRACER = frozenset({"counter", "dump", "flow", "instant", "log", "span", "start", "stop", "trace", "tracing"})
+_TRACER = frozenset(
+    {"counter", "dump", "flow", "instant", "log", "operation", "span", "start", "stop", "trace", "tracing"}
+)
 
 
 # IPython looks for these names here, where `%load_ext fxtio` says; what they stand for is far above.

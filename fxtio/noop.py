@@ -57,6 +57,23 @@ class flow:  # noqa: N801  # used like a function
     step = end = begin
 
 
+class operation(flow):  # noqa: N801  # used like a function
+    """An operation that is not recorded."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, category: str = "", /, *, id: int | None = None, **args: object) -> None:
+        super().__init__(name, category, id=id)
+
+    def begin(self, **args: object) -> None:
+        """Do nothing."""
+
+    end = begin
+
+    def instant(self, name: str, /, **args: object) -> None:
+        """Do nothing."""
+
+
 def trace(function: Any = None, /, **options: object) -> Any:
     """Return a function unchanged, or a decorator that does."""
     return trace if function is None else function

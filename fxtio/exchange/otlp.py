@@ -10,8 +10,7 @@ https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Mapping
 from itertools import starmap
 from typing import Any, ClassVar
 
@@ -20,9 +19,10 @@ import numpy as np
 
 from fxtio._native.constants import SliceState
 from fxtio.arrays import Array
-from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, hexadecimals, joined
+from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, joined
 from fxtio.codec.integers import MAX_INT64
 from fxtio.exchange.formatting import Converter, by_kind, portions
+from fxtio.exchange.otlp_ids import Ids, SpanIds
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
 from fxtio.io.sink import Sink
 from fxtio.table import Table
@@ -89,7 +89,7 @@ class Exporter:
         self._names = ByteTable(lambda code: msgspec.json.encode(plain(values[code], self.losses)), b'""')
         self._waiting: defaultdict[int, list[bytes]] = defaultdict(list)  # events by the id of their slice
         self._waiting_count = 0
-        self._trace_ids: _TraceIds | None = None
+        self._ids: Ids | None = None
         self._wall_clock: int | None = None
         self._converters = self._make_converters()
 
@@ -105,9 +105,9 @@ class Exporter:
             slices = tables["slices"]
             for each in (slices, self._registry.open_slices()):  # one around those that have ended may say it
                 self._places.note(each)
-            if self._trace_ids is None:
-                self._trace_ids = _TraceIds(slices, self._registry)
-            self._write(slices, self._trace_ids)
+            if self._ids is None:
+                self._ids = Ids(slices, self._registry)
+            self._write(slices, self._ids)
         self._arguments.leave(tables)
         self._places.leave(tables)
         count_lost(self.losses, tables, _LOST)
@@ -147,7 +147,7 @@ class Exporter:
             for number, event in zip(around[rows].tolist(), events.strings(), strict=True):
                 self._waiting[number].append(event)
 
-    def _write(self, slices: Table, trace_ids: _TraceIds) -> None:
+    def _write(self, slices: Table, ids: Ids) -> None:
         """Write lines with the spans of slices."""
         self._owners.update()
         waiting = self._registry.open_slices()
@@ -157,12 +157,11 @@ class Exporter:
         if places is not None:  # which have the parts of places in place of these arguments
             arguments = arguments.take(~(self._places.are_parts(arguments) & (places.size[arguments.row] > 0)))
         for rows, portion in portions(slices["name"].codes, arguments, self._sizes):
-            trace_id = trace_ids.of(roots[rows])
-            inner = np.flatnonzero(roots[rows] != slices["id"][rows])
+            span_ids = ids.of(slices["id"][rows], slices["parent"][rows], roots[rows], portion)
             owner = self._owners.attributes.rows(slices["track"][rows])
             if places is not None:
                 owner = _joined_attributes(owner, places.take(np.arange(rows.start, rows.stop)))
-            spans = self._spans(slices, rows, trace_id, inner, owner, portion)
+            spans = self._spans(slices, rows, span_ids, owner)
             process = self._registry.track_processes(slices["track"][rows])
             self._write_lines(process, slices["category"].codes[rows], spans)
 
@@ -170,41 +169,36 @@ class Exporter:
         self,
         slices: Table,
         rows: slice,
-        trace_id: Sequence[ByteColumn | bytes],
-        inner: Array,
+        span_ids: SpanIds,
         owner: ByteColumn,
-        arguments: ArgumentRows,
     ) -> ByteColumn:
         """Return slices as JSON.
 
         Args:
             slices: the slices.
             rows: those to return.
-            trace_id: the ids of their traces.
-            inner: which of them have a parent (int64).
+            span_ids: their ids and arguments.
             owner: their attributes besides the arguments.
-            arguments: their arguments.
         """
-        ids, parent, start, duration = (slices[name][rows] for name in ("id", "parent", "start", "duration"))
+        ids, start, duration = (slices[name][rows] for name in ("id", "start", "duration"))
         name, state = (slices[name].codes[rows] for name in ("name", "state"))
         count = len(ids)
         # A list of attributes is `owner`, `attributes`, `states`; each begins with a comma if there is one before it.
-        attributes = self._attributes(arguments, count, owner.size > 0)
+        attributes = self._attributes(span_ids.arguments, count, owner.size > 0)
         not_closed = np.flatnonzero(state != SliceState.CLOSED)
         is_first = (owner.size + attributes.size)[not_closed] == 0
         states = joined(
             len(not_closed), _COMMAS.take(is_first.astype(np.int8)), _STATE_ATTRIBUTES.take(state[not_closed])
         )
         thrown = np.flatnonzero(state == SliceState.THROWN)
+        inner = np.flatnonzero(span_ids.parent.size)
         return joined(
             count,
             b'{"traceId":"',
-            *trace_id,
+            span_ids.trace,
             b'","spanId":"',
-            hexadecimals((ids + 1).view(np.uint64), width=16),
-            joined(
-                len(inner), b'","parentSpanId":"', hexadecimals((parent[inner] + 1).view(np.uint64), width=16)
-            ).spread(inner, count),
+            span_ids.own,
+            joined(len(inner), b'","parentSpanId":"', span_ids.parent.take(inner)).spread(inner, count),
             b'","name":',
             self._names.rows(name),
             b',"kind":%d,"startTimeUnixNano":"' % _INTERNAL,
@@ -362,33 +356,6 @@ def _first_of_each(group: Array, column: Array) -> Array:
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
     result: Array = first[place]
     return result
-
-
-class _TraceIds:
-    """The ids of traces: for each root 16 bytes, of which the first eight are those of the timeline.
-
-    Args:
-        slices: the first slices.
-        registry: the names.
-    """
-
-    def __init__(self, slices: Table, registry: Registry) -> None:
-        first = b"".join(slices[name].tobytes() for name in ("start", "duration", "ticks"))
-        names = str((registry.wall_clock, registry.names.values)).encode("utf-8", "replace")
-        seed = blake2b(first + names, digest_size=16).digest()
-        self._begin = seed[:8].hex().encode()
-        self._seed = np.frombuffer(seed, "<u8")[1]
-
-    def of(self, roots: Array) -> tuple[bytes, ByteColumn]:
-        """Return the ids of the traces of root slices, given by their ids, in hexadecimal."""
-        number = roots.view(np.uint64) + self._seed
-        for shift, factor in _MIXING:
-            number = (number ^ number >> np.uint64(shift)) * np.uint64(factor)
-        return self._begin, hexadecimals(number ^ number >> np.uint64(31), width=16)
-
-
-_MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-"""The steps of splitmix64, which gives different numbers different results, that look random."""
 
 
 class _Owners:

@@ -34,6 +34,14 @@ counter = recorder.counter
 
 _numbers = itertools.count(1)
 _PER_PROCESS = 1 << 40
+_BEGIN, _INSTANT, _END = (KINDS[name] for name in ("async_begin", "async_instant", "async_end"))
+_NO_SESSION = (1 << 64) - 1
+"""The number of no session: nothing is recorded in it."""
+
+
+def _new_id() -> int:
+    """Return an id of a flow or an operation that no other process of the machine uses."""
+    return os.getpid() * _PER_PROCESS + next(_numbers)
 
 
 class Flow:
@@ -53,7 +61,7 @@ class Flow:
     __slots__ = ("_site", "id")
 
     def __init__(self, name: str, category: str = "", /, *, id: int | None = None) -> None:
-        self.id = os.getpid() * _PER_PROCESS + next(_numbers) if id is None else id
+        self.id = _new_id() if id is None else id
         self._site = recorder.Site(category, name)
 
     def begin(self) -> None:
@@ -83,6 +91,58 @@ def flow(name: str, category: str = "", /, *, id: int | None = None) -> Flow:
     return arrow
 
 
+class Operation:
+    """A piece of work that may begin in one thread or task and end in another, on a track of its own.
+
+    While it is open, further operations with its id are drawn within it.  What is recorded of it belongs to the
+    recording in which it began: an end that comes when that has ended is left out.
+
+    Args:
+        name: its name.
+        category: its category.
+        id: what tells it from others; a new one unless given.  Only the lowest 64 bits count.
+
+    Attributes:
+        id: what another thread or process needs to end it.
+    """
+
+    __slots__ = ("_category", "_name", "_session", "id")
+
+    def __init__(self, name: str, category: str = "", /, *, id: int | None = None) -> None:
+        self.id = _new_id() if id is None else id
+        self._name = name
+        self._category = category
+        self._session = 0
+
+    def begin(self, /, **args: object) -> None:
+        """Begin it, with arguments."""
+        # Where nothing is recorded now, nothing is later either.
+        self._session = recorder.mark(_BEGIN, self.id, 0, self._name, self._category, **args) or _NO_SESSION
+
+    def instant(self, name: str, /, **args: object) -> None:
+        """Record a moment of it, with arguments."""
+        recorder.mark(_INSTANT, self.id, self._session, name, self._category, **args)
+
+    def end(self, /, **args: object) -> None:
+        """End it, with further arguments."""
+        recorder.mark(_END, self.id, self._session, self._name, self._category, **args)
+
+
+def operation(name: str, category: str = "", /, *, id: int | None = None, **args: object) -> Operation:
+    """Begin an operation, or return the one with the given id, which has begun elsewhere in the program.
+
+    Args:
+        name: its name.
+        category: its category.
+        id: the id of the operation to continue or to end; without it, a new one begins.
+        args: what to record with its begin; none if it has begun elsewhere.
+    """
+    result = Operation(name, category, id=id)
+    if id is None:
+        result.begin(**args)
+    return result
+
+
 def log(message: str, category: str = "log", /) -> None:
     """Record a message: as a log record, and as an instant, because not every viewer shows log records.
 
@@ -106,6 +166,7 @@ def __getattr__(name: str) -> Any:
 # The last line, so that who has the names has what they stand for, see `fxtio._of_tracer`.
 __all__ = [
     "Flow",
+    "Operation",
     "Options",
     "RecorderMissingError",
     "Recording",
@@ -116,6 +177,7 @@ __all__ = [
     "flow",
     "instant",
     "log",
+    "operation",
     "span",
     "start",
     "stop",

@@ -9,7 +9,7 @@ from fxtio.fxt.enums import RecordType
 from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
 from fxtio.noop import Span, counter, instant, span
 
-__all__ = ["Site", "Span", "counter", "instant", "merge", "message", "record", "span", "squeeze"]
+__all__ = ["Site", "Span", "active", "counter", "instant", "mark", "merge", "message", "record", "span", "squeeze"]
 
 _SIZE, _TYPE = RecordWord.fields["size"], RecordWord.fields["type"]
 _SIZE_BITS = _SIZE.mask << _SIZE.lo
@@ -25,9 +25,19 @@ class Site:
     def __init__(self, category: str, name: str, keys: tuple[str, ...] = (), /) -> None: ...
 
 
+def active() -> int:
+    """Return 0: nothing is recorded."""
+    return 0
+
+
 def record(kind: int, site: Site, values: tuple[Any, ...], id: int | None, /) -> bool:
     """Return False: nothing is recorded."""
     return False
+
+
+def mark(kind: int, id: int, session: int, name: str, category: str, /, **args: object) -> int:
+    """Return 0: nothing is recorded."""
+    return 0
 
 
 def message(text: str, /) -> bool:

@@ -29,7 +29,7 @@ def test_everything_can_be_imported_at_once() -> None:
 def test_completion_in_an_interpreter() -> None:
     completer = rlcompleter.Completer({"fxtio": fxtio})
     matches = {match.rstrip("()") for match in completer.attr_matches("fxtio.op")}
-    assert matches == {"fxtio.open", "fxtio.open_timeline"}
+    assert matches == {"fxtio.open", "fxtio.open_timeline", "fxtio.operation"}
 
 
 def test_completion_imports_nothing_heavy() -> None:

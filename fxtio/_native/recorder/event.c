@@ -239,13 +239,15 @@ static inline uint64_t text_word(const unsigned char *text, size_t size) {
     return word;
 }
 
+enum { FAST_TEXT_WORDS = 4, FAST_TEXT = 8 * FAST_TEXT_WORDS }; /* bytes: longer texts are left to record_event() */
+
 /* Record an event with the site's arguments if all texts have slots and the values are small integers, floats or short
  * texts; leave others to record_event(). */
 int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, const uint64_t *id) {
     State *state = current;
     uint64_t *record = state->cursor, *next = record + 2;
     int64_t number;
-    if (UNLIKELY(!site_is_simple(site) || record + 3 + 2 * site->count > state->fast_end))
+    if (UNLIKELY(!site_is_simple(site) || record + 3 + (1 + FAST_TEXT_WORDS) * site->count > state->fast_end))
         return record_event(site, kind, values, id);
     for (unsigned index = 0; index < site->count; index++) {
         PyObject *value = values[index];
@@ -253,11 +255,14 @@ int record_event_fast(Site *site, enum EventKind kind, PyObject *const *values, 
             *next++ = ARGUMENT_HEADERS[ARGUMENT_INT32] + SIZE_UNIT + site->own.key_refs[index] +
                       (uint32_t)number * ARGUMENT_VALUE_UNIT;
         } else if (PyUnicode_CheckExact(value) && PyUnicode_IS_COMPACT_ASCII(value) &&
-                   (size_t)PyUnicode_GET_LENGTH(value) - 1 < 8) {
+                   (size_t)PyUnicode_GET_LENGTH(value) - 1 < FAST_TEXT) {
             size_t size = (size_t)PyUnicode_GET_LENGTH(value);
-            *next++ = ARGUMENT_HEADERS[ARGUMENT_STRING] + 2 * SIZE_UNIT + site->own.key_refs[index] +
+            *next++ = ARGUMENT_HEADERS[ARGUMENT_STRING] + (1 + words_of(size)) * SIZE_UNIT + site->own.key_refs[index] +
                       (STRING_REF_INLINE_UNIT + size) * ARGUMENT_VALUE_UNIT;
-            *next++ = text_word(PyUnicode_1BYTE_DATA(value), size);
+            if (size <= 8)
+                *next++ = text_word(PyUnicode_1BYTE_DATA(value), size);
+            else
+                next = text_write(next, (const char *)PyUnicode_1BYTE_DATA(value), size);
         } else if (PyFloat_CheckExact(value)) {
             *next++ = ARGUMENT_HEADERS[ARGUMENT_DOUBLE] + 2 * SIZE_UNIT + site->own.key_refs[index];
             memcpy(next++, &((PyFloatObject *)value)->ob_fval, 8);

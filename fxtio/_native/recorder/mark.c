@@ -122,6 +122,28 @@ static PyObject *record(PyObject *Py_UNUSED(module), PyObject *args) {
     return unless_escaped(PyBool_FromLong(recorded));
 }
 
+/* mark(kind, id, session, name, category, /, **args): record an event of any kind that has an id, unless it belongs to
+ * another session than the present one; 0 is any.  Returns the number of the session, 0 if nothing was recorded. */
+static PyObject *mark(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *keys) {
+    enum { BEFORE_NAME = 3 };
+    if (count != BEFORE_NAME + 2)
+        return PyErr_Format(PyExc_TypeError, "mark() takes a kind, an id, a session, a name and a category");
+    const unsigned long kind = PyLong_AsUnsignedLong(args[0]);
+    const uint64_t id = PyLong_AsUnsignedLongLongMask(args[1]), wanted = PyLong_AsUnsignedLongLongMask(args[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (kind >= EVENT_KINDS)
+        return PyErr_Format(PyExc_ValueError, "unknown kind of event");
+    int failed;
+    Site *site = site_of_call(args + BEFORE_NAME, count - BEFORE_NAME, 1, keys, &failed);
+    if (failed)
+        return NULL;
+    const uint64_t generation = session.generation;
+    int recorded = site && (!wanted || wanted == generation) &&
+                   record_event_fast(site, (enum EventKind)kind, args + count, &id);
+    return unless_escaped(PyLong_FromUnsignedLongLong(recorded ? generation : 0));
+}
+
 /* instant_of(site, values): record an instant, on the track of the running task or of the thread.  Returns whether it was
  * recorded. */
 static PyObject *instant_of(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -187,6 +209,7 @@ PyMethodDef mark_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL, NULL},
     {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL, NULL},
     {"record", record, METH_VARARGS, NULL},
+    {"mark", (PyCFunction)(void (*)(void))mark, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"instant_of", instant_of, METH_VARARGS, NULL},
     {"message", message, METH_O, NULL},
     {"task_track", running_task_track, METH_NOARGS, NULL},

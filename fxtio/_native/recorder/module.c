@@ -191,9 +191,9 @@ static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)
 
 /* ---- The state of the recording. ---- */
 
-/* active(): return whether the recorder runs. */
+/* active(): return the number of the session that runs, 0 for none. */
 static PyObject *active(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
-    return PyBool_FromLong(session.active);
+    return PyLong_FromUnsignedLongLong(session.active ? session.generation : 0);
 }
 
 /* lost(): return how many events found no room, the tick of the first of them, and the tick at which the file was full, 0 if

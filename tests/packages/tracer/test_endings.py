@@ -456,7 +456,7 @@ def test_ctrl_c_while_the_recording_ends(place: str, out: Path) -> None:
     from fxtio.tracer.backend import recorder
     def state():
         hooks = sys.getprofile(), threading.getprofile(), len(gc.callbacks)
-        return *hooks, "FXTIO" in os.environ, len(os.listdir("/dev/fd")), recorder.active()
+        return *hooks, "FXTIO" in os.environ, len(os.listdir("/dev/fd")), bool(recorder.active())
     before = state()
     fxtio.start(OUT, functions=True, sources=["gc"])
     owner, name = {place.rpartition(".")[0]}, {place.rpartition(".")[2]!r}

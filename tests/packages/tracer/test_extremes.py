@@ -362,3 +362,17 @@ for n in range(90, 150):
 
 def test_a_span_that_outlives_its_function_where_the_stack_is_full(out: Path) -> None:
     fine("import contextlib, warnings\nwarnings.simplefilter('ignore')\n" + SPANS_LEFT_OPEN, out)
+
+
+def test_texts_of_any_size_are_whole(out: Path) -> None:
+    """Short ones are written by other code than long ones, and all end with a whole word."""
+    texts = ["x" * size for size in range(80)] + ["é" * size for size in range(40)]
+    with fxtio.tracing(out):
+        for _ in range(20):  # across the ends of pages
+            for text in texts:
+                fxtio.instant("text", first=text, second=text[1:], third=len(text))
+    seen = check_trace(out)
+    rows = seen.rows(kind="instant", name="text").tolist()
+    assert [seen.args(row) for row in rows] == [
+        {"first": text, "second": text[1:], "third": len(text)} for text in texts * 20
+    ]

@@ -1,0 +1,382 @@
+"""Spans of OpenTelemetry: the tree is that of its own exporter, at whatever moment the process is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf import json_format
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.json.file import FileSpanExporter
+from opentelemetry.propagate import extract, inject
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+from opentelemetry.sdk.trace import Span, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.trace import Link, SpanKind, Tracer
+
+import fxtio
+from fxtio.bridges import opentelemetry as bridge
+from fxtio.testing.asserts import assert_valid
+from support.in_process import run_fxtio
+from support.tracer_check import Seen, check_trace
+
+pytestmark = pytest.mark.recorder
+
+Row = dict[str, Any]
+ADDED = {"kind", "name", "status", "message"}
+"""The arguments that are no attributes."""
+
+
+def make_tracer(*processors: Any, name: str = "shop") -> Tracer:
+    provider = TracerProvider(shutdown_on_exit=False)
+    for each in processors:
+        provider.add_span_processor(each)
+    return provider.get_tracer(name)
+
+
+@pytest.fixture
+def tracer() -> Iterator[Tracer]:
+    yield make_tracer(bridge.SpanProcessor())
+    assert not [each for each in bridge._open.values() if each.name != "never ends"]
+    bridge._open.clear()
+
+
+def spans_of(path: Path) -> dict[str, Row]:
+    """Return the spans of a file of OTLP by their ids."""
+    spans: dict[str, Row] = {}
+    for line in path.read_text("utf-8").splitlines():
+        for resource in json.loads(line)["resourceSpans"]:
+            for scope in resource["scopeSpans"]:
+                for span in scope["spans"]:
+                    assert span["spanId"] not in spans
+                    spans[span["spanId"]] = span | {"scope": scope["scope"]["name"]}
+        json_format.Parse(line, TracesData())
+    return spans
+
+
+def tree_of(spans: dict[str, Row]) -> dict[str, tuple[Any, ...]]:
+    return {
+        number: (span["traceId"], span.get("parentSpanId"), span["name"], span["scope"])
+        for number, span in spans.items()
+    }
+
+
+def attributes_of(span: Row) -> Row:
+    """Return the attributes of a span, those that are no simple values as JSON."""
+    found = {}
+    for each in span.get("attributes", ()):
+        [(kind, value)] = each["value"].items()
+        if kind == "arrayValue":
+            value = json.dumps([next(iter(item.values())) for item in value["values"]])
+        found[each["key"]] = str(value)
+    return found
+
+
+def exported(out: Path) -> dict[str, Row]:
+    """Return the spans of a recording as OTLP."""
+    target = out.with_suffix(".otlp.jsonl")
+    done = run_fxtio("convert", str(out), str(target))
+    assert done.returncode == 0, done.stderr
+    return spans_of(target)
+
+
+async def handle(tracer: Tracer, number: int) -> None:
+    with tracer.start_as_current_span("handle", attributes={"number": number, "ratio": 0.5, "ok": True}) as span:
+        span.add_event("accepted", {"by": "loop"})
+        await asyncio.sleep(0.001)
+        with tracer.start_as_current_span("query"):
+            await asyncio.sleep(0.001)
+        span.set_attribute("answer", "found")
+        span.set_attribute("number", number)
+
+
+async def serve(tracer: Tracer) -> None:
+    with tracer.start_as_current_span("serve"):
+        await asyncio.gather(*(handle(tracer, number) for number in range(4)))
+        left = asyncio.create_task(handle(tracer, 9))
+        await asyncio.sleep(0)
+    await left  # after the end of the span in which it began
+
+
+def work(tracer: Tracer) -> None:
+    """Make spans in all ways: within each other, in threads and tasks, that fail, that end before those in them."""
+    with tracer.start_as_current_span("root") as root:
+        for number in range(3):
+            attributes = {"tags": ("a", "b"), "text": "é" * 40}
+            with (
+                tracer.start_as_current_span("child", attributes=attributes),
+                tracer.start_as_current_span("in") as span,
+            ):
+                span.set_attributes({f"key {place}": place for place in range(40 * number)})
+        with pytest.raises(ZeroDivisionError), tracer.start_as_current_span("fails"):
+            1 / 0  # noqa: B018
+        context = trace.set_span_in_context(root)
+        threads = [
+            threading.Thread(target=lambda: tracer.start_span("threaded", context).end()) for _ in range(3)
+        ]  # fmt: skip
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        outer = tracer.start_span("outer", kind=SpanKind.SERVER)
+        inner = tracer.start_span("inner", trace.set_span_in_context(outer), links=[Link(root.get_span_context())])
+        inner.end()
+        outer.end()
+    asyncio.run(serve(tracer))
+
+
+def test_the_tree_is_that_of_the_exporter_of_opentelemetry(out: Path, tmp_path: Path) -> None:
+    judge = tmp_path / "judge.jsonl"
+    exporter = FileSpanExporter(judge)
+    tracer = make_tracer(SimpleSpanProcessor(exporter), bridge.SpanProcessor())
+    with fxtio.tracing(out):
+        work(tracer)
+    exporter.shutdown()
+    expected, found = spans_of(judge), exported(out)
+    assert tree_of(found) == tree_of(expected)
+    assert len(expected) == 24
+    for number, span in expected.items():
+        own = found[number]
+        values = {key: value for key, value in attributes_of(own).items() if key not in ADDED}
+        events = [each for each in own.get("events", ()) if each["name"] not in {"link", "attributes"}]
+        for each in own.get("events", ()):
+            values |= attributes_of(each) if each["name"] == "attributes" else {}
+        assert values == attributes_of(span)
+        assert [each["name"] for each in events] == [each["name"] for each in span.get("events", ())]
+        for name in ("startTimeUnixNano", "endTimeUnixNano"):
+            assert abs(int(own[name]) - int(span[name])) < 1_000_000_000  # the same clock, not another epoch
+    assert_valid(out)
+
+
+def parents_of(seen: Seen) -> list[tuple[str, str | None]]:
+    """Return the names of spans and of those in which they are drawn."""
+    found: list[tuple[str, str | None]] = []
+    for span in seen.spans():
+        around = [
+            each for each in seen.spans()
+            if each.id == span.id and each.depth == span.depth - 1 and each.start < span.start < each.end
+        ]  # fmt: skip
+        found.append((span.name, around[0].name if around else None))
+    return found
+
+
+def test_spans_of_a_thread_or_a_task_are_drawn_within_each_other(out: Path, tracer: Tracer) -> None:
+    with fxtio.tracing(out, categories=["shop"]):
+        with tracer.start_as_current_span("root"), tracer.start_as_current_span("child"):
+            pass
+        asyncio.run(serve(tracer))
+    found = parents_of(check_trace(out))
+    assert found[:2] == [("root", None), ("child", "root")]
+    assert sorted(found[2:], key=str) == sorted(
+        [("serve", None), *[("handle", None)] * 5, *[("query", "handle")] * 5], key=str
+    )
+
+
+def test_a_span_that_ends_before_those_within_it_parts_from_them(out: Path, tracer: Tracer) -> None:
+    with fxtio.tracing(out):
+        outer = tracer.start_span("outer")
+        inner = tracer.start_span("inner", trace.set_span_in_context(outer))
+        innermost = tracer.start_span("innermost", trace.set_span_in_context(inner))
+        outer.end()
+        innermost.end()
+        inner.end()
+    seen = check_trace(out)
+    assert [(span.name, span.depth) for span in seen.spans()] == [
+        ("outer", 1), ("inner", 2), ("innermost", 3), ("inner", 1), ("innermost", 2),
+    ]  # fmt: skip
+    assert_valid(out)
+
+
+def test_what_is_recorded_of_a_span(out: Path, tracer: Tracer) -> None:
+    other = make_tracer(name="other").start_span("other")
+
+    def handle(span: trace.Span) -> None:
+        span.update_name("GET /{item}")
+        span.set_attribute("status", 404)
+        span.add_event("missing", {"item": "a"})
+        span.add_link(other.get_span_context(), {"why": "retry"})
+        raise ValueError("no such item")
+
+    attributes = {"path": "/a"}
+    with (
+        fxtio.tracing(out),
+        pytest.raises(ValueError, match="no such item"),
+        tracer.start_as_current_span("GET", kind=SpanKind.SERVER, attributes=attributes) as span,
+    ):
+        handle(span)
+    seen = check_trace(out)
+    [recorded] = seen.spans("GET")
+    context = span.get_span_context()
+    assert recorded.args == {
+        "path": "/a", "traceId": f"{context.trace_id:032x}", "spanId": f"{context.span_id:016x}", "kind": "server",
+        "name": "GET /{item}", "status": "error", "message": "ValueError: no such item",
+    }  # fmt: skip
+    points = {seen.names[row]: seen.args(row) for row in seen.rows(kind="async_instant").tolist()}
+    assert points["missing"] == {"item": "a"}
+    assert points["link"] == {
+        "traceId": f"{other.get_span_context().trace_id:032x}",
+        "spanId": f"{other.get_span_context().span_id:016x}", "why": "retry",
+    }  # fmt: skip
+    assert points["exception"]["exception.type"] == "ValueError"
+
+
+def flows(seen: Seen) -> list[tuple[str, int]]:
+    rows = [row for row in range(len(seen.kinds)) if seen.kinds[row].startswith("flow")]
+    return [(seen.kinds[row], int(seen.tables["events"]["id"][row])) for row in rows]
+
+
+def test_a_header_is_an_arrow_to_the_server_and_back(out: Path, tracer: Tracer) -> None:
+    header: dict[str, str] = {}
+    with fxtio.tracing(out):
+        with tracer.start_as_current_span("send", kind=SpanKind.CLIENT) as client:
+            inject(header)
+            tracer.start_span("serve", extract(header), SpanKind.SERVER).end()
+        with tracer.start_as_current_span("put", kind=SpanKind.PRODUCER) as producer:
+            inject(header)
+        tracer.start_span("take", extract(header), SpanKind.CONSUMER).end()
+        tracer.start_span("select", kind=SpanKind.CLIENT, attributes={"db.system": "sqlite"}).end()
+    first, second = (span.get_span_context().span_id for span in (client, producer))
+    assert flows(check_trace(out)) == [
+        ("flow_begin", first), ("flow_step", first), ("flow_end", first), ("flow_begin", second), ("flow_end", second),
+    ]  # fmt: skip
+    assert_valid(out)
+
+
+SERVICE = """
+import sys, fxtio
+from opentelemetry.propagate import extract, inject
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import SpanKind
+from fxtio.bridges.opentelemetry import SpanProcessor
+
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(SpanProcessor())
+header = dict(traceparent=sys.argv[2]) if sys.argv[2] else {}
+with fxtio.tracing(sys.argv[1]):
+    kind = SpanKind.SERVER if header else SpanKind.CLIENT
+    with provider.get_tracer("shop").start_as_current_span(sys.argv[3], extract(header), kind):
+        inject(header)
+        if kind is SpanKind.CLIENT:
+            print(header["traceparent"], flush=True)
+            sys.stdin.read()  # until the server has answered
+"""
+
+
+def test_merge_joins_services(out: Path, tmp_path: Path) -> None:
+    """Each has recorded for itself; the arrow leads from one to the other and back."""
+    paths = [str(tmp_path / name) for name in ("front.fxt", "back.fxt")]
+    command = [sys.executable, "-P", "-c", SERVICE]
+    with subprocess.Popen([*command, paths[0], "", "ask"], stdin=-1, stdout=-1, text=True) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        header = client.stdout.readline().strip()
+        subprocess.run([*command, paths[1], header, "answer"], check=True)
+        client.stdin.close()
+    done = run_fxtio("merge", "-o", str(out), *paths)
+    assert done.returncode == 0, done.stderr
+    seen = check_trace(out)
+    ask, answer = seen.spans("ask")[0].args, seen.spans("answer")[0].args
+    assert (ask["traceId"], ask["spanId"]) == (answer["traceId"], answer["parentSpanId"])
+    with fxtio.open_timeline(out) as timeline:
+        points = timeline.table("flow_points")
+    assert points.take(np.argsort(points["time"]))["type"].tolist() == ["begin", "step", "end"]
+    assert len(set(points["track"].tolist())) == 2
+    assert_valid(out)
+
+
+def test_nothing_of_earlier_recordings_is_in_later_ones(out: Path, tracer: Tracer) -> None:
+    before = tracer.start_span("before")
+    with fxtio.tracing(out):
+        before.end()
+        during = tracer.start_span("during")
+    with fxtio.tracing(out):
+        child = tracer.start_span("child", trace.set_span_in_context(during))
+        during.add_event("late")
+        during.end()
+        child.end()
+    assert [span.name for span in check_trace(out).spans()] == ["child"]
+    assert not len(check_trace(out).rows(kind="async_instant"))
+
+
+def test_spans_that_never_end_do_not_fill_the_memory(
+    out: Path, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge, "MAX_OPEN", 10)
+    with fxtio.tracing(out):
+        spans = [tracer.start_span("never ends") for _ in range(30)]
+        assert len(bridge._open) == 10
+        for span in spans:
+            span.end()
+    assert sum(span.end_row >= 0 for span in check_trace(out, open_spans=True).spans("never ends")) == 10
+
+
+def test_hostile_spans_do_no_harm(out: Path, tracer: Tracer) -> None:
+    attributes: dict[str, Any] = {"traceId": "mine", "kind": 5, "self": 1, "name": "x", "": 2, "bytes": (1.5, 2.5)}
+    with fxtio.tracing(out):
+        span = tracer.start_span("a" * 1000, attributes=attributes)
+        span.add_event("event", {"kind": 1, "self": 2, "arguments": 3})
+        span.add_event("none", None, timestamp=5)
+        for number in range(300):
+            span.add_event("many", {str(number): "x" * 5000})
+        tracer.start_span("", kind=SpanKind.CLIENT).end()
+        span.end()
+        span.end()
+        span.add_event("late")
+        tracer.start_span(None).end()  # type: ignore[arg-type]
+        assert isinstance(span, Span)
+        assert len(span.events) == 128
+    check_trace(out)
+
+
+KILLED = """
+import os, signal, sys, fxtio
+from opentelemetry.sdk.trace import TracerProvider
+from fxtio.bridges.opentelemetry import SpanProcessor
+
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(SpanProcessor())
+tracer = provider.get_tracer("shop")
+
+def make_spans(folder, kill):
+    fxtio.start(f"{folder}/{kill}.fxt")
+    for number in range(1_000_000):
+        with tracer.start_as_current_span("outer", attributes={"number": number}):
+            print("outer", number, flush=True)
+            with tracer.start_as_current_span("inner", attributes={"number": number}):
+                print("inner", number, flush=True)
+
+for kill in range(int(sys.argv[2])):
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(writer, 1)
+        make_spans(sys.argv[1], kill)
+    os.close(writer)
+    with open(reader, "rb") as lines, open(f"{sys.argv[1]}/{kill}.txt", "wb") as log:
+        for _ in range(1 + kill % 7):
+            log.write(lines.readline())
+        os.kill(child, signal.SIGKILL)
+        log.write(lines.read())
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.full
+def test_a_killed_process_keeps_every_span_that_had_begun(tmp_path: Path) -> None:
+    kills = 200
+    subprocess.run([sys.executable, "-P", "-c", KILLED, str(tmp_path), str(kills)], check=True)
+    for kill in range(kills):
+        *lines, last = (tmp_path / f"{kill}.txt").read_text("utf-8").split("\n")
+        begun = {tuple(line.split()) for line in lines}
+        assert len(begun) > kill % 7
+        seen = check_trace(tmp_path / f"{kill}.fxt", open_spans=True)
+        recorded = {(span.name, str(span.args["number"])) for span in seen.spans() if span.category == "shop"}
+        assert begun - recorded == set(), f"lost before {last!r}"

@@ -1,0 +1,291 @@
+"""Requests and jobs: two services of Starlette, a view of Django and a worker of Celery are one timeline."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from wsgiref.util import FileWrapper, setup_testing_defaults
+from wsgiref.validate import validator
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+import fxtio
+from fxtio.bridges import arrows, requests
+from fxtio.testing.asserts import assert_valid
+from support.in_process import run_fxtio
+from support.tracer_check import Seen, Span, check_trace
+
+pytestmark = pytest.mark.recorder
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def only(out: Path, name: str = "request") -> Span:
+    [span] = check_trace(out).spans(name)
+    return span
+
+
+def get(app: Any, path: str, **headers: str) -> httpx.Response:
+    """Send a request to an ASGI application."""
+
+    async def send() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop") as client:
+            return await client.get(path, headers=headers)
+
+    return asyncio.run(send())
+
+
+async def item(request: Request) -> Response:
+    await asyncio.sleep(0)
+    return PlainTextResponse("tea", 201)
+
+
+async def broken(request: Request) -> Response:
+    raise KeyError("item")
+
+
+SHOP = requests.asgi(Starlette(routes=[
+    Route("/broken", broken), Mount("/shop", routes=[Route("/items/{number:int}", item)]),
+]))  # fmt: skip
+
+
+def test_a_request_of_asgi_is_a_span_with_its_route_and_status(out: Path) -> None:
+    assert get(SHOP, "/shop/items/7").text == "tea"
+    with fxtio.tracing(out):
+        assert get(SHOP, "/shop/items/7", traceparent=PARENT).text == "tea"
+    span = only(out)
+    assert (span.category, span.on_track) == ("web", True)
+    assert span.args == {
+        "method": "GET", "path": "/shop/items/7", "route": "/shop/items/{number:int}", "status": 201,
+    }  # fmt: skip
+    assert points(check_trace(out)) == [("flow_step", 0x00F067AA0BA902B7)]
+
+
+def test_what_fails_or_is_not_found_is_recorded(out: Path) -> None:
+    with fxtio.tracing(out):
+        with pytest.raises(KeyError):
+            get(SHOP, "/broken")
+        assert get(SHOP, "/missing").status_code == 404
+    failed, missing = (span.args for span in check_trace(out).spans("request"))
+    assert failed == {
+        "method": "GET", "path": "/broken", "route": "/broken", "status": 500, "exception": "KeyError",
+    }  # fmt: skip
+    assert missing == {"method": "GET", "path": "/missing", "status": 404}
+
+
+def test_other_connections_of_asgi_are_left_alone(out: Path) -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope, receive, send))
+
+    with fxtio.tracing(out):
+        asyncio.run(requests.asgi(app)({"type": "lifespan"}, 1, 2))  # type: ignore[arg-type]
+    assert seen == [({"type": "lifespan"}, 1, 2)]
+
+
+def ask_wsgi(app: Any, path: str, **more: Any) -> bytes:
+    """Send a request to a WSGI application, which is checked against the rules of WSGI."""
+    environ: dict[str, Any] = {"PATH_INFO": path, "REQUEST_METHOD": "GET", "QUERY_STRING": "", "SCRIPT_NAME": ""} | more
+    setup_testing_defaults(environ)
+    body = validator(app)(environ, lambda status, headers, exc_info=None: lambda data: None)
+    content = b"".join(body)
+    body.close()  # type: ignore[attr-defined]
+    return content
+
+
+def test_a_request_of_wsgi_lasts_until_its_body_has_been_sent(out: Path) -> None:
+    def app(environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("206 Partial Content", [("Content-Type", "text/plain")])
+        for part in (b"one", b"two"):
+            with fxtio.span("part"):
+                yield part
+
+    wrapped = requests.wsgi(app)
+    with fxtio.tracing(out):
+        assert ask_wsgi(wrapped, "/caf\xc3\xa9", HTTP_TRACEPARENT=PARENT) == b"onetwo"
+    request = only(out)
+    assert request.args == {"method": "GET", "path": "/café", "status": 206}
+    assert [span.depth for span in check_trace(out).spans("part")] == [request.depth + 1] * 2
+    assert points(check_trace(out)) == [("flow_step", 0x00F067AA0BA902B7)]
+    assert ask_wsgi(wrapped, "/") == b"onetwo"
+
+
+def test_bodies_that_servers_look_at_stay_as_they_are(out: Path, tmp_path: Path) -> None:
+    class Rule:
+        rule = "/<path>"
+
+    class FlaskRequest:
+        url_rule = Rule
+
+    def fails(environ: Any, start_response: Any) -> list[bytes]:
+        raise ValueError("no body")
+
+    def returns(body: Any, environ: Any, start_response: Any) -> Any:
+        return body
+
+    environ = {"REQUEST_METHOD": "GET", "wsgi.file_wrapper": FileWrapper, "werkzeug.request": FlaskRequest}
+    (tmp_path / "file").write_bytes(b"content")
+    with fxtio.tracing(out), open(tmp_path / "file", "rb") as file:
+        for body in ([b"list"], FileWrapper(file)):
+            assert requests.wsgi(partial(returns, body))(environ, None) is body
+        with pytest.raises(ValueError, match="no body"):
+            requests.wsgi(fails)(environ, None)
+    found = [span.args for span in check_trace(out).spans("request")]
+    assert [args.get("route") for args in found] == ["/<path>", "/<path>", None]
+    assert found[2]["exception"] == "ValueError"
+
+
+def test_slow_requests_are_dumped(out: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.06)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    with fxtio.tracing(out, ring="1MiB", dump_on=["slow:50ms"]):
+        get(requests.asgi(app), "/slow")
+    dump = out.with_name(f"{out.stem}-1.fxt")
+    deadline = time.monotonic() + 30
+    while not dump.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert check_trace(dump, open_spans=True).spans("request")[0].args["path"] == "/slow"
+
+
+@pytest.mark.parametrize("text", [b"", "", "x" * 60, "00-" + "g" * 50, "00-" + "0" * 32 + "-" + "0" * 16, "é" * 60])
+def test_headers_that_are_wrong_are_no_arrows(text: str | bytes) -> None:
+    assert arrows.of_header(text) is None
+
+
+def points(seen: Seen) -> list[tuple[str, int]]:
+    """Return the points of arrows in the order of time."""
+    events = seen.tables["events"]
+    rows = sorted((int(events["time"][row]), row) for row in range(len(seen.kinds)) if seen.kinds[row][:4] == "flow")
+    return [(seen.kinds[row], int(events["id"][row])) for _, row in rows]
+
+
+# ---------------------------------------------------------------------------------------------- all of it together
+
+TASKS = """
+import os, sys
+from pathlib import Path
+import celery
+from fxtio.bridges import requests
+
+folder = str(Path(sys.argv[1], "broker"))
+os.makedirs(folder, exist_ok=True)
+queue = dict(data_folder_in=folder, data_folder_out=folder, control_folder=folder + "-control")
+app = celery.Celery("shop", broker="filesystem://", broker_transport_options=queue)
+requests.celery()
+requests.celery()
+
+@app.task(name="shop.pack")
+def pack(number):
+    if number == 0:
+        raise LookupError("nothing to pack")
+    return number
+"""
+
+WORKER = (
+    TASKS
+    + """
+import fxtio
+from celery import signals
+
+@signals.task_postrun.connect
+def ended(**_):
+    count[0] += 1
+    if count[0] == 2:
+        from celery.worker import state
+        state.should_stop = 0
+
+count = [0]
+with fxtio.tracing(sys.argv[1] + "/worker.fxt"):
+    try:
+        app.worker_main(["worker", "--pool=solo", "--without-mingle", "--without-gossip", "--without-heartbeat"])
+    except SystemExit:
+        pass
+"""
+)
+
+WEB = (
+    TASKS
+    + """
+import asyncio, django, fxtio, httpx
+from django.conf import settings
+from django.core.wsgi import get_wsgi_application
+from django.http import HttpResponse
+from django.urls import path
+from opentelemetry.propagate import inject
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import SpanKind
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from fxtio.bridges.opentelemetry import SpanProcessor
+
+def order(request, number):
+    pack.delay(number)
+    return HttpResponse("ordered")
+
+urlpatterns = [path("orders/<int:number>", order)]
+settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], MIDDLEWARE=["fxtio.bridges.requests.django"])
+stock = get_wsgi_application()
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(SpanProcessor())
+tracer = provider.get_tracer("shop")
+
+async def front_page(request):
+    with tracer.start_as_current_span("ask", kind=SpanKind.CLIENT):
+        headers = {}
+        inject(headers)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(back), base_url="http://back") as client:
+            return PlainTextResponse((await client.get(f"/{request.path_params['number']}", headers=headers)).text)
+
+async def back_page(request):
+    def ask():
+        with httpx.Client(transport=httpx.WSGITransport(stock), base_url="http://stock") as client:
+            return client.get(f"/orders/{request.path_params['number']}").text
+    return PlainTextResponse(await asyncio.to_thread(ask))
+
+front = requests.asgi(Starlette(routes=[Route("/front/{number:int}", front_page)]))
+back = requests.asgi(Starlette(routes=[Route("/{number:int}", back_page)]))
+
+async def main():
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://front") as client:
+        for number in range(2):
+            assert (await client.get(f"/front/{number}")).text == "ordered"
+
+with fxtio.tracing(sys.argv[1] + "/web.fxt"):
+    asyncio.run(main())
+"""
+)
+
+
+@pytest.mark.full
+def test_all_services_are_one_timeline(out: Path, tmp_path: Path) -> None:
+    for source in (WEB, WORKER):
+        subprocess.run([sys.executable, "-P", "-c", source, str(tmp_path)], check=True, timeout=120)
+    done = run_fxtio("merge", "-o", str(out), str(tmp_path / "web.fxt"), str(tmp_path / "worker.fxt"))
+    assert done.returncode == 0, done.stderr
+    seen = check_trace(out)
+    assert [span.args["route"] for span in seen.spans("request")] == [
+        "/front/{number:int}", "/{number:int}", "orders/<int:number>"] * 2  # fmt: skip
+    failed, fine = (span.args for span in seen.spans("shop.pack"))
+    assert (failed["state"], failed["exception"]) == ("FAILURE", "LookupError")
+    assert (fine["state"], "exception" in fine) == ("SUCCESS", False)
+    kinds: dict[int, list[str]] = {}
+    for kind, number in points(seen):
+        kinds.setdefault(number, []).append(kind)
+    assert sorted(kinds.values()) == [["flow_begin", "flow_end"]] * 2 + [["flow_begin", "flow_step", "flow_end"]] * 2
+    assert_valid(out)
