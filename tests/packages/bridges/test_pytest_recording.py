@@ -136,6 +136,23 @@ def test_phases_last_as_long_as_pytest_says(pytester: pytest.Pytester) -> None:
     assert median(abs(spans[test, phase] - float(seconds)) for seconds, phase, test in printed) < 6e-3
 
 
+def test_a_test_that_stops_the_clock_changes_no_time(pytester: pytest.Pytester) -> None:
+    text = """
+        import time
+        import pytest
+
+        @pytest.fixture
+        def frozen(monkeypatch):
+            for name in ("monotonic_ns", "perf_counter_ns", "time_ns"):
+                monkeypatch.setattr(time, name, lambda: 10**18)
+            yield
+
+        def test_one(frozen):
+            pass
+        """
+    run(pytester, text, "--fxtio").stdout.re_match_lines([r".* test_it.py::test_one  .*frozen \d+\.\d+ [um]s"])
+
+
 ALL_SORTS = """
     import logging
     import pytest
