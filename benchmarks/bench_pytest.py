@@ -11,7 +11,7 @@ from statistics import median
 
 from harness import show
 
-ROUNDS = 7
+ROUNDS = 5
 
 # Each test takes 1 ms of processor time, so that what else the machine does is not measured.
 PLAIN = """

@@ -87,8 +87,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[Any,
     """Begin to record if an option asks for it, before the tests and their `conftest.py` files are imported."""
     options = early_config.known_args_namespace
     session: Any = sys.modules.get("fxtio.tracer.session")
-    is_asked_for = (options.fxtio or options.fxtio_functions or options.fxtio_on_failure) and not options.help
-    if is_asked_for or (session is not None and session.current() is not None):
+    is_asked_for = options.fxtio or options.fxtio_functions or options.fxtio_on_failure
+    is_recorded = session is not None and session.current() is not None
+    if (is_asked_for or is_recorded) and not (options.help or options.version):
         early_config.pluginmanager.import_plugin(_RUN)
         early_config.pluginmanager.get_plugin(_RUN).begin(early_config, options)  # type: ignore[union-attr]
     return (yield from _in_span("conftest", COLLECTION))

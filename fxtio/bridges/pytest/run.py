@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from itertools import chain
 from typing import Any
 
@@ -102,21 +102,19 @@ class Run:
         for line in self._end() if self._recording is not None else ():
             report(line)
 
-    def _end(self) -> Iterator[str]:
-        """End the recording, and yield what is to be said of it."""
+    def _end(self) -> list[str]:
+        """End the recording, and return what is to be said of it, as lines."""
         recording, self._recording = self._recording, None
         running = tracing.current()
         if recording is None or running is not recording:
             where = "to no trace any more" if running is None else f"to {running.trace}, by another recording"
-            yield f"this was recorded {where}"
-            return
+            return [f"this was recorded {where}"]
+        lines: list[str] = []
         with warnings.catch_warnings(record=True) as caught:  # the run may turn warnings into errors
             warnings.simplefilter("always")
             try:
                 summary = tracing.stop()
+                lines += () if summary is None else tracing.summary_lines(summary)
             except OSError as error:
-                yield described(error)
-                return
-        yield from (str(warning.message) for warning in caught)
-        if summary is not None:
-            yield from tracing.summary_lines(summary)
+                lines.append(described(error))
+        return [*(str(warning.message) for warning in caught), *lines]
