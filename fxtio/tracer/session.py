@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -277,15 +278,21 @@ def _at_exit(patience: float = NO_LIMIT) -> None:
 
 
 def report_summary(summary: Summary, *, quiet: bool = False) -> None:
-    """Say on standard error what was recorded, and in the last line how to look at it; if quiet, only what is wrong."""
+    """Say on standard error what was recorded, see `summary_lines`."""
+    for line in summary_lines(summary, quiet=quiet):
+        report(line)
+
+
+def summary_lines(summary: Summary, *, quiet: bool = False) -> Iterator[str]:
+    """Yield what was recorded, and in the last line how to look at it; if quiet, only what is wrong."""
     for option, value in summary.unmatched:
-        report(f"nothing in the program matches --{option} {shlex.quote(value)}")
+        yield f"nothing in the program matches --{option} {shlex.quote(value)}"
     if quiet:
         return
     if summary.left:
         names = ", ".join(part.name for part in summary.left)
         count = len(summary.left)
-        report(f"{count} of its processes still run; when they have ended, `fxtio merge` joins {names}")
+        yield f"{count} of its processes still run; when they have ended, `fxtio merge` joins {names}"
     noun = "event" if summary.events == 1 else "events"
     events = f"{'about ' if summary.is_estimate else ''}{summary.events:,} {noun}"
     lost = f"{summary.lost:,} lost" if summary.lost else "none lost"
@@ -295,7 +302,7 @@ def report_summary(summary: Summary, *, quiet: bool = False) -> None:
     path = _as_seen_here(summary.path)
     name = shlex.quote(str(path))
     contents = f"{events} in {time_as_text(summary.duration_ns)}, {lost}, {size:,} bytes"
-    report(f"{path}: {contents}; see `fxtio top {name}`, or `open`, `report`")
+    yield f"{path}: {contents}; see `fxtio top {name}`, or `open`, `report`"
 
 
 def _as_seen_here(path: Path) -> Path:

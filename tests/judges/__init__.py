@@ -10,6 +10,7 @@ to write. None of them imports fxtio.
     firefox_profiler  the Firefox Profiler's npm package, under Node.js: both forms of its profiles, `.cpuprofile`
     go_pprof    the pprof of Go
     engines     Dask, Sail, deltalake, pyiceberg and DuckLake, which read lakes
+    pytest_plugins  the largest plug-ins of pytest, which run tests while these are recorded
     chromium    Debian's Chromium, which shows the Perfetto UI
 
 A judge may be missing from a machine. Every judge module therefore has `available()`, which returns None or the

@@ -1,0 +1,131 @@
+"""Fixtures: spans of their set-up and tear-down, and a track of its own for each that several tests share.
+
+A fixture of a function is a span within the set-up or the tear-down of its test.  One of a wider scope is that as well,
+with its scope in the name (`db (session)`), since the test waits for it; but what it costs belongs to no single test.
+So its set-up and its tear-down are operations on a track of its own as well.
+
+The next report of the test gets their times as an attribute, which pytest-xdist brings to the process that shows them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from fxtio.bridges.pytest import CATEGORY, around, fixture_times
+from fxtio.tracer.backend import KINDS, recorder
+
+_CATEGORY = f"{CATEGORY}.fixture"
+_PER_PROCESS = 1 << 40
+_now = partial(time.perf_counter_ns)  # what stops the clocks of a test replaces functions of modules, such as this one
+_PARAMETER = "get_direct_param_fixture_func"
+"""The function of what pytest has as a fixture, but is a parameter."""
+
+
+class FixtureTime(NamedTuple):
+    """How long a fixture took.
+
+    Attributes:
+        name: its name.
+        scope: its scope, such as `session`.
+        phase: `setup` or `teardown`.
+        seconds: the time, without that of other fixtures that it has asked for meanwhile.
+    """
+
+    name: str
+    scope: str
+    phase: str
+    seconds: float
+
+
+class _Phase:
+    """A set-up or tear-down that runs.
+
+    Args:
+        fixture: the fixture.
+        phase: `setup` or `teardown`.
+        track: the id of its own track, 0 for the fixture of a function.
+
+    Attributes:
+        others_ns: the time of other fixtures in it.
+    """
+
+    __slots__ = ("_begin_ns", "_fixture", "_phase", "_span", "_track", "others_ns")
+
+    def __init__(self, fixture: pytest.FixtureDef[Any], phase: str, track: int) -> None:
+        self._fixture, self._phase, self._track = fixture, phase, track
+        self.others_ns = 0
+        name = f"{fixture.argname} ({fixture.scope})" if track else fixture.argname
+        self._span = recorder.span(name, _CATEGORY)
+        self._span.__enter__()
+        if track:
+            self._mark("async_begin", phase=phase, scope=fixture.scope)
+        self._begin_ns = _now()
+
+    def _mark(self, kind: str, **args: str) -> None:
+        """Record the begin or the end on its own track."""
+        site = recorder.Site(_CATEGORY, self._fixture.argname, tuple(args))
+        recorder.record(KINDS[kind], site, tuple(args.values()), self._track)
+
+    def end(self) -> tuple[int, list[Any]]:
+        """End it; return its nanoseconds, and the values of its `FixtureTime`."""
+        passed = _now() - self._begin_ns
+        if self._track:
+            self._mark("async_end")
+        self._span.__exit__(None, None, None)
+        own = (passed - self.others_ns) / 1e9
+        return passed, [self._fixture.argname, self._fixture.scope, self._phase, own]
+
+
+class Fixtures:
+    """The plug-in that records fixtures."""
+
+    def __init__(self) -> None:
+        self._running: list[_Phase] = []
+        self._tracks: dict[pytest.FixtureDef[Any], int] = {}
+        self._ending: dict[pytest.FixtureDef[Any], _Phase] = {}
+
+    @around
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[Any, Any, Any]:
+        """Record a set-up, and make sure that the tear-down is recorded, if there is one."""
+        if getattr(fixturedef.func, "__name__", "") == _PARAMETER:
+            return (yield)
+        # Finalizers are called in reverse, and by the same function, so that spans of functions stay nested.  Those of
+        # fixtures that use this one are added later.
+        fixturedef.addfinalizer(partial(self._end_tear_down, fixturedef))
+        finalizers = len(fixturedef._finalizers)
+        phase = self._begin(fixturedef, "setup")
+        try:
+            return (yield)
+        finally:
+            self._end(phase)
+            if len(fixturedef._finalizers) > finalizers:
+                fixturedef.addfinalizer(partial(self._begin_tear_down, fixturedef))
+
+    def _begin_tear_down(self, fixture: pytest.FixtureDef[Any]) -> None:
+        self._ending[fixture] = self._begin(fixture, "teardown")
+
+    def _end_tear_down(self, fixture: pytest.FixtureDef[Any]) -> None:
+        phase = self._ending.pop(fixture, None)
+        if phase is not None:
+            self._end(phase)
+
+    def _begin(self, fixture: pytest.FixtureDef[Any], name: str) -> _Phase:
+        track = 0
+        if fixture.scope != "function":
+            track = self._tracks.setdefault(fixture, os.getpid() * _PER_PROCESS + len(self._tracks) + 1)
+        phase = _Phase(fixture, name, track)
+        self._running.append(phase)
+        return phase
+
+    def _end(self, phase: _Phase) -> None:
+        passed, own = phase.end()
+        del self._running[self._running.index(phase) :]
+        if self._running:
+            self._running[-1].others_ns += passed
+        fixture_times.append(own)
