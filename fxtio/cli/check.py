@@ -118,7 +118,7 @@ def run(options: Namespace) -> int:
     from fxtio.io.sink import whole_file
 
     if options.report == "text" and options.output is not None:
-        raise inputs.UsageError(f"-o writes the report of --report {', '.join(_REPORTS)}")
+        raise inputs.UsageError("-o writes the report of --report json, junit or markdown")
     before, after = _sides(options)
     limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
     pairs = [(each, _comparison(each, before, after, in_turn=options.in_turn)) for each in limits]
