@@ -3,6 +3,7 @@
     python benchmarks/bench_comparison.py                # some 10 minutes
     python benchmarks/bench_comparison.py --markdown
     python benchmarks/bench_comparison.py --record 0     # only simulated runs
+    python benchmarks/bench_comparison.py --jobs 1000    # only simulated jobs of a CI, also some 10 minutes
 
 Simulated runs are those of `tests/support/simulated_runs.py`.  The recorded program is `tests/corpus/runs/program.py`;
 the same work is recorded twice in each round, and work of which one function does 10 % or 30 % more, in turn: plainly,
@@ -31,7 +32,7 @@ from fxtio.timeline.comparison import Change, Comparison, Times, compare, run_of
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.checkout import CORPUS, run_python
-from support.simulated_runs import CALLS, MEANS, NAMES, simulated_run
+from support.simulated_runs import CALLS, MEANS, NAMES, simulated_gate, simulated_job, simulated_run
 
 RunTimes = dict[str, Times]
 Side = list[RunTimes]
@@ -74,16 +75,19 @@ def recorded(folder: Path, rounds: int) -> dict[str, Side]:
     return runs
 
 
-def judged(pairs: Iterable[tuple[Side, Side]], slower: Sequence[Sequence[str]]) -> tuple[float, float, float]:
+def judged(
+    pairs: Iterable[tuple[Side, Side]], slower: Sequence[Sequence[str]], *, in_turn: bool = False
+) -> tuple[float, float, float]:
     """Return how often a slower function is found, how often there is an alarm, and how often something is unclear.
 
     Args:
         pairs: the sides that are compared.
         slower: for each pair the names that are slower, of which the first is to be found.
+        in_turn: whether both sides were recorded in turn.
     """
     found = alarms = unclear = 0
     for pair, names in zip(pairs, slower, strict=True):
-        result: Comparison = compare(*pair)
+        result: Comparison = compare(*pair, in_turn=in_turn)
         changes = {each.name: each.change for each in result.differences}
         found += any(changes.get(name) is Change.SLOWER for name in names[:1])
         alarms += any(change.is_sure for name, change in changes.items() if name not in names)
@@ -135,13 +139,43 @@ def row(what: str, machine: str, runs: int, kind: str, count: int, result: tuple
     return [what, machine, f"{runs} and {runs}", kind, f"{count:,}", "" if kind == "equal" else found, alarms, unclear]
 
 
+def job_rows(count: int) -> Iterator[list[str]]:
+    """Yield rows of simulated jobs: how both sides were recorded, how many runs, false alarms, and what was found."""
+    matter = [number for number in range(NAMES) if MEANS[number] * CALLS[number] > 2e7]
+    arrangements = {
+        "a job for each side": lambda runs, slow: tuple(simulated_job(random, side * runs, slow) for side in "ba"),
+        "one after the other": lambda runs, slow: halves(simulated_job(random, "b" * runs + "a" * runs, slow)),
+        "in turn": lambda runs, slow: simulated_gate(random, runs, slow),
+        "in turn, `--in-turn`": lambda runs, slow: simulated_gate(random, runs, slow),
+    }
+    kinds = [*((each, 12) for each in arrangements), *(("in turn, `--in-turn`", runs) for runs in (8, 10, 20))]
+    for arrangement, runs in kinds:
+        random, in_turn = np.random.default_rng(5), "--in-turn" in arrangement
+        slow = [matter[at % len(matter)] for at in range(count)]
+        sides = arrangements[arrangement]
+        _, alarms, _ = judged((sides(runs, None) for _ in slow), [[]] * count, in_turn=in_turn)
+        names = [[str(each)] for each in slow]
+        found, others, _ = judged((sides(runs, each) for each in slow), names, in_turn=in_turn)
+        shares = (f"{100 * share:.1f} %" for share in (alarms, found, others))
+        yield [arrangement, f"{runs} and {runs}", f"{count:,}", *shares]
+
+
+def halves(runs: Side) -> tuple[Side, Side]:
+    return runs[: len(runs) // 2], runs[len(runs) // 2 :]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Judge the comparison of runs.")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--record", type=int, default=30, metavar="ROUNDS", help="rounds of four recordings (30)")
     parser.add_argument("--pairs", type=int, default=1000, help="simulated comparisons of single runs (1000)")
     parser.add_argument("--comparisons", type=int, default=200, help="comparisons of several runs (200)")
+    parser.add_argument("--jobs", type=int, metavar="PAIRS", help="only simulated jobs of a CI, so many of each kind")
     options = parser.parse_args()
+    if options.jobs:
+        titles = ["recorded", "of each side", "comparisons", "alarms if equal", "found if 10 % slower", "other alarms"]
+        print_rows(titles, list(job_rows(options.jobs)), options.markdown)
+        return
     pools: dict[str, dict[str, Side]] = {}
     with tempfile.TemporaryDirectory() as folder:
         if options.record:
@@ -150,9 +184,14 @@ def main() -> None:
             with load(os.cpu_count() or 1):
                 pools["busy"] = recorded(Path(folder), options.record)
     rows = [*simulated_rows(options.pairs, options.comparisons), *recorded_rows(pools, 60, options.comparisons)]
-    print(f"CPython {platform.python_version()}, {os.cpu_count()} cores ({platform.machine()}).\n")
     titles = ["runs", "machine", "of each side", "difference", "comparisons", "found", "other alarms", "some unclear"]
-    if options.markdown:
+    print_rows(titles, rows, options.markdown)
+
+
+def print_rows(titles: list[str], rows: list[list[str]], markdown: bool) -> None:
+    """Print a table, and what it was measured with."""
+    print(f"CPython {platform.python_version()}, {os.cpu_count()} cores ({platform.machine()}).\n")
+    if markdown:
         print("\n".join(f"| {' | '.join(each)} |" for each in (titles, ["---"] * len(titles), *rows)))
         return
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Reports as text for terminals and as HTML for notebooks.
+"""Reports as text for terminals, as HTML for notebooks, and as Markdown for pull requests.
 
 Tables, findings, summaries and answers describe themselves as a `fxtio.report.Report`: `str` of them is `as_text` of
 it, and notebooks show `as_html`.  Their `repr` stays one short line, since it also is within other texts: in
@@ -9,6 +9,7 @@ All text may come from a trace, so it is untrusted: it is escaped, and cut to `M
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from html import escape
@@ -75,6 +76,22 @@ def as_html(report: Report) -> str:
     parts += [_html_table(_bounded(table)) for table in report.tables if table.headers]
     parts += [f"<div>{_html(note)}</div>" for note in report.notes]
     return f"<div>{''.join(parts)}</div>"
+
+
+def as_markdown(report: Report) -> str:
+    """Return a report as Markdown with tables, in at most some 20,000 characters for a table and 1,000 for a note.
+
+    Only plain words and numbers are outside of code spans, so no text of a trace becomes a link, a mention or a tag.
+
+    Args:
+        report: the report; of a table with more than `MAX_ROWS` rows the first ones are shown.
+    """
+    parts = [f"## {_prose(report.title)}"]
+    if report.facts:
+        parts.append("\n".join(f"- {_prose(label)}: {_prose(value)}" for label, value in report.facts))
+    parts += [_markdown_table(_bounded(table)) for table in report.tables if table.headers]
+    parts += map(_prose, report.notes)
+    return "\n\n".join(parts)
 
 
 def _bounded(table: ReportTable) -> ReportTable:
@@ -200,3 +217,45 @@ def _html_table(table: ReportTable) -> str:
 
 def _html_type(text: str) -> str:
     return f'<br><span style="font-weight: normal; opacity: 0.7">{_html(text)}</span>' if text else ""
+
+
+# ---- Markdown
+
+_MARKDOWN_CELL = 120
+"""The most characters of a cell in Markdown; a comment on GitHub may have 65,536."""
+
+_PLAIN = re.compile(r"[(+-]?(\d[^\W_]*([.,%+-]+[^\W_]*)*|[^\W\d_]+([-'][^\W\d_]+)*)[).,:;]*")
+"""A word or number that means nothing else in Markdown or on GitHub."""
+
+
+def _markdown_table(table: ReportTable) -> str:
+    rows = [
+        [_prose(header.removeprefix(">")) for header in table.headers],
+        ["--:" if header.startswith(">") else "---" for header in table.headers],
+        *zip(*map(_markdown_column, zip(*table.rows, strict=True)), strict=True),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + (f"\n\n{_end_of(table)}" if table.more else "")
+
+
+def _markdown_column(cells: Sequence[int | str]) -> list[str]:
+    """Return the cells of a column, all as code where one has more than plain words, so that they look alike."""
+    texts = [f"{cell:,}" if isinstance(cell, int) else _cut(cell, _MARKDOWN_CELL) for cell in cells]
+    return texts if all(map(_PLAIN.fullmatch, " ".join(texts).split())) else [*map(_code, texts)]
+
+
+def _prose(text: str) -> str:
+    """Return a text whose words are plain, or else code."""
+    return " ".join(word if _PLAIN.fullmatch(word) else _code(word) for word in _cut(text).split())
+
+
+def _code(text: str) -> str:
+    """Return a text as code spans; a `|` is between them, since in a table it ends a cell even within code."""
+    return "&#124;".join(map(_code_span, text.split("|")))
+
+
+def _code_span(text: str) -> str:
+    if not text:
+        return ""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    gap = " " if {text[0], text[-1]} & {"`", " "} else ""
+    return f"{fence}{gap}{text}{gap}{fence}"

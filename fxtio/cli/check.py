@@ -14,14 +14,17 @@ from fxtio.cli.diff import (
     DEFAULT_FLOOR,
     Side,
     add_column,
+    add_in_turn,
     column_of,
     difference_json,
+    differences_table,
     floor,
     print_differences,
     side_of,
 )
+from fxtio.display import as_markdown
 from fxtio.errors import shown
-from fxtio.report import json_document, printable, short_duration
+from fxtio.report import Report, ReportTable, counted, json_document, printable, short_duration
 
 if TYPE_CHECKING:
     from fxtio.timeline.comparison import Comparison, Difference, Floor
@@ -87,11 +90,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         f"per run; may be repeated; a name without any slice fails (default: '*={DEFAULT_FLOOR.replace('%', '%%')}')"
     )
     parser.add_argument("--limit", type=limit, action="append", metavar="NAME=LIMIT", help=limit_help)
+    add_in_turn(parser)
     add_column(parser)
     parser.add_argument(
-        "--report", choices=("text", "json", "junit"), default="text", help="the form of the report (default: text)"
+        "--report", choices=("text", *_REPORTS), default="text", help="the form of the report (default: text)"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="write the JSON or JUnit report to a file")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write a report that is no text to a file")
     inputs.add_examples(
         parser,
         "fxtio check new.fxt --baseline main.fxt",
@@ -114,15 +118,15 @@ def run(options: Namespace) -> int:
     from fxtio.io.sink import whole_file
 
     if options.report == "text" and options.output is not None:
-        raise inputs.UsageError("-o writes the report of --report json or junit")
+        raise inputs.UsageError("-o writes the report of --report json, junit or markdown")
     before, after = _sides(options)
     limits = options.limit or [limit(f"*={DEFAULT_FLOOR}")]
-    pairs = [(each, _comparison(each, before, after)) for each in limits]
+    pairs = [(each, _comparison(each, before, after, in_turn=options.in_turn)) for each in limits]
     verdicts = [verdict for each, comparison in pairs for verdict in _verdicts(each, comparison)]
     advice = max((comparison for _, comparison in pairs), key=lambda each: each.needed).advice
     failed = [verdict for verdict in verdicts if verdict.failure is not None]
     if options.report != "text":
-        text = (_json if options.report == "json" else _junit)(verdicts, advice, before, after)
+        text = _REPORTS[options.report](verdicts, advice, before, after)
         if options.output is None:
             sys.stdout.write(text)
         else:
@@ -144,6 +148,8 @@ def _sides(options: Namespace) -> tuple[Side, Side]:
         return side_of(options.baseline, options), side_of(options.files, options)
     if len(options.baseline) > 1:
         raise inputs.UsageError("a lake is the whole baseline")
+    if options.in_turn:
+        raise inputs.UsageError("--in-turn is for two sides that were recorded together, and a lake has old runs")
     inputs.refuse_two_streams(options.files)
     after = side_of(options.files, options)
     return _of_lake(options, after), after
@@ -168,7 +174,7 @@ def _of_lake(options: Namespace, after: Side) -> Side:
     return Side([*found.runs], traces=traces)
 
 
-def _comparison(limit: Limit, before: Side, after: Side) -> Comparison:
+def _comparison(limit: Limit, before: Side, after: Side, *, in_turn: bool) -> Comparison:
     """Compare the names of a limit."""
     from fxtio.timeline.comparison import compare
 
@@ -176,7 +182,7 @@ def _comparison(limit: Limit, before: Side, after: Side) -> Comparison:
         [{name: times for name, times in run.items() if fnmatchcase(name, limit.pattern)} for run in side.runs]
         for side in (before, after)
     )
-    return compare(own_before, own_after, limit.floor)
+    return compare(own_before, own_after, limit.floor, in_turn=in_turn)
 
 
 def _verdicts(limit: Limit, comparison: Comparison) -> list[Verdict]:
@@ -211,12 +217,18 @@ def _print(verdicts: list[Verdict], failed: list[Verdict], advice: str) -> None:
         print()
     for verdict in failed:
         print(f"FAILED {printable(verdict.name)} ({verdict.limit.text}): {printable(verdict.failure or '')}")
-    short = sum(each.difference is not None and each.difference.is_too_short(each.limit.floor) for each in verdicts)
-    of_short = f"; {short:,} too short to fail: less than the time of their limit per run (--limit)" if short else ""
-    of_unclear = f", {len(unclear):,} unclear" if unclear else ""
-    print(f"{len(verdicts):,} checked, {len(failed):,} failed{of_unclear}{of_short}")
+    print(_summary(verdicts))
     if advice:
         print(f"{advice} (fxtio check new*.fxt --baseline main*.fxt)")
+
+
+def _summary(verdicts: list[Verdict]) -> str:
+    """Return how many names were checked, and with which result."""
+    failed, unclear = sum(each.failure is not None for each in verdicts), sum(each.is_unclear for each in verdicts)
+    short = sum(each.difference is not None and each.difference.is_too_short(each.limit.floor) for each in verdicts)
+    of_short = f"; {short:,} too short to fail: less than the time of their limit per run (--limit)" if short else ""
+    of_unclear = f", {unclear:,} unclear" if unclear else ""
+    return f"{len(verdicts):,} checked, {failed:,} failed{of_unclear}{of_short}"
 
 
 def _properties(noun: str, side: Side) -> Iterator[tuple[str, str]]:
@@ -257,3 +269,27 @@ def _junit(verdicts: list[Verdict], advice: str, before: Side, after: Side) -> s
             ET.SubElement(case, "failure", message=printable(verdict.failure))
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def _markdown(verdicts: list[Verdict], advice: str, before: Side, after: Side) -> str:
+    """Return the report as Markdown: what failed comes first, then other changes, then what is unclear."""
+    failed = [each for each in verdicts if each.failure is not None]
+    pairs = [(each.difference, each) for each in verdicts if each.difference is not None]
+    shown = [pair for pair in pairs if pair[1].failure or pair[0].change != "same"]
+    shown.sort(key=lambda pair: (pair[1].failure is None, pair[1].is_unclear))
+    table = differences_table([difference for difference, _ in shown])
+    results = [f"failed {verdict.limit.text}" if verdict.failure else "" for _, verdict in shown]
+    rows = [(*row, result) for row, result in zip(table.rows, results, strict=True)]
+    title = f"{f'{len(failed):,}' if failed else 'None'} of {counted(len(verdicts), 'name')} failed"
+    notes = [f"FAILED {each.name} ({each.limit.text}): {each.failure}" for each in failed if each.difference is None]
+    notes += [_summary(verdicts), *([advice] if advice else [])]
+    for noun, side in (("the baseline", before), ("the runs", after)):
+        number = sum(bool(trace["findings"]["counts"]) for trace in side.traces)
+        if number:
+            notes.append(f"{number:,} of {counted(len(side.traces), 'trace')} of {noun} have findings")
+    tables = [ReportTable([*table.headers, "result"], rows)] if rows else []
+    return as_markdown(Report(title, tables=tables, notes=notes)) + "\n"
+
+
+_REPORTS = {"json": _json, "junit": _junit, "markdown": _markdown}
+"""The functions that make reports, by their form."""

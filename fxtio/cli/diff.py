@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli import console, inputs
-from fxtio.cli.bars import Bar, bar_of, bar_width
+from fxtio.cli.bars import bar_of, bar_width
+from fxtio.display import as_markdown
 from fxtio.errors import shown
-from fxtio.report import json_document, short_duration
+from fxtio.report import Report, ReportTable, counted, json_document, short_duration
 
 if TYPE_CHECKING:
     from fxtio.timeline.comparison import Comparison, Difference, Floor, Times
@@ -28,6 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     files_help = "the two traces; or several of a side, then --, then several of the other side"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
     inputs.add_format(parser, "all FILEs")
+    add_in_turn(parser)
     add_comparison(parser)
     inputs.add_examples(
         parser,
@@ -44,7 +46,11 @@ def add_comparison(parser: ArgumentParser) -> None:
     parser.add_argument("--floor", type=floor, default=DEFAULT_FLOOR, metavar="LIMIT", help=floor_help)
     add_column(parser)
     parser.add_argument("--all", action="store_true", help="print all names, also those that are the same")
-    parser.add_argument("--json", action="store_true", help="print JSON, with times in nanoseconds")
+    parser.add_argument(
+        "--report", choices=("text", "json", "markdown"), default="text", help="the form of the report (default: text)"
+    )
+    json_help = "the same as --report json: print JSON, with times in nanoseconds"
+    parser.add_argument("--json", action="store_const", const="json", dest="report", help=json_help)
 
 
 def run(options: Namespace) -> int:
@@ -54,12 +60,15 @@ def run(options: Namespace) -> int:
     sides = _sides(options.files)
     inputs.refuse_two_streams([*sides[0], *sides[1]])
     before, after = (side_of(files, options) for files in sides)
-    comparison = compare(before.runs, after.runs, options.floor)
+    comparison = compare(before.runs, after.runs, options.floor, in_turn=options.in_turn)
     changed = [each for each in comparison.differences if each.change.is_sure]
     shown = shown_of(comparison, options)
-    if options.json:
+    if options.report == "json":
         traces = {"before": before.traces, "after": after.traces}
         print(json_document(comparison_json(comparison, shown, options.floor) | traces), end="")
+    elif options.report == "markdown":
+        title = f"{counted(comparison.runs[0], 'run')} against {comparison.runs[1]:,}"
+        print(comparison_markdown(title, comparison, shown, options.floor))
     else:
         print_comparison(comparison, shown, options.floor, hint="fxtio diff before*.fxt -- after*.fxt")
         for each in changed[:1]:
@@ -91,6 +100,13 @@ def print_comparison(comparison: Comparison, shown: Sequence[Difference], floor:
         print(f"{comparison.advice} ({hint})" if hint else comparison.advice)
 
 
+def comparison_markdown(title: str, comparison: Comparison, shown: Sequence[Difference], floor: Floor) -> str:
+    """Return a comparison as Markdown."""
+    tables = [differences_table(shown)] if shown else []
+    notes = [_summary(comparison.differences, floor), *([comparison.advice] if comparison.advice else [])]
+    return as_markdown(Report(title, tables=tables, notes=notes))
+
+
 def _summary(differences: Sequence[Difference], floor: Floor) -> str:
     """Return how many names changed in which way, and how many were too short to tell."""
     if not differences:
@@ -117,6 +133,12 @@ def _sides(files: list[str]) -> tuple[list[str], list[str]]:
 
 DEFAULT_FLOOR = "+5%,1ms"
 """The smallest difference that matters, as it is on a command line."""
+
+
+def add_in_turn(parser: ArgumentParser) -> None:
+    """Add the option `--in-turn`."""
+    in_turn_help = "both sides were recorded in turn, and are named in that order: compare runs of about the same time"
+    parser.add_argument("--in-turn", action="store_true", help=in_turn_help)
 
 
 def add_column(parser: ArgumentParser) -> None:
@@ -179,11 +201,9 @@ def side_of(files: Iterable[str], options: Namespace) -> Side:
     return side
 
 
-def print_differences(differences: Sequence[Difference]) -> None:
-    """Print differences as a table; numbers of calls and times are those of a run."""
-    width, style = bar_width(console.output_width()) if sys.stdout.isatty() else 0, console.output_style()
-    greatest = max((abs(each.cost) for each in differences), default=0) or 1
-    rows: list[tuple[str | Bar, ...]] = [
+def differences_table(differences: Sequence[Difference]) -> ReportTable:
+    """Return differences as a table; numbers of calls and times are those of a run."""
+    rows = [
         (
             each.name,
             str(each.change),
@@ -192,14 +212,23 @@ def print_differences(differences: Sequence[Difference]) -> None:
             f"{each.ratio:+.1%}" if min(each.calls) else "",
             each.by,
             f"{'-' if each.cost < 0 else '+'}{short_duration(round(abs(each.cost)))}",
-            bar_of(abs(each.cost) / greatest, width, style, is_worse=each.cost > 0),
             "" if each.p is None else f"{each.p:.2g}",
         )
         for each in differences
     ]
-    console.print_table(
-        ["name", "change", ">calls", ">then", ">time", ">then", ">ratio", "of", ">per run", "", ">p"], rows
-    )
+    return ReportTable(["name", "change", ">calls", ">then", ">time", ">then", ">ratio", "of", ">per run", ">p"], rows)
+
+
+def print_differences(differences: Sequence[Difference]) -> None:
+    """Print differences as a table, with bars on a terminal."""
+    width, style = bar_width(console.output_width()) if sys.stdout.isatty() else 0, console.output_style()
+    greatest = max((abs(each.cost) for each in differences), default=0) or 1
+    table = differences_table(differences)
+    rows = [
+        (*row[:-1], bar_of(abs(each.cost) / greatest, width, style, is_worse=each.cost > 0), row[-1])
+        for row, each in zip(table.rows, differences, strict=True)
+    ]
+    console.print_table([*table.headers[:-1], "", table.headers[-1]], rows)
 
 
 def _number(calls: float) -> str:

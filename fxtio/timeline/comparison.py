@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,6 +41,9 @@ LEAST_CALLS = 5
 
 QUICK = 0.25
 """The quantile of the runs of a side that stands for them: slow runs may have been disturbed."""
+
+TOGETHER = 4
+"""How many runs of each side are compared with each other, if they were recorded in turn."""
 
 FINISHED = ("closed", "overlapping", "thrown")
 """The states of slices that have ended, whose times are compared."""
@@ -219,30 +222,59 @@ def run_and_program(timeline: Timeline, column: str = "duration") -> tuple[dict[
     return run.times(), registry.program() or timeline.format
 
 
-def compare(before: Runs, after: Runs, floor: Floor | None = None) -> Comparison:
+def compare(before: Runs, after: Runs, floor: Floor | None = None, *, in_turn: bool = False) -> Comparison:
     """Compare runs.
 
     Args:
         before: the runs of one side, at least one.
         after: the runs of the other side, at least one.
         floor: the smallest difference that matters.
+        in_turn: whether the runs of both sides were recorded in turn, and are in the order in which they were: then
+            each is compared with those recorded at about the same time, so a machine that changes meanwhile matters
+            less.
     """
     floor, runs, sides = floor or Floor(), (*before, *after), (len(before), len(after))
+    blocks = blocks_of(*sides, in_turn=in_turn)
     names = {name: None for run in runs for name in run}
     all_times = {name: np.array([run.get(name, Times(0, 0, 0)) for run in runs], np.float64).T for name in names}
-    chances = _chances(all_times, sides[0], floor)
+    chances = _chances(all_times, blocks, floor)
     differences = [_difference(name, times, sides[0], chances, floor) for name, times in all_times.items()]
-    needed = next(count for count in itertools.count(1) if _can_tell(len(chances), count, count))
-    is_told = _can_tell(len(chances), *sides)
+    counts = itertools.count(1)
+    needed = next(count for count in counts if _can_tell(len(chances), blocks_of(count, count, in_turn=in_turn)))
+    is_told = _can_tell(len(chances), blocks)
     return Comparison(sorted(differences, key=lambda each: -abs(each.cost)), sides, needed, is_told)
 
 
-def _can_tell(tests: int, before: int, after: int) -> bool:
-    """Return whether this many runs of each side can show a difference that is unlikely by chance among all tests."""
-    return math.comb(before + after, before) >= 2 * tests / CHANCE  # the number of divisions may be no float
+class Block(NamedTuple):
+    """Runs among which it may not matter which is of which side: the places of those of each side (int64)."""
+
+    before: Array
+    after: Array
+
+    @property
+    def places(self) -> Array:
+        """The places of all (int64)."""
+        return np.concatenate(self)
 
 
-def _chances(all_times: Mapping[str, Array], size: int, floor: Floor) -> dict[tuple[str, str], float]:
+def blocks_of(before: int, after: int, *, in_turn: bool = False) -> list[Block]:
+    """Return all runs as one block; of runs in turn, blocks with at least `TOGETHER` runs of each side."""
+    count = max(min(before, after) // TOGETHER, 1) if in_turn else 1
+    places = np.split(np.arange(before + after), [before])
+    return [Block(*each) for each in zip(*(np.array_split(side, count) for side in places), strict=True)]
+
+
+def _divisions(blocks: Sequence[Block]) -> int:
+    """Return in how many ways the runs of each block can be divided into sides."""
+    return math.prod(math.comb(len(each.before) + len(each.after), len(each.before)) for each in blocks)
+
+
+def _can_tell(tests: int, blocks: Sequence[Block]) -> bool:
+    """Return whether such runs can show a difference that is unlikely by chance among all tests."""
+    return _divisions(blocks) >= 2 * tests / CHANCE  # the number of divisions may be no float
+
+
+def _chances(all_times: Mapping[str, Array], blocks: Sequence[Block], floor: Floor) -> dict[tuple[str, str], float]:
     """Return the p-values of the mean and the fastest calls of the names whose durations can be compared.
 
     Names are left out that a run does not have, and those that take too little time for a difference that matters.
@@ -255,8 +287,17 @@ def _chances(all_times: Mapping[str, Array], size: int, floor: Floor) -> dict[tu
                 rows[name, "fastest"] = fastest
     if not rows:
         return {}
-    scores = np.array([quickness(row, size) for row in rows.values()])
-    return dict(zip(rows, permutation_test(scores, size).tolist(), strict=True))
+    size = sum(len(each.before) for each in blocks)
+    scores = np.array([quickness(_within(row, blocks), size) for row in rows.values()])
+    return dict(zip(rows, permutation_test(scores, blocks).tolist(), strict=True))
+
+
+def _within(values: Array, blocks: Sequence[Block]) -> Array:
+    """Return the times of runs relative to the quickest one of their block, which has the least noise."""
+    result = values + 1  # a call may take 0 ns
+    for each in blocks:
+        result[each.places] /= result[each.places].min()
+    return result
 
 
 def quickness(values: Array, size: int) -> Array:
@@ -339,30 +380,30 @@ DIVISIONS = 9_999
 _BLOCK = 1 << 20  # numbers at once
 
 
-def permutation_test(rows: Array, size: int) -> Array:
+def permutation_test(rows: Array, blocks: Sequence[Block]) -> Array:
     """Return for each row the two-sided p-value of the difference of the means of two groups, corrected for all rows.
 
-    The same divisions of the columns are looked at for all rows.  A p-value is twice the share of divisions in which
-    *any* row differs as much, in this direction (Westfall and Young), so that the smallest of all p-values is below a
-    limit by chance no more often than the limit says, however the rows depend on each other.
+    The same divisions of the columns are looked at for all rows, those in which each block keeps its numbers.  A
+    p-value is twice the share of divisions in which *any* row differs as much, in this direction (Westfall and Young),
+    so that the smallest of all p-values is below a limit by chance no more often than the limit says, however the rows
+    depend on each other.
 
     Args:
         rows: the values (rows x columns).
-        size: how many of the columns are the first group.
+        blocks: which columns are the first group, and among which it may not matter.
 
     Returns:
         The p-values (float64, one for each row); they are the same each time.
     """
-    columns = rows.shape[1]
     # Each row has the mean 0 and the length 1, so the sums of a side can be compared between rows.
     centered = rows - rows.mean(axis=1, keepdims=True)
     lengths = np.sqrt((centered**2).sum(axis=1, keepdims=True))
     scaled = np.divide(centered, lengths, out=np.zeros_like(centered), where=lengths > 1e-9)
-    observed = scaled[:, :size].sum(axis=1)
-    exact = math.comb(columns, size) <= MOST_EXACT
+    observed = scaled[:, np.concatenate([each.before for each in blocks])].sum(axis=1)
+    exact = _divisions(blocks) <= MOST_EXACT
     least, greatest = [], []
-    for chosen in (_all_divisions if exact else _random_divisions)(columns, size, _BLOCK // max(rows.shape)):
-        inside = np.zeros((len(chosen), columns))
+    for chosen in (_all_divisions if exact else _random_divisions)(blocks, _BLOCK // max(rows.shape)):
+        inside = np.zeros((len(chosen), rows.shape[1]))
         np.put_along_axis(inside, chosen, 1, axis=1)
         sums = inside @ scaled.T
         least.append(sums.min(axis=1))
@@ -375,14 +416,21 @@ def permutation_test(rows: Array, size: int) -> Array:
     return result
 
 
-def _all_divisions(columns: int, size: int, most: int) -> Iterator[Array]:
+def _all_divisions(blocks: Sequence[Block], most: int) -> Iterator[Array]:
     """Yield all choices of columns, as many at once as may be."""
-    every = np.fromiter(chain.from_iterable(combinations(range(columns), size)), np.int64).reshape(-1, size)
+    choices = product(*(combinations(each.places.tolist(), len(each.before)) for each in blocks))
+    every = np.array([[*chain.from_iterable(choice)] for choice in choices], np.int64)
     yield from np.array_split(every, -(-len(every) // max(most, 1)))
 
 
-def _random_divisions(columns: int, size: int, most: int) -> Iterator[Array]:
+def _random_divisions(blocks: Sequence[Block], most: int) -> Iterator[Array]:
+    """Yield random choices of columns, as many at once as may be."""
     random = np.random.default_rng(0)
+    columns = sum(len(each.places) for each in blocks)
     for count in (len(each) for each in np.array_split(np.empty(DIVISIONS), -(-DIVISIONS // max(most, 1)))):
         keys = random.random((count, columns), np.float32)
-        yield keys.argpartition(size - 1, axis=1)[:, :size]
+        chosen = []
+        for each in blocks:
+            size = len(each.before)
+            chosen.append(each.places[keys[:, each.places].argpartition(size - 1, axis=1)[:, :size]])
+        yield np.concatenate(chosen, axis=1)

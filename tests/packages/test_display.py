@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 import fxtio
 from contract.samples import SYNTHETIC, Sample, open_sample
 from fxtio import readers
 from fxtio.cli import main
-from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_CELL, MAX_COLUMNS, MAX_ROWS, as_html, as_text
+from fxtio.display import FIRST_ROWS, LAST_ROWS, MAX_CELL, MAX_COLUMNS, MAX_ROWS, as_html, as_markdown, as_text
 from fxtio.finding import Findings
-from fxtio.report import Report, ReportTable, counted, fitted, start_of, width_of
+from fxtio.report import Report, ReportTable, counted, fitted, printable, short_duration, start_of, width_of
 from fxtio.table import Bytes, Categories, Derived, Lists, Optional, Table
 from fxtio.timeline import answers
 from support.checkout import CORPUS
@@ -90,6 +94,62 @@ def test_any_report_is_shown_safely(report: Report, width: int) -> None:
     assert all(line.isprintable() and len(line) < 20 * MAX_CELL for line in lines)
     assert text_of(as_html(report)).isprintable()
     assert len(as_html(report)) < 60_000 + 8 * MAX_CELL * sum(len(row) for row in report.tables[0].rows)
+
+
+MARKUP = st.lists(
+    st.sampled_from([*"`|\\<>&@#*_~[]()!:/.-+ =$ab1é\n", "@user", "https://a.example", "www.", "|`", "&lt;"])
+).map("".join)
+
+
+KINDS = {"heading", "paragraph", "table", "thead", "tbody", "tr", "th", "td", "bullet_list", "list_item"}
+
+
+def shown_in_markdown(tokens: Iterable[Token]) -> Iterator[str]:
+    """Yield what each paragraph, heading and cell shows; all of it but plain words must be code."""
+    for token in tokens:
+        if token.type == "inline":
+            assert {each.type for each in token.children or ()} <= {"text", "code_inline"}
+            yield "".join(each.content for each in token.children or ())
+            plain = " ".join(each.content for each in token.children or () if each.type == "text").replace("|", "")
+            assert not re.search(r"[`<>&@#*_~\[\]!/\\=$]|www\.\w|:\w", plain)
+        else:
+            kind = token.type.removesuffix("_open").removesuffix("_close")
+            assert kind in KINDS
+
+
+def words(texts: Iterable[Any]) -> list[list[str]]:
+    return [(f"{each:,}" if isinstance(each, int) else printable(each)).split() for each in texts]
+
+
+@given(st.lists(st.tuples(MARKUP, st.integers(0, 10**9), MARKUP), max_size=9), MARKUP)
+def test_markdown_shows_texts_as_they_are(rows: list[tuple[str, int, str]], text: str) -> None:
+    """Each text is one cell, word by word, and none becomes a link, a mention, a tag or another cell."""
+    report = Report(text, [(text, "b")], [ReportTable(["a", ">b", text], rows)], [text, "end"])
+    tokens = MarkdownIt("commonmark").enable("table").parse(as_markdown(report))
+    shown = words(shown_in_markdown(tokens))
+    expected = [
+        text,
+        f"{' '.join(printable(text).split())}: b",
+        "a",
+        "b",
+        text,
+        *itertools.chain.from_iterable(rows),
+        text,
+        "end",
+    ]
+    assert [each for each in shown if each] == [each for each in words(expected) if each]
+
+
+def test_markdown_has_a_bounded_length() -> None:
+    for name in ("`|" * 10**6, "`a" * 10**6, "|" * 10**6, "\x00" * 10**6, "\u0300" * 10**6):
+        table = ReportTable(["name", *[">time"] * 10], [(name, *[10**12] * 10)] * 10**4)
+        assert len(as_markdown(Report(name, tables=[table], notes=[name] * 5))) < 40_000
+
+
+@given(st.integers(1, 10**15), st.floats(0, 1e9))
+def test_durations_and_numbers_are_plain_in_markdown(ns: int, number: float) -> None:
+    table = ReportTable(["of"], [[short_duration(ns)], [f"{number:.2g}"], [f"{number:+.1%}"], ["+1.00 ms"], ["slower"]])
+    assert "`" not in as_markdown(Report("2 of 10 names failed", tables=[table], notes=["10 checked, 2 failed; (p)"]))
 
 
 @given(reports(), st.integers(100, 300))

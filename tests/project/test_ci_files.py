@@ -1,8 +1,10 @@
-"""The files with which other projects validate traces in their CI: the GitHub Action and the hook of pre-commit."""
+"""The files with which other projects validate traces in their CI: the GitHub Action and the hook of pre-commit.
+
+The rules that all actions keep are here, too; `test_gate` has what the gate does.
+"""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -18,66 +20,16 @@ import yaml
 from fxtio import synth
 from fxtio.cli import console
 from fxtio.formats import formats
+from support.actions import SCHEMA, Job
 from support.broken import write_broken
 from support.checkout import CHECKOUT
 from support.limits import PATIENCE
 
 pytestmark = pytest.mark.once
 
-ACTION = CHECKOUT / "conformance" / "action" / "action.yml"
+VALIDATE, GATE = (CHECKOUT / "conformance" / folder / "action.yml" for folder in ("action", "gate"))
+ACTIONS = pytest.mark.parametrize("action", [VALIDATE, GATE], ids=["validate", "gate"])
 HOOKS = CHECKOUT / ".pre-commit-hooks.yaml"
-ACTION_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "author": {"type": "string"},
-        "description": {"type": "string"},
-        "inputs": {
-            "type": "object",
-            "patternProperties": {
-                "^[_a-z][a-z0-9_-]*$": {
-                    "type": "object",
-                    "properties": {
-                        "description": {"type": "string"},
-                        "required": {"type": "boolean"},
-                        "default": {"type": "string"},
-                    },
-                    "required": ["description"],
-                    "additionalProperties": False,
-                }
-            },
-            "additionalProperties": False,
-        },
-        "runs": {
-            "type": "object",
-            "properties": {
-                "using": {"const": "composite"},
-                "steps": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            **{
-                                key: {"type": "string"}
-                                for key in ("name", "id", "if", "shell", "run", "working-directory")
-                            },
-                            "env": {"type": "object", "additionalProperties": {"type": "string"}},
-                        },
-                        "required": ["run", "shell"],
-                        "additionalProperties": False,
-                    },
-                },
-            },
-            "required": ["using", "steps"],
-            "additionalProperties": False,
-        },
-        "branding": {"type": "object"},
-    },
-    "required": ["name", "description", "runs"],
-    "additionalProperties": False,
-}
-"""GitHub's documented rules for the metadata of a composite action whose steps are scripts."""
-
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 RULE = "fxt.bits.padding"
 
@@ -87,56 +39,56 @@ def clean(path: Path) -> Path:
     return path
 
 
-def steps() -> list[dict[str, Any]]:
-    runs = yaml.safe_load(ACTION.read_text("utf-8"))["runs"]
-    assert runs["using"] == "composite"
-    found: list[dict[str, Any]] = runs["steps"]
-    return found
-
-
 def run_step(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     """Run the second step as GitHub does, with the installed fxtio where the first step would have installed it."""
     (folder / "fxtio").mkdir(exist_ok=True)
     if not (folder / "fxtio" / "bin").exists():
         (folder / "fxtio" / "bin").symlink_to(SCRIPTS)
-    declared = yaml.safe_load(ACTION.read_text("utf-8"))["inputs"]
-    values = {name: inputs.get(name.replace("-", "_"), entry.get("default", "")) for name, entry in declared.items()}
-    step = steps()[1]
-    expression = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
-    environment = {name: expression.sub(lambda match: values[match[1]], text) for name, text in step["env"].items()}
-    script = folder / "script.sh"
-    script.write_text(step["run"])
-    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
-    variables = {**os.environ, **environment, "RUNNER_TEMP": str(folder)}
-    return subprocess.run(
-        command, env=variables, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    given = {name.replace("_", "-"): value for name, value in inputs.items()}
+    return Job(VALIDATE, folder, folder, given).run(after="Install fxtio")
 
 
-def test_the_metadata_of_the_action() -> None:
-    action = yaml.safe_load(ACTION.read_text("utf-8"))
-    jsonschema.validate(action, ACTION_SCHEMA)
-    jsonschema.Draft202012Validator.check_schema(ACTION_SCHEMA)
-    no_shell = {**action["runs"], "steps": [{"run": "true"}]}
-    for wrong in ({**action, "runs": no_shell}, {**action, "inputs": {"a b": {}}}, {**action, "steps": []}):
+def metadata(action: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(action.read_text("utf-8"))
+    return content
+
+
+@ACTIONS
+def test_the_metadata_of_an_action(action: Path) -> None:
+    content = metadata(action)
+    jsonschema.validate(content, SCHEMA)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    no_shell = {**content["runs"], "steps": [{"run": "true"}]}
+    for wrong in ({**content, "runs": no_shell}, {**content, "inputs": {"a b": {}}}, {**content, "steps": []}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, ACTION_SCHEMA)
+            jsonschema.validate(wrong, SCHEMA)
 
 
-def test_inputs_reach_scripts_only_as_variables() -> None:
+@ACTIONS
+def test_inputs_reach_scripts_only_as_variables(action: Path) -> None:
     """A text in a workflow cannot become a command: no expression is within a script."""
-    declared = yaml.safe_load(ACTION.read_text("utf-8"))["inputs"]
-    assert all(entry["description"] for entry in declared.values())
-    assert all("${{" not in step["run"] and step["shell"] == "bash" for step in steps())
-    used = " ".join(steps()[1]["env"].values())
-    assert all(f"inputs.{name} " in used for name in declared)
+    content = metadata(action)
+    steps = content["runs"]["steps"]
+    scripts = [step for step in steps if "run" in step]
+    assert all(entry["description"] for entry in content["inputs"].values())
+    assert all("${{" not in step["run"] and step["shell"] == "bash" for step in scripts)
+    for step in scripts:
+        assert subprocess.run(["bash", "-n", "-c", step["run"]], check=False).returncode == 0
+    used = " ".join(text for step in steps for text in (*step.get("env", {}).values(), step.get("if", "")))
+    assert all(f"inputs.{name} " in used for name in content["inputs"])
 
 
-def test_the_action_installs_its_own_checkout() -> None:
-    install = steps()[0]["run"]
+@ACTIONS
+def test_other_actions_are_those_of_github_and_pinned(action: Path) -> None:
+    others = [step["uses"] for step in metadata(action)["runs"]["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", other) for other in others)
+
+
+@ACTIONS
+def test_an_action_installs_its_own_checkout(action: Path) -> None:
+    install = metadata(action)["runs"]["steps"][0]["run"]
     assert '"$GITHUB_ACTION_PATH/../.."' in install
-    assert (ACTION.parent / ".." / ".." / "pyproject.toml").resolve() == (CHECKOUT / "pyproject.toml").resolve()
-    assert subprocess.run(["bash", "-n", "-c", install], check=False).returncode == 0
+    assert (action.parent / ".." / ".." / "pyproject.toml").resolve() == (CHECKOUT / "pyproject.toml").resolve()
 
 
 @pytest.mark.full
@@ -146,7 +98,7 @@ def test_the_action_validates(tmp_path: Path) -> None:
     write_broken(RULE, tmp_path / "deep" / "b.fxt")
     clean(tmp_path / "a.ftf")
     sound = run_step(tmp_path, files="a.ftf")
-    assert (sound.returncode, sound.stderr) == (0, "")
+    assert sound.returncode == 0, sound.stdout
     broken = run_step(tmp_path, files="a.ftf\n**/*.fxt", sarif="report.sarif", fail_on="required")
     assert broken.returncode == 1
     assert "deep/b.fxt: " in broken.stdout

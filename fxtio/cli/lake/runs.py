@@ -47,11 +47,14 @@ def _diff(options: Namespace) -> int:
     comparison = answer.comparison
     changed = [each for each in comparison.differences if each.change.is_sure]
     shown = diff.shown_of(comparison, options)
-    if options.json:
+    title = f"{options.by}: {_runs(options.before, answer.before)} against {_runs(options.after, answer.after)}"
+    if options.report == "json":
         sides = {"before": _side_json(answer.before), "after": _side_json(answer.after)}
         print(json_document(diff.comparison_json(comparison, shown, options.floor) | sides), end="")
+    elif options.report == "markdown":
+        print(diff.comparison_markdown(title, comparison, shown, options.floor))
     else:
-        print(f"{options.by}: {_runs(options.before, answer.before)} against {_runs(options.after, answer.after)}\n")
+        print(f"{title}\n")
         diff.print_comparison(comparison, shown, options.floor)
         if changed:
             first, of_side = changed[0], parts[0 if changed[0].change is Change.GONE else 1]

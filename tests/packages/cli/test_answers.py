@@ -335,7 +335,7 @@ def test_timeline_as_json_and_csv(capsys: Capture, trace: str) -> None:
         (["top", "--unit", "ns", "--what", "slices"], "slices have no units; only samples are ranked by one"),
         (["diff", "-", "-"], "only one of the traces can come from standard input"),
         (["check", "-", "--baseline", "-"], "only one of the traces can come from standard input"),
-        (["check", "--baseline", "no.fxt", "-o", "x.json"], "-o writes the report of --report json or junit"),
+        (["check", "--baseline", "no.fxt", "-o", "x.json"], "-o writes the report of --report json, junit or markdown"),
         (["query", "-o", "x.txt", "select 1"], "x.txt: the ending must be .parquet, .csv or .json"),
     ],
 )

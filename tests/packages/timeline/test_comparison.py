@@ -21,8 +21,8 @@ from fxtio.cli import main
 from fxtio.cli.diff import DEFAULT_FLOOR, floor
 from fxtio.table import Categories, Table
 from fxtio.timeline import comparison
-from fxtio.timeline.comparison import Change, Floor, Run, Times, compare, permutation_test, run_of
-from support.simulated_runs import CALLS, MEANS, NAMES, simulated_run
+from fxtio.timeline.comparison import Block, Change, Floor, Run, Times, blocks_of, compare, permutation_test, run_of
+from support.simulated_runs import CALLS, MEANS, NAMES, simulated_gate, simulated_run
 
 pytestmark = pytest.mark.once
 
@@ -52,7 +52,7 @@ def test_exact_p_values_are_those_of_scipy(stats: Any, first: list[float], secon
     expected = scipy_p(stats, first, second, n_resamples=np.inf)
     if len(set(first + second)) == 1:
         expected = 1.0
-    (found,) = permutation_test(np.array([first + second]), len(first))
+    (found,) = permutation_test(np.array([first + second]), blocks_of(len(first), len(second)))
     assert found == pytest.approx(expected)
 
 
@@ -61,7 +61,7 @@ def test_random_p_values_are_like_those_of_scipy(stats: Any, shift: float) -> No
     random = np.random.default_rng(5)
     first, second = random.lognormal(0, 0.3, 80), random.lognormal(shift, 0.3, 90)
     expected = scipy_p(stats, list(first), list(second), n_resamples=9999, rng=random)
-    (found,) = permutation_test(np.array([[*first, *second]]), len(first))
+    (found,) = permutation_test(np.array([[*first, *second]]), blocks_of(len(first), len(second)))
     assert found == pytest.approx(expected, rel=0.15, abs=0.006)
 
 
@@ -81,17 +81,20 @@ def test_p_values_are_corrected_for_all_rows(rows: list[list[int]], size: int) -
     expected = [
         min(2 * min((least <= own + 1e-9).mean(), (greatest >= own - 1e-9).mean()), 1.0) for own in sums[0].tolist()
     ]
-    assert permutation_test(values, size) == pytest.approx(expected)
+    assert permutation_test(values, blocks_of(size, values.shape[1] - size)) == pytest.approx(expected)
 
 
 def test_many_rows_at_once_have_the_p_values_of_few() -> None:
     random = np.random.default_rng(8)
     rows = random.normal(0, 1, (40, 24))
-    expected = permutation_test(rows, 10)
+    expected = permutation_test(rows, blocks_of(10, 14))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparison, "_BLOCK", 5000)
-        assert permutation_test(rows, 10) == pytest.approx(expected, abs=0.02)
-        assert permutation_test(rows[:, :9], 4).tolist() == permutation_test(rows[:, :9], 4).tolist()
+        assert permutation_test(rows, blocks_of(10, 14)) == pytest.approx(expected, abs=0.02)
+        assert (
+            permutation_test(rows[:, :9], blocks_of(4, 5)).tolist()
+            == permutation_test(rows[:, :9], blocks_of(4, 5)).tolist()
+        )
 
 
 @given(values=st.lists(st.integers(0, 9).map(float), min_size=2, max_size=12), size=st.integers(1, 11))
@@ -457,3 +460,100 @@ def test_thousands_of_runs() -> None:
     comparison = compare(runs[::2], runs[1::2])
     assert comparison.is_told
     assert [each.change for each in comparison.differences] == [Change.SAME]
+
+
+def test_reports_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What failed comes first, then what else changed; a name of a trace is code."""
+    ms, hostile = 10**6, "a|b`@all</td>\n#1"
+    paths = [tmp_path / name for name in ("before.fxt", "after.fxt", "torn.fxt")]
+    before = trace({hostile: [ms] * 60, "quick": [9 * ms] * 60, "few": [ms] * 3, "same": [ms] * 9})
+    after = trace({hostile: [4 * ms] * 60, "quick": [ms] * 60, "few": [2 * ms] * 3, "same": [ms] * 9})
+    for path, content in zip(paths, (before, after, after[:-8]), strict=True):
+        path.write_bytes(content)
+    old, new, torn = map(str, paths)
+    limits = ["--limit", "*=+5%", "--limit", "none=+5%"]
+    assert main(["check", new, "--baseline", old, *limits, "--report", "markdown"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "## 2 of 5 names failed"
+    assert lines[2] == "| name | change | calls | then | time | then | ratio | of | per run | p | result |"
+    assert lines[4] == (
+        "| `a`&#124;``b`@all</td>\\n#1`` |"
+        " slower | 60 | 60 | 1.00 ms | 4.00 ms | +300.0% | mean | +180 ms |  | failed +5% |"
+    )
+    assert [line.split(" | ")[:2] for line in lines[5:7]] == [["| `quick`", "faster"], ["| `few`", "unclear"]]
+    assert lines[8] == "FAILED none `(+5%):` no slice on both sides has the name `'none'`"
+    assert lines[10] == "5 checked, 2 failed, 1 unclear"
+    assert lines[12].startswith("1 run against 1 cannot tell")
+    assert main(["check", torn, "--baseline", old, "--limit", "*=+9000%", "--report", "markdown"]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("## None of 4 names failed\n")
+    assert "\n1 of 1 trace of the runs have findings\n" in shown
+    assert main(["diff", "--report", "markdown", old, new]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "## 1 run against 1"
+    assert lines[8] == "1 faster, 1 slower, 1 unclear, 1 same"
+
+
+@given(rows=ROWS)
+def test_runs_in_turn_are_divided_within_blocks(rows: list[list[int]]) -> None:
+    values = np.array(rows, np.float64)
+    half = values.shape[1] // 2
+    blocks = [Block(np.array([0]), np.array([half])), Block(np.arange(1, half), np.arange(half + 1, 2 * half))]
+    values = values[:, : 2 * half]
+    scaled = [(row - row.mean()) / (row.std() or 1) for row in values]
+    others = [*range(1, half), *range(half + 1, 2 * half)]
+    divisions = [(first, *rest) for first in (0, half) for rest in combinations(others, half - 1)]
+    sums = np.array([[row[list(chosen)].sum() for row in scaled] for chosen in divisions])
+    least, greatest = sums.min(axis=1), sums.max(axis=1)
+    own = [row[:half].sum() for row in scaled]
+    expected = [min(2 * min((least <= each + 1e-9).mean(), (greatest >= each - 1e-9).mean()), 1.0) for each in own]
+    assert permutation_test(values, blocks) == pytest.approx(expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "MOST_EXACT", 0)
+        assert permutation_test(values, blocks) == pytest.approx(expected, abs=0.05)
+
+
+@given(before=st.integers(1, 40), after=st.integers(1, 40))
+def test_blocks_have_runs_of_about_the_same_time(before: int, after: int) -> None:
+    blocks = blocks_of(before, after, in_turn=True)
+    places = [[*chain.from_iterable(each[side].tolist() for each in blocks)] for side in (0, 1)]
+    assert places == [[*range(before)], [*range(before, before + after)]]
+    assert len(blocks) == 1 or min(len(side) for each in blocks for side in each) >= comparison.TOGETHER
+    assert max(len(each.before) for each in blocks) < 2 * comparison.TOGETHER or before > after
+    (whole,) = blocks_of(before, after)
+    assert [each.tolist() for each in whole] == places
+
+
+def judged_jobs(seed: int, pairs: int) -> tuple[int, int]:
+    """Return in how many jobs of equal sides there is an alarm, and in how many a function is found that is slower."""
+    random, alarms, found = np.random.default_rng(seed), 0, 0
+    matter = [number for number in range(NAMES) if MEANS[number] * CALLS[number] > 2e7]
+    for pair in range(pairs):
+        slow = matter[pair % len(matter)]
+        equal, slower = (compare(*simulated_gate(random, 12, each), in_turn=True) for each in (None, slow))
+        alarms += any(each.change.is_sure for each in equal.differences)
+        found += any(each.change is Change.SLOWER for each in slower.differences if each.name == str(slow))
+    return alarms, found
+
+
+@pytest.mark.full
+def test_jobs_that_record_in_turn() -> None:
+    """The speed of jobs differs by 30 %: at most 1 % alarm if nothing changed, and 95 % find what is 10 % slower."""
+    alarms, found = judged_jobs(11, 100)
+    assert (alarms <= 1, found >= 95) == (True, True)
+
+
+def test_commands_compare_runs_in_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a machine that gets slower all the time, a difference is found only so."""
+    sides: list[list[str]] = [[], []]
+    for number in range(16):
+        for side, paths in enumerate(sides):
+            paths.append(str(tmp_path / f"{side}-{number}.fxt"))
+            duration = 10**6 * (1 + 0.1 * number) * (1 + 0.1 * side)
+            Path(paths[-1]).write_bytes(trace({"request": [int(duration)] * 10}))
+    before, after = sides
+    assert main(["diff", *before, "--", *after]) == 0
+    assert main(["diff", "--in-turn", *before, "--", *after]) == 1
+    assert main(["check", *after, "--baseline", *before]) == 0
+    assert main(["check", *after, "--in-turn", "--baseline", *before]) == 1
+    assert "FAILED request" in capsys.readouterr().out
