@@ -355,6 +355,7 @@ DOCUMENTS: dict[str, Callable[[], Iterator[bytes]]] = {
 
 @pytest.mark.full
 @pytest.mark.once
+@pytest.mark.no_cover  # the same again and again, slow to measure
 @pytest.mark.parametrize("format", IMPORTED)
 def test_extreme_numbers_are_losses(format: str) -> None:
     for data in DOCUMENTS[format]():
