@@ -230,18 +230,18 @@ def _stored(store: Store, exporter: LakeExporter, row: Mapping[str, Any]) -> dic
 
     What another writer has stored stays, unless it is damaged, or so old that it may be removed as left over.
     """
-    sizes = {}
-    for table in TABLES:
-        if exporter.counts[table]:
-            name, path = file_of(table, row), exporter.folder / f"{table}{SUFFIX}"
-            sizes[table] = path.stat().st_size
-            if not store.put(name, path):
-                entry, content = store.entry(name), store.read(name) or b""
-                is_new = entry is not None and entry.changed > time.time_ns() - LEFT_OVER_NS // 2
-                if is_new and is_sound(content, exporter.counts[table]):
-                    sizes[table] = len(content)
-                else:
-                    store.replace(name, path)
+    names = {table: file_of(table, row) for table in TABLES if exporter.counts[table]}
+    paths = {name: exporter.folder / f"{table}{SUFFIX}" for table, name in names.items()}
+    sizes = {table: paths[name].stat().st_size for table, name in names.items()}
+    known = store.put_all(paths)
+    for table, name in names.items():
+        if name in known:
+            entry, content = store.entry(name), store.read(name) or b""
+            is_new = entry is not None and entry.changed > time.time_ns() - LEFT_OVER_NS // 2
+            if is_new and is_sound(content, exporter.counts[table]):
+                sizes[table] = len(content)
+            else:
+                store.replace(name, paths[name])
     return sizes
 
 

@@ -12,8 +12,8 @@ import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,6 +68,17 @@ class Store(ABC):
         Raises:
             OSError, StoreError: it cannot be written.
         """
+
+    def put_all(self, files: Mapping[str, Path]) -> set[str]:
+        """Store some files, and return the names of those that were there, which stay.
+
+        Args:
+            files: the paths of the files by the names that they get.
+
+        Raises:
+            OSError, StoreError: one cannot be written.
+        """
+        return {name for name, path in files.items() if not self.put(name, path)}
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
@@ -151,30 +162,29 @@ class FolderStore(Store):
 
     def put(self, name: str, path: Path) -> bool:
         """Store a file by giving it a second name, so it must be on the same disk, as in `workspace`."""
-        with self._stored(name, path) as (fd, own):
-            try:
-                os.link(path, own, dst_dir_fd=fd)
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                os.rename(path, own, dst_dir_fd=fd)  # what another writer has put there meanwhile is the same
-        return True
+        return not self.put_all({name: path})
+
+    def put_all(self, files: Mapping[str, Path]) -> set[str]:
+        """Store some files, see `put`, and return the names of those that were there."""
+        _sync(files.values())
+        known: set[str] = set()
+        with ExitStack() as stack:
+            folders = {name: stack.enter_context(self._open(PurePosixPath(name).parent, make=True)) for name in files}
+            for name, fd in folders.items():
+                try:
+                    _name(files[name], PurePosixPath(name).name, fd)
+                except FileExistsError:
+                    known.add(name)
+            for fd in folders.values():
+                os.fsync(fd)
+        return known
 
     def replace(self, name: str, path: Path) -> None:
         """Store a file instead of the one of this name; it must be on the same disk."""
-        with self._stored(name, path) as (fd, own):
-            os.rename(path, own, dst_dir_fd=fd)
-
-    @contextmanager
-    def _stored(self, name: str, path: Path) -> Iterator[tuple[int, str]]:
-        """Yield the folder in which a file gets its name, and that name there; the file is on the disk by then."""
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
+        _sync([path])
         place = PurePosixPath(name)
         with self._open(place.parent, make=True) as fd:
-            yield fd, place.name
+            os.rename(path, place.name, dst_dir_fd=fd)
             os.fsync(fd)
 
     @contextmanager
@@ -258,6 +268,34 @@ class FolderStore(Store):
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    """Wait until files are on the disk.
+
+    All are written before the first wait, which is then the longest: a file system with a journal writes it once, not
+    for each file.
+    """
+    with ExitStack() as stack:
+        files = [stack.enter_context(open(path, "rb")).fileno() for path in paths]
+        for fd in files if hasattr(os, "posix_fadvise") else ():
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        for fd in files:
+            os.fsync(fd)
+
+
+def _name(path: Path, name: str, folder: int) -> None:
+    """Give a file a second name in a folder, or where there are no links another one.
+
+    Raises:
+        FileExistsError: another file has it.
+    """
+    try:
+        os.link(path, name, dst_dir_fd=folder)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.rename(path, name, dst_dir_fd=folder)  # what another writer has put there meanwhile is the same
 
 
 class ObjectStore(Store):
