@@ -449,7 +449,7 @@ def _makers(union: TaggedUnion) -> Iterator[str]:
         members = _members(layout)
         parameters = ", ".join(f"{_c_type(form)} {member}" for member, _, form in members)
         yield from ("", f"static inline fxt_{kind} fxt_make_{name}({parameters})", "{", f"    fxt_{kind} made;")
-        yield from ("    memset(&made, 0, sizeof made);", f"    made.kind = FXT_{name.upper()};")
+        yield from (f"    made.kind = FXT_{name.upper()};", "    made.raw.data = NULL;", "    made.raw.size = 0;")
         yield from (f"    made.as.{name}.{member} = {member};" for member, _, _ in members)
         yield from ("    return made;", "}")
 

@@ -322,31 +322,31 @@ static inline fxt_{plural} fxt_{plural}_of(const fxt_{name} *items, size_t count
     return list;
 }}
 
-/* Return the next {name}, which is read into `space` if it is not an item; NULL after the last one. */
-static inline const fxt_{name} *fxt_pick_{name}(fxt_{plural} *left, fxt_{name} *space)
+/* Return a {name} of a list: an item, or what is next in `in`, which is read into `space`; NULL if that fails. */
+static inline const fxt_{name} *fxt_pick_{name}(const fxt_{plural} *list, size_t index, fxt_in *in, fxt_{name} *space)
 {{
-    if (!left->count) return NULL;
-    left->count--;
-    if (left->items) return left->items++;
-    return fxt_read_{name}(&left->in, space) ? space : NULL;
+    if (list->items) return list->items + index;
+    return fxt_read_{name}(in, space) ? space : NULL;
 }}
 
 /* Take the next {name}; false after the last one. */
 static inline bool fxt_next_{name}(fxt_{plural} *left, fxt_{name} *{name})
 {{
-    const fxt_{name} *next = fxt_pick_{name}(left, {name});
-    if (next && next != {name}) *{name} = *next;
-    return next != NULL;
+    if (!left->count) return false;
+    left->count--;
+    if (!left->items) return fxt_read_{name}(&left->in, {name});
+    *{name} = *left->items++;
+    return true;
 }}
 
 /* Add the sizes of {plural}; a function of its own keeps records without any short. */
 FXT_APART bool fxt_fit_each_{name}(const fxt_{plural} *list, uint64_t *words)
 {{
-    fxt_{plural} left = *list;
+    fxt_in in = list->in;
     fxt_{name} space;
-    const fxt_{name} *each;
-    while ((each = fxt_pick_{name}(&left, &space))) {{
-        uint64_t size = fxt_size_{name}(each);
+    for (size_t i = 0; i < list->count; i++) {{
+        const fxt_{name} *each = fxt_pick_{name}(list, i, &in, &space);
+        uint64_t size = each ? fxt_size_{name}(each) : 0;
         if (!size) return false;
         *words += size;
     }}
@@ -361,11 +361,10 @@ static inline bool fxt_fit_{plural}(const fxt_{plural} *list, uint64_t most, uin
 
 FXT_APART uint8_t *fxt_put_each_{name}(uint8_t *at, uint8_t *end, const fxt_{plural} *list)
 {{
-    fxt_{plural} left = *list;
     fxt_out out = {{at, end}};
+    fxt_in in = list->in;
     fxt_{name} space;
-    const fxt_{name} *each;
-    while ((each = fxt_pick_{name}(&left, &space))) fxt_write_{name}(&out, each);
+    for (size_t i = 0; i < list->count; i++) fxt_write_{name}(&out, fxt_pick_{name}(list, i, &in, &space));
     return out.at;
 }}
 
