@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import singledispatch
 
@@ -62,18 +62,30 @@ class Member:
     Attributes:
         type: the type of the member of the struct, without prefix.
         fit: conditions that hold for a value that fits; they set the fields of the header, and add to the size.
-        put: writes the part, and returns where the next one begins.
-        take: the condition that the record has the part, which it reads.
+        put: writes the part, and returns where the next one begins; empty for a part that is in the header.
+        take: the condition that the record has the part, which it reads; a statement for a part that is in the header.
         words: the part's size, as far as it is always the same.
         doc: a few words for people.
     """
 
     type: str
-    fit: tuple[str, ...] = ()
-    put: str = ""
-    take: str = ""
+    fit: tuple[str, ...]
+    put: str
+    take: str
     words: int = 0
     doc: str = ""
+
+
+def _member(kind: str, name: str, *, fit: str, take: str = "", type: str = "", doc: str = "") -> Member:
+    """Return a member that the functions of a kind in `c_runtime` handle, given their further arguments."""
+    value = f"record->{name}"
+    return Member(
+        type or kind,
+        (f"fxt_fit_{kind}({value}, {fit}&size_)",),
+        f"fxt_put_{kind}(at, {value})",
+        f"fxt_take_{kind}(&in, {take}&{value})",
+        doc=doc,
+    )
 
 
 @singledispatch
@@ -84,17 +96,16 @@ def member_of(part: Part, name: str, layout: Layout) -> Member:
 
 @member_of.register
 def _(part: Header, name: str, layout: Layout) -> Member:
-    field = part.field
+    field, value = part.field, f"record->{name}"
     width = next(width for width in (8, 16, 32, 64) if field.width <= width)
     kind = "bool" if part.boolean else f"{'int' if field.signed else 'uint'}{width}"
     least, most = field.limits
-    fit = [f"record->{name} >= {least}"] if least and (not field.signed or field.width < width) else []
-    if field.width < width and not part.boolean:
-        fit.append(f"record->{name} <= {most}")
+    is_narrow = field.width < width and not part.boolean
+    bounds = [(f"{value} >= {least}", least and (is_narrow or not field.signed)), (f"{value} <= {most}", is_narrow)]
+    fit = tuple([f"({condition})" for condition, is_needed in bounds if is_needed])
     doc = field.doc or (f"see FXT_{_screaming(field.meaning.__name__)}_..." if field.meaning else "")
-    limits = f"{least} to {most}" if fit else ""
-    take = f"record->{name} = {name}_ != 0;" if part.boolean else f"record->{name} = ({_OF_C[kind]}){name}_;"
-    return Member(kind, tuple(fit), take=take, doc="; ".join(filter(None, (doc, limits))))
+    take = f"{value} = {name}_ != 0;" if part.boolean else f"{value} = ({_OF_C[kind]}){name}_;"
+    return Member(kind, fit, "", take, doc="; ".join(filter(None, (doc, f"{least} to {most}" if fit else ""))))
 
 
 @member_of.register
@@ -102,100 +113,64 @@ def _(part: Number, name: str, layout: Layout) -> Member:
     doc = "ticks" if part.tick else ""
     if part.optional:
         names = [other for other, one in layout.parts if isinstance(one, Number) and one.optional]
-        before = names[: names.index(name)][-1:]
-        gaps = [f"(record->{other}.is_set || !record->{name}.is_set)" for other in before]
-        put, take = f"fxt_put_optional(at, record->{name})", f"fxt_take_optional(&in, &record->{name})"
-        return Member("optional", (*gaps, f"fxt_fit_optional(record->{name}, &size_)"), put, take, doc=doc)
+        gaps = [f"(record->{other}.is_set || !record->{name}.is_set)" for other in names[: names.index(name)][-1:]]
+        member = _member("optional", name, fit="", doc=doc)
+        return replace(member, fit=(*gaps, *member.fit))
     kind, function = {"u": ("uint64", "word"), "i": ("int64", "int64"), "f": ("double", "double")}[part.kind]
-    put = f"fxt_put_double(at, record->{name})" if part.kind == "f" else f"fxt_put_word(at, (uint64_t)record->{name})"
-    return Member(kind, (), put, f"fxt_take_{function}(&in, &record->{name})", 1, doc)
+    return replace(_member(function, name, fit="", type=kind, doc=doc), fit=(), words=1)
 
 
 @member_of.register
 def _(part: Stream, name: str, layout: Layout) -> Member:
-    kind = "text" if part.text else "bytes"
-    most = min(_field(layout, part.size).mask, part.max_bytes or _field(layout, part.size).mask)
-    return Member(
-        kind,
-        (f"fxt_fit_data(record->{name}.size, {most}, &{part.size}_, &size_)",),
-        f"fxt_put_data(at, record->{name}.data, record->{name}.size)",
-        f"fxt_take_{kind}(&in, {part.size}_, &record->{name})",
-        doc=f"at most {most} bytes",
+    most = min(_most(layout, part.size), part.max_bytes or _most(layout, part.size))
+    size = f"{part.size}_, "
+    return _member(
+        "text" if part.text else "bytes", name, fit=f"{most}, &{size}", take=size, doc=f"at most {most} bytes"
     )
 
 
 @member_of.register
 def _(part: Sized, name: str, layout: Layout) -> Member:
-    most = _field(layout, SIZE).mask * 8
-    return Member(
-        "bytes",
-        (f"fxt_fit_data(record->{name}.size, UINT64_C({most}), &ignored_, &size_)",),
-        f"fxt_put_data(fxt_put_word(at, record->{name}.size), record->{name}.data, record->{name}.size)",
-        f"fxt_take_word(&in, &ignored_) && fxt_take_bytes(&in, ignored_, &record->{name})",
-        words=1,
-    )
+    return _member("sized", name, fit=f"UINT64_C({_most(layout, SIZE) * 8}), ", type="bytes")
 
 
 @member_of.register
 def _(part: Words, name: str, layout: Layout) -> Member:
-    most = _field(layout, part.count).mask
-    return Member(
-        "words",
-        (f"fxt_fit_words(record->{name}, {most}, &{part.count}_, &size_)",),
-        f"fxt_put_words(at, record->{name})",
-        f"fxt_take_words(&in, {part.count}_, &record->{name})",
-        doc=f"at most {most}",
-    )
+    most, count = _most(layout, part.count), f"{part.count}_, "
+    return _member("words", name, fit=f"{most}, &{count}", take=count, doc=f"at most {most}")
 
 
 @member_of.register
 def _(part: Many, name: str, layout: Layout) -> Member:
-    kind = f"{_unions[part.union]}s"
-    most = _field(layout, part.count).mask
-    parts = [one for _, one in layout.parts]
-    behind = [one.tail_words() for one in parts[parts.index(part) + 1 :]]
-    tail = -1 if None in behind else sum(size or 0 for size in behind)
-    return Member(
-        kind,
-        (f"fxt_fit_{kind}(&record->{name}, {most}, &{part.count}_, &size_)",),
+    kind, most, count = f"{_unions[part.union]}s", _most(layout, part.count), f"{part.count}_, "
+    sizes = [one.tail_words() for one in _behind(part, layout)]
+    tail = -1 if None in sizes else sum(size or 0 for size in sizes)
+    fit = f"fxt_fit_{kind}(&record->{name}, {most}, &{count}&size_)"  # such a list is too large to be copied
+    put, take = (
         f"fxt_put_{kind}(at, out->end, &record->{name})",
-        f"fxt_take_{kind}(&in, {part.count}_, {tail}, &record->{name})",
-        doc=f"at most {most}",
+        f"fxt_take_{kind}(&in, {count}{tail}, &record->{name})",
     )
+    return Member(kind, (fit,), put, take, doc=f"at most {most}")
 
 
 @member_of.register
 def _(part: StringReference, name: str, layout: Layout) -> Member:
-    return Member(
-        "string_ref",
-        (f"fxt_fit_string(record->{name}, &{part.ref}_, &size_)",),
-        f"fxt_put_string(at, record->{name})",
-        f"fxt_take_string(&in, {part.ref}_, &record->{name})",
-    )
+    return _member("string", name, fit=f"&{part.ref}_, ", take=f"{part.ref}_, ", type="string_ref")
 
 
 @member_of.register
 def _(part: ThreadReference, name: str, layout: Layout) -> Member:
+    ref = f"{part.ref}_, "
     if part.process_only:
-        fit, take = f"record->{name}, &{part.ref}_", f"{part.ref}_, &record->{name}"
-        kind = "process"
-    else:
-        parts = [one for _, one in layout.parts]
-        behind = [one.header_words() for one in parts[parts.index(part) + 1 :]] if part.short_form else []
-        is_short = f"fxt_left(&in) == 1 + {' + '.join(filter(None, behind))}" if part.short_form else "false"
-        fit = f"record->{name}, {str(part.short_form).lower()}, &{part.ref}_"
-        take, kind = f"{part.ref}_, {is_short}, &record->{name}", "thread"
-    return Member(
-        f"{kind}_ref",
-        (f"fxt_fit_{kind}({fit}, &size_)",),
-        f"fxt_put_{kind}(at, record->{name})",
-        f"fxt_take_{kind}(&in, {take})",
-    )
+        return _member("process", name, fit=f"&{ref}", take=ref, type="process_ref")
+    sizes = [one.header_words() for one in _behind(part, layout)]
+    is_short = f"fxt_left(&in) == {' + '.join(['1', *filter(None, sizes)])}" if part.short_form else "false"
+    may_be_short = str(part.short_form).lower()
+    return _member("thread", name, fit=f"{may_be_short}, &{ref}", take=f"{ref}{is_short}, ", type="thread_ref")
 
 
 _unions = {ARGUMENTS: "argument", RECORDS: "record"}
 """The unions by the word that their names in C have."""
-
 
 _OF_C = {
     **{f"{sign}int{width}": f"{sign}int{width}_t" for sign in ("", "u") for width in (8, 16, 32, 64)},
@@ -205,8 +180,15 @@ _OF_C = {
 """The types of members that are not declared in the header, as C has them."""
 
 
-def _field(layout: Layout, name: str) -> Field:
-    return next(field for _, field in layout.header_fields() if field.name == name)
+def _most(layout: Layout, name: str) -> int:
+    """Return the largest value of a field of the header."""
+    return next(field.mask for _, field in layout.header_fields() if field.name == name)
+
+
+def _behind(part: Part, layout: Layout) -> list[Part]:
+    """Return the parts after this one."""
+    parts = [one for _, one in layout.parts]
+    return parts[parts.index(part) + 1 :]
 
 
 def _members(layout: Layout) -> list[tuple[str, Part, Member]]:
@@ -287,11 +269,6 @@ def _fields(layout: Layout) -> list[tuple[int, Field]]:
     return [(number, field) for number, field in layout.header_fields() if field.name != SIZE]
 
 
-def _ignores(layout: Layout) -> Iterator[str]:
-    if any(isinstance(part, Sized) for _, part in layout.parts):
-        yield "    uint64_t ignored_;"
-
-
 def _head(layout: Layout, name: str) -> Iterator[str]:
     """Yield the function that makes the header words of a record."""
     members = _members(layout)
@@ -299,26 +276,20 @@ def _head(layout: Layout, name: str) -> Iterator[str]:
     yield f"static inline uint64_t fxt_head_{name}(const fxt_{name} *record, uint64_t *head)"
     yield "{"
     yield f"    uint64_t size_ = {len(layout.words) + sum(form.words for _, _, form in members)};"
-    yield from _ignores(layout)
     given = {name for name, part, _ in members if isinstance(part, Header)}
     for _, field in _fields(layout):
         value = f"(uint64_t)record->{field.name}{f' & {field.mask:#x}' if field.signed else ''}"
         yield f"    uint64_t {field.name}_ = {value if field.name in given else '0'};"
     for _, _, form in members:
-        yield from (f"    if (!{_closed(condition)}) return 0;" for condition in form.fit)
+        yield from (f"    if (!{condition}) return 0;" for condition in form.fit)
     if not members:
         yield "    (void)record;"
-    most = _field(layout, SIZE).mask
-    yield f"    if (size_ > {most}) return 0;"
+    yield f"    if (size_ > {_most(layout, SIZE)}) return 0;"
     for number, word in enumerate(layout.words):
         terms = [f"UINT64_C({word.pattern('tag', 'const')[1]:#x})"]
         terms += [f"{field.name}_ << {field.lo}" for field in word.fields.values() if field.role == "bits"]
         yield f"    head[{number}] = {' | '.join(terms)};"
     yield from ("    return size_;", "}")
-
-
-def _closed(condition: str) -> str:
-    return condition if condition.startswith(("fxt_", "(")) else f"({condition})"
 
 
 def _write(layout: Layout, name: str) -> Iterator[str]:
@@ -339,7 +310,6 @@ def _read(layout: Layout, name: str) -> Iterator[str]:
     yield f"static inline bool fxt_read_{name}(fxt_in in, fxt_{name} *record)"
     yield "{"
     yield f"    uint64_t {', '.join(f'w{number}' for number in range(len(layout.words)))};"
-    yield from _ignores(layout)
     taken = " || ".join(f"!fxt_take_word(&in, &w{number})" for number in range(len(layout.words)))
     yield f"    if ({taken}) return false;"
     for number, field in _fields(layout):
@@ -350,7 +320,7 @@ def _read(layout: Layout, name: str) -> Iterator[str]:
             yield f"    if ((w{number} & UINT64_C({mask:#x})) != UINT64_C({value:#x})) return false;"
     members = _members(layout)
     for _, part, form in members:
-        yield f"    {form.take}" if isinstance(part, Header) else f"    if (!({form.take})) return false;"
+        yield f"    {form.take}" if isinstance(part, Header) else f"    if (!{form.take}) return false;"
     if not members:
         yield "    record->none = 0;"
     yield from ("    return true;", "}")

@@ -126,6 +126,22 @@ static inline bool fxt_fit_data(uint64_t size, uint64_t most, uint64_t *field, u
     return size <= most;
 }
 
+static inline bool fxt_fit_text(fxt_text text, uint64_t most, uint64_t *field, uint64_t *words)
+{
+    return fxt_fit_data(text.size, most, field, words);
+}
+
+static inline bool fxt_fit_bytes(fxt_bytes bytes, uint64_t most, uint64_t *field, uint64_t *words)
+{
+    return fxt_fit_data(bytes.size, most, field, words);
+}
+
+static inline bool fxt_fit_sized(fxt_bytes bytes, uint64_t most, uint64_t *words)
+{
+    uint64_t size;
+    return ++*words && fxt_fit_data(bytes.size, most, &size, words);
+}
+
 static inline bool fxt_fit_words(fxt_words list, uint64_t most, uint64_t *field, uint64_t *words)
 {
     *field = list.count;
@@ -173,6 +189,8 @@ static inline uint8_t *fxt_put_word(uint8_t *at, uint64_t word)
     return at + 8;
 }
 
+static inline uint8_t *fxt_put_int64(uint8_t *at, int64_t value) { return fxt_put_word(at, (uint64_t)value); }
+
 static inline uint8_t *fxt_put_double(uint8_t *at, double value)
 {
     memcpy(at, &value, 8);
@@ -194,6 +212,15 @@ static inline uint8_t *fxt_put_data(uint8_t *at, const void *data, size_t size)
     return after;
 }
 
+static inline uint8_t *fxt_put_text(uint8_t *at, fxt_text text) { return fxt_put_data(at, text.data, text.size); }
+
+static inline uint8_t *fxt_put_bytes(uint8_t *at, fxt_bytes bytes) { return fxt_put_data(at, bytes.data, bytes.size); }
+
+static inline uint8_t *fxt_put_sized(uint8_t *at, fxt_bytes bytes)
+{
+    return fxt_put_bytes(fxt_put_word(at, bytes.size), bytes);
+}
+
 static inline uint8_t *fxt_put_words(uint8_t *at, fxt_words list)
 {
     for (size_t i = 0; i < list.count; i++) at = fxt_put_word(at, fxt_word_of(list, i));
@@ -202,7 +229,7 @@ static inline uint8_t *fxt_put_words(uint8_t *at, fxt_words list)
 
 static inline uint8_t *fxt_put_string(uint8_t *at, fxt_string_ref ref)
 {
-    return ref.text.data ? fxt_put_data(at, ref.text.data, ref.text.size) : at;
+    return ref.text.data ? fxt_put_text(at, ref.text) : at;
 }
 
 static inline uint8_t *fxt_put_thread(uint8_t *at, fxt_thread_ref ref)
@@ -260,6 +287,12 @@ static inline bool fxt_take_bytes(fxt_in *in, uint64_t size, fxt_bytes *bytes)
     bytes->size = (size_t)size;
     in->at += 8 * fxt_words_for(size);
     return true;
+}
+
+static inline bool fxt_take_sized(fxt_in *in, fxt_bytes *bytes)
+{
+    uint64_t size;
+    return fxt_take_word(in, &size) && fxt_take_bytes(in, size, bytes);
 }
 
 static inline bool fxt_take_text(fxt_in *in, uint64_t size, fxt_text *text)
