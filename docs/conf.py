@@ -1,6 +1,6 @@
 """Sphinx configuration. Pages are made at build time from declarations, into reference/_generated: one for each public
-module, for each format one of its layouts, one of its tables and one of its rules, and parts of the pages about
-timelines and conversions.
+module, for each format one of its layouts, one of its tables and one of its rules, one for each program that is known
+to fail cases of the conformance kit, and parts of the pages about timelines and conversions.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib.metadata
 import pkgutil
 import shutil
 import sys
+import tomllib
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +22,9 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 import fxtio
+from fxtio.conformance.judge import KnownFailures
+from fxtio.conformance.kit import read_kit
+from fxtio.conformance.reports import known_page
 from fxtio.exchange import exchanges
 from fxtio.exchange.convert import exporters
 from fxtio.formats import by_name, formats
@@ -141,6 +145,17 @@ def traces_markdown() -> str:
     return "\n".join(["| Column | Type | Meaning |", "|---|---|---|", *rows, ""])
 
 
+def known_pages() -> dict[str, str]:
+    """Return a page for each program of the conformance kit that is known to fail cases, by name."""
+    kit, pages = read_kit(), {}
+    for testee in tomllib.loads((kit.folder / "testees.toml").read_text("utf-8"))["testee"]:
+        if "known" in testee:
+            known = KnownFailures.read(kit.folder / "known" / testee["known"])
+            cases = kit.select(testee["formats"], (), "read")
+            pages[testee["known"].removesuffix(".toml")] = known_page(testee["name"], known, cases)
+    return pages
+
+
 def generate(_app: Sphinx) -> None:
     """Write the pages. A format without `describe_markdown` has no layouts to show."""
     shutil.rmtree(GENERATED, ignore_errors=True)
@@ -163,6 +178,13 @@ def generate(_app: Sphinx) -> None:
     (GENERATED / "api-toctree.md").write_text(toctree([f"api/{name}" for name in modules]), encoding="utf-8")
 
     (GENERATED / "conversion.md").write_text(conversion_markdown(), encoding="utf-8")
+
+    (GENERATED / "known").mkdir()
+    for name, page in known_pages().items():
+        (GENERATED / "known" / f"{name}.md").write_text(page, encoding="utf-8")
+    (GENERATED / "known-toctree.md").write_text(
+        toctree([f"known/{name}" for name in known_pages()], "_generated"), encoding="utf-8"
+    )
 
     formats_with_layouts, formats_with_rules = [], []
     for point in sorted(importlib.metadata.entry_points(group="fxtio.formats")):

@@ -38,8 +38,8 @@ def arguments(testee: dict[str, Any], work: Path) -> list[str]:
     def filled(words: list[str]) -> list[str]:
         return [word.format(**names) for word in words]
 
-    if "build" in testee:
-        subprocess.run(filled(testee["build"]), check=True)
+    for command in testee.get("build", ()):
+        subprocess.run(filled(command), check=True)
     options = ["run", "--kit", str(KIT), "--mode", testee["mode"], "--name", testee["name"]]
     for name in testee.get("formats", ()):
         options += ["--format", name]

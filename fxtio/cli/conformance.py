@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_list(add_action(actions, "list", "List the cases of the kit", _list))
     _add_copy(add_action(actions, "copy", "Copy the kit, for use without Python", _copy))
     _add_lint(add_action(actions, "lint", "Check that a kit is complete and current", _lint))
-    _add_new(add_action(actions, "new-harness", "Write a harness that runs but supports nothing yet", _new_harness))
+    _add_new(add_action(actions, "new-harness", "Write a harness that runs and passes one case", _new_harness))
     _add_scoreboard(add_action(actions, "scoreboard", "Compare several runs on one page", _scoreboard))
 
 

@@ -27,7 +27,7 @@ GROUPS = {
     "record": ("run", "attach", "recover"),
     "look at a trace": ("info", "top", "tree", "find", "timeline", "open", "report", "query"),
     "compare runs": ("diff", "check", "lake"),
-    "check tracers, down to the bytes": ("validate", "conformance", "dump", "explain", "stats"),
+    "check tracers, down to the bytes": ("validate", "conformance", "generate", "dump", "explain", "stats"),
     "write traces": ("convert", "cut", "merge", "pack", "synth"),
     "let agents use it": ("skill", "mcp"),
     "the command line itself": ("completion", "help"),

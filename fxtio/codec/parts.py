@@ -53,7 +53,10 @@ class Part:
         return (f"{name}_body",)
 
     def header_words(self) -> str | None:
-        """Return the source of the part's size in words, or None where the header alone does not tell it."""
+        """Return the source of the part's size in words, or None where the header alone does not tell it.
+
+        That of numbers, streams and words is C as well.
+        """
         return None
 
     def tail_words(self) -> int | None:
@@ -153,7 +156,7 @@ class Stream(Part):
         yield f"{name}_body, {self.size}_ = put_{'text' if self.text else 'bytes'}({name}, {where!r}{limit})"
 
     def header_words(self) -> str:
-        return f"({self.size}_ + 7 >> 3)"
+        return f"(({self.size}_ + 7) >> 3)"
 
 
 @dataclass(frozen=True, slots=True)

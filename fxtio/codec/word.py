@@ -95,12 +95,12 @@ class Field:
         return f"{shown(value)} does not fit in bits {self.lo}..{self.hi} ({least} to {most})"
 
     def expression(self, word: str) -> str:
-        """Return Python source for the field's value in the int named `word`."""
+        """Return source for the field's value in the int named `word`: Python, and C."""
         shifted = f"{word} >> {self.lo}" if self.lo else word
         raw = shifted if self.role == "bits" and self.hi == 63 else f"{shifted} & {self.mask:#x}"
         if self.signed:
             half = 1 << self.width - 1
-            return f"(({raw} ^ {half:#x}) - {half:#x})"
+            return f"((({raw}) ^ {half:#x}) - {half:#x})"
         return f"({raw})"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from fxtio.conformance.harness import PROTOCOL
-from fxtio.conformance.judge import Result, Verdict
+from fxtio.conformance.judge import KnownFailures, Result, Verdict
 from fxtio.conformance.kit import Case
 from fxtio.conformance.runner import MODES, Run
 from fxtio.errors import FxtioError
@@ -304,6 +304,34 @@ def _known_failures(run: Run) -> Iterator[str]:
         yield from ("", f"## Known failures of {_markdown(_title(run))}, {run.mode} mode", "")
     for reason, cases in by_reason.items():
         yield f"- {_markdown(reason)}: {', '.join(f'`{case}`' for case in cases)}"
+
+
+def known_page(name: str, known: KnownFailures, cases: Iterable[Case]) -> str:
+    """Return a page of Markdown about a program: the cases that it is known to fail, by what it does in them.
+
+    Args:
+        name: the name of the program.
+        known: its known failures.
+        cases: the cases that it is given.
+    """
+    given = list(cases)
+    by_reason: dict[str, list[Case]] = {}
+    for case in given:
+        if reason := known.reason(case.id):
+            by_reason.setdefault(reason, []).append(case)
+    formats = ", ".join(sorted({f"{case.format} ({case.operation})" for case in given}))
+    failed = sum(map(len, by_reason.values()))
+    lines = [f"# {_markdown(name)}", "", f"Of {counted(len(given), 'case')} of the conformance kit, {formats}, it is "]
+    lines[-1] += f"known to fail {failed:,}. By what it does in them:"
+    for reason, failing in sorted(by_reason.items(), key=lambda item: -len(item[1])):
+        lines += ["", f"## {_markdown(reason[0].upper() + reason[1:])}", ""]
+        lines += [f"- {_markdown(case.title)}: `{case.id}`{_rules(case)}" for case in failing]
+    return "\n".join(lines) + "\n"
+
+
+def _rules(case: Case) -> str:
+    """Return the rules that a case breaks, as Markdown after its id; empty if it is valid."""
+    return f", which breaks {', '.join(f'`{rule}`' for rule in case.rules)}" if case.rules else ", which is valid"
 
 
 def _markdown(text: str) -> str:

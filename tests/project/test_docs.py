@@ -4,8 +4,8 @@ The blocks of a page share a namespace and a working directory, which has `tests
 `examples` as a checkout has them.  In a console
 block, a line that begins with `$ ` is a command.  A line that begins with a command of fxtio runs it in this process,
 unless it records.  If output follows, the command must print it; `...` matches anything, and runs of blanks are equal.
-A block is not run if the line before it is `<!-- not run -->`, and is saved as a file instead if that line is
-`<!-- file: name.py -->`.
+A block is not run if the line before it is `<!-- not run -->`, and is saved as a file instead, in any language, if that
+line is `<!-- file: name.py -->`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Block:
 def blocks(text: str) -> Iterator[Block]:
     for match in FENCE.finditer(text):
         before = text[: match.start()].rstrip().rpartition("\n")[2]
-        if match["language"] in {"python", "console"} and before != NOT_RUN:
-            file = SAVED.fullmatch(before)
+        file = SAVED.fullmatch(before)
+        if file or (match["language"] in {"python", "console"} and before != NOT_RUN):
             line = text.count("\n", 0, match.start("body")) + 1
             yield Block(match["language"], line, match["body"], file[1] if file else "")
 

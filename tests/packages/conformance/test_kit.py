@@ -16,6 +16,9 @@ import referencing
 
 import fxtio
 from fxtio.codec.canonical import fields_of, type_of
+from fxtio.conformance.judge import KnownFailures
+from fxtio.conformance.kit import read_kit
+from fxtio.conformance.reports import known_page
 from fxtio.coreprofiler import records as coreprofiler
 from fxtio.dcpi import records as dcpi
 from fxtio.formats import formats
@@ -449,3 +452,20 @@ def test_all_commands_say_that_a_case_is_invalid(turn: int, path: Path, tmp_path
     assert codes.pop("validate") == 1
     assert 2 not in codes.values() or {*codes.values()} == {2}
     assert codes["dump"] == max(codes.values())
+
+
+# ------------------------------------------------------------------------------------------------- pages about programs
+
+
+@pytest.mark.parametrize("path", sorted((KIT / "known").glob("*.toml")), ids=lambda path: path.stem)
+def test_a_page_about_a_program_has_each_case_that_it_fails_once(path: Path) -> None:
+    known = KnownFailures.read(path)
+    cases = read_kit(KIT).select([next(iter(known.reasons)).partition("/")[0]], (), "read")
+    page = known_page("the_program", known, cases)
+    assert page.startswith("# the\\_program\n")
+    failing = [case.id for case in cases if known.reason(case.id)]
+    assert f"known to fail {len(failing)}." in page
+    assert sorted(re.findall(r"^- .*: `([^`]+/[^`]+)`, which (?:breaks|is valid)", page, re.MULTILINE)) == sorted(
+        failing
+    )
+    assert page.count("\n## ") == len({*known.reasons.values()})

@@ -277,7 +277,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_commands_that_read_traces_are_tried() -> None:
-    others = {"synth", "conformance", "run", "attach", "recover", "lake", "skill", "mcp", "completion", "help"}
+    others = {"synth", "conformance", "generate", "run", "attach", "recover", "lake", "skill", "mcp", "completion"}
+    others.add("help")
     in_test_open = {"open"}  # it serves a trace until Ctrl-C
     assert set(ALL_COMMANDS) - COMMANDS.keys() == others | in_test_open
 
