@@ -86,10 +86,10 @@ class SourceWithTests(sdist):
 
     def make_distribution(self) -> None:
         """Add the files that are in no package, and write the archive."""
-        for folder in ("benchmarks", KIT, "docs", "examples", "tests"):
+        for folder in (".ci", ".github", "benchmarks", KIT, "docs", "examples", "tests"):
             self.filelist.extend(map(str, _files_of(folder)))
         self.filelist.extend(sorted(str(path) for path in Path().glob("*.md")))
-        self.filelist.append(".pre-commit-hooks.yaml")
+        self.filelist.extend([".pre-commit-hooks.yaml", ".readthedocs.yaml"])
         super().make_distribution()
 
 
