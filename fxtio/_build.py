@@ -112,7 +112,7 @@ class BuildExtensions(build_ext):
                 return [name for names in objects for name in names]
 
         self.compiler.compile = compile_at_once
-        if self.compiler.compiler_type == "unix" and not self.debug:
+        if self.compiler.compiler_type == "unix" and "-g" not in os.environ.get("CFLAGS", "").split():
             for extension in self.extensions:
                 extension.extra_compile_args.append("-g0")  # what tells a debugger the lines is four times the code
         super().build_extensions()
