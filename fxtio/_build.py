@@ -61,8 +61,8 @@ class BuildModules(build_py):
         super().run()
         if not self.editable_mode:
             Path(self.build_lib, NAME).write_text(LINE, "ascii")
+            self._installed_kit("rules").mkdir(parents=True, exist_ok=True)
             for path, copied in self._rules().items():
-                copied.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copied)
             kit = {path.relative_to(KIT).as_posix(): path for path in _files_of(KIT)}
             self._installed_kit(_KIT_FILES["ARCHIVE"]).write_bytes(_KIT_FILES["pack"](kit))
