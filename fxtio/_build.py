@@ -21,7 +21,9 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
-_EXTENSIONS = runpy.run_path(str(Path(__file__).with_name("_native") / "extensions.py"))  # fxtio is not installed yet
+_PACKAGE = Path(__file__).parent
+_EXTENSIONS = runpy.run_path(str(_PACKAGE / "_native" / "extensions.py"))  # fxtio is not installed yet
+_KIT_FILES = runpy.run_path(str(_PACKAGE / "conformance" / "files.py"))
 PACKAGE: str = _EXTENSIONS["PACKAGE"]
 TITLES: dict[str, str] = _EXTENSIONS["TITLES"]
 
@@ -34,7 +36,7 @@ LINE = (
 
 
 KIT = "conformance"
-"""The folder of the conformance kit, which is beside the package, and is installed within it."""
+"""The folder of the conformance kit, which is beside the package; the rules and an archive are installed within it."""
 
 _GENERATED = {"__pycache__", "_build", "_generated", ".pyc", ".so"}
 """Folders and suffixes of files that do not belong into an sdist."""
@@ -52,26 +54,31 @@ def _matching(patterns: list[str]) -> list[str]:
 
 
 class BuildModules(build_py):
-    """Builds the modules, `fxtio.pth`, and a copy of the conformance kit.  An editable install has only the modules."""
+    """Builds the modules, `fxtio.pth`, and the archive of the kit.  An editable install has only the modules."""
 
     def run(self) -> None:
         """Build."""
         super().run()
         if not self.editable_mode:
             Path(self.build_lib, NAME).write_text(LINE, "ascii")
-            for path, copied in self._kit().items():
-                copied.parent.mkdir(parents=True, exist_ok=True)
+            self._installed_kit("rules").mkdir(parents=True, exist_ok=True)
+            for path, copied in self._rules().items():
                 shutil.copyfile(path, copied)
+            kit = {path.relative_to(KIT).as_posix(): path for path in _files_of(KIT)}
+            self._installed_kit(_KIT_FILES["ARCHIVE"]).write_bytes(_KIT_FILES["pack"](kit))
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
         """Return the files that were built."""
-        added = [Path(self.build_lib, NAME), *self._kit().values()]
+        added = [Path(self.build_lib, NAME), *self._rules().values(), self._installed_kit(_KIT_FILES["ARCHIVE"])]
         return [*super().get_outputs(include_bytecode), *map(str, added)]
 
-    def _kit(self) -> dict[Path, Path]:
-        """Return the files of the kit and where their copies belong; `fxtio.rules.folder` looks there."""
-        folder = Path(self.build_lib, PACKAGE.partition(".")[0], "_kit")
-        return {path: folder / path.relative_to(KIT) for path in _files_of(KIT)}
+    def _installed_kit(self, name: str) -> Path:
+        """Return the path of a file in the folder in which `fxtio.rules.folder` looks."""
+        return Path(self.build_lib, PACKAGE.partition(".")[0], "_kit", name)
+
+    def _rules(self) -> dict[Path, Path]:
+        """Return the files of the rules and where their copies belong."""
+        return {path: self._installed_kit(str(path.relative_to(KIT))) for path in _files_of(f"{KIT}/rules")}
 
 
 class SourceWithTests(sdist):
@@ -79,10 +86,10 @@ class SourceWithTests(sdist):
 
     def make_distribution(self) -> None:
         """Add the files that are in no package, and write the archive."""
-        for folder in ("benchmarks", KIT, "docs", "examples", "tests"):
+        for folder in (".ci", ".github", "benchmarks", KIT, "docs", "examples", "tests"):
             self.filelist.extend(map(str, _files_of(folder)))
         self.filelist.extend(sorted(str(path) for path in Path().glob("*.md")))
-        self.filelist.append(".pre-commit-hooks.yaml")
+        self.filelist.extend([".pre-commit-hooks.yaml", ".readthedocs.yaml"])
         super().make_distribution()
 
 
@@ -105,6 +112,9 @@ class BuildExtensions(build_ext):
                 return [name for names in objects for name in names]
 
         self.compiler.compile = compile_at_once
+        if self.compiler.compiler_type == "unix" and "-g" not in os.environ.get("CFLAGS", "").split():
+            for extension in self.extensions:
+                extension.extra_compile_args.append("-g0")  # what tells a debugger the lines is four times the code
         super().build_extensions()
 
     def build_extension(self, ext: Any) -> None:

@@ -93,7 +93,10 @@ class Rule:
 
 
 def folder() -> Path:
-    """Return the folder of the conformance kit: the one that was installed, or that of the checkout."""
+    """Return the folder of the conformance kit: that of the checkout, or what is installed: the rules and an archive.
+
+    `fxtio.conformance.files` reads the archive; a trace with findings needs the rules only.
+    """
     package = Path(__file__).parent
     installed = package / "_kit"
     return installed if installed.is_dir() else package.parent / "conformance"

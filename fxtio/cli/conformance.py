@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -222,20 +221,18 @@ def _new_directory(name: str) -> Path:
     return path
 
 
-def _copy_tree(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-
-
 def _copy(options: Namespace) -> int:
+    from fxtio.conformance.files import copy
     from fxtio.conformance.kit import find_folder
 
     folder, target = find_folder(options.kit), _new_directory(options.directory)
-    _copy_tree(folder, target)
+    copy(folder, target)
     console.say(f"copied the kit to {options.directory}; begin with its README.md")
     return console.FINE
 
 
 def _lint(options: Namespace) -> int:
+    from fxtio.conformance.files import as_folder
     from fxtio.conformance.kit import KitError, read_kit
 
     try:
@@ -243,12 +240,13 @@ def _lint(options: Namespace) -> int:
     except KitError as error:
         print(f"fxtio: {error}", file=sys.stderr)
         return console.FOUND
-    script = kit.folder / "assemble.py"
-    if not script.is_file():
-        raise inputs.UsageError(f"{script} is missing, so the kit cannot be checked")
-    child = subprocess.run(
-        [sys.executable, "-I", str(script), "--check"], check=False, timeout=_LINT_SECONDS, stdin=subprocess.DEVNULL
-    )
+    with as_folder(kit.folder) as folder:
+        script = folder / "assemble.py"
+        if not script.is_file():
+            raise inputs.UsageError(f"{script} is missing, so the kit cannot be checked")
+        child = subprocess.run(
+            [sys.executable, "-I", str(script), "--check"], check=False, timeout=_LINT_SECONDS, stdin=subprocess.DEVNULL
+        )
     if child.returncode != 0:
         console.say("the kit is not as it should be; the lines above say where")
         return console.FOUND
@@ -263,6 +261,7 @@ def _case_counts(kit: Kit) -> str:
 
 
 def _new_harness(options: Namespace) -> int:
+    from fxtio.conformance.files import copy
     from fxtio.conformance.kit import find_folder
 
     skeletons = find_folder(options.kit) / "skeletons"
@@ -270,7 +269,7 @@ def _new_harness(options: Namespace) -> int:
     if options.language not in languages:
         options.refuse(f"there is no skeleton for {options.language!r}, only for {', '.join(languages)}")
     target = _new_directory(options.directory)
-    _copy_tree(skeletons / options.language, target)
+    copy(skeletons / options.language, target)
     print((target / "README.md").read_text("utf-8").rstrip())
     return console.FINE
 

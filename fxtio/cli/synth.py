@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fxtio.cli import console, inputs
 from fxtio.report import counted, human_size, printable
 from fxtio.shared_folders import opener
+
+if TYPE_CHECKING:
+    from fxtio.conformance.files import Place
 
 HELP = "Write a synthetic trace of any size"
 
@@ -120,19 +123,20 @@ def _break(options: Namespace) -> int:
     return console.FINE
 
 
-def _copy(trace: Path, output: str) -> None:
+def _copy(trace: Place, output: str) -> None:
     """Write a trace where the option `-o` says.  Its bytes are as they are; no suffix compresses them.
 
     Raises:
         UsageError: a directory would be written over another one, or to standard output.
     """
+    from fxtio.conformance.files import copy
     from fxtio.io.sink import whole_directory
 
     if trace.is_dir():
         if output == "-" or Path(output).exists():
             raise inputs.UsageError(f"{output}: the trace is a directory, whose name must not exist yet")
         with whole_directory(output) as target:
-            shutil.copytree(trace, target, dirs_exist_ok=True)
+            copy(trace, target)
     elif output != "-":
         with open(output, "wb", opener=opener) as file:
             file.write(trace.read_bytes())

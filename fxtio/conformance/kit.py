@@ -1,20 +1,20 @@
 """The conformance kit: its folder, its cases and its scenarios, as data.
 
-The kit is the folder `conformance/` of the repository.  An installed package has a copy.  `conformance/README.md`
-describes its files, and `fxtio conformance copy` copies it.
+The kit is the folder `conformance/` of the repository.  An installed package has it as an archive, see
+`fxtio.conformance.files`.  `conformance/README.md` describes its files, and `fxtio conformance copy` copies it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+from fxtio.conformance.files import Place, unpacked
 from fxtio.errors import FxtioError
 from fxtio.rules import folder as kit_folder
 from fxtio.rules import rules_of
@@ -54,7 +54,7 @@ class Case:
     format: str
     operation: str
     title: str
-    path: Path
+    path: Place
     records: tuple[Mapping[str, Any], ...]
     tags: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
@@ -71,13 +71,13 @@ class Kit:
     """A conformance kit.
 
     Attributes:
-        folder: the folder.
+        folder: the folder, which may be in an archive.
         version: the version of the kit, such as `1`.
         suffixes: the endings of the names of traces that a harness gets or writes, by format.
         cases: the cases, those to read before those to write, by id.
     """
 
-    folder: Path
+    folder: Place
     version: str
     suffixes: Mapping[str, str]
     cases: tuple[Case, ...]
@@ -114,13 +114,13 @@ class Kit:
         return selected
 
 
-def find_folder(folder: str | Path | None = None) -> Path:
+def find_folder(folder: str | Path | None = None) -> Place:
     """Return the folder of the kit: the one given, else that of the installed package or of the checkout.
 
     Raises:
         KitError: it is not there, or is not a kit.
     """
-    place = kit_folder() if folder is None else Path(folder)
+    place = unpacked(kit_folder()) if folder is None else Path(folder)
     if not (place / DESCRIPTION).is_file():
         raise KitError(f"{place} is not a conformance kit: it has no file {DESCRIPTION}")
     return place
@@ -146,7 +146,7 @@ def read_kit(folder: str | Path | None = None) -> Kit:
     return Kit(place, version, suffixes, (*cases, *scenarios))
 
 
-def broken_traces(format: str) -> dict[str, Path]:
+def broken_traces(format: str) -> dict[str, Place]:
     """Return the traces of the kit that break one rule each: for the id of the rule the file or directory.
 
     Args:
@@ -156,12 +156,12 @@ def broken_traces(format: str) -> dict[str, Path]:
         KitError: the kit is missing.
     """
     cases = find_folder() / "cases" / format / "invalid"
-    traces = _traces_by_stem(cases) if cases.is_dir() else {}
+    traces = _traces_by_stem(cases.iterdir()) if cases.is_dir() else {}
     ids = {f"{format}.{stem}": paths[0] for stem, paths in sorted(traces.items())}
     return {rule: ids[rule] for rule in rules_of(format) if rule in ids}
 
 
-def _description(folder: Path) -> tuple[str, dict[str, str]]:
+def _description(folder: Place) -> tuple[str, dict[str, str]]:
     """Return the version of a kit, and the suffixes of the traces of its formats."""
     path = folder / DESCRIPTION
     try:
@@ -173,87 +173,96 @@ def _description(folder: Path) -> tuple[str, dict[str, str]]:
         raise KitError(f"{path} cannot be read: {error!r}") from error
 
 
-def _load(path: Path, folder: Path) -> dict[str, Any]:
-    """Return the description in a file, whose id must be its path below `folder`."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise KitError(f"{path} cannot be read: {error}") from error
-    expected = path.relative_to(folder).with_suffix("").as_posix()
-    if not isinstance(content, dict) or content.get("id") != expected:
-        raise KitError(f"{path}: it must be an object with the id {expected!r}")
-    return content
+def _folders(folder: Place, depth: int, prefix: str = "") -> Iterator[tuple[str, list[Place]]]:
+    """Yield the folders that are `depth` levels below one: with what the ids of their files begin, and these files."""
+    entries = list(folder.iterdir()) if folder.is_dir() else []
+    if not depth:
+        yield prefix, entries
+        return
+    for entry in entries:
+        yield from _folders(entry, depth - 1, f"{prefix}{entry.name}/")
 
 
-def _cases(kit: Path) -> Iterator[Case]:
-    folder = kit / "cases"
-    traces: dict[Path, dict[str, list[Path]]] = {}
-    for path in folder.glob("*/*/*.json"):
-        content = _load(path, folder)
-        if path.parent not in traces:
-            traces[path.parent] = _traces_by_stem(path.parent)
+def _descriptions(prefix: str, entries: Iterable[Place]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield the files of a folder that are descriptions, and what they say; the id of each must be its path."""
+    for path in entries:
+        name = PurePath(path.name)
+        if name.suffix != ".json":
+            continue
         try:
-            yield Case(
-                content["id"],
-                content["format"],
-                READ,
-                content["title"],
-                _trace_beside(path, traces[path.parent]),
-                tuple(content["expect"]["records"]),
-                tuple(content["tags"]),
-                tuple(content.get("rules", ())),
-                tuple(content.get("remarks", ())),
-                content["verdict"] == "valid",
-                "refuse" in content["expect"],
-            )
-        except (KeyError, TypeError) as error:
-            raise KitError(f"{path}: {error} is missing or wrong") from error
+            content = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise KitError(f"{path} cannot be read: {error}") from error
+        expected = prefix + name.stem
+        if not isinstance(content, dict) or content.get("id") != expected:
+            raise KitError(f"{path}: it must be an object with the id {expected!r}")
+        yield path, content
 
 
-def _traces_by_stem(folder: Path) -> dict[str, list[Path]]:
+def _cases(kit: Place) -> Iterator[Case]:
+    for prefix, entries in _folders(kit / "cases", 2):
+        traces = _traces_by_stem(entries)
+        for path, content in _descriptions(prefix, entries):
+            try:
+                yield Case(
+                    content["id"],
+                    content["format"],
+                    READ,
+                    content["title"],
+                    _trace_beside(path, traces),
+                    tuple(content["expect"]["records"]),
+                    tuple(content["tags"]),
+                    tuple(content.get("rules", ())),
+                    tuple(content.get("remarks", ())),
+                    content["verdict"] == "valid",
+                    "refuse" in content["expect"],
+                )
+            except (KeyError, TypeError) as error:
+                raise KitError(f"{path}: {error} is missing or wrong") from error
+
+
+def _traces_by_stem(entries: Iterable[Place]) -> dict[str, list[Place]]:
     """Return the traces in a folder of cases: for the name of each case the files and directories that have it."""
-    traces: dict[str, list[Path]] = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            path = Path(entry.path)
-            if path.suffix and path.suffix not in {".json", ".hex"}:
-                traces.setdefault(path.stem, []).append(path)
-            if entry.is_dir():
-                traces.setdefault(path.name, []).append(path)
+    traces: dict[str, list[Place]] = {}
+    for path in entries:
+        name = PurePath(path.name)
+        if name.suffix and name.suffix not in {".json", ".hex"}:
+            traces.setdefault(name.stem, []).append(path)
+        if path.is_dir():
+            traces.setdefault(path.name, []).append(path)
     return traces
 
 
-def _trace_beside(description: Path, traces: Mapping[str, Sequence[Path]]) -> Path:
+def _trace_beside(description: Place, traces: Mapping[str, Sequence[Place]]) -> Place:
     """Return the trace that belongs to the description of a case: the file or directory of the same name."""
-    beside = traces.get(description.stem, ())
+    beside = traces.get(PurePath(description.name).stem, ())
     if len(beside) != 1:
         raise KitError(f"{description}: there must be one trace beside it, but there are {len(beside)}")
     return beside[0]
 
 
-def _scenarios(kit: Path) -> Iterator[Case]:
-    folder = kit / "scenarios"
-    for path in folder.glob("*/*.json"):
-        content = _load(path, folder)
-        try:
-            marked = content.get("bytes")
-            yield Case(
-                content["id"],
-                content["format"],
-                WRITE,
-                content["title"],
-                path,
-                tuple(content["expect"]["records"]),
-                tuple(content["tags"]),
-                write=tuple(content["write"]),
-                bytes=None if marked is None else bytes.fromhex(marked),
-                files=_exact_files(path.with_suffix(""), content.get("files", ())),
-            )
-        except (KeyError, TypeError, ValueError, OSError) as error:
-            raise KitError(f"{path}: {error} is missing or wrong") from error
+def _scenarios(kit: Place) -> Iterator[Case]:
+    for prefix, entries in _folders(kit / "scenarios", 1):
+        for path, content in _descriptions(prefix, entries):
+            try:
+                marked = content.get("bytes")
+                yield Case(
+                    content["id"],
+                    content["format"],
+                    WRITE,
+                    content["title"],
+                    path,
+                    tuple(content["expect"]["records"]),
+                    tuple(content["tags"]),
+                    write=tuple(content["write"]),
+                    bytes=None if marked is None else bytes.fromhex(marked),
+                    files=_exact_files(kit / "scenarios" / content["id"], content.get("files", ())),
+                )
+            except (KeyError, TypeError, ValueError, OSError) as error:
+                raise KitError(f"{path}: {error} is missing or wrong") from error
 
 
-def _exact_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+def _exact_files(folder: Place, names: Sequence[str]) -> dict[str, bytes]:
     """Return the contents of files in the directory of a scenario, by name.
 
     Raises:
@@ -261,6 +270,6 @@ def _exact_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
         ValueError: a name leads out of the directory.
     """
     for name in names:
-        if Path(name).is_absolute() or ".." in Path(name).parts:
+        if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
             raise ValueError(f"{name!r} is not a file of the directory")
     return {name: (folder / name).read_bytes() for name in names}

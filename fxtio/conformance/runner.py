@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxtio.conformance.files import copy
 from fxtio.conformance.harness import ExecHarness, Harness, HarnessError, Limits, Request, ServeHarness
 from fxtio.conformance.judge import Judges, KnownFailures, Result, Verdict, judge
 from fxtio.conformance.kit import READ, Case, Kit
@@ -155,10 +156,7 @@ def _prepare(case: Case, folder: Path, suffix: str) -> Request:
     """Copy the input of a case into a directory, so that no harness can change the kit."""
     if case.operation == READ:
         source, target = folder / f"in{suffix}", folder / "out.json"
-        if case.path.is_dir():
-            shutil.copytree(case.path, source)
-        else:
-            shutil.copyfile(case.path, source)
+        copy(case.path, source)
     else:
         source, target = folder / "scenario.json", folder / f"out{suffix}"
         scenario = {"id": case.id, "format": case.format, "title": case.title, "write": case.write}

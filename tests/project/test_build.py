@@ -25,7 +25,7 @@ BROKEN = '#include "there-is-no-such-header.h"\n'
 def checkout(tmp_path: Path) -> Path:
     """Return a copy of what the build of the extensions needs."""
     folder = tmp_path / "checkout"
-    package = (f"fxtio/{name}.py" for name in ("__init__", "_build", "errors", "noop"))
+    package = (f"fxtio/{name}.py" for name in ("__init__", "_build", "conformance/files", "errors", "noop"))
     for name in ("pyproject.toml", "README.md", "LICENSE", *package):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from support.checkout import CHECKOUT
 pytestmark = pytest.mark.once
 
 PICTURES = CHECKOUT / "docs" / "pictures"
+RAW = "https://raw.githubusercontent.com/fxtio/fxtio/main/"
 MAX_SIZE = 150_000
 """Pictures are downloaded by everyone who looks at a page, and cloned with every version of them."""
 
@@ -31,7 +32,7 @@ def named() -> dict[str, list[Path]]:
     names: dict[str, list[Path]] = {}
     for page in [CHECKOUT / "README.md", *(CHECKOUT / "docs").rglob("*.md")]:
         for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
-            path = (page.parent / name).resolve()
+            path = (page.parent / name.removeprefix(RAW)).resolve()  # the README is also read far from the repository
             assert path.parent == PICTURES.resolve(), f"{page}: {name}"
             names.setdefault(path.name, []).append(page)
     return names

@@ -26,6 +26,14 @@ def test_the_installed_package_is_tested() -> None:
     assert not Path(fxtio.__file__).resolve().is_relative_to(CHECKOUT)
 
 
+@pytest.mark.skipif(os.environ.get("FXTIO_TEST_INSTALLED") != "1", reason="FXTIO_TEST_INSTALLED is not 1")
+def test_the_installed_package_is_small() -> None:
+    """It takes 14 MB on a disk, of which half is the bytecode, which not every installer writes."""
+    files = [file for file in DISTRIBUTION.files or [] if file.suffix != ".pyc"]
+    blocks = sum(-(-Path(str(file.locate())).stat().st_size // 4096) for file in files)
+    assert 1 << 20 < blocks * 4096 < 7 << 20
+
+
 @pytest.mark.skipif("FXTIO_EXPECT_KERNELS" not in os.environ, reason="FXTIO_EXPECT_KERNELS is not set")
 def test_the_expected_kernels_run() -> None:
     assert os.environ["FXTIO_EXPECT_KERNELS"] == fxtio._native.IMPLEMENTATION

@@ -6,12 +6,12 @@ others have to be led astray by: the case of the kit may have more than such a p
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from fxtio.conformance.files import copy
 from fxtio.conformance.kit import broken_traces
 
 
@@ -32,7 +32,5 @@ def write_broken(rule: str, path: Path) -> None:
     name = rule.partition(".")[0]
     if rule in made(name):
         made(name)[rule](path)
-    elif (case := broken_traces(name)[rule]).is_dir():
-        shutil.copytree(case, path)
     else:
-        shutil.copyfile(case, path)
+        copy(broken_traces(name)[rule], path)
