@@ -26,12 +26,12 @@ def draw(kind: int, number: int) -> None:
         recorder.end(site)
 
 
-def of_header(traceparent: str | bytes) -> int | None:
+def of_header(traceparent: object) -> int | None:
     """Return the id of the arrow that comes with a request, None if the header is not as it should be.
 
     https://www.w3.org/TR/trace-context/
     """
-    return number_of(traceparent[_SPAN_ID], 16)
+    return number_of(traceparent[_SPAN_ID], 16) if isinstance(traceparent, str | bytes) else None
 
 
 def number_of(text: object, base: int = 10) -> int | None:

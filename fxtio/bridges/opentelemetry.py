@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from itertools import islice
+from operator import attrgetter
 from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -45,8 +46,13 @@ _MAX_STARTED = MAX_ARGUMENTS - 4  # which are three ids and the kind
 _mark, _active, _running_loop = recorder.mark, recorder.active, asyncio._get_running_loop
 _INTERNAL, _ERROR = SpanKind.INTERNAL, StatusCode.ERROR
 
+_IDS = ("traceId", "spanId", "parentSpanId")
 _SIMPLE = frozenset({str, int, float, bool})
 _NOTHING = object()
+
+# Of what spans have, the public names give copies and take longer, all together as long as the recorder.
+_started = attrgetter("context", "parent", "kind", "instrumentation_scope", "name", "attributes", "links")
+_ended = attrgetter("context", "attributes", "name", "status")
 
 
 class _Open:
@@ -115,10 +121,9 @@ _open: dict[int, _Open] = {}
 class SpanProcessor(sdk.SpanProcessor):
     """Records spans of OpenTelemetry while a recording runs; otherwise it does next to nothing.
 
-    What the sampler lets a program record is recorded.  The name of the tracer is the category.
+    What the sampler lets a program record is recorded.  The name of the tracer is the category.  No error leaves it:
+    where something cannot be recorded, a log message in the recording says so.
     """
-
-    # Of attributes and links, the public names give copies, which take as long as all else here.
 
     def __init__(self) -> None:
         _watch_additions()
@@ -126,105 +131,153 @@ class SpanProcessor(sdk.SpanProcessor):
     def on_start(self, span: sdk.Span, parent_context: Context | None = None) -> None:
         """Record the start of a span: its ids, its kind, its links, and the attributes that it has already."""
         session = _active()
-        if not session:
-            return
-        context, parent, kind, scope = span.context, span.parent, span.kind, span.instrumentation_scope
-        attributes: Any = span._attributes
-        number = context.span_id
-        span_id = number.to_bytes(8).hex()
-        around = _open.get(parent.span_id) if parent else None
-        trace_id = around.trace_id if around else context.trace_id.to_bytes(16).hex()
-        loop = _running_loop()
-        place = get_ident() if loop is None else id(asyncio.current_task(loop))
-        is_near = around is not None and around.session == session and around.place == place
-        if around and is_near and around.stack and around.stack[-1] is around:
-            track, stack = around.track, around.stack
-        else:
-            track, stack = number, []
-        opened = _Open(session, track, stack, place, str(span.name), scope.name if scope else "", trace_id, span_id)
-        if around and not attributes and kind is _INTERNAL:  # as most are; names that are written here are faster
-            is_recorded = _mark(
-                _BEGIN, track, session, opened.name, opened.category,
-                traceId=trace_id, spanId=span_id, parentSpanId=around.span_id,
-            )  # fmt: skip
-        else:
-            ids = {"traceId": trace_id, "spanId": span_id}
-            if parent:
-                ids["parentSpanId"] = parent.span_id.to_bytes(8).hex()
-            if kind is not _INTERNAL:
-                ids["kind"] = kind.name.lower()
-            if attributes:
-                opened.started = started = attributes.copy()
-                if len(started) > _MAX_STARTED:
-                    opened.started = started = dict(islice(started.items(), _MAX_STARTED))
-                ids = {**_values(started), **ids}
-            is_recorded = _mark(_BEGIN, track, session, opened.name, opened.category, **ids)
-        if not is_recorded:
-            return
-        stack.append(opened)
-        _open[number] = opened
-        if len(_open) > MAX_OPEN:
-            _open.pop(next(iter(_open)), None)
-        if len(span._links):
-            for link in span.links:
-                opened.link(link)
-        if kind is not _INTERNAL or (parent and parent.is_remote):
-            _draw_arrows(span, opened)
+        if session:
+            try:
+                _start(span, session)
+            except Exception as error:  # noqa: BLE001  # the program must not notice
+                _lose(error)
 
     def on_end(self, span: sdk.ReadableSpan) -> None:
         """Record the end of a span, its status if it failed, its name if that has changed, and further attributes."""
-        opened = _open.pop(span.context.span_id, None)
-        if opened is None:
-            return
+        if _open:
+            try:
+                _end(span)
+            except Exception as error:  # noqa: BLE001  # the program must not notice
+                _lose(error)
+
+
+def _lose(error: Exception) -> None:
+    """Say in the recording that something is not in it.  This needs no more of the stack, which may be full."""
+    recorder.message("of a span of OpenTelemetry, something is not recorded: " + type(error).__name__)
+
+
+def _start(span: Any, session: int) -> None:
+    """Record the start of a span in a recording."""
+    try:
+        context, parent, kind, scope = span._context, span._parent, span._kind, span._instrumentation_scope
+        name, attributes, links = span._name, span._attributes._dict, span._links._dq
+    except AttributeError:  # another version of the SDK
+        context, parent, kind, scope, name, attributes, links = _started(span)
+    number = context.span_id
+    span_id = number.to_bytes(8).hex()
+    around = _open.get(parent.span_id) if parent else None
+    trace_id = around.trace_id if around else context.trace_id.to_bytes(16).hex()
+    loop = _running_loop()
+    place = get_ident() if loop is None else id(asyncio.current_task(loop))
+    track, stack = number, []
+    if around and around.place == place and around.session == session and around.stack and around.stack[-1] is around:
+        track, stack = around.track, around.stack
+    opened = _Open(session, track, stack, place, str(name), scope.name if scope else "", trace_id, span_id)
+    if around and not attributes and kind is _INTERNAL:  # as most are; names that are written here are faster
+        is_recorded = _mark(
+            _BEGIN, track, session, opened.name, opened.category,
+            traceId=trace_id, spanId=span_id, parentSpanId=around.span_id,
+        )  # fmt: skip
+    else:
         arguments: dict[str, Any] = {}
-        attributes: Any = span._attributes
-        status = span.status
-        if attributes and (now := attributes.copy()) != opened.started:
-            before = opened.started
-            arguments = _values({key: now[key] for key in now if before.get(key, _NOTHING) != now[key]})
-        if span.name != opened.name:
-            arguments["name"] = str(span.name)
-        if status.status_code is _ERROR:
-            arguments["status"] = "error"
-            if status.description:
-                arguments["message"] = status.description
-        while len(arguments) > MAX_ARGUMENTS:
-            first = [*arguments][:MAX_ARGUMENTS]
-            opened.mark(_INSTANT, "attributes", {key: arguments.pop(key) for key in first})
-        stack = opened.stack
-        if stack and stack[-1] is opened:
-            stack.pop()
-        else:
-            opened.part_from_inner()
-        is_recorded = _mark(_END, opened.track, opened.session, opened.name, opened.category, **arguments)
-        if is_recorded and opened.is_client:
-            arrows.draw(arrows.END, span.context.span_id)
+        if attributes:
+            opened.started = started = attributes.copy()
+            if len(started) > _MAX_STARTED:
+                opened.started = started = dict(islice(started.items(), _MAX_STARTED))
+            arguments = _values(started)
+        arguments["traceId"], arguments["spanId"] = trace_id, span_id
+        if parent:
+            arguments["parentSpanId"] = around.span_id if around else parent.span_id.to_bytes(8).hex()
+        if kind is not _INTERNAL:
+            arguments["kind"] = kind.name.lower()
+        is_recorded = _mark(_BEGIN, track, session, opened.name, opened.category, **arguments)
+    if not is_recorded:
+        return
+    stack.append(opened)
+    _open[number] = opened
+    if len(_open) > MAX_OPEN:
+        _forget_oldest()
+    if links:
+        for link in links:
+            opened.link(link)
+    if kind is not _INTERNAL or (parent and parent.is_remote):
+        _draw_arrows(span, opened)
+
+
+def _forget_oldest() -> None:
+    """Forget the span that has been open for the longest time."""
+    oldest = _open.pop(next(iter(_open)), None)
+    if oldest and oldest in oldest.stack:
+        oldest.stack.remove(oldest)
+
+
+def _end(span: Any) -> None:
+    """Record the end of a span, if its start is recorded."""
+    try:
+        context, attributes, name, status = span._context, span._attributes._dict, span._name, span._status
+    except AttributeError:
+        context, attributes, name, status = _ended(span)
+    number = context.span_id
+    opened = _open.pop(number, None)
+    if opened is None:
+        return
+    arguments: dict[str, Any] = {}
+    before = opened.started
+    if attributes and attributes != before:  # which do not change any more
+        late = (item for item in attributes.items() if item[0] not in _IDS)
+        arguments = _values({key: value for key, value in late if before.get(key, _NOTHING) != value})
+    if name != opened.name:
+        arguments["name"] = str(name)
+    if status.status_code is _ERROR:
+        arguments["status"] = "error"
+        if status.description:
+            arguments["message"] = status.description
+    while len(arguments) > MAX_ARGUMENTS:
+        first = [*arguments][:MAX_ARGUMENTS]
+        opened.mark(_INSTANT, "attributes", {key: arguments.pop(key) for key in first})
+    stack = opened.stack
+    if stack and stack[-1] is opened:
+        stack.pop()
+    elif opened in stack:
+        opened.part_from_inner()
+    is_recorded = _mark(_END, opened.track, opened.session, opened.name, opened.category, **arguments)
+    if is_recorded and opened.is_client:
+        arrows.draw(arrows.END, number)
 
 
 @cache
 def _watch_additions() -> None:
     """Have events and links recorded when they are added to spans, of which the SDK tells no processor."""
-    add_event, add_link = sdk.Span.add_event, sdk.Span.add_link
 
-    @wraps(add_event)
-    def recorded_event(self: sdk.Span, /, *args: Any, **kwargs: Any) -> None:
-        add_event(self, *args, **kwargs)
-        opened = _open.get(self.context.span_id)
-        if opened and self.events:
-            event = self.events[-1]  # whose attributes are as the SDK wants them
-            opened.mark(_INSTANT, str(event.name), _values(event.attributes))
+    def record_event(opened: _Open, event: Any) -> None:
+        opened.mark(_INSTANT, str(event.name), _values(event.attributes))  # which are as the SDK wants them
 
-    @wraps(add_link)
-    def recorded_link(self: sdk.Span, /, *args: Any, **kwargs: Any) -> None:
-        count = len(self.links)
-        add_link(self, *args, **kwargs)
-        opened = _open.get(self.context.span_id)
-        if opened:
-            for link in self.links[count:]:
-                opened.link(link)
+    _watch("add_event", "events", record_event)
+    _watch("add_link", "links", _Open.link)
 
-    for function in (recorded_event, recorded_link):
-        setattr(sdk.Span, function.__name__, function)
+
+def _watch(method: str, collection: str, record: Callable[[_Open, Any], None]) -> None:
+    """Have what a method adds to a collection of a span recorded, if the SDK has the method."""
+    add = getattr(sdk.Span, method, None)
+    if add is None:
+        return
+
+    def newest(span: Any) -> Any:
+        try:
+            return (getattr(span, f"_{collection}", None) or getattr(span, collection))[-1]
+        except (AttributeError, LookupError, TypeError):
+            return None
+
+    @wraps(add)
+    def recorded(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        opened = _open.get(self.get_span_context().span_id)
+        if opened is None:
+            return add(self, *args, **kwargs)
+        before = newest(self)
+        result = add(self, *args, **kwargs)
+        try:
+            if (item := newest(self)) is not before:
+                record(opened, item)
+        except Exception as error:  # noqa: BLE001  # the program must not notice
+            _lose(error)
+        return result
+
+    setattr(sdk.Span, method, recorded)
 
 
 def _draw_arrows(span: sdk.Span, opened: _Open) -> None:
@@ -247,8 +300,17 @@ def _values(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return attributes as arguments; values that are not simple become JSON."""
     if not attributes:
         return {}
-    if _SIMPLE.issuperset(map(type, attributes.values())):
-        return {**attributes}
-    return {
-        key: value if type(value) in _SIMPLE else json.dumps(value, default=repr) for key, value in attributes.items()
-    }
+    for value in attributes.values():
+        if type(value) not in _SIMPLE:
+            return {key: _simple(value) for key, value in attributes.items()}
+    return {**attributes}
+
+
+def _simple(value: object) -> object:
+    """Return a value as JSON, unless it is simple already, or cannot be JSON."""
+    if type(value) in _SIMPLE:
+        return value
+    try:
+        return json.dumps(value, default=repr)
+    except Exception:  # noqa: BLE001  # of values of the program
+        return value  # which the recorder describes

@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from http import HTTPStatus
+from operator import attrgetter
 from typing import Any
 
 from fxtio.bridges import arrows
@@ -21,7 +24,9 @@ from fxtio.bridges.web import AsgiApplication, WsgiApplication
 from fxtio.tracer import Flow, span
 from fxtio.tracer.backend import recorder
 
+_active = recorder.active  # global names are found faster than attributes
 _NAME, _CATEGORY = "request", "web"
+_STATUSES = {f"{status} {status.phrase}": int(status) for status in HTTPStatus}
 _FLOW_HEADER = "fxtio_flow"
 """The header of a message of Celery that has the id of an arrow."""
 
@@ -33,27 +38,35 @@ def asgi(app: AsgiApplication) -> AsgiApplication:
     """
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or not recorder.active():
+        if scope["type"] != "http" or not _active():
             await app(scope, receive, send)
             return
 
-        async def noting(message: Any) -> None:
+        def noting(message: Any) -> Any:
             if message["type"] == "http.response.start":
-                request.set(status=message["status"])
-            await send(message)
+                request.set(status=message.get("status"))
+            return send(message)
 
-        with span(_NAME, _CATEGORY, method=scope["method"], path=scope["path"]) as request:
-            for name, value in scope["headers"]:
-                if name == b"traceparent":
-                    _receive(value)
+        with span(_NAME, _CATEGORY, method=scope.get("method"), path=scope.get("path")) as request:
+            _find_arrow(scope.get("headers"))
             try:
                 await app(scope, receive, noting)
             finally:
-                route = getattr(scope.get("route"), "path", None)
-                if route is not None:
-                    request.set(route=scope.get("root_path", "") + route)
+                if "route" in scope:
+                    _set_route(request, scope["route"], "path", scope.get("root_path", ""))
 
     return application
+
+
+def _find_arrow(headers: Any) -> None:
+    """Lead the arrow that comes with the headers of a request of ASGI through its span."""
+    if isinstance(headers, list):  # others may be there to be read once
+        try:
+            for name, value in headers:
+                if name == b"traceparent":
+                    _receive(value)
+        except (TypeError, ValueError, BytesWarning):  # they are not always as they should be
+            return
 
 
 def wsgi(app: WsgiApplication) -> WsgiApplication:
@@ -63,30 +76,46 @@ def wsgi(app: WsgiApplication) -> WsgiApplication:
     """
 
     def application(environ: Any, start_response: Any) -> Iterable[bytes]:
-        if not recorder.active():
+        if not _active():
             return app(environ, start_response)
 
-        def noting(status: str, *rest: Any) -> Any:
-            request.set(status=int(status[:3]))
-            return start_response(status, *rest)
+        def noting(status: str, response_headers: Any, exc_info: Any = None) -> Any:
+            request.set(status=_number(status))
+            if exc_info is None:
+                return start_response(status, response_headers)
+            return start_response(status, response_headers, exc_info)
 
-        request = span(_NAME, _CATEGORY, method=environ["REQUEST_METHOD"], path=_path(environ)).__enter__()
-        if "HTTP_TRACEPARENT" in environ:
-            _receive(environ["HTTP_TRACEPARENT"])
+        request = span(_NAME, _CATEGORY, method=environ.get("REQUEST_METHOD"), path=_path(environ)).__enter__()
         try:
+            if "HTTP_TRACEPARENT" in environ:
+                _receive(environ["HTTP_TRACEPARENT"])
             body = app(environ, noting)
         except BaseException:
             request.__exit__(*sys.exc_info())
             raise
-        rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
-        if rule is not None:
-            request.set(route=rule.rule)
-        if isinstance(body, (list, tuple, environ.get("wsgi.file_wrapper", list))):  # servers look at these types
+        if "werkzeug.request" in environ:
+            _set_route(request, environ["werkzeug.request"], "url_rule.rule")
+        if type(body) is list or _is_looked_at(body, environ):
             request.__exit__(None, None, None)
             return body
         return _Body(body, request)
 
     return application
+
+
+def _number(status: str) -> int | None:
+    """Return the number of an HTTP status, None if it has none."""
+    try:
+        return _STATUSES.get(status) or int(status[:3])
+    except (TypeError, ValueError):  # the server judges it
+        return None
+
+
+def _is_looked_at(body: Any, environ: Any) -> bool:
+    """Return whether servers do something else with a body than to send its parts: they know its size, or its file."""
+    wrapper = environ.get("wsgi.file_wrapper")  # a class of some servers, a function of others
+    is_wrapper = isinstance(wrapper, type) and isinstance(body, wrapper)
+    return is_wrapper or any(hasattr(body, name) for name in ("__len__", "read", "filelike"))
 
 
 class _Body:
@@ -112,13 +141,13 @@ def django(get_response: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a middleware of Django, for its setting `MIDDLEWARE`; under ASGI use `asgi` in its place."""
 
     def middleware(request: Any) -> Any:
+        if not _active():
+            return get_response(request)
         with span(_NAME, _CATEGORY, method=request.method, path=request.path) as recorded:
-            if "HTTP_TRACEPARENT" in request.META:
-                _receive(request.META["HTTP_TRACEPARENT"])
+            _receive(request.META.get("HTTP_TRACEPARENT"))
             response = get_response(request)
-            recorded.set(status=response.status_code)
-            if request.resolver_match:
-                recorded.set(route=request.resolver_match.route)
+            recorded.set(status=getattr(response, "status_code", None))
+            _set_route(recorded, request, "resolver_match.route")
             return response
 
     return middleware
@@ -135,13 +164,13 @@ def celery() -> None:
         getattr(signals, function.__name__).connect(function, dispatch_uid=f"{__name__}.{function.__name__}")
 
 
-_running: dict[str, Any] = {}
-"""The spans of tasks that run here, by the ids of the tasks."""
+_running: dict[int, Any] = {}
+"""The spans of tasks that run here, by the ids of their requests as objects: a task can be delivered twice."""
 
 
 def before_task_publish(headers: Any = None, **_: Any) -> None:
     """Begin an arrow where a task is sent."""
-    if recorder.active() and isinstance(headers, dict):
+    if _active() and isinstance(headers, dict):
         number = Flow("").id
         headers[_FLOW_HEADER] = str(number)
         arrows.draw(arrows.BEGIN, number)
@@ -149,31 +178,40 @@ def before_task_publish(headers: Any = None, **_: Any) -> None:
 
 def task_prerun(task_id: str = "", task: Any = None, **_: Any) -> None:
     """Begin the span of a task, in which the arrow ends."""
-    if recorder.active():
-        _running[task_id] = entered = span(task.name, "celery", id=task_id)
-        entered.__enter__()
+    if _active():
+        _running[id(task.request)] = span(task.name, "celery", id=task_id).__enter__()
         number = arrows.number_of(task.request.get(_FLOW_HEADER))
         if number:
             arrows.draw(arrows.END, number)
 
 
-def task_postrun(task_id: str = "", state: str | None = None, retval: object = None, **_: Any) -> None:
+def task_postrun(task: Any = None, state: str | None = None, retval: object = None, **_: Any) -> None:
     """End the span of a task."""
-    entered = _running.pop(task_id, None)
+    entered = _running.pop(id(task.request), None)
     if entered:
         entered.set(state=state)
         kind = type(retval) if isinstance(retval, BaseException) else None
         entered.__exit__(kind, None, None)
 
 
-def _receive(traceparent: str | bytes) -> None:
+def _receive(traceparent: object) -> None:
     """Lead the arrow through the span of a request that comes with this header."""
     number = arrows.of_header(traceparent)
     if number:
         arrows.draw(arrows.STEP, number)
 
 
-def _path(environ: Any) -> str:
+def _set_route(request: Any, owner: object, names: str, prefix: str = "") -> None:
+    """Set the route of a request, which is an attribute of an object of the framework, unless it has none."""
+    with suppress(Exception):
+        request.set(route=prefix + attrgetter(names)(owner))
+
+
+def _path(environ: Any) -> object:
     """Return the path of a request of WSGI, which has bytes as Latin-1."""
-    path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-    return path if path.isascii() else path.encode("latin-1", "replace").decode("utf-8", "replace")
+    path = environ.get("PATH_INFO", "")
+    try:
+        path = environ.get("SCRIPT_NAME", "") + path
+        return path if path.isascii() else path.encode("latin-1", "replace").decode("utf-8", "replace")
+    except (TypeError, AttributeError):  # other middleware may have put anything there
+        return path

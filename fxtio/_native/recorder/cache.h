@@ -12,7 +12,7 @@ enum { SITE_CACHE_SIZE = 1024, CODE_CACHE_SIZE = 1024, C_CALL_CACHE_SIZE = 1024 
 struct Site;
 struct Flows;
 
-/* A recently used site, by the identity of the plain strings that the caller passed. */
+/* A recently used site, by the identity of the plain strings that the caller passed; of the keys, each counts. */
 typedef struct {
     PyObject *name, *category, *keys;
     struct Site *site;

@@ -254,7 +254,7 @@ static Site *lookup_plainly(PyObject *name, PyObject *category, PyObject *keys) 
  * without an exception, on failure.  The cache holds plain strings only, whose release runs no code of the program. */
 Site *site_lookup(PyObject *name, PyObject *category, PyObject *keys) {
     CachedSite *entry = site_cache_entry(name, category, keys);
-    if (LIKELY(entry->name == name && entry->category == category && entry->keys == keys))
+    if (LIKELY(site_is_cached(entry, name, category, keys)))
         return entry->site;
     if (!are_plain(name, category, keys))
         return lookup_plainly(name, category, keys);

@@ -44,10 +44,23 @@ HIDDEN Site *site_of_operation(Site *site);
 HIDDEN void site_note_place(Site *site);
 HIDDEN void sites_forget_places(Trash *trash);
 
-/* Return the entry of the cache in which a site may be. */
+/* Return the entry of the cache in which a site may be.  The keys count, not their tuple: `f(**args)` makes a new one. */
 static inline CachedSite *site_cache_entry(PyObject *name, PyObject *category, PyObject *keys) {
-    uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5 ^ ((uintptr_t)keys >> 4) * 11;
+    uintptr_t hash = ((uintptr_t)name >> 4) ^ ((uintptr_t)category >> 3) * 5;
+    for (Py_ssize_t index = 0; keys && index < PyTuple_GET_SIZE(keys); index++)
+        hash = hash * 11 ^ (uintptr_t)PyTuple_GET_ITEM(keys, index) >> 4;
     return &caches_of(current)->sites[(hash ^ hash >> 10) % SITE_CACHE_SIZE];
+}
+
+/* Return whether an entry of the cache has the site with this name, category and keys. */
+static inline int site_is_cached(const CachedSite *entry, PyObject *name, PyObject *category, PyObject *keys) {
+    if (UNLIKELY(entry->name != name || entry->category != category))
+        return 0;
+    if (LIKELY(entry->keys == keys))
+        return 1;
+    return entry->keys && keys && PyTuple_GET_SIZE(entry->keys) == PyTuple_GET_SIZE(keys) &&
+           !memcmp(&PyTuple_GET_ITEM(entry->keys, 0), &PyTuple_GET_ITEM(keys, 0),
+                   (size_t)PyTuple_GET_SIZE(keys) * sizeof keys);
 }
 
 /* Return the site, borrowed, of a call `f(name, ..., category, **keys)` in which the category may be omitted, if the
@@ -58,7 +71,7 @@ static inline Site *site_of_known_call(PyObject *const *args, Py_ssize_t count, 
         return NULL;
     PyObject *category = count > category_index ? args[category_index] : site_no_category;
     const CachedSite *entry = site_cache_entry(args[0], category, keys);
-    return LIKELY(entry->name == args[0] && entry->category == category && entry->keys == keys) ? entry->site : NULL;
+    return LIKELY(site_is_cached(entry, args[0], category, keys)) ? entry->site : NULL;
 }
 
 /* Return the site, borrowed, of a call.  Returns NULL without an exception if nothing is recorded, or NULL with one and

@@ -204,16 +204,24 @@ static inline enum EventKind end_kind(const Span *span) {
 /* Record the end with the arguments that were set while the span was open, and with the name of an exception. */
 static void record_end_with_arguments(Span *span, PyObject *exception) {
     SavedError error = error_save();
-    PyObject *arguments = PyDict_Copy(span->end_arguments), *keys = NULL, *values = NULL;
+    PyObject *arguments = exception ? PyDict_Copy(span->end_arguments) : Py_NewRef(span->end_arguments);
     if (arguments && exception)
         PyDict_SetItem(arguments, exception_name, exception);
-    if (arguments && (keys = PySequence_Tuple(arguments)))
-        values = PyDict_Values(arguments);
-    Site *site = values ? site_lookup(span->site->name, span->site->category, keys) : NULL;
+    PyObject *keys = arguments ? PyTuple_New(PyDict_GET_SIZE(arguments)) : NULL, *key, *value;
+    PyObject *values[MAX_ARGUMENTS];
+    Py_ssize_t room = keys ? PyTuple_GET_SIZE(keys) : 0, count = 0, place = 0;
+    /* A collection in between may have added arguments. */
+    for (; count < room && PyDict_Next(arguments, &place, &key, &value); count++) {
+        PyTuple_SET_ITEM(keys, count, Py_NewRef(key));
+        if (count < MAX_ARGUMENTS)
+            values[count] = Py_NewRef(value);
+    }
+    Site *site = keys && count == room ? site_lookup(span->site->name, span->site->category, keys) : NULL;
     PyErr_Clear();
-    if (!site || !record_event(site, end_kind(span), PySequence_Fast_ITEMS(values), track_id(span)))
+    if (!site || !record_event_fast(site, end_kind(span), values, track_id(span)))
         record_bare_with_id(span->site, end_kind(span), track_id(span));
-    Py_XDECREF(values);
+    for (Py_ssize_t index = 0; index < count && index < MAX_ARGUMENTS; index++)
+        Py_DECREF(values[index]);
     Py_XDECREF(keys);
     Py_XDECREF(arguments);
     error_restore_unless_escaped(error);
@@ -321,10 +329,12 @@ static int set_arguments(Span *span, PyObject *const *values, PyObject *keys) {
         return 0;
     if (!span->end_arguments && !(span->end_arguments = PyDict_New()))
         return -1;
-    span_track(span);
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++)
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++) {
+        if (PyObject_IS_GC(values[index]))
+            span_track(span);
         if (PyDict_SetItem(span->end_arguments, PyTuple_GET_ITEM(keys, index), values[index]))
             return -1;
+    }
     return 0;
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from opentelemetry import trace
 from opentelemetry.exporter.otlp.json.file import FileSpanExporter
 from opentelemetry.propagate import extract, inject
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+from opentelemetry.sdk import trace as sdk
 from opentelemetry.sdk.trace import Span, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Link, SpanKind, Tracer
@@ -334,6 +336,125 @@ def test_hostile_spans_do_no_harm(out: Path, tracer: Tracer) -> None:
         assert isinstance(span, Span)
         assert len(span.events) == 128
     check_trace(out)
+
+
+class Later(Span):
+    """A span of an SDK that has other private names, and whose events and links are added by other methods."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in {"_attributes", "_links", "_events", "_context"} and sys._getframe(1).f_globals is bridge.__dict__:
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+def test_spans_are_read_by_public_names_where_there_are_no_others(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sdk, "_Span", Later)
+    tracer = make_tracer(bridge.SpanProcessor())
+    other = make_tracer().start_span("other").get_span_context()
+    with fxtio.tracing(out), tracer.start_as_current_span("span", attributes={"a": 1}, links=[Link(other)]) as span:
+        assert isinstance(span, Later)
+        span.set_attribute("b", 2)
+        span.add_event("event")
+        span.add_link(other, {"late": True})
+    seen = check_trace(out)
+    args = seen.spans("span")[0].args
+    assert (args["a"], args["b"]) == (1, 2)
+    points = [(seen.names[row], seen.args(row).get("late")) for row in seen.rows(kind="async_instant").tolist()]
+    assert points == [("link", None), ("event", None), ("link", True)]
+
+
+def test_an_sdk_without_what_is_needed_makes_no_errors(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Least:
+        """A span that has nothing."""
+
+    monkeypatch.delattr(sdk.Span, "add_event")
+    monkeypatch.delattr(sdk.Span, "add_link")
+    bridge._watch_additions.cache_clear()
+    processor: Any = bridge.SpanProcessor()
+    span = make_tracer(processor).start_span("never ends")
+    with fxtio.tracing(out):
+        for each in (Least(), None):
+            processor.on_start(each)
+            span = make_tracer(processor).start_span("ends")
+            processor.on_end(each)
+            span.end()
+    seen = check_trace(out)
+    assert len(seen.spans("ends")) == 2
+    lost = "of a span of OpenTelemetry, something is not recorded: AttributeError"
+    assert seen.tables["logs"]["message"].tolist() == [lost] * 4
+
+
+def test_values_that_json_does_not_know_are_described(out: Path, tracer: Tracer) -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            raise LookupError
+
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    values = {"keys": {(1, 2): 3}, "cycle": cycle, "odd": [Odd()], "bytes": b"x", "none": None}
+    with fxtio.tracing(out):
+        span = tracer.start_span("span")
+        cast(Any, span)._attributes._dict.update(values)
+        span.end()
+    assert not len(check_trace(out).tables["logs"])
+    args = check_trace(out).spans("span")[0].args
+    assert args.keys() - {"traceId", "spanId"} == values.keys()
+    assert args["bytes"] == json.dumps(repr(b"x"))
+
+
+def test_ids_are_not_what_attributes_of_the_same_name_say(out: Path, tracer: Tracer) -> None:
+    with fxtio.tracing(out):
+        span = tracer.start_span("span", attributes={"spanId": "mine"})
+        span.set_attribute("traceId", "mine")
+        span.end()
+    context = span.get_span_context()
+    assert check_trace(out).spans("span")[0].args == {
+        "traceId": f"{context.trace_id:032x}", "spanId": f"{context.span_id:016x}",
+    }  # fmt: skip
+
+
+def test_links_beyond_the_limit_are_recorded_once(out: Path, tracer: Tracer) -> None:
+    other = make_tracer().start_span("other").get_span_context()
+    with fxtio.tracing(out):
+        span = tracer.start_span("span")
+        for number in range(200):
+            span.add_link(other, {"number": number})
+            span.add_link(trace.INVALID_SPAN_CONTEXT)
+        span.end()
+        span.add_link(other)
+    seen = check_trace(out)
+    assert [seen.args(row)["number"] for row in seen.rows(name="link").tolist()] == [*range(200)]
+
+
+def test_spans_that_end_in_other_threads_all_at_once_all_end(out: Path, tracer: Tracer) -> None:
+    def run(number: int) -> None:
+        for _ in range(200):
+            spans = [tracer.start_span("span")]
+            for _ in range(5):
+                spans.append(tracer.start_span("span", trace.set_span_in_context(spans[-1])))
+            others = [threading.Thread(target=each.end) for each in spans]
+            for each in others[number % 2 :: 2] + others[1 - number % 2 :: 2]:
+                each.start()
+            for each in others:
+                each.join()
+
+    with fxtio.tracing(out):
+        run(0)
+        run(1)
+    assert not bridge._open
+    assert not len(check_trace(out).tables["logs"])
+
+
+def test_a_process_that_forks_within_a_span_records_it_once(out: Path, tracer: Tracer) -> None:
+    with fxtio.tracing(out), tracer.start_as_current_span("span") as span:
+        child = os.fork()
+        if child == 0:
+            span.end()
+            tracer.start_span("of the child").end()
+            os._exit(0)
+        os.waitpid(child, 0)
+    seen = check_trace(out)
+    assert sorted(span.name for span in seen.spans()) == ["of the child", "span"]
 
 
 KILLED = """

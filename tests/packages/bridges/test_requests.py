@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 from wsgiref.util import FileWrapper, setup_testing_defaults
 from wsgiref.validate import validator
 
+import celery
 import httpx
 import pytest
 from starlette.applications import Starlette
@@ -122,6 +124,10 @@ def test_a_request_of_wsgi_lasts_until_its_body_has_been_sent(out: Path) -> None
     assert ask_wsgi(wrapped, "/") == b"onetwo"
 
 
+def returns(body: Any, environ: Any, start_response: Any) -> Any:
+    return body
+
+
 def test_bodies_that_servers_look_at_stay_as_they_are(out: Path, tmp_path: Path) -> None:
     class Rule:
         rule = "/<path>"
@@ -131,9 +137,6 @@ def test_bodies_that_servers_look_at_stay_as_they_are(out: Path, tmp_path: Path)
 
     def fails(environ: Any, start_response: Any) -> list[bytes]:
         raise ValueError("no body")
-
-    def returns(body: Any, environ: Any, start_response: Any) -> Any:
-        return body
 
     environ = {"REQUEST_METHOD": "GET", "wsgi.file_wrapper": FileWrapper, "werkzeug.request": FlaskRequest}
     (tmp_path / "file").write_bytes(b"content")
@@ -162,8 +165,172 @@ def test_slow_requests_are_dumped(out: Path) -> None:
     assert check_trace(dump, open_spans=True).spans("request")[0].args["path"] == "/slow"
 
 
-@pytest.mark.parametrize("text", [b"", "", "x" * 60, "00-" + "g" * 50, "00-" + "0" * 32 + "-" + "0" * 16, "é" * 60])
-def test_headers_that_are_wrong_are_no_arrows(text: str | bytes) -> None:
+def run_asgi(app: Any, scope: dict[str, Any], send: Any) -> None:
+    """Send a request to an ASGI application."""
+    request: Any = requests.asgi(app)({"type": "http"} | scope, None, send)
+    asyncio.run(request)
+
+
+class Broken:
+    """An object of a framework that fails when it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise LookupError(name)
+
+
+@pytest.mark.parametrize("headers", [None, 5, [5], [(b"a",)], [("a", "b"), (b"traceparent", None)], [(b"a", b"b")] * 3])
+def test_requests_of_asgi_that_are_not_as_they_should_be_go_through(out: Path, headers: Any) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        scope["route"] = Broken()
+        await send({"type": "http.response.start"})
+        raise ConnectionError(scope["headers"])
+
+    async def send(message: Any) -> None:
+        pass
+
+    with fxtio.tracing(out), pytest.raises(ConnectionError) as caught:
+        run_asgi(app, {"headers": headers}, send)
+    assert caught.value.args == (headers,)
+    assert only(out).args["exception"] == "ConnectionError"
+
+
+def test_headers_that_can_be_read_once_are_left_to_the_application(out: Path) -> None:
+    seen = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.extend(scope["headers"])
+
+    with fxtio.tracing(out):
+        run_asgi(app, {"method": "GET", "path": "/", "headers": iter([(b"host", b"shop")])}, None)
+    assert seen == [(b"host", b"shop")]
+
+
+def test_a_request_that_is_cancelled_while_it_streams_ends(out: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"part", "more_body": True})
+            await asyncio.sleep(0)
+
+    sent: list[Any] = []
+
+    async def main() -> None:
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        request: Any = requests.asgi(app)({"type": "http", "path": "/stream", "headers": []}, None, send)
+        task = asyncio.ensure_future(request)
+        while len(sent) < 5:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with fxtio.tracing(out):
+        asyncio.run(main())
+    args = only(out).args
+    assert (args["status"], args["exception"]) == (200, "CancelledError")
+
+
+def test_what_a_server_judges_is_not_judged_before(out: Path) -> None:
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response(environ["status"], [], exc_info=environ.get("error"))
+        return [b"body"]
+
+    seen: list[Any] = []
+    odd: list[Any] = ["OK", None, b"200 OK", 5, [], "", "418 I'm a Teapot", "299 Fine"]
+    with fxtio.tracing(out):
+        for status in odd:
+            environ = {"status": status, "SCRIPT_NAME": None, "PATH_INFO": 7}
+            assert requests.wsgi(app)(environ, lambda *args: seen.append(args)) == [b"body"]
+        requests.wsgi(app)({"status": "500 X", "error": (1, 2, 3)}, lambda *args: seen.append(args))
+    assert seen == [*((status, []) for status in odd), ("500 X", [], (1, 2, 3))]
+    statuses = [span.args["status"] for span in check_trace(out).spans("request")]
+    assert statuses == [None, None, 200, None, None, None, 418, 299, 500]
+
+
+def test_bodies_of_which_servers_know_size_or_file_stay_as_they_are(out: Path, tmp_path: Path) -> None:
+    class Sized:
+        def __len__(self) -> int:
+            return 1
+
+        def __iter__(self) -> Iterator[bytes]:
+            return iter([b"x"])
+
+    (tmp_path / "file").write_bytes(b"content")
+    with fxtio.tracing(out), open(tmp_path / "file", "rb") as file:
+        for body in (Sized(), file, FileWrapper(file)):
+            environ = {"wsgi.file_wrapper": lambda file: file, "werkzeug.request": Broken()}  # a function, as in uWSGI
+            assert requests.wsgi(partial(returns, body))(environ, None) is body
+    assert len(check_trace(out).spans("request")) == 3
+
+
+def test_recordings_that_start_and_stop_within_requests(out: Path, tmp_path: Path) -> None:
+    def app(environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        yield b"one"
+        fxtio.stop()
+        yield b"two"
+        fxtio.start(out)
+        yield b"three"
+
+    async def asynchronous(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        fxtio.stop()
+        fxtio.start(tmp_path / "third.fxt")
+        await send({"type": "http.response.body", "body": b"four"})
+
+    fxtio.start(tmp_path / "first.fxt")
+    assert ask_wsgi(requests.wsgi(app), "/") == b"onetwothree"
+    assert get(requests.asgi(asynchronous), "/").text == "four"
+    fxtio.stop()
+    for path in (tmp_path / "first.fxt", out):
+        assert len(check_trace(path, open_spans=True).spans("request")) == 1
+    assert not check_trace(tmp_path / "third.fxt").spans("request")
+
+
+def test_a_process_that_forks_within_a_request_ends_it_once(out: Path) -> None:
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        child = os.fork()
+        if child == 0:
+            return [b"child"]
+        os.waitpid(child, 0)
+        return [b"parent"]
+
+    with fxtio.tracing(out):
+        if requests.wsgi(app)({"REQUEST_METHOD": "GET"}, lambda status, headers: None) == [b"child"]:
+            os._exit(0)
+    assert only(out).args["status"] == 200
+
+
+def test_runs_of_celery_with_the_same_id_and_retries_are_told_apart(out: Path) -> None:
+    shop = celery.Celery("shop", broker="memory://")
+    requests.celery()
+
+    @shop.task(name="inner")  # type: ignore[untyped-decorator]
+    def inner() -> None:
+        pass
+
+    @shop.task(name="outer", bind=True, max_retries=2)  # type: ignore[untyped-decorator]
+    def outer(self: Any) -> str:
+        inner.apply(task_id=self.request.id)
+        if self.request.retries == 0:
+            raise self.retry(countdown=0)
+        return "done"
+
+    with fxtio.tracing(out):
+        assert outer.apply(task_id="same").get() == "done"
+    assert not requests._running
+    seen = check_trace(out)
+    assert [span.args["state"] for span in seen.spans("inner")] == ["SUCCESS"] * 2
+    assert sorted(span.args["state"] for span in seen.spans("outer")) == ["RETRY", "SUCCESS"]
+
+
+@pytest.mark.parametrize(
+    "text", [b"", "", "x" * 60, "00-" + "g" * 50, "00-" + "0" * 32 + "-" + "0" * 16, "é" * 60, None, 5]
+)
+def test_headers_that_are_wrong_are_no_arrows(text: object) -> None:
     assert arrows.of_header(text) is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -356,3 +357,35 @@ def test_a_full_file_gives_a_warning(out: Path) -> None:
     assert seen.args(int(row))["records"] == summary.lost
     last_ns = int(fxtio.open(out).table("events")["time"].max())
     assert summary.duration_ns == pytest.approx(last_ns, abs=10_000)
+
+
+def test_arguments_of_dicts_are_told_apart_by_their_names(out: Path) -> None:
+    """The names come in another tuple each time, which may be where an earlier one was."""
+    names = [[f"key {number % 7}", f"key {number % 5 + 7}", "last"][number % 3 :] for number in range(300)]
+    expected = [dict.fromkeys(each, number) for number, each in enumerate(names)]
+    with fxtio.tracing(out):
+        for arguments in expected:
+            with fxtio.span("span", **arguments) as span:
+                span.set(**{f"late {name}": value for name, value in reversed(arguments.items())})
+    found = [span.args for span in check_trace(out).spans("span")]
+    assert found == [each | {f"late {name}": value for name, value in each.items()} for each in expected]
+
+
+def test_arguments_for_the_end_are_set_one_after_the_other(out: Path) -> None:
+    def fails(span: Any) -> None:
+        span.set(exception="mine", value=1.5)
+        span.set(value=2**70, text="x" * 100)
+        raise KeyError
+
+    with fxtio.tracing(out):
+        with pytest.raises(KeyError), fxtio.span("fails") as span:
+            fails(span)
+        with fxtio.span("many") as span:
+            span.set(**{str(number): [number] for number in range(40)})
+        with fxtio.span("self") as span:
+            span.set(cycle=span)
+            span.set(text="short")
+    failed, many, self = (span.args for span in check_trace(out).spans())
+    assert failed == {"exception": "KeyError", "value": float(2**70), "text": "x" * 100}
+    assert many == {str(number): f"[{number}]" for number in range(15)}
+    assert self["text"] == "short"
