@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -27,7 +28,7 @@ def request(path: str, method: str = "GET", content: dict[str, str] | None = Non
     """Send a request to GitHub and return the answer.
 
     Raises:
-        OSError: GitHub refuses it, or cannot be reached.
+        OSError, HTTPException, ValueError: GitHub refuses it, cannot be reached, or something else answers.
     """
     headers = {
         "Accept": "application/vnd.github+json",
@@ -45,7 +46,8 @@ def earlier(number: str, marker: str) -> int | None:
     for page in range(1, MOST_PAGES + 1):
         comments = request(f"{number}/comments?per_page={PAGE}&page={page}")
         for comment in comments:
-            if comment["user"]["login"] == AUTHOR and comment["body"].startswith(marker):
+            author = comment["user"] or {}  # none if the account was deleted
+            if author.get("login") == AUTHOR and comment["body"].startswith(marker):
                 return int(comment["id"])
         if len(comments) < PAGE:
             break
@@ -61,7 +63,7 @@ def main(number: str, name: str, report: str) -> None:
             request(f"{number}/comments", "POST", content)
         else:
             request(f"comments/{comment}", "PATCH", content)
-    except OSError as error:
+    except (OSError, HTTPException, ValueError) as error:
         reason = "the job needs the permission pull-requests: write, which a fork does not get"
         sys.stdout.write(f"::warning::no comment was written ({error}): {reason}; the summary has the report\n")
 

@@ -33,6 +33,7 @@ class Site:
         *,
         file: str | None = None,
         line: int = 0,
+        once: bool = False,
     ) -> Self: ...
 
 @final

@@ -22,7 +22,7 @@ class Site:
 
     __slots__ = ()
 
-    def __init__(self, category: str, name: str, keys: tuple[str, ...] = (), /) -> None: ...
+    def __init__(self, category: str, name: str, keys: tuple[str, ...] = (), /, *, once: bool = False) -> None: ...
 
 
 def active() -> int:

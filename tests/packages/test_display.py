@@ -97,7 +97,7 @@ def test_any_report_is_shown_safely(report: Report, width: int) -> None:
 
 
 MARKUP = st.lists(
-    st.sampled_from([*"`|\\<>&@#*_~[]()!:/.-+ =$ab1é\n", "@user", "https://a.example", "www.", "|`", "&lt;"])
+    st.sampled_from([*"`|\\<>&@#*_~[]()!:/.-+ =$ab1é\n", "@user", "https://a.example", "www.", "|`", "&lt;", "0a1b2c3"])
 ).map("".join)
 
 
@@ -111,7 +111,7 @@ def shown_in_markdown(tokens: Iterable[Token]) -> Iterator[str]:
             assert {each.type for each in token.children or ()} <= {"text", "code_inline"}
             yield "".join(each.content for each in token.children or ())
             plain = " ".join(each.content for each in token.children or () if each.type == "text").replace("|", "")
-            assert not re.search(r"[`<>&@#*_~\[\]!/\\=$]|www\.\w|:\w", plain)
+            assert not re.search(r"[`<>&@#*_~\[\]!/\\=$]|www\.\w|:\w|\b[0-9a-f]{7}", plain)
         else:
             kind = token.type.removesuffix("_open").removesuffix("_close")
             assert kind in KINDS

@@ -200,7 +200,7 @@ def test_a_change_for_the_worse(tmp_path: Path, server: Server) -> None:
     gate = job(tmp_path, workspace, server, command="'bench mark.py'", setup=setup, fail="true")
     done = gate.run(after="Install fxtio")
     assert done.returncode == 1, done.stdout
-    assert done.stdout.endswith("\n::error::a name is over its limit, see the summary\n")
+    assert done.stdout.endswith("\n::error::a name is over its limit or a trace is damaged, see the summary\n")
     assert "printed by the program" not in done.stdout
     assert gate.context["steps.judge.outputs.failed"] == "true"
     summary = (tmp_path / "summary.md").read_text()
@@ -240,8 +240,20 @@ def test_a_base_that_cannot_run_the_command(tmp_path: Path, server: Server) -> N
     assert "::notice::the setup or the command fails before the change" in done.stdout
     assert gate.context.get("steps.judge.outputs.failed") is None
     (comment,) = server.comments
-    assert "The base cannot run the command, so there is nothing to compare with.\n" in comment["body"]
+    assert "There is no base that can run the command, so there is nothing to compare with.\n" in comment["body"]
     assert base in comment["body"]
+
+
+@pytest.mark.full
+def test_the_first_commit_has_no_base(tmp_path: Path, server: Server) -> None:
+    """Nothing is compared, and nothing fails."""
+    (workspace := tmp_path / "workspace").mkdir()
+    git(workspace, "init", "--quiet")
+    commit(workspace, program(1))
+    done = job(tmp_path, workspace, server, fail="true", name="Speed (3.13)").run(after="Install fxtio")
+    assert done.returncode == 0
+    assert "::notice::HEAD has no parent, and base does not say what to compare with" in done.stdout
+    assert "so there is nothing to compare with.\n" in (tmp_path / "summary.md").read_text()
 
 
 @pytest.mark.full
@@ -252,8 +264,10 @@ def test_a_base_that_cannot_run_the_command(tmp_path: Path, server: Server) -> N
         ({"command": "missing.py"}, "the setup or the command fails after the change"),
         ({"command": "'"}, "command has a quote without an end"),
         ({"runs": "a[$(touch run)]"}, "runs must be a number from 1 to 9999"),
-        ({"base": "missing"}, "couldn't find remote ref missing"),
+        ({"base": "missing"}, "::error::the base cannot be fetched"),
         ({"base": "--upload-pack=touch run"}, "invalid refspec"),
+        ({"name": "a/b"}, "name has a character that no artifact may have in its name"),
+        ({"name": "a\nb"}, "name has a character that no artifact may have in its name"),
     ],
 )
 def test_what_cannot_run_fails(inputs: dict[str, str], message: str, tmp_path: Path, server: Server) -> None:
@@ -277,6 +291,7 @@ def test_a_comment_is_replaced(tmp_path: Path, server: Server) -> None:
     """Also where there are many; comments of others, and of other gates, are left alone."""
     for number in range(150):
         server.add(f"comment {number}")
+    server.comments[0]["user"] = None  # its account was deleted
     server.add('<!-- fxtio gate: "a" -->\nnot ours', login="somebody")
     others = [dict(each) for each in server.comments]
     for name, report in (("a", "first"), ("b --> c", "second"), ("a", "third")):
@@ -284,6 +299,13 @@ def test_a_comment_is_replaced(tmp_path: Path, server: Server) -> None:
     assert server.comments[: len(others)] == others
     added = [each["body"] for each in server.comments[len(others) :]]
     assert added == ['<!-- fxtio gate: "a" -->\nthird', '<!-- fxtio gate: "b -- c" -->\nsecond']
+
+
+def test_an_answer_of_something_else_is_a_warning(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json, "dumps", lambda content: "no JSON")
+    assert comment(tmp_path, server, "a", "report").startswith("::warning::no comment was written (")
 
 
 def test_without_the_permission_there_is_a_warning(tmp_path: Path, server: Server) -> None:

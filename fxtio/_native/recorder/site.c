@@ -18,11 +18,11 @@ static int is_category_recorded(PyObject *category) {
     return result;
 }
 
-/* Return the reference of a name of a site.  If it goes inline, `*bytes` gets its bytes. */
-static uint64_t name_ref(Preparation *made, PyObject *text, PyObject **bytes) {
+/* Return the reference of a name of a site.  If it goes inline, also since that is wanted, `*bytes` gets its bytes. */
+static uint64_t name_ref(Preparation *made, PyObject *text, int is_wanted, PyObject **bytes) {
     if (!PyUnicode_GET_LENGTH(text))
         return 0;
-    uint64_t slot = text_slot(text);
+    uint64_t slot = is_wanted ? 0 : text_slot(text);
     if (slot)
         return slot;
     PyObject *owner;
@@ -37,7 +37,7 @@ static uint64_t name_ref(Preparation *made, PyObject *text, PyObject **bytes) {
         PyErr_Clear();
         return 0;
     }
-    made->inline_names++;
+    made->inline_names += !is_wanted;
     made->cut_names += size < whole;
     made->inline_words += (unsigned)words_of(size);
     return STRING_REF_INLINE_UNIT + size;
@@ -46,8 +46,10 @@ static uint64_t name_ref(Preparation *made, PyObject *text, PyObject **bytes) {
 /* Find the references to the texts of a site. */
 static Preparation find_refs(const Site *site) {
     Preparation made = {0};
-    made.refs = name_ref(&made, site->category, &made.inline_category) * EVENT_CATEGORY_UNIT;
-    made.refs += name_ref(&made, site->name, &made.inline_name) * EVENT_NAME_UNIT;
+    int is_inline = site->is_once && PyUnicode_IS_COMPACT_ASCII(site->name) &&
+                    PyUnicode_GET_LENGTH(site->name) <= MAX_INLINE_NAME; /* a longer one would be cut */
+    made.refs = name_ref(&made, site->category, 0, &made.inline_category) * EVENT_CATEGORY_UNIT;
+    made.refs += name_ref(&made, site->name, is_inline, &made.inline_name) * EVENT_NAME_UNIT;
     made.has_slots = !made.inline_words && !site->excess_keys;
     for (unsigned index = 0; index < site->count; index++) {
         made.key_refs[index] = text_slot(PyTuple_GET_ITEM(site->keys, index)) * ARGUMENT_NAME_UNIT;
@@ -157,6 +159,7 @@ Site *site_new(PyObject *category, PyObject *name, PyObject *keys) {
     site->has_place = 1;
     site->file = NULL;
     site->line = 0;
+    site->is_once = 0;
     site->operation = NULL;
     if (!site->category || !site->name || (keys && !site->keys))
         Py_CLEAR(site);
@@ -174,18 +177,20 @@ static void site_dealloc(Site *site) {
     PyObject_Free(site);
 }
 
-/* Site(category, name, keys=(), *, file=None, line=0): make a site. */
+/* Site(category, name, keys=(), *, file=None, line=0, once=False): make a site. */
 static PyObject *site_make(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"", "", "", "file", "line", NULL};
+    static char *names[] = {"", "", "", "file", "line", "once", NULL};
     PyObject *category, *name, *keys = NULL, *file = Py_None;
     unsigned line = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UU|O!$OI", names, &category, &name, &PyTuple_Type, &keys, &file,
-                                     &line))
+    int is_once = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UU|O!$OIp", names, &category, &name, &PyTuple_Type, &keys, &file,
+                                     &line, &is_once))
         return NULL;
     Site *site = site_new(category, name, keys);
     if (!site)
         return NULL;
     site->line = line;
+    site->is_once = is_once;
     if (file != Py_None && !(site->file = PyUnicode_FromObject(file)))
         Py_CLEAR(site);
     return (PyObject *)site;
@@ -194,7 +199,7 @@ static PyObject *site_make(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
 PyTypeObject SiteType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fxtio._native._recorder.Site",
-    .tp_doc = "Site(category, name, keys=(), *, file=None, line=0): the common part of all events of one place in the program.",
+    .tp_doc = "Site(category, name, keys=(), *, file=None, line=0, once=False): the common part of all events of one place in the program.",
     .tp_basicsize = sizeof(Site),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = site_make,

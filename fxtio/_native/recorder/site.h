@@ -23,6 +23,7 @@ typedef struct Site {
     PyObject *category, *name, *keys; /* str, str, tuple of str or NULL */
     PyObject *file;                   /* str: where the function is defined, NULL if this is no function */
     unsigned line;
+    int is_once;                      /* whether its name hardly occurs again: then it is kept out of the table of strings */
     struct Site *operation;           /* the site of whole calls of a coroutine, NULL until it is asked for */
     uint64_t generation;              /* of the session for which `own` was prepared */
     int has_place;                    /* whether an event has the file and the line already, or there are none */

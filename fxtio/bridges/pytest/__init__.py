@@ -1,11 +1,11 @@
 """The plug-in of pytest, which pytest loads by itself: spans for tests, options, and the fixture `validate_trace`.
 
-While the test run is recorded, by `pytest --fxtio` or by `fxtio run -m pytest`, each test is a span whose name is the
-id of the test, with its parameters and its outcome; within it are spans for its set-up, its call and its tear-down.
-The workers of pytest-xdist are processes with their names, such as `gw0`.
+While the test run is recorded, by `pytest --fxtio`, by `fxtio run -m pytest` or by a `conftest.py`, what happens in it
+is recorded by the plug-ins of the other modules of this package.  The workers of pytest-xdist are processes with their
+names, such as `gw0`.
 
-This module is loaded by every test run, so it is light: what else is recorded is in the other modules of this package,
-which only a recorded run loads.  The readers are loaded only when a test uses the fixture or has a limit for spans.
+This module is loaded by every test run, so it is light, and does nothing for a test: only a recorded run loads the
+other modules.  The readers are loaded only when a test uses the fixture or has a limit for spans.
 """
 
 from __future__ import annotations
@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 CATEGORY = "pytest"
 """The category of tests and their phases, and the beginning of that of all else that this plug-in records."""
 
-COLLECTION = f"{CATEGORY}.collection"
-"""The category of what is done to find the tests."""
-
-_outcomes: list[str] = []
-"""The outcomes of the test that runs, by phase."""
-
-FIXTURE_TIMES = "fxtio_fixtures"
-"""The attribute of a report that has the times of fixtures, as lists, which pytest-xdist sends to its main process."""
-
-fixture_times: list[list[Any]] = []
-"""The times of fixtures since the last report, where `fixtures` records them."""
-
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-"""The types of parameters that are recorded as they are; to describe others could run code of the tests."""
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -47,12 +32,6 @@ def around(function: _F) -> _F:
     if pytest.version_tuple >= (8,):
         return pytest.hookimpl(tryfirst=True, wrapper=True)(function)
     return pytest.hookimpl(tryfirst=True, hookwrapper=True)(function)
-
-
-def _span(name: str, category: str = CATEGORY, /, **args: object) -> Any:
-    """Return a span, or one that does nothing if nothing can be recording, since the tracer is not loaded."""
-    tracer: Any = sys.modules.get("fxtio.tracer")
-    return nullcontext() if tracer is None else tracer.span(name, category, **args)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,13 +65,32 @@ def _trace_name(text: str) -> str:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[Any, Any, Any]:
     """Begin to record if an option asks for it, before the tests and their `conftest.py` files are imported."""
     options = early_config.known_args_namespace
-    session: Any = sys.modules.get("fxtio.tracer.session")
+    run = None
     is_asked_for = options.fxtio or options.fxtio_functions or options.fxtio_on_failure
-    is_recorded = session is not None and session.current() is not None
-    if (is_asked_for or is_recorded) and not (options.help or options.version):
-        early_config.pluginmanager.import_plugin(_RUN)
-        early_config.pluginmanager.get_plugin(_RUN).begin(early_config, options)  # type: ignore[union-attr]
-    return (yield from _in_span("conftest", COLLECTION))
+    if (is_asked_for or _is_recorded()) and not (options.help or options.version):
+        run = _begin(early_config)
+    with nullcontext() if run is None else run.conftest():
+        return (yield)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Record the run also if only a `conftest.py` file has begun a recording."""
+    if _is_recorded() and not session.config.pluginmanager.has_plugin(_RUN):
+        _begin(session.config)
+
+
+def _is_recorded() -> bool:
+    """Return whether this process is recorded; nothing is while the tracer is not loaded."""
+    session: Any = sys.modules.get("fxtio.tracer.session")
+    return session is not None and session.current() is not None
+
+
+def _begin(config: pytest.Config) -> Any:
+    """Load what records a run, let it begin, and return it."""
+    config.pluginmanager.import_plugin(_RUN)
+    run: Any = config.pluginmanager.get_plugin(_RUN)
+    run.begin(config)
+    return run
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -103,59 +101,6 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     if session is not None and worker is not None:
         session.name_process(worker["workerid"])
-
-
-def _in_span(name: str, category: str = CATEGORY) -> Generator[Any, Any, Any]:
-    with _span(name, category):
-        return (yield)
-
-
-@around
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[Any, Any, Any]:
-    """Record a test, with its parameters and its outcome."""
-    callspec = getattr(item, "callspec", None)
-    with _span(item.nodeid, **({} if callspec is None else _described(callspec.params))) as span:
-        result = yield
-        if span is not None:
-            span.set(outcome=next((outcome for outcome in _outcomes if outcome != "passed"), "passed"))
-        return result
-
-
-def _described(parameters: dict[str, object]) -> dict[str, object]:
-    """Return parameters as they are recorded: those that are no plain values by their class."""
-    return {name: value if type(value) in _PLAIN else f"<{type(value).__name__}>" for name, value in parameters.items()}
-
-
-@around
-def pytest_runtest_setup() -> Generator[Any, Any, Any]:
-    """Record the set-up of a test."""
-    return (yield from _in_span("setup"))
-
-
-@around
-def pytest_runtest_call() -> Generator[Any, Any, Any]:
-    """Record the call of a test."""
-    return (yield from _in_span("call"))
-
-
-@around
-def pytest_runtest_teardown() -> Generator[Any, Any, Any]:
-    """Record the tear-down of a test."""
-    return (yield from _in_span("teardown"))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note the outcome of a phase of the test that runs; another attempt begins with another set-up.
-
-    The report gets the times of fixtures; one of a worker has them already.
-    """
-    if report.when == "setup":
-        _outcomes.clear()
-    _outcomes.append(report.outcome)
-    if fixture_times:
-        setattr(report, FIXTURE_TIMES, fixture_times.copy())
-        fixture_times.clear()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fxtio.bridges.pytest import CATEGORY, around, fixture_times
+from fxtio.bridges.pytest import CATEGORY, around
 from fxtio.tracer.backend import KINDS, recorder
 
 _CATEGORY = f"{CATEGORY}.fixture"
@@ -83,9 +83,14 @@ class _Phase:
 
 
 class Fixtures:
-    """The plug-in that records fixtures."""
+    """The plug-in that records fixtures.
+
+    Attributes:
+        times: the values of a `FixtureTime` for each set-up and tear-down that has ended.
+    """
 
     def __init__(self) -> None:
+        self.times: list[list[Any]] = []
         self._running: list[_Phase] = []
         self._tracks: dict[pytest.FixtureDef[Any], int] = {}
         self._ending: dict[pytest.FixtureDef[Any], _Phase] = {}
@@ -128,4 +133,4 @@ class Fixtures:
         del self._running[self._running.index(phase) :]
         if self._running:
             self._running[-1].others_ns += passed
-        fixture_times.append(own)
+        self.times.append(own)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from fxtio.bridges.pytest import COLLECTION, DEFAULT_OUTPUT, around
+from fxtio.bridges.pytest import CATEGORY, DEFAULT_OUTPUT, around
 from fxtio.bridges.pytest.failures import RING, LastMoments
 from fxtio.bridges.pytest.fixtures import Fixtures
 from fxtio.bridges.pytest.marks import Limits, has_limits
+from fxtio.bridges.pytest.tests import Tests
 from fxtio.errors import FxtioError, described
 from fxtio.tracer import session as tracing
 from fxtio.tracer import startup
@@ -21,23 +22,33 @@ from fxtio.tracer.backend import recorder, report
 from fxtio.tracer.options import PARENT
 from fxtio.tracer.recording import Recording
 
+_COLLECTION = f"{CATEGORY}.collection"
+"""The category of what is done to find the tests."""
 
-def begin(config: pytest.Config, options: Any) -> None:
+
+def begin(config: pytest.Config) -> None:
     """Begin to record as the options say, unless this process is recorded already; register what records tests.
 
     Raises:
         pytest.UsageError: nothing can be recorded, or an option makes no sense.
     """
+    options = config.known_args_namespace
     is_asked_for = bool(options.fxtio or options.fxtio_functions or options.fxtio_on_failure)
     try:
         recording = _begin(options)
     except (FxtioError, OSError, RuntimeError, ValueError) as error:
         raise pytest.UsageError(f"--fxtio: {described(error)}") from None
-    plugins: list[Any] = [Run(recording, is_asked_for=is_asked_for), Fixtures()]
+    fixtures = Fixtures()
+    plugins: list[Any] = [Run(recording, is_asked_for=is_asked_for), Tests(fixtures.times), fixtures]
     if options.fxtio_on_failure:
         plugins.append(LastMoments())
     for plugin in plugins:
         config.pluginmanager.register(plugin)
+
+
+def conftest() -> Any:
+    """Return a span for the first `conftest.py` files."""
+    return recorder.span("conftest", _COLLECTION)
 
 
 def _begin(options: Any) -> Recording | None:
@@ -70,13 +81,13 @@ class Run:
     @around
     def pytest_collection(self) -> Generator[Any, Any, Any]:
         """Record the collection of the tests."""
-        with recorder.span("collection", COLLECTION):
+        with recorder.span("collection", _COLLECTION):
             return (yield)
 
     @around
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[Any, Any, Any]:
         """Record the collection of a folder, a file or a class."""
-        with recorder.span(collector.nodeid or type(collector).__name__, COLLECTION):
+        with recorder.span(collector.nodeid or type(collector).__name__, _COLLECTION):
             return (yield)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import nlargest
 from typing import Any, TypeVar
 
-from fxtio.bridges.pytest import FIXTURE_TIMES
 from fxtio.bridges.pytest.fixtures import FixtureTime
+from fxtio.bridges.pytest.tests import FIXTURE_TIMES, is_subtest
 from fxtio.display import as_text
 from fxtio.report import Report, ReportTable, counted, short_duration
 
@@ -48,11 +48,12 @@ def slowest(reports: Iterable[Any]) -> str:
     tests: dict[str, _Test] = {}
     shared: dict[tuple[str, str], defaultdict[str, float]] = {}
     for report in reports:
-        if getattr(report, "when", None) not in _PHASES:
+        if getattr(report, "when", None) not in _PHASES or is_subtest(report):
             continue
         test = tests.get(report.nodeid) or tests.setdefault(report.nodeid, _Test())
         test.phases[report.when] += report.duration
-        for each in (FixtureTime(*values) for values in getattr(report, FIXTURE_TIMES, ())):
+        for values in getattr(report, FIXTURE_TIMES, ()):
+            each = FixtureTime(*values)
             if each.scope == "function":
                 test.fixtures[each.name] += each.seconds
             else:

@@ -14,6 +14,7 @@ import pytest
 
 import fxtio
 import judges
+from fxtio.exchange.opening import open_timeline  # here, since pytester forgets what is imported in a test
 from fxtio.timeline import answers
 from fxtio.timeline.answers import Hit
 from judges import perfetto
@@ -38,7 +39,7 @@ def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult
 
 def hits(path: str = "pytest.fxt") -> list[Hit]:
     """Return all slices, instants and messages in the order of time."""
-    with fxtio.open_timeline(path) as timeline:
+    with open_timeline(path) as timeline:
         return answers.find(timeline, order="time").rows
 
 
@@ -151,6 +152,36 @@ def test_a_test_that_stops_the_clock_changes_no_time(pytester: pytest.Pytester) 
             pass
         """
     run(pytester, text, "--fxtio").stdout.re_match_lines([r".* test_it.py::test_one  .*frozen \d+\.\d+ [um]s"])
+
+
+def test_subtests_are_a_part_of_their_test(pytester: pytest.Pytester) -> None:
+    """Their times are in that of the call already, and one that fails lets the test fail."""
+    text = """
+        import time
+        import unittest
+        import pytest
+
+        @pytest.fixture
+        def late():
+            time.sleep(0.02)
+
+        class TestClass(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def _request(self, request):
+                self.request = request
+
+            def test_one(self):
+                self.request.getfixturevalue("late")
+                for number in range(3):
+                    with self.subTest(number=number):
+                        time.sleep(0.1)
+                        self.assertEqual(number, 0)
+        """
+    result = run(pytester, text, "--fxtio")
+    (told,) = re.findall(r"^ *(\d+) ms .*::test_one +late \d+\.\d ms", result.stdout.str(), re.MULTILINE)
+    (test,) = named(hits(), "test_it.py::TestClass::test_one")
+    assert 300 < int(told) <= (test.duration or 0) / 1e6 + 1
+    assert test.arguments["outcome"] == "failed" or int(pytest.__version__.split(".")[0]) < 9
 
 
 ALL_SORTS = """
@@ -277,6 +308,32 @@ def test_a_test_fails_beyond_its_limit(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_a_recording_of_a_conftest_has_the_tests(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import fxtio\n\nfxtio.start('own.fxt')\n")
+    result = run(pytester, "def test_one(): pass")
+    result.assert_outcomes(passed=1)
+    assert "fxtio ===" not in result.stdout.str()
+    assert named(hits("own.fxt"), "call")[0].ancestors == ["test_it.py::test_one"]
+
+
+def test_a_test_may_end_the_recording(pytester: pytest.Pytester) -> None:
+    text = """
+        import fxtio
+
+        def test_one():
+            fxtio.stop()
+            fxtio.start("own.fxt")
+
+        def test_two():
+            fxtio.stop()
+        """
+    run(pytester, text, "--fxtio").assert_outcomes(passed=2)
+    with fxtio.open("own.fxt") as trace:
+        names = [record.name for record in trace.records() if hasattr(record, "name")]
+    assert "test_it.py::test_two" in names
+    assert "test_it.py::test_one" not in names  # neither its begin nor its end
+
+
 def test_nothing_happens_without_the_option(pytester: pytest.Pytester) -> None:
     text = """
         import sys
@@ -285,9 +342,15 @@ def test_nothing_happens_without_the_option(pytester: pytest.Pytester) -> None:
         @pytest.mark.fxtio(limit="1ns")
         def test_nothing():
             assert not {"fxtio.tracer", "fxtio.bridges.pytest.run", "fxtio.report"} & {*sys.modules}
+
+        def test_no_hook(pytestconfig):
+            plugins = pytestconfig.pluginmanager
+            plugin = plugins.get_plugin("fxtio")
+            hooks = {hook.name for hook in plugins.get_hookcallers(plugin)}
+            assert not [name for name in hooks if name.startswith(("pytest_runtest", "pytest_fixture"))]
         """
     result = run(pytester, text, "--strict-markers", "-p", "no:hypothesispytest")
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=2)
     assert not list(pytester.path.glob("*.fxt")) and "fxtio ===" not in result.stdout.str()
 
 
@@ -355,7 +418,8 @@ def test_a_run_that_is_interrupted_leaves_a_trace(end: str, pytester: pytest.Pyt
     run(pytester, f"import os\n\ndef test_one():\n    {end}\n", "--fxtio")
     with fxtio.open("pytest.fxt", strict=True) as trace:
         assert trace.info.records
-    assert named(hits(), "test_it.py::test_one")
+    (test,) = named(hits(), "test_it.py::test_one")
+    assert "outcome" not in test.arguments
 
 
 @pytest.mark.parametrize(

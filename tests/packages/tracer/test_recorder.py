@@ -149,6 +149,21 @@ def test_more_names_than_the_table_holds(out: Path) -> None:
     assert (result.counts["inlined"], result.counts["cut"]) == (len(inline), 3)
 
 
+def test_names_that_occur_once_are_not_in_the_table(out: Path) -> None:
+    """Only those that the table would keep better: they would be cut, or their bytes take time to count."""
+    names = ["short", "x" * 250, "x" * 251, "ä"]
+    with recording(out) as result:
+        for name in names:
+            site = recorder.Site("app", name, once=True)
+            assert recorder.begin(site) and recorder.end(site, "outcome", "passed")
+    events = only_thread(read_events(out))
+    assert [event[2:4] for event in events] == [("app", name) for name in names for _ in range(2)]
+    with fxtio.open(out) as reader:
+        table = {record.text for record in reader.records(resolve=False) if isinstance(record, r.String)}
+    assert table & {*names} == {*names[2:]}
+    assert (result.counts["inlined"], result.counts["cut"]) == (0, 0)
+
+
 def test_too_many_arguments_are_counted_not_recorded(out: Path) -> None:
     with recording(out) as result:
         recorder.instant("a", **{f"key{number}": number for number in range(20)})
