@@ -36,11 +36,12 @@ class Child:
     Attributes:
         names: the traces, as arguments of a command.
         messages: what the latest command has said on standard error.
+        is_cut: whether it has printed more than `run` returned.
     """
 
     def __init__(self, opened: Sequence[Opened], place: Path, seconds: int) -> None:
         self.names = [f"{each.name}" if f"{each.name}"[0] != "-" else f"./{each.name}" for each in opened]
-        self.messages = ""
+        self.messages, self.is_cut = "", False
         self._descriptors = [each.fd for each in opened]
         self._place, self._seconds = place / "whole", seconds
         self._end = time.monotonic() + seconds
@@ -75,8 +76,8 @@ class Child:
                 try:
                     self._limit(process.pid)
                     text = process.stdout.read(_MAX_OUTPUT) if process.stdout else b""
-                    is_cut = len(text) == _MAX_OUTPUT and process.poll() is None
-                    code = 0 if is_cut else process.wait()
+                    self.is_cut = bool(process.stdout and process.stdout.read(1))
+                    code = 0 if self.is_cut else process.wait()
                 finally:
                     is_late = time.monotonic() >= self._end
                     timer.cancel()

@@ -141,8 +141,9 @@ def _asked(tool: Tool, child: Child, given: Mapping[str, Any]) -> tuple[list[str
     shape = ["--csv", "--confined"] if tool.command == "query" else ["--json"]
     text = child.run(tool.command, *child.names, *shape, *times, *tool.words(given))
     if tool.command == "query":
-        rows = text.splitlines()[: MOST_ROWS + 1]
-        note = [f"only the first {MOST_ROWS:,} rows:"] if len(rows) > MOST_ROWS else []
+        whole = text.splitlines()[: -1 if child.is_cut else None]  # the last one is not complete
+        rows = whole[: MOST_ROWS + 1]
+        note = [f"only the first {len(rows) - 1:,} rows:"] if child.is_cut or rows != whole else []
         return [*note, *map(_short, (*child.messages.splitlines()[:3], *rows))], {}
     try:
         document: dict[str, Any] = json.loads(text)

@@ -199,7 +199,7 @@ def test_files_of_odd_times_are_listed_and_those_that_vanish_are_not(
             return os.stat_result((0, 0, 0, 0, 0, 0, 7, 0, times[self.name], 0))
 
     monkeypatch.setattr(tools, "_is_no_trace", lambda _: True)
-    monkeypatch.setattr(tools.os, "scandir", lambda _: [Entry("gone.fxt"), *map(Entry, times)])
+    monkeypatch.setattr(os, "scandir", lambda _: [Entry("gone.fxt"), *map(Entry, times)])
     text = ask(tmp_path, "overview")
     assert text.splitlines()[:-1] == ["files:", "path,bytes,modified", "later.fxt,7,", "late.fxt,7,", "early.fxt,7,"]
 
@@ -258,6 +258,11 @@ def test_rows_of_queries_are_bounded(folder: Path) -> None:
     lines = text.splitlines()
     assert lines[:3] == ["only the first 1,000 rows:", "range", "0"]
     assert lines[-1] == "999"
+    assert ask(folder, "query", path=MAGIC, sql="select * from range(1_000)").startswith("range\n0\n")
+    long = ask(folder, "query", path=MAGIC, sql="select range, repeat('x', 10_000) from range(999)")
+    note = re.match(r"only the first (\d+) rows:\n", long)
+    assert note
+    assert 400 < int(note[1]) < 420  # of 4 MiB
     columns = ", ".join(f"repeat('語', 1000) as c{number}" for number in range(300))
     assert [*pages(folder, "query", {"path": MAGIC, "sql": f"select {columns} from range(3)"})]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import http.server
+import io
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -18,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 import fxtio
 from fxtio import cli, synth
+from fxtio.cli import console
 from fxtio.errors import FormatError
 from fxtio.exchange import otlp_http
 from fxtio.exchange.convert import LossError, convert
@@ -299,3 +302,19 @@ def test_the_command(trace: Path, receiver: Receiver, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == f"fxtio: {receiver.url}/v1/traces did not take the spans: 400 Bad Request\n"
     assert cli.main(["convert", str(trace), receiver.url, "--from", "0", "--until", "1us"]) in (0, 1)
     assert len(receiver.requests) == 2
+
+
+def test_a_terminal_shows_how_much_is_sent_until_an_error(
+    trace: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setattr(console, "_PROGRESS_AFTER", 1e-6)
+    receiver.answers = [Answer(), Answer(400)]
+    assert cli.main(["convert", str(trace), receiver.url]) == 2
+    *_, shown, error = terminal.getvalue().split("\r\x1b[K")
+    assert re.fullmatch(r"[\d.]+ KiB of [\d.]+ [KM]iB \(\d+%\), .*/s", shown)
+    assert error.startswith("fxtio: http://")
