@@ -80,7 +80,8 @@ class Progress:
     def __call__(self, done: int, total: int | None) -> None:
         """Update the line: `done` of `total`, or of an unknown total; with nothing done, the task starts now."""
         now = time.monotonic()
-        self._started = self._started if done else now
+        if not done:
+            self._started, self._next = now, now + _PROGRESS_AFTER
         if self._hidden or now < self._next:
             return
         self._next = now + _PROGRESS_EVERY

@@ -91,12 +91,12 @@ def convert_selected(
 
     selection = inputs.selection_of(options, timeline)
     empty: list[str] = []
-    losses = convert(
-        timeline, options.output, to=to, selection=selection, simplification=simplification,
-        when_empty=lambda: empty.append(inputs.nothing_of(timeline, "events", selection)),
-        when_sent=console.Progress(human_size), **others,
-    )  # fmt: skip
-    console.Progress.clear()
+    with console.Progress(human_size) as progress:
+        losses = convert(
+            timeline, options.output, to=to, selection=selection, simplification=simplification,
+            when_empty=lambda: empty.append(inputs.nothing_of(timeline, "events", selection)),
+            when_sent=progress, **others,
+        )  # fmt: skip
     if as_json:
         result: dict[str, Any] = {"from": timeline.format, "to": to, "losses": dict(losses)}
         print(json_document(result), end="")

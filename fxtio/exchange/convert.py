@@ -280,18 +280,21 @@ class _Attempt:
 @contextmanager
 def _whole(target: str | Path, when_sent: Tell | None = None) -> Iterator[Sink]:
     """Open a sink for a `with` block; the target gets its bytes only when the block has ended without an error."""
-    path, is_sent = Path(target), is_receiver(target)
-    if str(target) != "-" and not is_sent and (path.is_file() or not path.exists()):
+    if is_receiver(target):
+        from fxtio.exchange.otlp_http import Receiver
+
+        receiver = Receiver(str(target))  # now, so that a wrong URL is an error before the trace is read
+        with temporary_file() as file:
+            yield Sink(file, owned=False)
+            receiver.send(file, when_sent)
+        return
+    path = Path(target)
+    if str(target) != "-" and (path.is_file() or not path.exists()):
         with whole_file(target) as sink:
             yield sink
         return
     with temporary_file() as file:
         yield Sink(file, owned=False)
         file.seek(0)
-        if is_sent:
-            from fxtio.exchange.otlp_http import send
-
-            send(file, str(target), when_sent)
-            return
         with closing(open_sink(str(target))) as sink:
             shutil.copyfileobj(file, sink)

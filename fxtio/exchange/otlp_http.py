@@ -13,17 +13,19 @@ import base64
 import gzip
 import http.client
 import os
+import queue
+import re
+import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from fxtio.errors import FormatError, FxtioError
+from fxtio.errors import FormatError, FxtioError, described
 from fxtio.exchange.json_events import UNREADABLE
 from fxtio.report import counted, printable
 
@@ -41,53 +43,43 @@ _BUSY = frozenset(
 )
 """What a receiver answers if it may take the same request later."""
 
-_TIMEOUT = 10_000
+_FAILURES = (OSError, http.client.HTTPException, ValueError)
+"""Errors of a request that was not answered; the last one is for names that no host or proxy can have."""
+
+_TIMEOUT = "10000"
 _MAX_ANSWER = 1 << 16
 _MAX_REASON = 200
 _MAX_DIGITS = 20
+_MAX_TIMEOUT_DIGITS = 9  # eleven days
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[ -~\xa0-\xff]*")
 
 
 class DeliveryError(FxtioError):
     """An error: a receiver did not take all spans."""
 
 
-def send(file: BinaryIO, url: str, tell: Callable[[int, int], object] | None = None) -> None:
-    """Send each line in a request of its own, again if the receiver is busy or does not answer.
+class _Answer(NamedTuple):
+    """What a receiver answers: status, its meaning, how long to wait, and the first bytes of the body."""
 
-    If it cannot be reached at the first request, that is an error at once: its address is more likely wrong.
+    status: int
+    reason: str
+    retry_after: str | None
+    body: bytes
 
-    Args:
-        file: OTLP JSON lines; it is read from its start.
-        url: the URL of the receiver; a path that does not end in `/v1/traces` is that of its parent.
-        tell: called with the number of bytes that were taken so far, and that of all.
-
-    Raises:
-        DeliveryError: it did not take all spans; it may have taken some.
-        FormatError: the URL or an environment variable makes no sense.
-    """
-    receiver, taken, rejected, reason = _Receiver(url), 0, 0, ""
-    size, sent = file.seek(0, os.SEEK_END), 0
-    file.seek(0)
-    for line in file:
-        if tell is not None:
-            tell(sent, size)
-        try:
-            answer = receiver.take(line, is_first=not taken)
-        except (OSError, http.client.HTTPException) as error:
-            before = f" after {counted(taken, 'request')}" if taken else ""
-            raise DeliveryError(f"{receiver.name} did not take the spans{before}: {_reason_of(error)}") from None
-        taken, sent = taken + 1, sent + len(line)
-        count, message = _rejected(answer)
-        rejected, reason = rejected + count, reason or message
-    if rejected:
-        raise DeliveryError(f"{receiver.name} rejected {counted(rejected, 'span')}: {reason or 'it does not say why'}")
+    @property
+    def text(self) -> str:
+        """The status, and why, as the receiver says it."""
+        said = _decoded(self.body).get("message")
+        return f"{self.status} {self.reason}" + (f": {said}" if isinstance(said, str) and said else "")
 
 
-class _Receiver:
+class Receiver:
     """A receiver of spans.
 
     Args:
-        url: its URL.
+        url: its URL; a path that does not end in `/v1/traces` is that of its parent.
 
     Attributes:
         name: the URL without a password, for messages.
@@ -120,42 +112,104 @@ class _Receiver:
         }
         self._compresses = _setting("COMPRESSION") == "gzip"
         self._timeout = _timeout()
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(_AnyStatus)
 
-    def take(self, body: bytes, *, is_first: bool) -> bytes:
+    def send(self, file: BinaryIO, tell: Callable[[int, int], object] | None = None) -> None:
+        """Send each line in a request of its own, again if the receiver is busy or does not answer.
+
+        If it cannot be reached at the first request, that is an error at once: its address is more likely wrong.
+
+        Args:
+            file: OTLP JSON lines; it is read from its start.
+            tell: called with the number of bytes that were taken so far, and that of all.
+
+        Raises:
+            DeliveryError: it did not take all spans; it may have taken some.
+        """
+        taken, rejected, reason = 0, 0, ""
+        size, sent = file.seek(0, os.SEEK_END), 0
+        file.seek(0)
+        for line in file:
+            if tell is not None:
+                tell(sent, size)
+            try:
+                answer = self._take(line, is_first=not taken)
+            except _FAILURES as error:
+                before = f" after {counted(taken, 'request')}" if taken else ""
+                raise DeliveryError(f"{self.name} did not take the spans{before}: {_reason_of(error)}") from None
+            taken, sent = taken + 1, sent + len(line)
+            count, message = _rejected(answer)
+            rejected, reason = rejected + count, reason or message
+        if rejected:
+            raise DeliveryError(f"{self.name} rejected {counted(rejected, 'span')}: {reason or 'it does not say why'}")
+
+    def _take(self, body: bytes, *, is_first: bool) -> bytes:
         """Send a request until it is taken, and return the answer.
 
         Raises:
-            OSError, HTTPException: it was not.
+            OSError, HTTPException, ValueError: it was not.
         """
         waits = iter(WAITS)
         while True:
+            wait = next(waits, None)
             try:
-                return self._post(body)
-            except urllib.error.HTTPError as error:
-                wait = next(waits, None)
-                if error.code not in _BUSY or wait is None:
-                    raise
-                time.sleep(_asked_wait(error.headers.get("Retry-After"), wait))
-            except (OSError, http.client.HTTPException):
-                wait = next(waits, None)
+                answer = self._post(body)
+            except _FAILURES:
                 if is_first or wait is None:
                     raise
-                time.sleep(wait)
+            else:
+                if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                    return answer.body
+                if answer.status not in _BUSY or wait is None:
+                    raise OSError(answer.text)
+                wait = _asked_wait(answer.retry_after, wait)
+            time.sleep(wait)
 
-    def _post(self, body: bytes) -> bytes:
+    def _post(self, body: bytes) -> _Answer:
+        """Send a request once, and return the answer.
+
+        This ends in time, whatever the receiver does: a thread talks to it, which is left alone if that takes longer.
+        A limit for each single read would never be reached by an answer that comes byte by byte.
+        """
         headers = {**self._headers, "Content-Encoding": "gzip"} if self._compresses else self._headers
         data = gzip.compress(body, 1) if self._compresses else body
         request = urllib.request.Request(self.name, data, headers, method="POST")  # only HTTP, see above
+        answers: queue.SimpleQueue[_Answer | Exception] = queue.SimpleQueue()
+
+        def talk() -> None:
+            try:
+                answers.put(self._answer(request))
+            except _FAILURES as error:
+                answers.put(error)
+
+        threading.Thread(target=talk, daemon=True).start()
+        try:
+            answer = answers.get(timeout=self._timeout)
+        except queue.Empty:
+            raise TimeoutError(f"there is no answer within {self._timeout:g} s") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _answer(self, request: urllib.request.Request) -> _Answer:
         with self._opener.open(request, timeout=self._timeout) as answer:
-            return bytes(answer.read(_MAX_ANSWER))
+            try:
+                body = answer.read(_MAX_ANSWER)
+            except _FAILURES:
+                if answer.status < HTTPStatus.BAD_REQUEST:
+                    raise
+                body = b""  # the status says enough
+            return _Answer(answer.status, answer.reason, answer.headers.get("Retry-After"), body)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection, after which a request would have no body."""
+class _AnyStatus(urllib.request.HTTPErrorProcessor):
+    """Takes every status as an answer, and follows no redirection, after which a request would have no body."""
 
-    def redirect_request(self, *_: Any) -> None:
-        """Return nothing, so that the answer is an error."""
+    def http_response(self, request: Any, response: Any) -> Any:
+        """Return the answer as it is."""
+        return response
+
+    https_response = http_response
 
 
 def _authorization(parts: SplitResult) -> Mapping[str, str]:
@@ -176,16 +230,17 @@ def _headers() -> Mapping[str, str]:
     """Return the headers that the environment asks for, whose values are encoded as in URLs."""
     pairs = [each.partition("=") for each in _setting("HEADERS").split(",") if each.strip()]
     headers = {name.strip(): unquote(value.strip()) for name, _, value in pairs}
-    if not all(name.isascii() and name.isprintable() and value.isprintable() for name, value in headers.items()):
+    if not all(_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value) for name, value in headers.items()):
         raise FormatError("the headers of OTEL_EXPORTER_OTLP_HEADERS are not name=value,name=value")
     return headers
 
 
 def _timeout() -> float:
     """Return the seconds after which a request has failed."""
-    text = _setting("TIMEOUT") or str(_TIMEOUT)
-    if not text.isdecimal() or not int(text):
-        raise FormatError(f"OTEL_EXPORTER_OTLP_TIMEOUT is {printable(text)}, not a number of milliseconds")
+    text = _setting("TIMEOUT") or _TIMEOUT
+    if not text.isdecimal() or len(text) > _MAX_TIMEOUT_DIGITS or not int(text):
+        shown = printable(text[:_MAX_REASON])
+        raise FormatError(f"OTEL_EXPORTER_OTLP_TIMEOUT is {shown}, not a number of milliseconds")
     return int(text) / 1000
 
 
@@ -195,12 +250,9 @@ def _asked_wait(text: str | None, otherwise: float) -> float:
 
 
 def _reason_of(error: Exception) -> str:
-    """Return why a request failed, as the receiver says it."""
-    if isinstance(error, urllib.error.HTTPError):
-        said = _decoded(error.read(_MAX_ANSWER)).get("message")
-        text = f"{error.code} {error.reason}" + (f": {said}" if isinstance(said, str) and said else "")
-    else:
-        text = str(getattr(error, "reason", error)) or type(error).__name__
+    """Return why a request failed."""
+    reason = getattr(error, "reason", error)
+    text = described(reason) if isinstance(reason, BaseException) else str(reason)
     return printable(text[:_MAX_REASON])
 
 

@@ -31,33 +31,31 @@ _MEMORY = 4 * 2**30
 
 
 class Child:
-    """What runs commands on traces, for each of which it takes so many seconds at most.
+    """What runs commands on traces, for which it takes so many seconds at most, for all of them together.
 
     Attributes:
         names: the traces, as arguments of a command.
         messages: what the latest command has said on standard error.
+        is_cut: whether it has printed more than `run` returned.
     """
 
     def __init__(self, opened: Sequence[Opened], place: Path, seconds: int) -> None:
         self.names = [f"{each.name}" if f"{each.name}"[0] != "-" else f"./{each.name}" for each in opened]
-        self.messages = ""
+        self.messages, self.is_cut = "", False
         self._descriptors = [each.fd for each in opened]
         self._place, self._seconds = place / "whole", seconds
+        self._end = time.monotonic() + seconds
         for each in {each.name: each for each in opened}.values():
             if each.size is None:
                 refuse_links(each)
-            self._named(f"{each.name}").symlink_to(each.path)
-
-    def _named(self, name: str) -> Path:
-        path = self._place / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+            _new(self._place / each.name).symlink_to(each.path)
 
     def cut(self, times: Sequence[str]) -> None:
         """Let the parts of the traces in a range of times take their place."""
-        whole, self._place = self._place, self._place.with_name("part")
-        for name in self.names:
-            self.run("cut", str(whole / name), "-o", str(self._named(name)), *times)
+        part = self._place.with_name("part")
+        for name in dict.fromkeys(self.names):
+            self.run("cut", name, "-o", str(_new(part / name)), *times)
+        self._place = part
 
     def run(self, *arguments: str) -> str:
         """Run a command, and return the first megabytes that it prints.
@@ -72,16 +70,16 @@ class Child:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, cwd=self._place,
                 env=environment, pass_fds=self._descriptors,
             )  # fmt: skip
-            timer, end = threading.Timer(self._seconds, process.kill), time.monotonic() + self._seconds
+            timer = threading.Timer(max(self._end - time.monotonic(), 0), process.kill)
             timer.start()
             with process:
                 try:
                     self._limit(process.pid)
                     text = process.stdout.read(_MAX_OUTPUT) if process.stdout else b""
-                    is_cut = len(text) == _MAX_OUTPUT and process.poll() is None
-                    code = 0 if is_cut else process.wait()
+                    self.is_cut = bool(process.stdout and process.stdout.read(1))
+                    code = 0 if self.is_cut else process.wait()
                 finally:
-                    is_late = time.monotonic() >= end
+                    is_late = time.monotonic() >= self._end
                     timer.cancel()
                     process.kill()
             said.seek(0)
@@ -99,8 +97,16 @@ class Child:
             import resource
 
             seconds = self._seconds * (os.cpu_count() or 1)
-            for limit, value in ((resource.RLIMIT_DATA, _MEMORY), (resource.RLIMIT_CPU, seconds)):
+            for limit, wanted in ((resource.RLIMIT_DATA, _MEMORY), (resource.RLIMIT_CPU, seconds)):
+                _, most = resource.prlimit(pid, limit)  # which only root can raise
+                value = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
                 resource.prlimit(pid, limit, (value, value))
+
+
+def _new(path: Path) -> Path:
+    """Return a path whose folder exists from now on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def part_of(opened: Sequence[Opened]) -> tuple[dict[str, str], str]:

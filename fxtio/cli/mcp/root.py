@@ -14,6 +14,8 @@ from fxtio.cli.inputs import UsageError
 
 _OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
+_MOST_FILES = 100_000  # in a trace that is a folder
+
 
 class Opened(NamedTuple):
     """An open file or folder: its name from the root, its descriptor, its size in bytes, None for a folder.
@@ -76,9 +78,13 @@ def refuse_links(folder: Opened) -> None:
     """Make sure that a trace that is a folder has no links in it, which readers would follow.
 
     Raises:
-        UsageError: it has one.
+        UsageError: it has one, or too many files to look at.
     """
+    left = _MOST_FILES
     for _, folders, files, fd in os.fwalk(".", dir_fd=folder.fd):
+        left -= len(folders) + len(files)
+        if left < 0:
+            raise UsageError(f"{folder.name} has more than {_MOST_FILES:,} files in it")
         for each in (*folders, *files):
             if stat.S_ISLNK(os.stat(each, dir_fd=fd, follow_symlinks=False).st_mode):
                 raise UsageError(f"{folder.name} has a link in it, {each}, which is not followed")

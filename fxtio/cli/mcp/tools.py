@@ -72,7 +72,7 @@ class Tool(NamedTuple):
             value = given.get(name)
             if value is True:
                 yield f"--{name}"
-            elif value in (None, False):
+            elif value is None or value is False:
                 continue
             elif action.option_strings:
                 yield from (f"--{name}={each}" for each in (value if isinstance(value, list) else [value]))
@@ -109,11 +109,15 @@ def _answer(root: Root, seconds: int, name: str, arguments: dict[str, Any]) -> s
     if tool is None or not arguments.keys() <= known.keys():
         what = "tool" if tool is None else "argument"
         raise inputs.UsageError(f"there is no such {what}; there are {', '.join(known)}")
-    given = {each: value for each, value in arguments.items() if each != "cursor"}
+    given: dict[str, Any] = dict.fromkeys(tool.traces, ".")
+    given |= {each: value for each, value in arguments.items() if each != "cursor" and value is not None}
     with ExitStack() as stack:
-        opened = [stack.enter_context(root.open(str(given.get(each, ".")))) for each in tool.traces]
-        if name == "overview" and _is_no_trace(opened[0]):
-            lines, following = _listed(opened[0])
+        opened = [stack.enter_context(root.open(str(given[each]))) for each in tool.traces]
+        plain = next(filter(_is_no_trace, opened), None)
+        if plain and name == "overview":
+            lines, following = _listed(plain)
+        elif plain:
+            raise inputs.UsageError(f"{plain.name} is a folder, not a trace; `overview` lists what is in it")
         else:
             part, note = ({}, "") if _TEXTS.keys() & given else part_of(opened)
             given |= part
@@ -137,8 +141,9 @@ def _asked(tool: Tool, child: Child, given: Mapping[str, Any]) -> tuple[list[str
     shape = ["--csv", "--confined"] if tool.command == "query" else ["--json"]
     text = child.run(tool.command, *child.names, *shape, *times, *tool.words(given))
     if tool.command == "query":
-        rows = text.splitlines()[: MOST_ROWS + 1]
-        note = [f"only the first {MOST_ROWS:,} rows:"] if len(rows) > MOST_ROWS else []
+        whole = text.splitlines()[: -1 if child.is_cut else None]  # the last one is not complete
+        rows = whole[: MOST_ROWS + 1]
+        note = [f"only the first {len(rows) - 1:,} rows:"] if child.is_cut or rows != whole else []
         return [*note, *map(_short, (*child.messages.splitlines()[:3], *rows))], {}
     try:
         document: dict[str, Any] = json.loads(text)
@@ -158,16 +163,23 @@ def _is_no_trace(opened: Opened) -> bool:
 
 def _listed(folder: Opened) -> tuple[list[str], _Call]:
     """Return the files and folders of a folder, the latest first, and the next call: about the first trace."""
-    found = [(each.stat(follow_symlinks=False), str(folder.name / each.name)) for each in os.scandir(folder.fd)]
+    found: list[tuple[os.stat_result, str]] = []
+    for each in os.scandir(folder.fd):
+        with suppress(FileNotFoundError):  # it has been removed meanwhile
+            found.append((each.stat(follow_symlinks=False), str(folder.name / each.name)))
     found.sort(key=lambda each: -each[0].st_mtime)
-    times = [datetime.fromtimestamp(int(status.st_mtime), UTC).isoformat() for status, _ in found]
-    rows = [
-        {"path": path, "bytes": status.st_size, "modified": time}
-        for (status, path), time in zip(found, times, strict=True)
-    ]
+    rows = [{"path": path, "bytes": status.st_size, "modified": _moment(status.st_mtime)} for status, path in found]
     paths = [path for _, path in found]
     first = next((path for path in paths if formats.by_suffix(path) or exchange.by_suffix(path)), (*paths, ".")[0])
     return [*_lines({"files": rows})], ("overview", {"path": first})
+
+
+def _moment(seconds: float) -> str:
+    """Return a time as text, which is empty if no calendar has it."""
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _following(name: str, document: Mapping[str, Any], given: Mapping[str, Any]) -> _Call:

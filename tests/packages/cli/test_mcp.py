@@ -8,15 +8,17 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import fxtio
+from fxtio.cli.inputs import UsageError
 from fxtio.cli.mcp import child, tools
 from fxtio.cli.mcp.root import Root
 from fxtio.cli.mcp.tools import MOST_TOKENS, TOOLS, answer
@@ -182,6 +184,40 @@ def test_folders_are_listed(folder: Path) -> None:
     assert [row["path"] for row in tables(ask(folder, "overview", path="sub"))["files"]] == [TASKS]
 
 
+def test_files_of_odd_times_are_listed_and_those_that_vanish_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {"early.fxt": -(2**53), "late.fxt": 2**53, "later.fxt": 2**62}  # few file systems have such times
+
+    class Entry(NamedTuple):
+        name: str
+
+        def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+            assert not follow_symlinks
+            if self.name == "gone.fxt":
+                raise FileNotFoundError(self.name)
+            return os.stat_result((0, 0, 0, 0, 0, 0, 7, 0, times[self.name], 0))
+
+    monkeypatch.setattr(tools, "_is_no_trace", lambda _: True)
+    monkeypatch.setattr(os, "scandir", lambda _: [Entry("gone.fxt"), *map(Entry, times)])
+    text = ask(tmp_path, "overview")
+    assert text.splitlines()[:-1] == ["files:", "path,bytes,modified", "later.fxt,7,", "late.fxt,7,", "early.fxt,7,"]
+
+
+@pytest.mark.full
+def test_the_root_may_be_a_trace(folder: Path) -> None:
+    root = folder / TASKS
+    assert ask(root, "overview").splitlines()[-1] == 'next: top {"path": "."}'
+    assert "\n16\n" in ask(root, "query", path=".", sql="select count(*) from slices", **{"from": "0%"})
+    assert tables(ask(root, "compare", before=".", after=".", **{"from": "0%"}))["runs"] == "[1,1]"
+
+
+@pytest.mark.full
+def test_null_is_an_argument_that_is_not_given(folder: Path) -> None:
+    assert ask(folder, "overview", path=None) == ask(folder, "overview")
+    assert ask(folder, "top", path=MAGIC, limit=None, **{"from": None}) == ask(folder, "top", path=MAGIC)
+
+
 # ---- Pages.
 
 
@@ -222,6 +258,11 @@ def test_rows_of_queries_are_bounded(folder: Path) -> None:
     lines = text.splitlines()
     assert lines[:3] == ["only the first 1,000 rows:", "range", "0"]
     assert lines[-1] == "999"
+    assert ask(folder, "query", path=MAGIC, sql="select * from range(1_000)").startswith("range\n0\n")
+    long = ask(folder, "query", path=MAGIC, sql="select range, repeat('x', 10_000) from range(999)")
+    note = re.match(r"only the first (\d+) rows:\n", long)
+    assert note
+    assert 400 < int(note[1]) < 420  # of 4 MiB
     columns = ", ".join(f"repeat('語', 1000) as c{number}" for number in range(300))
     assert [*pages(folder, "query", {"path": MAGIC, "sql": f"select {columns} from range(3)"})]
 
@@ -299,6 +340,8 @@ def test_a_trace_is_the_file_that_was_opened(folder: Path, tmp_path: Path) -> No
         ("top", {"path": MAGIC, "output": "x"}, "there is no such argument; there are path, from,"),
         ("top", {"path": MAGIC, "by": "--live"}, "is not something to group by"),
         ("top", {"path": MAGIC, "limit": -1}, "'-1' is not a positive number"),
+        ("top", {"path": MAGIC, "limit": 0}, "'0' is not a positive number"),
+        ("top", {}, ". is a folder, not a trace; `overview` lists what is in it"),
         ("top", {"path": MAGIC, "from": "yesterday"}, "yesterday"),
         ("find", {"path": MAGIC, "pattern": "a\0b"}, "null byte"),
         ("find", {"path": MAGIC, "pattern": "x" * 1_000_000}, "Argument list too long"),
@@ -357,6 +400,35 @@ def test_long_answers_are_given_up(folder: Path) -> None:
     text, is_error = answer(Root(str(folder)), 3, "query", {"path": MAGIC, "sql": sql})
     assert is_error
     assert text.startswith("there is no answer within 3 s; ask for a part")
+
+
+@pytest.mark.full
+def test_all_commands_of_a_question_have_its_time_together(folder: Path, tmp_path: Path) -> None:
+    sql = "select count(*) from range(1_000_000_000) a, range(1_000_000_000) b where a.range * b.range = 7"
+    with Root(str(folder)).open(MAGIC) as opened:
+        asked = child.Child([opened], tmp_path, 3)
+        for command in (["query", MAGIC, sql], ["info", MAGIC]):
+            with pytest.raises(UsageError, match="no answer within 3 s"):
+                asked.run(*command)
+
+
+@pytest.mark.full
+def test_limits_of_the_server_stay(folder: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux limits the memory of another process")
+    code = (
+        "import resource, sys; from fxtio.cli.mcp import root, tools;"
+        "resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30));"
+        "resource.setrlimit(resource.RLIMIT_CPU, (200, 200));"
+        "print(tools.answer(root.Root(sys.argv[1]), 300, 'top', {'path': sys.argv[2]})[0])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code, folder, MAGIC], capture_output=True, text=True, check=True)
+    assert f"name: {MAGIC}\n" in done.stdout
+
+
+def test_a_folder_of_countless_files_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxtio.cli.mcp.root._MOST_FILES", 3)
+    assert "has more than 3 files in it" in refusal(folder, "top", path=TASKS)
 
 
 def test_the_package_that_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -356,6 +356,21 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.native
+def test_progress_of_a_task_that_waits_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    with Progress(human_size) as progress:
+        now += 60
+        progress(0, 4096)
+        assert terminal.getvalue() == ""
+        now += 2
+        progress(2048, 4096)
+    erase = "\r\x1b[K"
+    assert terminal.getvalue() == f"{erase}2.0 KiB of 4.0 KiB (50%), 1.0 KiB/s{erase}"
+
+
+@pytest.mark.native
 def test_progress_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     for hidden, stream in ((False, io.StringIO()), (True, Terminal())):
         monkeypatch.setattr("sys.stderr", stream)

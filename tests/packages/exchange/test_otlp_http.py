@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import http.server
+import io
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 import fxtio
 from fxtio import cli, synth
+from fxtio.cli import console
 from fxtio.errors import FormatError
 from fxtio.exchange import otlp_http
 from fxtio.exchange.convert import LossError, convert
@@ -72,6 +76,29 @@ def receiver() -> Iterator[Receiver]:
     made.server.shutdown()
     made.thread.join()
     made.server.server_close()
+
+
+@contextmanager
+def raw_receiver(answer: bytes, endless: bytes = b"") -> Iterator[str]:
+    """Yield the URL of a receiver that answers with some bytes, and then with others again and again."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError), server.accept()[0] as connection:
+                connection.settimeout(0.1)
+                with suppress(TimeoutError):
+                    while connection.recv(1 << 16):
+                        pass
+                connection.sendall(answer)
+                while endless and not ended.wait(0.02):
+                    connection.sendall(endless)
+
+        ended = threading.Event()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        ended.set()
+        thread.join()
 
 
 @pytest.fixture(autouse=True)
@@ -182,6 +209,35 @@ def test_odd_answers_count_as_taken(trace: Path, receiver: Receiver, body: bytes
     assert len(receiver.requests) == LINES
 
 
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize("begin", [b"", OK, OK + b"Content-Length: 9000\r\n\r\n", b"HTTP/1.1 400 No\r\n\r\n"])
+@pytest.mark.parametrize("rest", [b"HTTP/1.1 100 Continue\r\n\r\n", b" "])
+def test_an_answer_that_does_not_end_is_given_up(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, begin: bytes, rest: bytes
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
+    with raw_receiver(begin, rest) as url, pytest.raises(DeliveryError, match=r"no answer within 0.2 s$"):
+        sent(trace, url)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 400 No\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "400 No"),
+        (b"HTTP/1.1 400 No\r\nContent-Length: 9000\r\n\r\n{", "400 No"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "IncompleteRead"),
+        (OK + b"a: b\r\n" * 200, "got more than 100 headers"),
+        (b"\x1b[31m\r\n\r\n", r"\\x1b\[31m"),
+        (b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n\r\n", "302 Found$"),
+    ],
+)
+def test_an_answer_that_is_no_http_is_an_error(trace: Path, answer: bytes, message: str) -> None:
+    with raw_receiver(answer) as url, pytest.raises(DeliveryError, match=f"did not take the spans: .*{message}"):
+        sent(trace, url)
+
+
 def test_settings_of_opentelemetry(trace: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "key=wrong")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "key=a%20b, other=c=d")
@@ -196,7 +252,10 @@ def test_settings_of_opentelemetry(trace: Path, receiver: Receiver, monkeypatch:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("TIMEOUT", "soon"), ("TIMEOUT", "0"), ("TIMEOUT", "-1"), ("HEADERS", "a=%0Ab"), ("HEADERS", "ä=b")],
+    [
+        *(("TIMEOUT", text) for text in ("soon", "0", "-1", "9" * 20, "9" * 400, "9" * 5_000)),
+        *(("HEADERS", text) for text in ("a=%0Ab", "ä=b", "=b", "a:b=c", "a b=c", "a=€")),
+    ],
 )
 def test_settings_that_make_no_sense(
     trace: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, name: str, value: str
@@ -225,9 +284,37 @@ def test_nothing_is_sent_before_the_whole_trace_is_read(tmp_path: Path, receiver
     assert not receiver.requests
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 70])
+def test_a_host_that_cannot_be(trace: Path, host: str) -> None:
+    with pytest.raises(DeliveryError, match=f"{host}/v1/traces did not take the spans: .*label"):
+        sent(trace, f"http://{host}")
+
+
+def test_a_wrong_url_is_an_error_before_the_trace_is_read(tmp_path: Path) -> None:
+    synth.write(tmp_path / "in.fxt", "program", events=100)
+    with fxtio.open_timeline(tmp_path / "in.fxt") as timeline, pytest.raises(FormatError, match="URL"):
+        convert(timeline, "http://host:port", strict=True)  # which would be a LossError once it is read
+
+
 def test_the_command(trace: Path, receiver: Receiver, capsys: pytest.CaptureFixture[str]) -> None:
     receiver.answers = [Answer(400)]
     assert cli.main(["convert", str(trace), receiver.url]) == 2
     assert capsys.readouterr().err == f"fxtio: {receiver.url}/v1/traces did not take the spans: 400 Bad Request\n"
     assert cli.main(["convert", str(trace), receiver.url, "--from", "0", "--until", "1us"]) in (0, 1)
     assert len(receiver.requests) == 2
+
+
+def test_a_terminal_shows_how_much_is_sent_until_an_error(
+    trace: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setattr(console, "_PROGRESS_AFTER", 1e-6)
+    receiver.answers = [Answer(), Answer(400)]
+    assert cli.main(["convert", str(trace), receiver.url]) == 2
+    *_, shown, error = terminal.getvalue().split("\r\x1b[K")
+    assert re.fullmatch(r"[\d.]+ KiB of [\d.]+ [KM]iB \(\d+%\), .*/s", shown)
+    assert error.startswith("fxtio: http://")

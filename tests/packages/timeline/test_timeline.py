@@ -182,6 +182,31 @@ def test_names_that_are_no_text_reach_every_format(to: str, tmp_path: Path) -> N
     assert target.exists()
 
 
+@given(
+    ids=st.lists(st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 1]), max_size=12),
+    together=st.booleans(),
+    most=st.integers(0, 5),
+)
+def test_tracks_are_told_apart_by_ids_of_64_bits_up_to_a_limit(ids: list[int], together: bool, most: int) -> None:
+    registry, distinct = Registry(), [*dict.fromkeys(ids)]
+    name, process = registry.names.code("name"), registry.process(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fxtio.timeline.parts.MAX_TRACKS", most)
+        if together:
+            ids, same = distinct, np.zeros(len(distinct), np.int32)
+            tracks = registry.async_tracks(np.array(ids, np.uint64), same + name, same + process).tolist()
+        else:
+            tracks = [registry.track(TrackKind.ASYNC, each, name=name, process=process, id=each) for each in ids]
+    kept = distinct[:most]
+    assert tracks == [kept.index(each) if each in kept else most for each in ids]
+    rows = [*registry.tables()["tracks"].rows()]
+    assert [row["id"] for row in rows] == [*kept, *[0] * (len(distinct) > most)]
+    assert [registry.track_info(track).id for track in range(registry.track_count)] == [row["id"] for row in rows]
+    assert sum(registry.losses.values()) == sum(each not in kept for each in ids)
+    processes = registry.track_processes(np.array([*tracks, -1])).tolist()
+    assert processes == [*(process if each in kept else -1 for each in ids), -1]
+
+
 def test_names_of_a_growing_list_are_looked_up_once() -> None:
     from fxtio.table import Categories
 
