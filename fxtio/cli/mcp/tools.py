@@ -99,7 +99,8 @@ def answer(root: Root, seconds: int, name: str, arguments: dict[str, Any]) -> tu
     try:
         return _answer(root, seconds, name, arguments), False
     except (FxtioError, OSError, ValueError) as error:  # the latter for characters that no argument can have
-        lines = [_short(printable(line)) for line in described(error).splitlines()]
+        # A message may quote a trace: what has line breaks there must not look like lines of an answer.
+        lines = [_short(printable(line)) for line in described(error).strip().replace("\n", "\n  ").split("\n")]
         return _page(lines, 0, 0)[0], True
 
 

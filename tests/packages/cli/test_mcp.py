@@ -379,6 +379,14 @@ def test_queries_reach_the_trace_only(sql: str, folder: Path, monkeypatch: pytes
 
 
 @pytest.mark.full
+def test_messages_that_quote_a_trace_do_not_look_like_answers(folder: Path) -> None:
+    first, *others = refusal(folder, "query", path="-x,y.fxt", sql="select name::int from slice").split("\n")
+    assert first.endswith("'-0 ")
+    assert others
+    assert all(line.startswith("  ") for line in others)
+
+
+@pytest.mark.full
 def test_a_confined_query_does_not_hinder_a_later_one() -> None:
     with fxtio.open_timeline(CORPUS / "fxt" / "magic-trace.fxt") as timeline:
         assert timeline.sql("select count(*) from thread", confined=True).fetchall() == [(1,)]
