@@ -404,7 +404,7 @@ def test_the_memory_of_questions_is_bounded(folder: Path) -> None:
 
 @pytest.mark.full
 def test_long_answers_are_given_up(folder: Path) -> None:
-    sql = "select count(*) from range(1_000_000_000) a, range(1_000_000_000) b where a.range * b.range = 7"
+    sql = "select sum(sqrt(range)) from range(1_000_000_000_000)"  # which needs no memory
     text, is_error = answer(Root(str(folder)), 3, "query", {"path": MAGIC, "sql": sql})
     assert is_error
     assert text.startswith("there is no answer within 3 s; ask for a part")
@@ -412,7 +412,7 @@ def test_long_answers_are_given_up(folder: Path) -> None:
 
 @pytest.mark.full
 def test_all_commands_of_a_question_have_its_time_together(folder: Path, tmp_path: Path) -> None:
-    sql = "select count(*) from range(1_000_000_000) a, range(1_000_000_000) b where a.range * b.range = 7"
+    sql = "select sum(sqrt(range)) from range(1_000_000_000_000)"  # which needs no memory
     with Root(str(folder)).open(MAGIC) as opened:
         asked = child.Child([opened], tmp_path, 3)
         for command in (["query", MAGIC, sql], ["info", MAGIC]):
