@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--record", type=int, default=30, metavar="ROUNDS", help="rounds of four recordings (30)")
     parser.add_argument("--pairs", type=int, default=1000, help="simulated comparisons of single runs (1000)")
     parser.add_argument("--comparisons", type=int, default=200, help="comparisons of several runs (200)")
-    parser.add_argument("--jobs", type=int, metavar="PAIRS", help="only simulated jobs of a CI, so many of each kind")
+    parser.add_argument("--jobs", type=int, metavar="PAIRS", help="only simulated jobs of a CI, this many of each kind")
     options = parser.parse_args()
     if options.jobs:
         titles = ["recorded", "of each side", "comparisons", "alarms if equal", "found if 10 % slower", "other alarms"]

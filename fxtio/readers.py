@@ -332,7 +332,7 @@ class FileReader(TraceReader[InfoT]):
         """
 
     def portion(self, size: int) -> tuple[int, int] | None:
-        """Return a range of times, around the middle of the trace, for which about so many bytes are read, or fewer.
+        """Return a range of times, around the middle of the trace, for which about this many bytes are read, or fewer.
 
         It is None if the whole trace is not larger, or if a range would not be read faster than all of it.
 

@@ -1,4 +1,4 @@
-"""Writes a report as a comment of a pull request, in place of the comment that an earlier run wrote.
+"""Writes a report as a comment of a pull request, instead of the comment that an earlier run wrote.
 
     python comment.py NUMBER NAME report.md
 

@@ -138,7 +138,7 @@ class _Body:
 
 
 def django(get_response: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a middleware of Django, for its setting `MIDDLEWARE`; under ASGI use `asgi` in its place."""
+    """Return a middleware of Django, for its setting `MIDDLEWARE`; under ASGI use `asgi` instead."""
 
     def middleware(request: Any) -> Any:
         if not _active():

@@ -1,4 +1,4 @@
-"""The files of a conformance kit: a folder, or the archive that an installed package has in its place.
+"""The files of a conformance kit: a folder, or the archive that an installed package has instead.
 
 The kit is thousands of small files, which resemble each other.  So the archive is a zip file of them as they are,
 compressed as a whole with gzip: that takes a third of what members take that are compressed one by one, and a thirtieth

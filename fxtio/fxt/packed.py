@@ -85,7 +85,7 @@ class Index:
         return (int(timed["first"].min()), int(timed["last"].max())) if len(timed) else None
 
     def portion(self, size: int) -> tuple[int, int] | None:
-        """Return a range of times around the middle for which frames of at most so many bytes are read, if it can be.
+        """Return a range of times around the middle for which frames of at most this many bytes are read, if it can be.
 
         It is the whole time, halved as often as need be; None if that is not necessary.
         """

@@ -156,7 +156,7 @@ class FxtTrace(FileReader[Info]):
         self._range = start, end
 
     def portion(self, size: int) -> tuple[int, int] | None:
-        """Return a range of times for which at most so many bytes are read, if the trace is packed and larger."""
+        """Return a range of times for which at most this many bytes are read, if the trace is packed and larger."""
         with closing(super()._open()) as source:
             index = index_of(source)
         return None if index is None else index.portion(size)

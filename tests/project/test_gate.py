@@ -44,7 +44,7 @@ sys.exit(STATUS)
 
 
 def program(calls: int, status: int = 0) -> str:
-    """Return a program that calls a function so many times; of that alone no machine makes more or fewer."""
+    """Return a program that calls a function this many times; of that alone no machine makes more or fewer."""
     return PROGRAM.replace("CALLS", str(calls)).replace("STATUS", str(status))
 
 
@@ -82,7 +82,7 @@ def pull_request(folder: Path, before: str, after: str) -> tuple[Path, str]:
 
 
 def stand_in_for_the_wheel(folder: Path) -> None:
-    """Write a wheel whose fxtio is the one that runs the tests, in place of one that is built from the checkout."""
+    """Write a wheel whose fxtio is the one that runs the tests, instead of one that is built from the checkout."""
     folder.mkdir()
     info = "fxtio-0.dist-info"
     files = {
