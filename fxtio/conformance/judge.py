@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fxtio.conformance import canonical, timeline
+from fxtio.conformance.files import Place
 from fxtio.conformance.harness import Answer, Limits, Status
 from fxtio.conformance.kit import READ, Case
 from fxtio.errors import FxtioError
@@ -84,15 +85,15 @@ class KnownFailures:
         self.reasons = dict(reasons or {})
 
     @classmethod
-    def read(cls, path: str | Path) -> KnownFailures:
-        """Read a TOML file with the table `[known]`.
+    def read(cls, path: str | Place) -> KnownFailures:
+        """Read a TOML file with the table `[known]`, which may be one of the kit.
 
         Raises:
             FxtioError: the file is not TOML, or has anything else than this table of texts.
             OSError: the file cannot be read.
         """
         try:
-            content = tomllib.loads(Path(path).read_text("utf-8"))
+            content = tomllib.loads((Path(path) if isinstance(path, str) else path).read_text("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise FxtioError(f"{path} is not a TOML file: {error}") from error
         reasons = content.get("known", {})
