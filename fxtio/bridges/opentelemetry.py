@@ -103,8 +103,14 @@ class _Open:
         self.mark(_INSTANT, "link", {**ids, **_values(link.attributes), **ids})
 
     def part_from_inner(self) -> None:
-        """Move the spans that began later on its track, and have not ended, to another one, as it ends before them."""
-        place = self.stack.index(self)
+        """Move the spans that began later on its track, and have not ended, to another one, as it ends before them.
+
+        Nothing waits here: where other threads end these at this very moment, an end may be left without a begin.
+        """
+        try:
+            place = self.stack.index(self)
+        except ValueError:  # another thread has just moved it, or ended
+            return
         inner = self.stack[place + 1 :]
         del self.stack[place:]
         for each in reversed(inner):
@@ -232,8 +238,8 @@ def _end(span: Any) -> None:
         opened.mark(_INSTANT, "attributes", {key: arguments.pop(key) for key in first})
     stack = opened.stack
     if stack and stack[-1] is opened:
-        stack.pop()
-    elif opened in stack:
+        del stack[-1:]
+    else:
         opened.part_from_inner()
     is_recorded = _mark(_END, opened.track, opened.session, opened.name, opened.category, **arguments)
     if is_recorded and opened.is_client:

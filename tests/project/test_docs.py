@@ -127,6 +127,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         for name in ("docs", "examples"):
             (tmp_path / name).symlink_to(CHECKOUT / name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # the options of this run are none of a run in a page
     monkeypatch.setattr("fxtio.tracer.decorate._names", FunctionNames())  # other tests have functions of these names
     namespace: dict[str, object] = {"__name__": "page"}
     page_blocks = list(blocks(page.read_text(encoding="utf-8")))

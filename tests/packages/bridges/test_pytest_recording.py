@@ -69,7 +69,7 @@ FIXTURES = """
 
     @pytest.fixture
     def slow():
-        time.sleep(0.02)
+        time.sleep(0.2)
 
     def test_one(client):
         time.sleep(0.01)
