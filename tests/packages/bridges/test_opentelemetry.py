@@ -28,6 +28,7 @@ import fxtio
 from fxtio.bridges import opentelemetry as bridge
 from fxtio.testing.asserts import assert_valid
 from support.in_process import run_fxtio
+from support.other_users import forks
 from support.tracer_check import Seen, check_trace
 
 pytestmark = pytest.mark.recorder
@@ -449,6 +450,7 @@ def test_spans_that_end_in_other_threads_all_at_once_all_end(out: Path, tracer: 
     assert not len(logs)
 
 
+@forks
 def test_a_process_that_forks_within_a_span_records_it_once(out: Path, tracer: Tracer) -> None:
     with fxtio.tracing(out), tracer.start_as_current_span("span") as span:
         child = os.fork()

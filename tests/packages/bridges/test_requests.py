@@ -26,6 +26,7 @@ import fxtio
 from fxtio.bridges import arrows, requests
 from fxtio.testing.asserts import assert_valid
 from support.in_process import run_fxtio
+from support.other_users import forks
 from support.tracer_check import Seen, Span, check_trace
 
 pytestmark = pytest.mark.recorder
@@ -289,6 +290,7 @@ def test_recordings_that_start_and_stop_within_requests(out: Path, tmp_path: Pat
     assert not check_trace(tmp_path / "third.fxt").spans("request")
 
 
+@forks
 def test_a_process_that_forks_within_a_request_ends_it_once(out: Path) -> None:
     def app(environ: Any, start_response: Any) -> list[bytes]:
         start_response("200 OK", [])
