@@ -124,7 +124,7 @@ def words(texts: Iterable[Any]) -> list[list[str]]:
 @given(st.lists(st.tuples(MARKUP, st.integers(0, 10**9), MARKUP), max_size=9), MARKUP)
 def test_markdown_shows_texts_as_they_are(rows: list[tuple[str, int, str]], text: str) -> None:
     """Each text is one cell, word by word, and none becomes a link, a mention, a tag or another cell."""
-    report = Report(text, [(text, "b")], [ReportTable(["a", ">b", text], rows)], [text, "end"])
+    report = Report(text, [(text, "b")], [ReportTable(["a", ">b", f"c{text}"], rows)], [text, "end"])
     tokens = MarkdownIt("commonmark").enable("table").parse(as_markdown(report))
     shown = words(shown_in_markdown(tokens))
     expected = [
@@ -132,7 +132,7 @@ def test_markdown_shows_texts_as_they_are(rows: list[tuple[str, int, str]], text
         f"{' '.join(printable(text).split())}: b",
         "a",
         "b",
-        text,
+        f"c{text}",
         *itertools.chain.from_iterable(rows),
         text,
         "end",
