@@ -61,7 +61,7 @@ def walk_arrays(
     places: Array,
     arrays: Array,
 ) -> tuple[int, int]:
-    """Note where the objects in JSON arrays, and the values of some of their members, begin and end.
+    """Note where the objects in JSON arrays, and the values of some of their members, start and end.
 
     Args:
         data: has the arrays.

@@ -1,4 +1,4 @@
-"""What commands print: lines on standard error, progress, findings, reports, tables, answers.
+"""Print what commands say: lines on standard error, progress, findings, reports, tables, answers.
 
 Text from a trace is untrusted: it is escaped before it is printed.
 """
@@ -265,7 +265,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: Iterable[float], width: int) -> None:
-    """Print the rows of an answer, at least one, as a table.
+    """Print the rows of an answer as a table; there must be at least one row.
 
     Args:
         answer: the answer.

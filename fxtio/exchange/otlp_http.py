@@ -61,7 +61,7 @@ class DeliveryError(FxtioError):
 
 
 class _Answer(NamedTuple):
-    """What a receiver answers: status, its meaning, how long to wait, and the first bytes of the body."""
+    """Holds an answer of a receiver: status, its meaning, how long to wait, and the first bytes of the body."""
 
     status: int
     reason: str

@@ -57,7 +57,7 @@ _OPENING = """\
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A part of a record in C.
+    """Describes how C declares, checks, writes and reads a part of a record.
 
     Attributes:
         type: the type of the member of the struct, without prefix.

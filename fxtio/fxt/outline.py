@@ -48,7 +48,7 @@ _NO_ARGUMENT = -2  # instead of the code of the name of an argument
 
 
 class Part(NamedTuple):
-    """What is known of a part of a trace.
+    """Describes a part of a trace by the records of its outline.
 
     Attributes:
         rows: the records of the outline (bool).

@@ -389,7 +389,7 @@ def _empty_batch(reading: Reading) -> Batch:
 
 
 def _resolved(batch: Batch) -> list[Any]:
-    """Return all records of a batch in the order of the file, with strings and threads in place of slots.
+    """Return all records of a batch in the order of the file, with strings and threads instead of slots.
 
     A reference to a slot that is not defined stays an int.  A record that cannot be decoded is `Opaque`.
     """

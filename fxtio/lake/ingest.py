@@ -59,7 +59,7 @@ class LakeError(FxtioError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a trace.
+    """Tells what became of a trace: it was added, was there already, or was refused.
 
     Attributes:
         path: the trace.

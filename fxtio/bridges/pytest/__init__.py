@@ -49,15 +49,16 @@ _RUN = f"{__name__}.run"
 """The module that records a run; pytest loads it by its name, since it needs what is here."""
 
 DEFAULT_OUTPUT = "pytest.fxt"
-_SUFFIXES = tuple(f".fxt{compression}" for compression in ("", ".zst", ".gz", ".xz"))
 
 
 def _trace_name(text: str) -> str:
     """Return the name of a trace; refuse what is probably a folder of tests, which follows the option by mistake."""
-    if text.endswith(_SUFFIXES):
-        return text
     from argparse import ArgumentTypeError
 
+    from fxtio.tracer.options import COMPRESSED  # only with the option: the tracer is not loaded without
+
+    if text.endswith((".fxt", *(f".fxt{each}" for each in COMPRESSED))):
+        return text
     raise ArgumentTypeError(f"{text!r} is no name of a trace: write --fxtio=out.fxt, or --fxtio at the end")
 
 

@@ -9,7 +9,6 @@ The next report of the test gets their times as an attribute, which pytest-xdist
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Generator
 from functools import partial
@@ -18,10 +17,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from fxtio.bridges.pytest import CATEGORY, around
-from fxtio.tracer.backend import KINDS, recorder
+from fxtio.tracer import Operation
+from fxtio.tracer.backend import recorder
 
 _CATEGORY = f"{CATEGORY}.fixture"
-_PER_PROCESS = 1 << 40
 _now = partial(time.perf_counter_ns)  # what stops the clocks of a test replaces functions of modules, such as this one
 _PARAMETER = "get_direct_param_fixture_func"
 """The function of what pytest has as a fixture, but is a parameter."""
@@ -49,34 +48,29 @@ class _Phase:
     Args:
         fixture: the fixture.
         phase: `setup` or `teardown`.
-        track: the id of its own track, 0 for the fixture of a function.
+        operation: what has a track of its own, None for the fixture of a function.
 
     Attributes:
         others_ns: the time of other fixtures in it.
     """
 
-    __slots__ = ("_begin_ns", "_fixture", "_phase", "_span", "_track", "others_ns")
+    __slots__ = ("_begin_ns", "_fixture", "_operation", "_phase", "_span", "others_ns")
 
-    def __init__(self, fixture: pytest.FixtureDef[Any], phase: str, track: int) -> None:
-        self._fixture, self._phase, self._track = fixture, phase, track
+    def __init__(self, fixture: pytest.FixtureDef[Any], phase: str, operation: Operation | None) -> None:
+        self._fixture, self._phase, self._operation = fixture, phase, operation
         self.others_ns = 0
-        name = f"{fixture.argname} ({fixture.scope})" if track else fixture.argname
+        name = f"{fixture.argname} ({fixture.scope})" if operation else fixture.argname
         self._span = recorder.span(name, _CATEGORY)
         self._span.__enter__()
-        if track:
-            self._mark("async_begin", phase=phase, scope=fixture.scope)
+        if operation:
+            operation.begin(phase=phase, scope=fixture.scope)
         self._begin_ns = _now()
-
-    def _mark(self, kind: str, **args: str) -> None:
-        """Record the begin or the end on its own track."""
-        site = recorder.Site(_CATEGORY, self._fixture.argname, tuple(args))
-        recorder.record(KINDS[kind], site, tuple(args.values()), self._track)
 
     def end(self) -> tuple[int, list[Any]]:
         """End it; return its nanoseconds, and the values of its `FixtureTime`."""
         passed = _now() - self._begin_ns
-        if self._track:
-            self._mark("async_end")
+        if self._operation:
+            self._operation.end()
         self._span.__exit__(None, None, None)
         own = (passed - self.others_ns) / 1e9
         return passed, [self._fixture.argname, self._fixture.scope, self._phase, own]
@@ -92,7 +86,7 @@ class Fixtures:
     def __init__(self) -> None:
         self.times: list[list[Any]] = []
         self._running: list[_Phase] = []
-        self._tracks: dict[pytest.FixtureDef[Any], int] = {}
+        self._operations: dict[pytest.FixtureDef[Any], Operation] = {}
         self._ending: dict[pytest.FixtureDef[Any], _Phase] = {}
 
     @around
@@ -121,10 +115,9 @@ class Fixtures:
             self._end(phase)
 
     def _begin(self, fixture: pytest.FixtureDef[Any], name: str) -> _Phase:
-        track = 0
-        if fixture.scope != "function":
-            track = self._tracks.setdefault(fixture, os.getpid() * _PER_PROCESS + len(self._tracks) + 1)
-        phase = _Phase(fixture, name, track)
+        if fixture.scope != "function" and fixture not in self._operations:
+            self._operations[fixture] = Operation(fixture.argname, _CATEGORY)
+        phase = _Phase(fixture, name, self._operations.get(fixture))
         self._running.append(phase)
         return phase
 

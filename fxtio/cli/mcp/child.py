@@ -31,7 +31,7 @@ _MEMORY = 4 * 2**30
 
 
 class Child:
-    """What runs commands on traces, for which it takes this many seconds at most, for all of them together.
+    """Runs commands on traces, all of them together within a number of seconds.
 
     Attributes:
         names: the traces, as arguments of a command.
