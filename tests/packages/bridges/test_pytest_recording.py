@@ -79,6 +79,27 @@ FIXTURES = """
     """
 
 
+def test_operations_of_tests_are_on_other_tracks_than_shared_fixtures(pytester: pytest.Pytester) -> None:
+    text = """
+        import fxtio
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def server():
+            yield 1
+
+        def test_one(server):
+            fxtio.operation("own").end()
+    """
+    run(pytester, text, "--fxtio").assert_outcomes(passed=1)
+    with fxtio.open("pytest.fxt") as trace:
+        events = trace.table("events")
+    begins = events.take(events["type"].is_in("async_begin"))
+    tracks = {name: {*begins.take(begins["name"].is_in(name))["id"].tolist()} for name in ("server", "own")}
+    assert len(tracks["server"]) == len(tracks["own"]) == 1
+    assert tracks["server"] != tracks["own"]
+
+
 def test_a_shared_fixture_is_charged_to_no_test(pytester: pytest.Pytester) -> None:
     result = run(pytester, FIXTURES, "--fxtio")
     result.assert_outcomes(passed=2)
