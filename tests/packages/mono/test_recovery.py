@@ -143,6 +143,23 @@ def test_buffer_marks_in_a_hole_count_only_in_a_valid_chain() -> None:
             assert [finding.offset for finding in trace.findings] == [len(HEAD + buffer())]
 
 
+def peak_of_reading(data: bytes) -> int:
+    """Return how many bytes are in use at once while a trace of the threads 1 and 2 is read.
+
+    The first time, they include what is loaded and generated on first use; any time, what other threads use meanwhile.
+    """
+    source = io.BytesIO(data)
+    trace = MonoTrace(source)
+    tracemalloc.start()
+    try:
+        threads = [entry.thread for entry in trace.entries()]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert threads == [1, 2]
+    return peak
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("mark", [BUFFER_MARK, encode_buffer_header(BufferHeader(), 15_000)])
 @pytest.mark.parametrize("first", [b"hole", buffer(b"", more=15_000)], ids=["a hole", "a buffer"])
@@ -156,17 +173,9 @@ def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, firs
         patch.object(frames, "MAX_GAP", block),
         patch.object(frames, "WINDOW", block),
     ):
-        list(MonoTrace(HEAD + buffer()).entries())  # what is loaded and generated on first use does not count
-        source = io.BytesIO(data)
-        trace = MonoTrace(source)
-        tracemalloc.start()
-        try:
-            threads = [entry.thread for entry in trace.entries()]
-            fixed = io.DEFAULT_BUFFER_SIZE + READY  # of a temporary file, and of a kernel
-            assert tracemalloc.get_traced_memory()[1] < 6 * (largest + block) + fixed < len(data)
-        finally:
-            tracemalloc.stop()
-    assert threads == [1, 2]
+        fixed = io.DEFAULT_BUFFER_SIZE + READY  # of a temporary file, and of a kernel
+        least = min(peak_of_reading(data) for _ in range(3))
+        assert least < 6 * (largest + block) + fixed < len(data)
 
 
 def test_the_first_fault_of_the_file_is_the_first_that_is_noted() -> None:

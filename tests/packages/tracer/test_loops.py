@@ -189,9 +189,9 @@ def check_planted(answer: Blocks, planted: list[tuple[str, float]], reported: li
     """Check that the blocks are those that are planted, with their functions, and others only where asyncio says so.
 
     On a busy machine, a step may wait for a processor longer than for what is planted in it, or between the two clocks
-    that are read: one in 200 may differ.
+    that are read: one in 200 may differ, and one besides, so that a few are not judged more strictly than many.
     """
-    few = len(planted) // 200
+    few = 1 + len(planted) // 200
     took = [block.duration / MS for block in answer.rows]
     assert len([time for time in reported if time >= limit + 1]) - few <= len(took)
     assert len(took) <= len(reported) + 1 + few  # the first step
