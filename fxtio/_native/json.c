@@ -132,11 +132,8 @@ static int pass_scalar(Text *text) {
     }
 }
 
-/* Pass the key of a member, and its colon; tell where the key ends. */
+/* Pass the key of a member, after its opening quote, and its colon; tell where the key ends. */
 static int pass_key(Text *text, int *has_escapes, const uint8_t **end) {
-    if (next_byte(text) != '"')
-        return fail(text);
-    text->at++;
     if (!pass_string(text, has_escapes))
         return 0;
     *end = text->at - 1;
@@ -146,11 +143,20 @@ static int pass_key(Text *text, int *has_escapes, const uint8_t **end) {
     return 1;
 }
 
+/* Pass the key of a member of any object, and its colon. */
+static int pass_any_key(Text *text) {
+    const uint8_t *end;
+    int has_escapes;
+    if (next_byte(text) != '"')
+        return fail(text);
+    text->at++;
+    return pass_key(text, &has_escapes, &end);
+}
+
 /* Pass a value and all that is within it. */
 static int pass_value(Text *text) {
     uint8_t closing[MAX_DEPTH]; /* the bracket that ends what is open at each level */
-    const uint8_t *key_end;
-    int depth = 0, has_escapes;
+    int depth = 0;
     for (;;) {
         uint8_t first = next_byte(text);
         if (first == 0)
@@ -161,7 +167,7 @@ static int pass_value(Text *text) {
                 if (depth == MAX_DEPTH)
                     return fail(text);
                 closing[depth++] = first + 2;
-                if (first == '{' && !pass_key(text, &has_escapes, &key_end))
+                if (first == '{' && !pass_any_key(text))
                     return 0;
                 continue;
             }
@@ -179,7 +185,7 @@ static int pass_value(Text *text) {
                 return fail(text);
         }
         text->at++;
-        if (closing[depth - 1] == '}' && !pass_key(text, &has_escapes, &key_end))
+        if (closing[depth - 1] == '}' && !pass_any_key(text))
             return 0;
     }
 }
@@ -189,25 +195,47 @@ typedef struct {
     const uint8_t *text;
     const int64_t *ends;
     Py_ssize_t count;
-    int8_t latest[MAX_GUESSES]; /* of the first members of the latest object, the numbers: those of the next are likely
-                                 * the same */
+    int8_t latest[MAX_GUESSES]; /* of the first members of the latest object, the numbers, -1 for one that is not wanted:
+                                 * those of the next are likely the same */
 } Names;
 
-static inline int is_name(const Names *names, Py_ssize_t number, const uint8_t *key, int64_t size) {
+static void start_names(Names *names, const Value *text, const Value *ends) {
+    *names = (Names){text->view.buf, ends->view.buf, ends->count, {0}};
+    memset(names->latest, -1, sizeof names->latest);
+}
+
+static inline const uint8_t *name_of(const Names *names, Py_ssize_t number, int64_t *size) {
     int64_t begin = number ? names->ends[number - 1] : 0;
-    return names->ends[number] - begin == size && memcmp(names->text + begin, key, (size_t)size) == 0;
+    *size = names->ends[number] - begin;
+    return names->text + begin;
 }
 
 /* Return the number of a name, -1 for one that is not wanted. */
 static Py_ssize_t number_of(Names *names, Py_ssize_t place, const uint8_t *key, int64_t size) {
-    int8_t guess = place < MAX_GUESSES ? names->latest[place] : -1;
-    if (guess >= 0 && is_name(names, guess, key, size))
-        return guess;
     Py_ssize_t number = names->count - 1;
-    while (number >= 0 && !is_name(names, number, key, size))
-        number--;
+    for (; number >= 0; number--) {
+        int64_t named;
+        const uint8_t *name = name_of(names, number, &named);
+        if (named == size && memcmp(name, key, (size_t)size) == 0)
+            break;
+    }
     if (place < MAX_GUESSES)
         names->latest[place] = (int8_t)number;
+    return number;
+}
+
+/* Pass the key that the latest object has at this place, after its opening quote, and its colon.  Returns its number; -1
+ * for another key, which is not passed.  A key that was taken before has no escapes. */
+static inline Py_ssize_t pass_latest(Text *text, const Names *names, Py_ssize_t place) {
+    Py_ssize_t number = place < MAX_GUESSES ? names->latest[place] : -1;
+    if (number < 0)
+        return -1;
+    int64_t size;
+    const uint8_t *name = name_of(names, number, &size);
+    if (text->end - text->at < size + 2 || memcmp(name, text->at, (size_t)size) || text->at[size] != '"' ||
+        text->at[size + 1] != ':')
+        return -1;
+    text->at += size + 2;
     return number;
 }
 
@@ -230,15 +258,20 @@ static int pass_object(Text *text, const uint8_t *data, Names *names, Places pla
     for (Py_ssize_t member = 0; next != '}'; member++) {
         int has_escapes = 0;
         text->at += member > 0; /* a comma */
-        next_byte(text);
-        const uint8_t *key = text->at + 1, *key_end;
-        if (!pass_key(text, &has_escapes, &key_end) || has_escapes)
+        if (next_byte(text) != '"')
             return 0;
+        text->at++;
+        Py_ssize_t number = pass_latest(text, names, member);
+        if (number < 0) {
+            const uint8_t *key = text->at, *key_end;
+            if (!pass_key(text, &has_escapes, &key_end) || has_escapes)
+                return 0;
+            number = number_of(names, member, key, key_end - key);
+        }
         next_byte(text);
         const uint8_t *value = text->at;
         if (!pass_value(text))
             return 0;
-        Py_ssize_t number = number_of(names, member, key, key_end - key);
         if (number >= 0)
             note_place(places, 1 + number, data, value, text);
         next = next_byte(text);
@@ -299,7 +332,8 @@ static Py_ssize_t pass_items(Text text, const uint8_t *data, Names *names, Place
 KERNEL_TAKING(walk_objects, READS("data", 1), READS("names", 1), READS("ends", 8), WRITES("places", 4)) {
     enum { DATA, NAMES, ENDS, PLACES };
     const uint8_t *data = a[DATA].view.buf, *used = data;
-    Names names = {a[NAMES].view.buf, a[ENDS].view.buf, a[ENDS].count, {0}};
+    Names names;
+    start_names(&names, &a[NAMES], &a[ENDS]);
     Places places = {a[PLACES].view.buf, rows_of(&a[DATA], &a[NAMES], &a[ENDS], &a[PLACES])};
     if (places.rows < 0)
         return NULL;
@@ -317,7 +351,8 @@ KERNEL_TAKING(walk_arrays, READS("data", 1), READS("begin", 4), READS("end", 4),
     const uint8_t *data = a[DATA].view.buf;
     const int32_t *begin = a[BEGINS].view.buf, *stop = a[STOPS].view.buf;
     int64_t *arrays = a[ARRAYS].view.buf;
-    Names names = {a[NAMES].view.buf, a[ENDS].view.buf, a[ENDS].count, {0}};
+    Names names;
+    start_names(&names, &a[NAMES], &a[ENDS]);
     Places places = {a[PLACES].view.buf, rows_of(&a[DATA], &a[NAMES], &a[ENDS], &a[PLACES])};
     if (places.rows < 0)
         return NULL;

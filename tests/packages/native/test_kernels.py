@@ -356,11 +356,28 @@ JSON_PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@given(st.lists(JSON_PIECES | st.binary(max_size=3), max_size=12).map(b"".join), st.integers(0, 3))
+JSON_NAMES = ["ph", "ts", "start_time"]
+
+
+@st.composite
+def objects_alike(draw: st.DrawFn) -> bytes:
+    """Return objects that mostly have the same members, in the same order, cut off somewhere."""
+    keys = st.sampled_from(["ph", "ts", "start_time", "p", "phs", "start_tim", "start_timer", "other", "\\u0070h"])
+    usual = draw(st.lists(keys, max_size=4))
+    colon = draw(st.sampled_from([":", ":", " :"]))
+    objects = [usual if draw(st.booleans()) else draw(st.lists(keys, max_size=4)) for _ in range(4)]
+    members = [",".join(f'"{key}"{colon}1' for key in keys) for keys in objects]
+    last = draw(st.sampled_from(["]", "", '"and then something']))
+    data = ",".join([*(f"{{{each}}}" for each in members), last]).encode()
+    return data[: draw(st.integers(0, len(data)) | st.just(len(data)))]
+
+
+@given(objects_alike() | st.lists(JSON_PIECES | st.binary(max_size=3), max_size=12).map(b"".join), st.integers(0, 5))
 @example(b'{"ph":[%b]}' % (b"[" * 30 + b"]" * 30), 3)
 def test_walk_objects(data: bytes, room: int) -> None:
-    for members in ([], [2, 4]):
-        names, ends = np.frombuffer(b"phts", np.uint8), np.array(members, np.int64)
+    for members in ([], JSON_NAMES):
+        names = np.frombuffer("".join(members).encode(), np.uint8)
+        ends = np.cumsum([*map(len, members)], dtype=np.int64)
         results = []
         for walk in (kernels.walk_objects, stand_in.walk_objects):
             places = np.full((1 + len(members), 2, room), 7, np.int32)
