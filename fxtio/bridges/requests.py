@@ -43,8 +43,8 @@ def asgi(app: AsgiApplication) -> AsgiApplication:
             return
 
         def noting(message: Any) -> Any:
-            if message["type"] == "http.response.start":
-                request.set(status=message.get("status"))
+            if "status" in message:  # only the start of the response has one
+                request.set(status=message["status"])
             return send(message)
 
         with span(_NAME, _CATEGORY, method=scope.get("method"), path=scope.get("path")) as request:

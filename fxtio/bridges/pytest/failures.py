@@ -13,9 +13,6 @@ from fxtio.tracer import session
 from fxtio.tracer.flight import MAX_DUMPS
 from fxtio.tracer.options import COMPRESSED
 
-RING = "8MiB"
-"""How much is kept."""
-
 _MAX_NAME = 80
 _NO_NAME = re.compile(r"[^\w.]+", re.ASCII)
 
