@@ -41,10 +41,11 @@ def begin(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--fxtio: {described(error)}") from None
     fixtures = Fixtures()
     plugins: list[Any] = [Run(recording, is_asked_for=is_asked_for), Tests(fixtures.times), fixtures]
-    if options.fxtio_on_failure:
-        from fxtio.bridges.pytest.failures import LastMoments
+    running = tracing.current()
+    if options.fxtio_on_failure or (running and running.options.dump_on):
+        from fxtio.bridges.pytest.failures import LastMoments, SlowMoments
 
-        plugins.append(LastMoments())
+        plugins += [SlowMoments(), *([LastMoments()] if options.fxtio_on_failure else [])]
     for plugin in plugins:
         config.pluginmanager.register(plugin)
 
