@@ -179,8 +179,9 @@ def before_task_publish(headers: Any = None, **_: Any) -> None:
 def task_prerun(task_id: str = "", task: Any = None, **_: Any) -> None:
     """Begin the span of a task, in which the arrow ends."""
     if _active():
-        _running[id(task.request)] = span(task.name, "celery", id=task_id).__enter__()
-        number = arrows.number_of(task.request.get(_FLOW_HEADER))
+        request = task.request  # each look takes a while
+        _running[id(request)] = span(task.name, "celery", id=task_id).__enter__()
+        number = arrows.number_of(request.get(_FLOW_HEADER))
         if number:
             arrows.draw(arrows.END, number)
 
