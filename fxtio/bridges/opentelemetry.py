@@ -48,7 +48,7 @@ _MAX_MORE = MAX_ARGUMENTS - 1  # which is the id of the span
 _mark, _active, _running_loop = recorder.mark, recorder.active, asyncio._get_running_loop
 _INTERNAL, _UNSET = SpanKind.INTERNAL, StatusCode.UNSET
 
-_IDS = (otel.TRACE_ID, otel.SPAN_ID, otel.PARENT_ID)
+_TRACE_ID, _SPAN_ID, _PARENT_ID = _IDS = (otel.TRACE_ID, otel.SPAN_ID, otel.PARENT_ID)
 _SIMPLE = frozenset({str, int, float, bool})
 _NOTHING = object()
 
@@ -107,7 +107,7 @@ class _Open:
 
     def link(self, link: Link) -> None:
         """Record a link to another span."""
-        ids = {otel.TRACE_ID: f"{link.context.trace_id:032x}", otel.SPAN_ID: f"{link.context.span_id:016x}"}
+        ids = {_TRACE_ID: f"{link.context.trace_id:032x}", _SPAN_ID: f"{link.context.span_id:016x}"}
         self.add(otel.LINK, {**ids, **_values(link.attributes), **ids})
 
     def leave(self) -> None:
@@ -224,9 +224,9 @@ def _start(span: Any, session: int) -> None:
             if len(started) > _MAX_STARTED:
                 opened.started = started = dict(islice(started.items(), _MAX_STARTED))
             arguments = _values(started)
-        arguments[otel.TRACE_ID], arguments[otel.SPAN_ID] = trace_id, span_id
+        arguments[_TRACE_ID], arguments[_SPAN_ID] = trace_id, span_id
         if parent:
-            arguments[otel.PARENT_ID] = around.span_id if around else parent.span_id.to_bytes(8).hex()
+            arguments[_PARENT_ID] = around.span_id if around else parent.span_id.to_bytes(8).hex()
         if kind is not _INTERNAL:
             arguments[otel.KIND] = kind.name.lower()
         is_recorded = _mark(_BEGIN, track, session, opened.name, opened.category, **arguments)
