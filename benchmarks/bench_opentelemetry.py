@@ -1,4 +1,4 @@
-"""The cost of the bridges: a span of OpenTelemetry, and a request through the middleware.
+"""The cost of the bridges: a span of OpenTelemetry, a request through the middleware, and a task of Celery.
 
     python benchmarks/bench_opentelemetry.py
 
@@ -15,6 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import celery
+from celery import signals
+from celery.app.trace import build_tracer
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
@@ -86,6 +89,39 @@ def asgi_requests(wrap: Callable[[Any], Any]) -> Callable[[], None]:
     return lambda: asyncio.run(serve())
 
 
+def celery_tasks(connect: Callable[[], object]) -> Callable[[], None]:
+    """Return what runs tasks of Celery that do nothing, as a worker does, with the header of an arrow.
+
+    Args:
+        connect: connects functions to the signals around a task.
+    """
+    shop = celery.Celery("shop", broker="memory://", set_as_current=False)
+
+    def pay() -> None:
+        pass
+
+    run_task = build_tracer("pay", shop.task(pay, name="pay"), app=shop)
+
+    def run() -> None:
+        connect()
+        for number in range(1, TIMES + 1):
+            run_task(str(number), (), {}, {"fxtio_flow": str(number)})
+        for signal in (signals.task_prerun, signals.task_postrun):
+            signal.receivers.clear()
+
+    return run
+
+
+def connect_nothing() -> None:
+    """Connect a function that does nothing to the signals around a task."""
+    for signal in (signals.task_prerun, signals.task_postrun):
+        signal.connect(do_nothing)
+
+
+def do_nothing(task: Any = None, **_: Any) -> None:
+    """Take what a signal is sent with."""
+
+
 def microseconds(work: Callable[[], None]) -> float:
     """Return the processor time of a round, for each span or request."""
     begin = time.process_time_ns()
@@ -116,6 +152,11 @@ def main() -> None:
             })  # fmt: skip
         compare("a request of WSGI", {"plain": wsgi_requests(lambda app: app), "fxtio": wsgi_requests(requests.wsgi)})
         compare("a request of ASGI", {"plain": asgi_requests(lambda app: app), "fxtio": asgi_requests(requests.asgi)})
+        compare("a task of Celery", {
+            "no signals": celery_tasks(lambda: None),
+            "signals do nothing": celery_tasks(connect_nothing),
+            "fxtio": celery_tasks(requests.celery),
+        })  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk import trace as sdk
 from opentelemetry.trace import SpanKind, StatusCode
 
+from fxtio import otel
 from fxtio.bridges import arrows
 from fxtio.fxt.constants import MAX_ARGUMENTS
 from fxtio.tracer.backend import KINDS, recorder
@@ -42,11 +43,12 @@ _DATABASE = "db."
 """How attributes of requests to databases begin, from which no arrow leads on."""
 
 _MAX_STARTED = MAX_ARGUMENTS - 4  # which are three ids and the kind
+_MAX_MORE = MAX_ARGUMENTS - 1  # which is the id of the span
 # Global names are found faster than attributes.
 _mark, _active, _running_loop = recorder.mark, recorder.active, asyncio._get_running_loop
-_INTERNAL, _ERROR = SpanKind.INTERNAL, StatusCode.ERROR
+_INTERNAL, _UNSET = SpanKind.INTERNAL, StatusCode.UNSET
 
-_IDS = ("traceId", "spanId", "parentSpanId")
+_TRACE_ID, _SPAN_ID, _PARENT_ID = _IDS = (otel.TRACE_ID, otel.SPAN_ID, otel.PARENT_ID)
 _SIMPLE = frozenset({str, int, float, bool})
 _NOTHING = object()
 
@@ -97,31 +99,67 @@ class _Open:
         """Record an event on its track, see `mark` of the recorder."""
         return recorder.mark(kind, self.track, self.session, name, self.category, **arguments)
 
+    def add(self, name: str, arguments: dict[str, Any]) -> None:
+        """Record an instant in it, and say so if another span on its track is open within it."""
+        if self.stack and self.stack[-1] is not self:
+            arguments = {otel.OWNER: self.span_id, **arguments}
+        self.mark(_INSTANT, name, arguments)
+
     def link(self, link: Link) -> None:
         """Record a link to another span."""
-        ids = {"traceId": f"{link.context.trace_id:032x}", "spanId": f"{link.context.span_id:016x}"}
-        self.mark(_INSTANT, "link", {**ids, **_values(link.attributes), **ids})
+        ids = {_TRACE_ID: f"{link.context.trace_id:032x}", _SPAN_ID: f"{link.context.span_id:016x}"}
+        self.add(otel.LINK, {**ids, **_values(link.attributes), **ids})
 
-    def part_from_inner(self) -> None:
+    def leave(self) -> None:
+        """Leave the stack of its track, as it ends."""
+        if self.stack and self.stack[-1] is self:
+            del self.stack[-1:]
+        else:
+            self._part_from_inner()
+
+    def _part_from_inner(self) -> None:
         """Move the spans that began later on its track, and have not ended, to another one, as it ends before them.
 
-        Nothing waits here: where other threads end these at this very moment, an end may be left without a begin.
+        Nothing waits here.  Who removes a span from `_open` records its end.  One that another thread ends while it is
+        moved ends right after that.
         """
         try:
             place = self.stack.index(self)
         except ValueError:  # another thread has just moved it, or ended
             return
-        inner = self.stack[place + 1 :]
+        later = {int(each.span_id, 16): each for each in self.stack[place + 1 :]}
         del self.stack[place:]
-        for each in reversed(inner):
-            each.mark(_END, each.name, {})
-        for each in inner:
-            each.track, each.stack = int(inner[0].span_id, 16), inner
-            each.mark(_BEGIN, each.name, {})
+        inner: dict[int, _Open] = {}
+        for number, each in later.items():
+            if _moving.setdefault(number, self) is self:
+                if _open.pop(number, None):
+                    inner[number] = each
+                else:
+                    _moving.pop(number, None)
+        stack = [*inner.values()]
+        try:
+            for each in reversed(stack):
+                each.mark(_END, each.name, {})
+            for each in stack:
+                each.track, each.stack = int(stack[0].span_id, 16), stack
+                each.mark(_BEGIN, each.name, {})
+        finally:
+            _open.update(inner)
+            ended = [number for number in inner if _moving.pop(number, None) is not self]
+        for number in ended:
+            if _open.pop(number, None):
+                inner[number].leave()
+                inner[number].mark(_END, inner[number].name, {})
 
 
 _open: dict[int, _Open] = {}
 """The spans that are open and recorded, by their ids."""
+
+_moving: dict[int, _Open] = {}
+"""The spans for whose end others move to another track at this moment, by the ids of these.
+
+A thread that ends one that moves removes it here.
+"""
 
 
 class SpanProcessor(sdk.SpanProcessor):
@@ -144,8 +182,8 @@ class SpanProcessor(sdk.SpanProcessor):
                 _lose(error)
 
     def on_end(self, span: sdk.ReadableSpan) -> None:
-        """Record the end of a span, its status if it failed, its name if that has changed, and further attributes."""
-        if _open:
+        """Record the end of a span, its status if it is set, its name if that has changed, and further attributes."""
+        if _open or _moving:
             try:
                 _end(span)
             except Exception as error:  # noqa: BLE001  # the program must not notice
@@ -186,11 +224,11 @@ def _start(span: Any, session: int) -> None:
             if len(started) > _MAX_STARTED:
                 opened.started = started = dict(islice(started.items(), _MAX_STARTED))
             arguments = _values(started)
-        arguments["traceId"], arguments["spanId"] = trace_id, span_id
+        arguments[_TRACE_ID], arguments[_SPAN_ID] = trace_id, span_id
         if parent:
-            arguments["parentSpanId"] = around.span_id if around else parent.span_id.to_bytes(8).hex()
+            arguments[_PARENT_ID] = around.span_id if around else parent.span_id.to_bytes(8).hex()
         if kind is not _INTERNAL:
-            arguments["kind"] = kind.name.lower()
+            arguments[otel.KIND] = kind.name.lower()
         is_recorded = _mark(_BEGIN, track, session, opened.name, opened.category, **arguments)
     if not is_recorded:
         return
@@ -221,6 +259,7 @@ def _end(span: Any) -> None:
     number = context.span_id
     opened = _open.pop(number, None)
     if opened is None:
+        _moving.pop(number, None)
         return
     arguments: dict[str, Any] = {}
     before = opened.started
@@ -228,19 +267,15 @@ def _end(span: Any) -> None:
         late = (item for item in attributes.items() if item[0] not in _IDS)
         arguments = _values({key: value for key, value in late if before.get(key, _NOTHING) != value})
     if name != opened.name:
-        arguments["name"] = str(name)
-    if status.status_code is _ERROR:
-        arguments["status"] = "error"
+        arguments[otel.NAME] = str(name)
+    if status.status_code is not _UNSET:
+        arguments[otel.STATUS] = status.status_code.name
         if status.description:
-            arguments["message"] = status.description
+            arguments[otel.MESSAGE] = status.description
     while len(arguments) > MAX_ARGUMENTS:
-        first = [*arguments][:MAX_ARGUMENTS]
-        opened.mark(_INSTANT, "attributes", {key: arguments.pop(key) for key in first})
-    stack = opened.stack
-    if stack and stack[-1] is opened:
-        del stack[-1:]
-    else:
-        opened.part_from_inner()
+        first = [*arguments][:_MAX_MORE]
+        opened.add(otel.MORE, {key: arguments.pop(key) for key in first})
+    opened.leave()
     is_recorded = _mark(_END, opened.track, opened.session, opened.name, opened.category, **arguments)
     if is_recorded and opened.is_client:
         arrows.draw(arrows.END, number)
@@ -251,7 +286,7 @@ def _watch_additions() -> None:
     """Have events and links recorded when they are added to spans, of which the SDK tells no processor."""
 
     def record_event(opened: _Open, event: Any) -> None:
-        opened.mark(_INSTANT, str(event.name), _values(event.attributes))  # which are as the SDK wants them
+        opened.add(str(event.name), _values(event.attributes))  # which are as the SDK wants them
 
     _watch("add_event", "events", record_event)
     _watch("add_link", "links", _Open.link)

@@ -24,7 +24,7 @@ from fxtio.bridges.web import AsgiApplication, WsgiApplication
 from fxtio.tracer import Flow, span
 from fxtio.tracer.backend import recorder
 
-_active = recorder.active  # global names are found faster than attributes
+_active, _value_of = recorder.active, recorder.value_of  # global names are found faster than attributes
 _NAME, _CATEGORY = "request", "web"
 _STATUSES = {f"{status} {status.phrase}": int(status) for status in HTTPStatus}
 _FLOW_HEADER = "fxtio_flow"
@@ -43,12 +43,13 @@ def asgi(app: AsgiApplication) -> AsgiApplication:
             return
 
         def noting(message: Any) -> Any:
-            if message["type"] == "http.response.start":
-                request.set(status=message.get("status"))
+            if "status" in message:  # only the start of the response has one
+                request.set(status=message["status"])
             return send(message)
 
         with span(_NAME, _CATEGORY, method=scope.get("method"), path=scope.get("path")) as request:
-            _find_arrow(scope.get("headers"))
+            if traceparent := _value_of(scope.get("headers"), b"traceparent"):
+                _receive(traceparent)
             try:
                 await app(scope, receive, noting)
             finally:
@@ -56,17 +57,6 @@ def asgi(app: AsgiApplication) -> AsgiApplication:
                     _set_route(request, scope["route"], "path", scope.get("root_path", ""))
 
     return application
-
-
-def _find_arrow(headers: Any) -> None:
-    """Lead the arrow that comes with the headers of a request of ASGI through its span."""
-    if isinstance(headers, list):  # others may be there to be read once
-        try:
-            for name, value in headers:
-                if name == b"traceparent":
-                    _receive(value)
-        except (TypeError, ValueError, BytesWarning):  # they are not always as they should be
-            return
 
 
 def wsgi(app: WsgiApplication) -> WsgiApplication:
@@ -179,8 +169,9 @@ def before_task_publish(headers: Any = None, **_: Any) -> None:
 def task_prerun(task_id: str = "", task: Any = None, **_: Any) -> None:
     """Begin the span of a task, in which the arrow ends."""
     if _active():
-        _running[id(task.request)] = span(task.name, "celery", id=task_id).__enter__()
-        number = arrows.number_of(task.request.get(_FLOW_HEADER))
+        request = task.request  # each look takes a while
+        _running[id(request)] = span(task.name, "celery", id=task_id).__enter__()
+        number = arrows.number_of(request.get(_FLOW_HEADER))
         if number:
             arrows.draw(arrows.END, number)
 

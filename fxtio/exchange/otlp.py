@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from fxtio import otel
 from fxtio._native.constants import SliceState
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, ByteTable, decimals, joined
@@ -24,6 +25,7 @@ from fxtio.codec.integers import MAX_INT64
 from fxtio.exchange.formatting import Converter, by_kind, portions
 from fxtio.exchange.otlp_ids import Ids, SpanIds
 from fxtio.exchange.otlp_reader import ERROR, STATE, parts
+from fxtio.exchange.otlp_spans import ATTRIBUTES, EVENTS, LINKS, MEMBERS, Facts
 from fxtio.io.sink import Sink
 from fxtio.table import Table
 from fxtio.timeline.answers.places import (
@@ -59,9 +61,6 @@ _STATES = LABELS["slices", "state"]
 _SPANS = 1000
 """The most spans in a line."""
 
-_INTERNAL = 1
-"""The kind of a span within a program."""
-
 
 def sniff(head: bytes) -> bool:
     """Return whether a file that begins with these bytes is of this format."""
@@ -87,8 +86,13 @@ class Exporter:
         self._owners = _Owners(registry)
         values = registry.names.values
         self._names = ByteTable(lambda code: msgspec.json.encode(plain(values[code], self.losses)), b'""')
-        self._waiting: defaultdict[int, list[bytes]] = defaultdict(list)  # events by the id of their slice
-        self._waiting_count = 0
+        self._facts = Facts(registry.names)
+        # For each member the parts of it with their numbers, by the number of their slice or by the id of its span.
+        self._waiting: dict[str, defaultdict[int | bytes, list[tuple[int, bytes]]]] = {
+            name: defaultdict(list) for name in MEMBERS
+        }
+        self._waiting_count = self._part = 0
+        self._has_owners = False
         self._ids: Ids | None = None
         self._wall_clock: int | None = None
         self._converters = self._make_converters()
@@ -133,19 +137,40 @@ class Exporter:
         arguments = self._arguments.of(instants["event"][fitting])
         for rows, portion in portions(names, arguments, self._sizes):
             count = rows.stop - rows.start
-            attributes = self._attributes(portion, count, np.zeros(count, bool))
+            facts = self._facts.of_instants(names[rows], portion)
+            self._has_owners |= any(facts.owner)
+            attributes = self._attributes(facts.arguments, count, np.zeros(count, bool))
             present = np.flatnonzero(attributes.size)
-            events = joined(
-                count,
-                b'{"timeUnixNano":"',
-                self._times(instants["time"][fitting[rows]]),
-                b'","name":',
-                self._names.rows(names[rows]),
-                joined(len(present), b',"attributes":[', attributes.take(present), b"]").spread(present, count),
-                b"}",
-            )
-            for number, event in zip(around[rows].tolist(), events.strings(), strict=True):
-                self._waiting[number].append(event)
+            listed = joined(len(present), b',"attributes":[', attributes.take(present), b"]").spread(present, count)
+            events, links = facts.rows[EVENTS], facts.rows[LINKS]
+            parts_of = {
+                EVENTS: joined(
+                    len(events),
+                    b'{"timeUnixNano":"',
+                    self._times(instants["time"][fitting[rows]][events]),
+                    b'","name":',
+                    self._names.rows(names[rows][events]),
+                    listed.take(events),
+                    b"}",
+                ),
+                LINKS: joined(
+                    len(links),
+                    b'{"traceId":"',
+                    facts.trace,
+                    b'","spanId":"',
+                    facts.span,
+                    b'"',
+                    listed.take(links),
+                    b"}",
+                ),
+                ATTRIBUTES: attributes.take(facts.rows[ATTRIBUTES]),
+            }
+            slices = around[rows].tolist()
+            for member, column in parts_of.items():
+                waiting = self._waiting[member]
+                for row, text in zip(facts.rows[member].tolist(), column.strings(), strict=True):
+                    waiting[facts.owner[row] or slices[row]].append((self._part, text))
+                    self._part += 1
 
     def _write(self, slices: Table, ids: Ids) -> None:
         """Write lines with the spans of slices."""
@@ -183,14 +208,16 @@ class Exporter:
         ids, start, duration = (slices[name][rows] for name in ("id", "start", "duration"))
         name, state = (slices[name].codes[rows] for name in ("name", "state"))
         count = len(ids)
-        # A list of attributes is `owner`, `attributes`, `states`; each begins with a comma if there is one before it.
-        attributes = self._attributes(span_ids.arguments, count, owner.size > 0)
+        facts = self._facts.of_slices(name, span_ids.arguments)
+        members = {each: self._member(each, ids, span_ids.own) for each in MEMBERS}
+        # A list of attributes is `owner`, `attributes`, those of a member, and that of the state; each begins with a
+        # comma if there is one before it.
+        attributes = self._attributes(facts.arguments, count, owner.size > 0)
         not_closed = np.flatnonzero(state != SliceState.CLOSED)
-        is_first = (owner.size + attributes.size)[not_closed] == 0
-        states = joined(
-            len(not_closed), _COMMAS.take(is_first.astype(np.int8)), _STATE_ATTRIBUTES.take(state[not_closed])
-        )
-        thrown = np.flatnonzero(state == SliceState.THROWN)
+        states = _STATE_ATTRIBUTES.take(state[not_closed]).spread(not_closed, count)
+        late = _joined_attributes(members[ATTRIBUTES], states)
+        commas = np.flatnonzero((late.size > 0) & (owner.size + attributes.size > 0))
+        status = np.where(state == SliceState.THROWN, ERROR, facts.status)
         inner = np.flatnonzero(span_ids.parent.size)
         return joined(
             count,
@@ -200,19 +227,31 @@ class Exporter:
             span_ids.own,
             joined(len(inner), b'","parentSpanId":"', span_ids.parent.take(inner)).spread(inner, count),
             b'","name":',
-            self._names.rows(name),
-            b',"kind":%d,"startTimeUnixNano":"' % _INTERNAL,
+            self._names.rows(facts.name),
+            b',"kind":',
+            _NUMBERS.take(facts.kind),
+            b',"startTimeUnixNano":"',
             self._times(start),
             b'","endTimeUnixNano":"',
             self._times(start + duration),
             b'","attributes":[',
             owner,
             attributes,
-            states.spread(not_closed, count),
+            joined(len(commas), b",").spread(commas, count),
+            late,
             b"]",
-            joined(len(thrown), b',"status":{"code":%d}' % ERROR).spread(thrown, count),
-            self._events_of(ids),
+            self._status(status, facts.message),
+            *(_list_of(each, members[each]) for each in (EVENTS, LINKS)),
             b"}",
+        )
+
+    def _status(self, status: Array, message: Array) -> ByteColumn:
+        """Return the field `status`, by its numbers and the codes of reasons."""
+        count = len(status)
+        rows, told = np.flatnonzero(status), np.flatnonzero((status > 0) & (message >= 0))
+        messages = joined(len(told), b',"message":', self._names.rows(message[told])).spread(told, count)
+        return joined(len(rows), b',"status":{"code":', _NUMBERS.take(status[rows]), messages.take(rows), b"}").spread(
+            rows, count
         )
 
     def _places_of(self, names: Array) -> ByteColumn | None:
@@ -247,14 +286,19 @@ class Exporter:
         self.losses[_BEFORE] += int((times < -wall_clock).sum())
         return decimals(np.maximum(times, -wall_clock) + wall_clock)
 
-    def _events_of(self, ids: Array) -> ByteColumn:
-        """Return the field `events` of slices, of those that have some."""
-        waiting = self._waiting
-        rows = [row for row, number in enumerate(ids.tolist()) if number in waiting] if waiting else []
-        events = [waiting.pop(number) for number in ids[rows].tolist()] if rows else []
-        self._waiting_count -= sum(map(len, events))
-        fields = ByteColumn.of(b',"events":[%b]' % b",".join(each) for each in events)
-        return fields.spread(np.array(rows, np.int64), len(ids))
+    def _member(self, member: str, ids: Array, own: ByteColumn) -> ByteColumn:
+        """Return what has waited for slices, by their numbers and by the ids of their spans, with commas between."""
+        waiting = self._waiting[member]
+        found: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        if waiting:
+            for keys in (ids.tolist(), own.strings() if self._has_owners else ()):
+                for row in [row for row, key in enumerate(keys) if key in waiting]:
+                    found[row] += waiting.pop(keys[row])
+        rows = sorted(found)
+        parts = [sorted(found[row]) if self._has_owners else found[row] for row in rows]
+        self._waiting_count -= sum(map(len, parts))
+        texts = (b",".join([text for _, text in each]) for each in parts)
+        return ByteColumn.of(texts).spread(np.array(rows, np.int64), len(ids))
 
     def _write_lines(self, process: Array, category: Array, spans: ByteColumn) -> None:
         """Write spans, grouped by processes and categories, up to `_SPANS` in a line."""
@@ -322,6 +366,7 @@ _LATE_CLOCK = "the wall clock, which the source has after its first events"
 _ALONE = "instants that are in no slice"
 _KINDS = "types of arguments that are unsigned, pointers, or koids"
 _COMMAS = ByteColumn.of([b",", b""])
+_NUMBERS = ByteColumn.of(b"%d" % number for number in range(len(otel.KINDS) + 1))
 _BOOLEANS = ByteColumn.of([b'{"boolValue":false}', b'{"boolValue":true}'])
 _UNSIGNED_HEADS = ByteColumn.of([b'{"intValue":"', b'{"stringValue":"'])
 _STATE_ATTRIBUTES = ByteColumn.of(
@@ -348,6 +393,12 @@ def _joined_attributes(first: ByteColumn, second: ByteColumn) -> ByteColumn:
     count = len(first)
     both = np.flatnonzero((first.size > 0) & (second.size > 0))
     return joined(count, first, joined(len(both), b",").spread(both, count), second)
+
+
+def _list_of(name: str, items: ByteColumn) -> ByteColumn:
+    """Return a field of some spans with these items, of those that have some."""
+    rows = np.flatnonzero(items.size)
+    return joined(len(rows), b',"%b":[' % name.encode(), items.take(rows), b"]").spread(rows, len(items))
 
 
 def _first_of_each(group: Array, column: Array) -> Array:

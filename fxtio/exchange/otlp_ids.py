@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fxtio import otel
 from fxtio.arrays import Array
 from fxtio.codec.byte_columns import ByteColumn, hexadecimals, joined
 from fxtio.table import Table
 from fxtio.timeline.arguments import ArgumentRows
-from fxtio.timeline.parts import Registry
+from fxtio.timeline.parts import Names, Registry
 from fxtio.timeline.schema import ArgumentKind
 
-_TRACE, _SPAN, _PARENT = "traceId", "spanId", "parentSpanId"
 _FORMS = {
     name: re.compile(rf"(?!0+$)[0-9a-f]{{{digits}}}", re.ASCII).fullmatch
-    for name, digits in ((_TRACE, 32), (_SPAN, 16), (_PARENT, 16))
+    for name, digits in ((otel.TRACE_ID, 32), (otel.SPAN_ID, 16), (otel.PARENT_ID, 16))
 }
 
 
@@ -74,8 +74,8 @@ class Ids:
         inner = np.flatnonzero(roots != slices)
         own, around = (hexadecimals((numbers + 1).view(np.uint64), width=16) for numbers in (slices, parents[inner]))
         parent = around.spread(inner, count)
-        given = self._given(arguments)
-        rows = np.array(sorted(given[_TRACE].keys() & given[_SPAN].keys()), np.int64)
+        given = given_ids(self._names, arguments)
+        rows = np.array(sorted(given[otel.TRACE_ID].keys() & given[otel.SPAN_ID].keys()), np.int64)
         if not len(rows):
             return SpanIds(trace, own, parent, arguments)
         texts = [ByteColumn.of(given[name].get(row, b"") for row in rows.tolist()) for name in _FORMS]
@@ -83,16 +83,6 @@ class Ids:
         made = (trace, own, parent)
         trace, own, parent = (_replaced(old, rows, new) for old, new in zip(made, texts, strict=True))
         return SpanIds(trace, own, parent, arguments.take(~is_id))
-
-    def _given(self, arguments: ArgumentRows) -> dict[str, dict[int, bytes]]:
-        """Return for each name of an id what rows have as this argument, if it is one."""
-        given: dict[str, dict[int, bytes]] = {}
-        for name, fits in _FORMS.items():
-            found = (arguments.name == self._names.code(name)) & (arguments.kind == ArgumentKind.TEXT)
-            rows, codes = arguments.row[found].tolist(), arguments.text[found].tolist()
-            texts = ((row, self._names.values[code]) for row, code in zip(rows, codes, strict=True) if code >= 0)
-            given[name] = {row: text.encode() for row, text in texts if fits(text)}
-        return given
 
     def _scattered(self, roots: Array) -> Array:
         """Return a number that looks random for each number of a slice (uint64)."""
@@ -105,6 +95,17 @@ class Ids:
 
 _MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """The steps of splitmix64, which gives different numbers different results, that look random."""
+
+
+def given_ids(names: Names, arguments: ArgumentRows) -> dict[str, dict[int, bytes]]:
+    """Return for each name of an id what rows have as this argument, if it is one."""
+    given: dict[str, dict[int, bytes]] = {}
+    for name, fits in _FORMS.items():
+        found = (arguments.name == names.code(name)) & (arguments.kind == ArgumentKind.TEXT)
+        rows, codes = arguments.row[found].tolist(), arguments.text[found].tolist()
+        texts = ((row, names.values[code]) for row, code in zip(rows, codes, strict=True) if code >= 0)
+        given[name] = {row: text.encode() for row, text in texts if fits(text)}
+    return given
 
 
 def _replaced(column: ByteColumn, rows: Array, new: ByteColumn) -> ByteColumn:

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from fxtio import otel
 from fxtio._native.constants import SliceState, SpanStep
 from fxtio.arrays import Array
 from fxtio.codec.distinct import GOLDEN_RATIO, number_distinct
@@ -25,7 +26,6 @@ from fxtio.exchange.otlp_lines import (
     Scope,
     attributes_by_name,
     attributes_of,
-    items_of,
     scopes_of,
     scopes_of_lines,
 )
@@ -34,14 +34,14 @@ from fxtio.pairing import pair
 from fxtio.table import MAX_TIME
 from fxtio.timeline.arguments import argument_of, last_of_each
 from fxtio.timeline.parts import Registry, Steps, TimelinePart
-from fxtio.timeline.schema import TrackKind
+from fxtio.timeline.schema import ArgumentKind, TrackKind
 from fxtio.timeline.sums import number_groups
 
 MAX_LANES = 64
 """The most tracks for the spans of one thread or trace; what overlaps on more of them is shown as overlapping."""
 
-ERROR = 2
-"""The code of the status of a span that failed."""
+OK, ERROR = 1, 2
+"""The codes of the status of a span that has succeeded, and of one that failed."""
 
 STATE = "fxtio.state"
 """The attribute that has the state of a slice that is not closed."""
@@ -55,10 +55,13 @@ _ROWS = 100_000
 _SPAN, _POINT = 9, 4
 _SCOPE = ("resource", "scope")
 _TIMES = ("startTimeUnixNano", "endTimeUnixNano")
-_IDS = ("traceId", "spanId", "parentSpanId")
-_SPAN_MEMBERS = (*_TIMES, *_IDS, "name", "status", "attributes", "events", "links")
+_IDS = (otel.TRACE_ID, otel.SPAN_ID, otel.PARENT_ID)
+_SPAN_MEMBERS = (*_TIMES, *_IDS, "name", "kind", "status", "attributes", "events", "links")
 _POINT_MEMBERS = ("timeUnixNano", "name", "attributes")
-_ERRORS = (ERROR, "STATUS_CODE_ERROR")
+_LINK_MEMBERS = (otel.TRACE_ID, otel.SPAN_ID, "attributes")
+_KINDS: dict[Any, str] = dict(enumerate(otel.KINDS, 1)) | {f"SPAN_KIND_{each.upper()}": each for each in otel.KINDS}
+_STATUS_OK = otel.STATUSES[OK - 1]
+_STATUSES: dict[Any, int] = {f"STATUS_CODE_{each}": number for number, each in enumerate(otel.STATUSES, 1)}
 _SPECIAL = ("thread.id", "thread.name", STATE)
 """The attributes of spans that are no arguments."""
 
@@ -66,7 +69,6 @@ _OF_PROCESS = ("process.pid", "service.name")
 """The attributes of resources that say which process it is."""
 
 _BACKWARDS = "spans that end before they begin, which last 0 ns now"
-_LINKS = "links between spans"
 
 
 def parts(source: Source, registry: Registry, tables: Set[str]) -> Iterator[TimelinePart]:
@@ -170,11 +172,18 @@ class _Reader:
         kept = self._kept((start >= 0) & (end >= 0), before, "spans")
         spans, start, end = spans.take(kept), start[kept], end[kept]
         losses[_BACKWARDS] += int((end < start).sum())
-        losses[_LINKS] += int(self._each(spans, "links", lambda value: len(items_of({"": value}, ""))).sum())
         first = self._event
         self._event += len(spans)
         group, state = self._take_attributes(spans, owners[kept], first)
-        failed = self._each(spans, "status", lambda value: isinstance(value, dict) and value.get("code") in _ERRORS)
+        failed = self._each(spans, "status", _status) == ERROR
+        code = self._registry.names.code
+        texts = {
+            otel.KIND: self._each(spans, "kind", lambda value: code(_kind(value))),
+            otel.STATUS: self._each(spans, "status", lambda value: code(_STATUS_OK if _status(value) == OK else None)),
+            otel.MESSAGE: self._each(spans, "status", lambda value: code(_message(value))),
+        }
+        for name, column in texts.items():
+            self._add_texts(name, column, first)
         trace, own, parent = spans.ids(_IDS)
         columns = (
             group, start, np.maximum(start, end), self._names(spans), category[kept], np.arange(first, self._event),
@@ -182,18 +191,31 @@ class _Reader:
         )  # fmt: skip
         self._spans.frombytes(np.stack(columns, axis=1, dtype=np.int64).tobytes())
         for points, owner in spans.within("events", _POINT_MEMBERS, losses):
-            self._take_points(points, before + owner)
+            self._take_points(points, before + owner, _times(points, "timeUnixNano"), self._names(points), "events")
+        for links, owner in spans.within("links", _LINK_MEMBERS, losses):
+            self._take_links(links, before + owner, start[owner])
 
-    def _take_points(self, points: Objects, spans: Array) -> None:
-        """Take events in spans, which have these numbers."""
-        time = _times(points, "timeUnixNano")
-        kept = self._kept(time >= 0, len(self._points) // _POINT, "events")
+    def _take_links(self, links: Objects, spans: Array, time: Array) -> None:
+        """Take links of spans, which have these numbers, as instants at these times."""
+        code, first = self._registry.names.code, self._event
+        ids = {name: self._each(links, name, lambda value: code(_text(value))) for name in _LINK_MEMBERS[:2]}
+        told = np.flatnonzero(np.min([*ids.values()], axis=0) >= 0)
+        self._losses["links without ids"] += len(links) - len(told)
+        names = np.full(len(told), code(otel.LINK))
+        kept = self._take_points(links.take(told), spans[told], time[told], names, "links")
+        for name, texts in ids.items():
+            self._add_texts(name, texts[told][kept], first)
+
+    def _take_points(self, points: Objects, spans: Array, time: Array, names: Array, what: str) -> Array:
+        """Take what is in spans, which have these numbers, at these times, and return the rows that are taken."""
+        kept = self._kept(time >= 0, len(self._points) // _POINT, what)
         points, first = points.take(kept), self._event
         self._event += len(points)
         for attributes in attributes_of(points, self._needed, self._losses):
             self._add_arguments(attributes, first, (STATE,))
-        columns = (spans[kept], time[kept], self._names(points), np.arange(first, self._event))
+        columns = (spans[kept], time[kept], names[kept], np.arange(first, self._event))
         self._points.frombytes(np.stack(columns, axis=1, dtype=np.int64).tobytes())
+        return kept
 
     def _kept(self, has_time: Array, before: int, what: str) -> Array:
         """Return which rows are kept of those that have a time, as many as there may be after those before."""
@@ -263,6 +285,22 @@ class _Reader:
                 "type": np.array(kinds, np.int32)[place],
                 "bits": np.array(bits, np.uint64)[place],
                 "text": np.array([*map(code, texts)], np.int32)[place],
+            }
+        )
+
+    def _add_texts(self, name: str, texts: Array, first: int) -> None:
+        """Add texts, given by codes, as arguments of events that are numbered from the first one on; -1 is none."""
+        rows = np.flatnonzero(texts >= 0)
+        if not len(rows) or not self._has_arguments or (self._needed is not None and name not in self._needed):
+            return
+        same = np.ones(len(rows), np.int32)
+        self._arguments.append(
+            {
+                "event": first + rows,
+                "name": same * np.int32(self._registry.names.code(name)),
+                "type": same * np.int32(ArgumentKind.TEXT),
+                "bits": np.zeros(len(rows), np.uint64),
+                "text": texts[rows].astype(np.int32),
             }
         )
 
@@ -391,6 +429,24 @@ def _steps(rows: Array, spans: Array, points: Array, track: Array) -> Steps:
 def _identities(trace: Array, numbers: Array) -> Array:
     """Return what tells spans from others (int64), by the numbers of their traces and their own; 0 for none."""
     return np.where(numbers != 0, (trace * np.uint64(GOLDEN_RATIO) ^ numbers) | np.uint64(1), 0).view(np.int64)
+
+
+def _status(value: Any) -> int:
+    """Return the code of a status, 0 if it is not set."""
+    code = value.get("code") if isinstance(value, dict) else None
+    number = _STATUSES.get(code) if isinstance(code, str) else code
+    return number if number in (OK, ERROR) else 0
+
+
+def _message(value: Any) -> str | None:
+    """Return the reason in a status, None if there is none."""
+    return _text(value.get("message")) or None if isinstance(value, dict) else None
+
+
+def _kind(value: Any) -> str | None:
+    """Return the kind of a span, None if it is internal, or none."""
+    kind = _KINDS.get(value) if isinstance(value, int | str) else None
+    return kind if kind != otel.KINDS[0] else None
 
 
 def _is_int64(value: Any) -> TypeGuard[int]:

@@ -9,7 +9,6 @@ found, and they are read in the order of their first events.  `fxtio/_native/rec
 
 from __future__ import annotations
 
-import re
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -23,7 +22,6 @@ HEAD_BYTES = 512
 """The first bytes of a recording, which are enough to recognize it."""
 
 _TEXT = "fxtio: unfinished recording, pages of {} bytes from byte {}"
-_PATTERN = re.compile(re.escape(_TEXT).replace(r"\{\}", r"(\d{1,18})").encode())
 _MIN_PAGE_BYTES = 4096
 _MAX_RECORDS_BEFORE = 8
 _SCAN_BYTES = 1 << 18
@@ -76,16 +74,20 @@ class Chunks(NamedTuple):
                 _type_of(words[offset]) == c.STRING_TYPE
                 and not words[offset] // c.STRING_SLOT_UNIT % c.STRING_SLOT_VALUES
             ):
-                match = _PATTERN.match(head, (offset + 1) * 8, (offset + size) * 8)
-                return cls._checked(int(match[2]), int(match[1])) if match else None
+                return cls._marked(head[offset * 8 : (offset + size) * 8])
             offset += size
         return None
 
     @classmethod
-    def _checked(cls, begin: int, page: int) -> Chunks | None:
-        """Return the chunks, or None if no recording has such pages."""
+    def _marked(cls, mark: bytes) -> Chunks | None:
+        """Return the chunks of which a record is the mark, or None if it is none, or no recording has such pages."""
+        numbers = [int(word) for word in mark[8:].rstrip(b"\0").split() if word.isdigit()]
+        if len(numbers) != 2:
+            return None
+        page, begin = numbers
         is_possible = _MIN_PAGE_BYTES <= page <= c.MAX_RECORD_WORDS * 8 and page % 8 == 0 and begin % page == 0
-        return cls(begin, page) if is_possible and begin else None
+        chunks = cls(begin, page)
+        return chunks if is_possible and begin and chunks.mark() == mark else None
 
 
 class Chunk(NamedTuple):

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fxtio.fxt.constants import MAX_RECORD_WORDS
-from fxtio.fxt.live_file import HEAD_BYTES, Chunk, Chunks, in_order, size_of
+from fxtio.fxt.live_file import HEAD_BYTES, Chunk, Chunks, filler_header, in_order, size_of
 from fxtio.shared_folders import open_regular
 from fxtio.tracer import encode
 from fxtio.tracer.backend import recorder
 
 RUNNING, FOREIGN = "its process still runs", "it belongs to another user"
 _SUFFIX = ".part"
-_BLOCK_BYTES = 4 * 1024 * 1024
+_BLOCK_BYTES = 256 * 1024
 _CHUNKS_AT_ONCE = 8
 _MAX_LOADED_BYTES = 256 * 1024 * 1024
 _LATEST_TICK = 2**64 - 1
 _PAGES_IN_SAMPLE = 512
-_LABEL = re.compile(r"(?P<pid>[0-9]+)(-[0-9]+)?")
+_LABEL = r"(?P<pid>[0-9]+)(-[0-9]+)?"
 
 
 class Front(NamedTuple):
@@ -96,7 +96,7 @@ def part_of(path: Path, pid: int, wall_ns: int) -> Path:
 
 def pid_of(label: str) -> int | None:
     """Return the process id in the label of a part, which is between the name of the trace and the suffix, or None."""
-    match = _LABEL.fullmatch(label)
+    match = re.fullmatch(_LABEL, label)
     return int(match["pid"]) if match else None
 
 
@@ -191,6 +191,20 @@ def _in_file_order(fd: int, name: str, end: int | None) -> Iterator[memoryview]:
                 raise _damaged(name, offset)
             return
         offset += examined * 8
+        if end is not None:
+            offset = _after_fillers(fd, offset, end)
+
+
+def _after_fillers(fd: int, offset: int, end: int) -> int:
+    """Return the offset of the first record from this one on that is no filler, or is not whole before the end.
+
+    Of the room for definitions most has never been written, and to read it would take longer than all else.
+    """
+    while size := size_of(header := int.from_bytes(os.pread(fd, 8, offset), sys.byteorder)):
+        if header != filler_header(size) or offset + size * 8 > end:
+            break
+        offset += size * 8
+    return offset
 
 
 def _in_time_order(fd: int, name: str, chunks: Chunks, tally: Tally) -> Iterator[memoryview]:

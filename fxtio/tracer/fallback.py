@@ -9,7 +9,20 @@ from fxtio.fxt.enums import RecordType
 from fxtio.fxt.layout import MAX_RECORD_WORDS, RecordWord, StringWord
 from fxtio.noop import Span, counter, instant, span
 
-__all__ = ["Site", "Span", "active", "counter", "instant", "mark", "merge", "message", "record", "span", "squeeze"]
+__all__ = [
+    "Site",
+    "Span",
+    "active",
+    "counter",
+    "instant",
+    "mark",
+    "merge",
+    "message",
+    "record",
+    "span",
+    "squeeze",
+    "value_of",
+]
 
 _SIZE, _TYPE = RecordWord.fields["size"], RecordWord.fields["type"]
 _SIZE_BITS = _SIZE.mask << _SIZE.lo
@@ -43,6 +56,12 @@ def mark(kind: int, id: int, session: int, name: str, category: str, /, **args: 
 def message(text: str, /) -> bool:
     """Return False: nothing is recorded."""
     return False
+
+
+def value_of(pairs: object, key: bytes, /) -> Any:
+    """Return the second item of the first pair in a list whose first item is these bytes, or None."""
+    known = [pair for pair in pairs if type(pair) in (tuple, list)] if type(pairs) is list else []
+    return next((pair[1] for pair in known if len(pair) == 2 and type(pair[0]) is bytes and pair[0] == key), None)
 
 
 def squeeze(buffer: Any, /) -> tuple[int, int]:

@@ -233,6 +233,9 @@ class Triggers:
         dump: takes a dump and writes it, or with True has a thread write it; returns its path, or None if the recording
             has ended.
 
+    Attributes:
+        within: what the program does, such as the test that runs, which is said of slow spans; or nothing.
+
     Hooks and handlers that the program has installed are called as before, after the dump, since they may end the
     program.  Those that it installs later replace ours.  At the end ours are removed only where they are still in
     place; elsewhere they do nothing from then on but call the ones they replaced.
@@ -240,6 +243,7 @@ class Triggers:
 
     def __init__(self, conditions: Conditions, dumps: Dumps, dump: Callable[[bool], str | None]) -> None:
         self._conditions, self._dumps, self._dump = conditions, dumps, dump
+        self.within = ""
         self._active = False
         self._busy = _thread.allocate_lock()
         self._limits = {trigger: _Limit() for trigger in (_EXCEPTION, _SLOW, _BLOCKING)}
@@ -348,5 +352,6 @@ class Triggers:
         return self._on_slow if self._conditions.slow_ns or self._conditions.blocking_ns else None
 
     def _on_slow(self, trigger: str, name: str) -> tuple[Any, tuple[str, str]] | None:
-        taken = None if self._dumps.is_writing else self._take(trigger, name, later=True)
+        detail = f"{name} in {self.within}" if self.within else name
+        taken = None if self._dumps.is_writing else self._take(trigger, detail, later=True)
         return (self._site, taken) if taken else None

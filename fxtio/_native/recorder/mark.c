@@ -172,6 +172,39 @@ static PyObject *running_task_track(PyObject *Py_UNUSED(module), PyObject *Py_UN
     return unless_escaped(PyLong_FromUnsignedLongLong(session.active ? task_track() : 0));
 }
 
+/* ---- Headers of requests. ---- */
+
+/* Return the second item of a pair, a new reference, if the first one is these bytes; else NULL. */
+static PyObject *value_if(PyObject *pair, PyObject *key) {
+    PyObject *items = PyList_CheckExact(pair) ? PyList_AsTuple(pair) : Py_NewRef(pair), *name, *value = NULL;
+    if (!items)
+        PyErr_Clear();
+    else if (PyTuple_CheckExact(items) && PyTuple_GET_SIZE(items) == 2 && (name = PyTuple_GET_ITEM(items, 0)) &&
+             PyBytes_CheckExact(name) && PyBytes_GET_SIZE(name) == PyBytes_GET_SIZE(key) &&
+             !memcmp(PyBytes_AS_STRING(name), PyBytes_AS_STRING(key), (size_t)PyBytes_GET_SIZE(key)))
+        value = Py_NewRef(PyTuple_GET_ITEM(items, 1));
+    Py_XDECREF(items);
+    return value;
+}
+
+/* value_of(pairs, key): return the second item of the first pair whose first one is these bytes, or None.  What is no
+ * list has no pairs: others may be there to be read once.  No method of what is in the list is called. */
+static PyObject *value_of(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyBytes_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "value_of() takes pairs and bytes");
+    PyObject *pairs = args[0], *value = NULL;
+    if (PyList_CheckExact(pairs)) {
+        BEGIN_OBJECT(pairs);
+        for (Py_ssize_t index = 0; !value && index < PyList_GET_SIZE(pairs); index++) {
+            PyObject *pair = Py_NewRef(PyList_GET_ITEM(pairs, index));
+            value = value_if(pair, args[1]);
+            Py_DECREF(pair);
+        }
+        END_OBJECT();
+    }
+    return value ? value : Py_NewRef(Py_None);
+}
+
 /* ---- Garbage collections. ---- */
 
 /* Return the value of a key, borrowed, or None. */
@@ -215,6 +248,7 @@ PyMethodDef mark_methods[] = {
     {"task_track", running_task_track, METH_NOARGS, NULL},
     {"know_asyncio", task_know_asyncio, METH_VARARGS, NULL},
     {"collection", (PyCFunction)(void (*)(void))collection, METH_FASTCALL, NULL},
+    {"value_of", (PyCFunction)(void (*)(void))value_of, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

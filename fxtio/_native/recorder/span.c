@@ -26,7 +26,8 @@ typedef struct Span {
     int is_noted;        /* whether it was noted among the open ones of a thread */
     int is_tracked;      /* by the garbage collector */
     unsigned count;
-    PyObject *end_arguments;  /* dict of arguments for its end, or NULL */
+    PyObject *end_keys;   /* names of arguments for its end, a tuple as calls have it, or NULL if there are none */
+    PyObject *end_values; /* their values, a tuple as long */
     struct Span *next_freed;
     PyObject *values[MAX_ARGUMENTS];
 } Span;
@@ -73,7 +74,7 @@ static Span *span_new(Site *site) {
     span->is_noted = 0;
     span->is_tracked = 0;
     span->count = 0;
-    span->end_arguments = NULL;
+    span->end_keys = span->end_values = NULL;
     return span;
 }
 
@@ -82,7 +83,8 @@ static void span_free(Span *span) {
     for (unsigned index = 0; index < span->count; index++)
         Py_DECREF(span->values[index]);
     span->count = 0;
-    Py_CLEAR(span->end_arguments);
+    Py_CLEAR(span->end_keys);
+    Py_CLEAR(span->end_values);
     Py_CLEAR(span->site);
 #ifndef Py_GIL_DISABLED
     if (free_count < MAX_FREE) {
@@ -96,7 +98,8 @@ static void span_free(Span *span) {
 static int span_traverse(Span *span, visitproc visit, void *arg) {
     for (unsigned index = 0; index < span->count; index++)
         Py_VISIT(span->values[index]);
-    Py_VISIT(span->end_arguments);
+    Py_VISIT(span->end_keys);
+    Py_VISIT(span->end_values);
     return 0;
 }
 
@@ -104,7 +107,8 @@ static int span_traverse(Span *span, visitproc visit, void *arg) {
 static int span_clear(Span *span) {
     for (unsigned index = 0; index < span->count; index++)
         Py_SETREF(span->values[index], Py_NewRef(Py_None));
-    Py_CLEAR(span->end_arguments);
+    Py_CLEAR(span->end_keys);
+    Py_CLEAR(span->end_values);
     return 0;
 }
 
@@ -201,29 +205,48 @@ static inline enum EventKind end_kind(const Span *span) {
     return LIKELY(!span->track) ? EVENT_END : EVENT_ASYNC_END;
 }
 
+/* Put arguments into a dict.  Returns -1 with an exception set on failure. */
+static int put_arguments(PyObject *all, PyObject *keys, PyObject *values) {
+    int failed = 0;
+    for (Py_ssize_t index = 0; !failed && index < PyTuple_GET_SIZE(keys); index++)
+        failed = PyDict_SetItem(all, PyTuple_GET_ITEM(keys, index), PyTuple_GET_ITEM(values, index));
+    return failed;
+}
+
+/* Add arguments to others; one with the same name takes its place.  All names and values are tuples, of which those to
+ * be added are taken over.  Returns -1 with an exception set on failure, and then nothing is added. */
+static int add_arguments(PyObject **keys, PyObject **values, PyObject *more_keys, PyObject *more_values) {
+    if (more_keys && more_values && *keys && *keys != more_keys) { /* otherwise none of the others is left */
+        PyObject *all = PyDict_New(), *list = NULL, *all_keys = NULL, *all_values = NULL;
+        if (all && !put_arguments(all, *keys, *values) && !put_arguments(all, more_keys, more_values) &&
+            (all_keys = PySequence_Tuple(all)) && (list = PyDict_Values(all)))
+            all_values = PyList_AsTuple(list);
+        Py_XDECREF(all);
+        Py_XDECREF(list);
+        Py_SETREF(more_keys, all_keys);
+        Py_SETREF(more_values, all_values);
+    }
+    if (!more_keys || !more_values) {
+        Py_XDECREF(more_keys);
+        Py_XDECREF(more_values);
+        return -1;
+    }
+    Py_XSETREF(*keys, more_keys);
+    Py_XSETREF(*values, more_values);
+    return 0;
+}
+
 /* Record the end with the arguments that were set while the span was open, and with the name of an exception. */
 static void record_end_with_arguments(Span *span, PyObject *exception) {
     SavedError error = error_save();
-    PyObject *arguments = exception ? PyDict_Copy(span->end_arguments) : Py_NewRef(span->end_arguments);
-    if (arguments && exception)
-        PyDict_SetItem(arguments, exception_name, exception);
-    PyObject *keys = arguments ? PyTuple_New(PyDict_GET_SIZE(arguments)) : NULL, *key, *value;
-    PyObject *values[MAX_ARGUMENTS];
-    Py_ssize_t room = keys ? PyTuple_GET_SIZE(keys) : 0, count = 0, place = 0;
-    /* A collection in between may have added arguments. */
-    for (; count < room && PyDict_Next(arguments, &place, &key, &value); count++) {
-        PyTuple_SET_ITEM(keys, count, Py_NewRef(key));
-        if (count < MAX_ARGUMENTS)
-            values[count] = Py_NewRef(value);
-    }
-    Site *site = keys && count == room ? site_lookup(span->site->name, span->site->category, keys) : NULL;
-    PyErr_Clear();
-    if (!site || !record_event_fast(site, end_kind(span), values, track_id(span)))
+    PyObject *keys = Py_NewRef(span->end_keys), *values = Py_NewRef(span->end_values); /* others may be set meanwhile */
+    if (exception && add_arguments(&keys, &values, PyTuple_Pack(1, exception_name), PyTuple_Pack(1, exception)))
+        PyErr_Clear();
+    Site *site = site_lookup(span->site->name, span->site->category, keys);
+    if (!site || !record_event_fast(site, end_kind(span), &PyTuple_GET_ITEM(values, 0), track_id(span)))
         record_bare_with_id(span->site, end_kind(span), track_id(span));
-    for (Py_ssize_t index = 0; index < count && index < MAX_ARGUMENTS; index++)
-        Py_DECREF(values[index]);
-    Py_XDECREF(keys);
-    Py_XDECREF(arguments);
+    Py_DECREF(keys);
+    Py_DECREF(values);
     error_restore_unless_escaped(error);
 }
 
@@ -233,7 +256,7 @@ static void record_any_end(Span *span, PyObject *exception) {
     if (UNLIKELY(exception != Py_None && PyType_Check(exception)) &&
         !(name = PyUnicode_FromString(((PyTypeObject *)exception)->tp_name)))
         PyErr_Clear();
-    if (UNLIKELY(span->end_arguments != NULL))
+    if (UNLIKELY(span->end_keys != NULL))
         record_end_with_arguments(span, name);
     else if (UNLIKELY(name != NULL))
         record_event_with(span->site, end_kind(span), exception_name, name, track_id(span));
@@ -246,7 +269,7 @@ static void record_any_end(Span *span, PyObject *exception) {
 
 /* Record the end; the usual one in a few instructions. */
 static inline void record_end(Span *span, PyObject *exception) {
-    if (LIKELY(exception == Py_None && !span->track && !span->end_arguments && session.has_counter &&
+    if (LIKELY(exception == Py_None && !span->track && !span->end_keys && session.has_counter &&
                site_is_simple(span->site)) &&
         record_two_words(current, 1, span->site->own.refs, EVENT_END))
         return;
@@ -327,15 +350,15 @@ static PyObject *span_call(PyObject *callable, PyObject *const *args, size_t fla
 static int set_arguments(Span *span, PyObject *const *values, PyObject *keys) {
     if (!span->site || !span->open_count || !keys)
         return 0;
-    if (!span->end_arguments && !(span->end_arguments = PyDict_New()))
+    PyObject *tuple = PyTuple_New(PyTuple_GET_SIZE(keys));
+    if (!tuple)
         return -1;
     for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(keys); index++) {
         if (PyObject_IS_GC(values[index]))
             span_track(span);
-        if (PyDict_SetItem(span->end_arguments, PyTuple_GET_ITEM(keys, index), values[index]))
-            return -1;
+        PyTuple_SET_ITEM(tuple, index, Py_NewRef(values[index]));
     }
-    return 0;
+    return add_arguments(&span->end_keys, &span->end_values, Py_NewRef(keys), tuple);
 }
 
 /* set(**args): set arguments for the end. */

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 CATEGORY = "pytest"
 """The category of tests and their phases, and the beginning of that of all else that this plug-in records."""
 
+MARK = "fxtio"
+"""The mark of tests that have limits."""
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -96,7 +99,7 @@ def _begin(config: pytest.Config) -> Any:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark, and name the process of a worker of pytest-xdist in traces as pytest does: `gw0`."""
-    mark = "fxtio(limit, span=None): with --fxtio, fail if the test, or a span with this name, takes longer than this"
+    mark = f"{MARK}(limit, span=None): with --fxtio, fail if the test, or a span with this name, takes longer than this"
     config.addinivalue_line("markers", mark)
     session: Any = sys.modules.get("fxtio.tracer.session")
     worker = getattr(config, "workerinput", None)

@@ -1,20 +1,20 @@
-"""The last moments of tests that fail, each as a trace of its own beside that of the run."""
+"""The last moments of tests: of those that fail, and of those in which a span is slow, each as a trace of its own."""
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
+from fxtio.bridges.pytest import around
 from fxtio.errors import described
 from fxtio.report import printable
 from fxtio.tracer import session
 from fxtio.tracer.flight import MAX_DUMPS
 from fxtio.tracer.options import COMPRESSED
-
-RING = "8MiB"
-"""How much is kept."""
 
 _MAX_NAME = 80
 _NO_NAME = re.compile(r"[^\w.]+", re.ASCII)
@@ -56,3 +56,20 @@ class LastMoments:
         self._names.append(name)
         count = self._names.count(name)
         return name if count == 1 else f"{name}-{count}"
+
+
+class SlowMoments:
+    """The plug-in that has dumps for slow spans say in which test these are."""
+
+    @around
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[Any, Any, Any]:
+        """Note which test runs; one may run others."""
+        recording = session.current()
+        if recording is None:
+            return (yield)
+        triggers = recording.triggers
+        before, triggers.within = triggers.within, item.nodeid
+        try:
+            return (yield)
+        finally:
+            triggers.within = before

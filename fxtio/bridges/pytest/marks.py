@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fxtio.bridges.pytest import CATEGORY
+from fxtio.bridges.pytest import CATEGORY, MARK
 from fxtio.errors import described
 from fxtio.report import printable, short_duration
 from fxtio.tracer import session as tracing
@@ -16,15 +16,9 @@ from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND
 from fxtio.tracer.options import time_in_ns
 
-MARK = "fxtio"
 _SHOWN = 3
 _READ = 1000
 """The longest spans that are looked at; some of them may have begun before the test."""
-
-
-def has_limits(session: pytest.Session) -> bool:
-    """Return whether a test that was collected has a limit."""
-    return any(MARK in item.keywords for item in session.items)
 
 
 class Limits:

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from fxtio.bridges.pytest import CATEGORY, DEFAULT_OUTPUT, around
-from fxtio.bridges.pytest.failures import RING, LastMoments
+from fxtio.bridges.pytest import CATEGORY, DEFAULT_OUTPUT, MARK, around
 from fxtio.bridges.pytest.fixtures import Fixtures
-from fxtio.bridges.pytest.marks import Limits, has_limits
 from fxtio.bridges.pytest.tests import Tests
 from fxtio.errors import FxtioError, described
 from fxtio.tracer import session as tracing
@@ -21,6 +19,9 @@ from fxtio.tracer import startup
 from fxtio.tracer.backend import recorder, report
 from fxtio.tracer.options import PARENT
 from fxtio.tracer.recording import Recording
+
+_RING = "8MiB"
+"""How much is kept of a run of which only the last moments are."""
 
 _COLLECTION = f"{CATEGORY}.collection"
 """The category of what is done to find the tests."""
@@ -40,8 +41,11 @@ def begin(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--fxtio: {described(error)}") from None
     fixtures = Fixtures()
     plugins: list[Any] = [Run(recording, is_asked_for=is_asked_for), Tests(fixtures.times), fixtures]
-    if options.fxtio_on_failure:
-        plugins.append(LastMoments())
+    running = tracing.current()
+    if options.fxtio_on_failure or (running and running.options.dump_on):
+        from fxtio.bridges.pytest.failures import LastMoments, SlowMoments
+
+        plugins += [SlowMoments(), *([LastMoments()] if options.fxtio_on_failure else [])]
     for plugin in plugins:
         config.pluginmanager.register(plugin)
 
@@ -62,7 +66,7 @@ def _begin(options: Any) -> Recording | None:
         functions=bool(options.fxtio_functions),
         include=options.fxtio_functions,
         sources=["logging"],
-        ring=RING if options.fxtio_on_failure else None,
+        ring=_RING if options.fxtio_on_failure else None,
     )
 
 
@@ -92,7 +96,9 @@ class Run:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Have limits checked if there are any."""
-        if self._is_asked_for and has_limits(session):
+        if self._is_asked_for and any(MARK in item.keywords for item in session.items):
+            from fxtio.bridges.pytest.marks import Limits
+
             session.config.pluginmanager.register(Limits())
 
     @pytest.hookimpl(trylast=True)

@@ -465,3 +465,25 @@ def test_a_recorded_run_goes_on_with_its_recording(pytester: pytest.Pytester) ->
     )
     assert "this was recorded to " in done.stdout and "out.fxt, by another recording" in done.stdout
     assert len(named(hits("out.fxt"), "server")) == 2 and not Path("pytest.fxt").exists()
+
+
+def test_dumps_for_slow_spans_say_which_test_runs(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import time
+        import pytest
+
+        def test_fast():
+            pass
+
+        @pytest.mark.parametrize("number", [7])
+        def test_slow(number):
+            time.sleep(0.3)
+        """
+    )
+    command = ["run", "--ring", "8MiB", "--dump-on", "slow:200ms", "--category", "pytest", "--category", "fxtio"]
+    command += ["-o", "run.fxt", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py"]
+    done = pytester.run(sys.executable, "-m", "fxtio", *command, timeout=PATIENCE)
+    assert done.ret == 0
+    reasons = [hit.arguments["reason"] for hit in named(hits("run.fxt"), "dump")]
+    assert reasons == ["slow call in test_it.py::test_slow[7]"]

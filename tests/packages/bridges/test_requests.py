@@ -17,6 +17,8 @@ from wsgiref.validate import validator
 import celery
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -25,6 +27,8 @@ from starlette.routing import Mount, Route
 import fxtio
 from fxtio.bridges import arrows, requests
 from fxtio.testing.asserts import assert_valid
+from fxtio.tracer import fallback
+from fxtio.tracer.backend import recorder
 from support.in_process import run_fxtio
 from support.other_users import forks
 from support.tracer_check import Seen, Span, check_trace
@@ -193,6 +197,17 @@ def test_requests_of_asgi_that_are_not_as_they_should_be_go_through(out: Path, h
         run_asgi(app, {"headers": headers}, send)
     assert caught.value.args == (headers,)
     assert only(out).args["exception"] == "ConnectionError"
+
+
+ITEMS = st.sampled_from([b"a", b"b", "a", 5, None]) | st.binary(max_size=1)
+
+
+@given(st.lists(st.tuples(ITEMS, ITEMS) | st.lists(ITEMS, max_size=3) | ITEMS) | ITEMS)
+def test_headers_are_found_by_the_recorder_as_by_its_stand_in(pairs: Any) -> None:
+    found = recorder.value_of(pairs, b"a")
+    assert found == fallback.value_of(pairs, b"a")
+    if isinstance(pairs, list) and all(isinstance(pair, tuple) for pair in pairs):
+        assert found == next((value for name, value in pairs if name == b"a"), None)
 
 
 def test_headers_that_can_be_read_once_are_left_to_the_application(out: Path) -> None:

@@ -273,7 +273,7 @@ def test_attributes_of_all_types() -> None:
         ("none", "null", None),
     ]
     timeline.table("slices")
-    assert timeline.losses == {"links between spans": 1}
+    assert timeline.losses == {"links without ids": 1}
 
 
 @pytest.mark.parametrize("value", [{"intValue": "1"}, {"arrayValue": {"values": [{"intValue": "1"}]}}])
@@ -309,6 +309,28 @@ def test_a_status_and_indented_json() -> None:
     document = json.loads(request(span("a", 1, 2, status={"code": 2}), span("b", 3, 4, status={"code": 1})))
     timeline = imported(json.dumps(document, indent=1).encode())
     assert timeline.table("slices")["state"].tolist() == ["thrown", "closed"]
+
+
+def test_kinds_links_and_the_status_come_back() -> None:
+    numbers = {"traceId": "a" * 32, "spanId": "b" * 16}
+    link = {**numbers, "attributes": [{"key": "why", "value": {"stringValue": "retry"}}]}
+    rows = [
+        span("server", 1, 9, kind=2, status={"code": 2, "message": "no"}, links=[link, numbers]),
+        span("consumer", 11, 12, kind="SPAN_KIND_CONSUMER", status={"code": "STATUS_CODE_OK"}),
+        span("internal", 13, 14, kind=1, status={}),
+        span("odd", 15, 16, kind=77, status={"code": 3, "message": 7}),
+    ]
+    timeline = imported(request(*rows))
+    found = {each["name"]: each for each in spans_of(timeline)}
+    assert [found[each["name"]]["kind"] for each in rows] == [2, 5, 1, 1]
+    assert [found[each["name"]].get("status") for each in rows] == [
+        {"code": 2, "message": "no"}, {"code": 1}, None, None,
+    ]  # fmt: skip
+    assert found["server"]["links"] == [link, numbers]
+    assert {name: attributes(each).keys() - {"fxtio.state"} for name, each in found.items()} == {
+        name: set() for name in found
+    }
+    assert not timeline.losses
 
 
 # -------------------------------------------------------------------------------------------------------- hostile files
@@ -384,7 +406,18 @@ json_values = st.recursive(
     ),
     max_leaves=12,
 )
-KEYS = ["traceId", "spanId", "parentSpanId", "name", "startTimeUnixNano", "attributes", "events", "status", "links"]
+KEYS = [
+    "traceId",
+    "spanId",
+    "parentSpanId",
+    "name",
+    "startTimeUnixNano",
+    "attributes",
+    "events",
+    "status",
+    "links",
+    "kind",
+]
 
 
 @pytest.mark.full
