@@ -27,8 +27,6 @@ from contract.samples import files_of
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 
-pytestmark = pytest.mark.kernels
-
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
 
