@@ -199,7 +199,7 @@ def test_subtests_are_a_part_of_their_test(pytester: pytest.Pytester) -> None:
                         self.assertEqual(number, 0)
         """
     result = run(pytester, text, "--fxtio")
-    (told,) = re.findall(r"^ *(\d+) ms .*::test_one +late \d+\.\d ms", result.stdout.str(), re.MULTILINE)
+    (told,) = re.findall(r"^ *(\d+) ms .*::test_one +late [\d.]+ m?s", result.stdout.str(), re.MULTILINE)
     (test,) = named(hits(), "test_it.py::TestClass::test_one")
     assert 300 < int(told) <= (test.duration or 0) / 1e6 + 1
     assert test.arguments["outcome"] == "failed" or int(pytest.__version__.split(".")[0]) < 9
