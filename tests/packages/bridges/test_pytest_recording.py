@@ -18,6 +18,7 @@ from fxtio.exchange.opening import open_timeline  # here, since pytester forgets
 from fxtio.timeline import answers
 from fxtio.timeline.answers import Hit
 from judges import perfetto
+from support.checkout import FEW_PLUGINS
 from support.limits import PATIENCE
 
 pytestmark = [pytest.mark.recorder, pytest.mark.full]
@@ -34,7 +35,7 @@ def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult
     pytester.makepyfile(test_it=text)
     if "-n2" not in options:
         options = ("-p", "no:xdist", *options)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:cov", *options, timeout=PATIENCE)
+    return pytester.runpytest_subprocess(*FEW_PLUGINS, *options, timeout=PATIENCE)
 
 
 def hits(path: str = "pytest.fxt") -> list[Hit]:
