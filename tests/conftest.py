@@ -37,7 +37,7 @@ entropy.NP_RANDOM = random
 settings.register_profile("brief", max_examples=20, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     print_blob=True,
