@@ -69,7 +69,7 @@ suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUF
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
 
 build() { # NAME SOURCE...
-  gcc -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -shared -fPIC \
+  gcc -g1 -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -shared -fPIC \
     -Wall -Wextra -Werror -I"$include" "${@:2}" -o "$scratch/fxtio/_native/$1$suffix"
 }
 build _kernels "$scratch"/fxtio/_native/*.c
