@@ -768,14 +768,9 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
 """Files of some 3 MiB of which very much could be made."""
 
 ONE_BY_ONE = {
-    "numbers for profiles",
-    "nodes",
-    "threads of a profile",
-    "counters of a profile",
-    "messages",
-    "labels",
+    "numbers for profiles", "nodes", "threads of a profile", "counters of a profile", "messages", "labels",
     "lines of a location",
-}
+}  # fmt: skip
 """Those whose items are read one by one, which takes long: a third of the size, and of the memory."""
 
 
