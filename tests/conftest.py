@@ -37,7 +37,7 @@ entropy.NP_RANDOM = random
 settings.register_profile("brief", max_examples=20, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _, missing = extensions.load(extensions.RECORDER)
     texts: dict[Path, str] = {}
     for item in items:
-        names = {mark.name for mark in item.iter_markers()} & {"native", "recorder", "kernels", "once"}
+        names = {mark.name for mark in item.iter_markers()} & {"native", "recorder", "once"}
         for name in names:
             if item.path not in texts:
                 texts[item.path] = item.path.read_text("utf-8")

@@ -27,12 +27,10 @@ from contract.samples import files_of
 from fxtio.errors import EncodeError
 from fxtio.formats import formats
 
-pytestmark = pytest.mark.kernels
-
 COVERED_ELSEWHERE = {"close", "copy"}
 """Methods that take no values of a trace, see `test_writing`."""
 
-SHARE = {20: 6, 60: 3}.get(settings().max_examples, 1)
+SHARE = {20: 6, 30: 4}.get(settings().max_examples, 1)
 """One of this many absurd values is tried in each place, they take turns; all of them in the profile `fuzz`."""
 
 DIRECTORIES = {name for name, item in formats().items() if item.directory}

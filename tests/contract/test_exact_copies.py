@@ -22,8 +22,6 @@ from fxtio.formats import formats
 from fxtio.io.source import open_source
 from support.limits import processor_seconds
 
-pytestmark = pytest.mark.kernels
-
 LONGEST = 1 << 15
 """The number of bytes of a sample that are damaged and copied; the records after them are of the same kinds."""
 

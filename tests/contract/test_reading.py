@@ -19,8 +19,6 @@ from fxtio.io.reading import TraceInfo
 from fxtio.readers import TraceReader
 from fxtio.table import Bytes, Categories, Lists, Optional, Table
 
-pytestmark = pytest.mark.kernels
-
 MOMENTS = ("time", "start", "end")
 AVOIDED = {"begin", "stop", "at", "when", "timestamp", "writer", "how", "outcome"}
 """Column names for which the contract has a word of its own."""

@@ -28,8 +28,6 @@ from fxtio.timeline.parts import Registry, Steps, TimelinePart
 from fxtio.timeline.schema import LABELS, TABLES
 from support.limits import processor_seconds
 
-pytestmark = pytest.mark.kernels
-
 ROUNDS = max(settings().max_examples // 2, len(DAMAGE))
 """The number of damaged traces of each format."""
 

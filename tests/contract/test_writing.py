@@ -17,8 +17,6 @@ from fxtio.formats import formats
 from fxtio.io.writing import TraceWriter
 from fxtio.table import Categories, Optional, Table, WritableTable
 
-pytestmark = pytest.mark.kernels
-
 every_format = pytest.mark.parametrize("name", formats())
 
 

@@ -18,8 +18,6 @@ from fxtio.selection import Selection
 from fxtio.timeline import answers
 from support.exchange import Content
 
-pytestmark = pytest.mark.kernels
-
 WRONG = [None, 5, 1.5, b"select 1", ["select 1"], object()]
 
 FUNCTIONS: dict[str, Callable[[Any], object]] = {

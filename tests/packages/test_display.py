@@ -230,7 +230,6 @@ def test_only_rows_that_are_shown_are_computed() -> None:
     assert table["b"][-1] == 1_999_998
 
 
-@pytest.mark.kernels
 @pytest.mark.parametrize("sample", SYNTHETIC, ids=str)
 def test_rows_that_are_computed_alone_are_those_of_the_whole_column(sample: Sample, tmp_path: Path) -> None:
     with open_sample(sample, tmp_path) as trace:

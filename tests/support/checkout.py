@@ -32,6 +32,10 @@ def hidden_package(folders: list[str]) -> Path | None:
     return None if origin == PACKAGE else origin
 
 
+FEW_PLUGINS = [word for name in ("anyio", "cacheprovider", "cov", "hypothesispytest") for word in ("-p", f"no:{name}")]
+"""Options for a run of pytest: without plug-ins that it does not need, whose import takes longer than all the rest."""
+
+
 def run_python(*arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """Run this interpreter with `arguments`; it imports the installed fxtio, whatever the working directory is.
 

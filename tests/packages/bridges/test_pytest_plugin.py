@@ -19,7 +19,7 @@ from fxtio.fxt.records import Thread
 from fxtio.testing.asserts import assert_same_meaning, assert_valid
 from fxtio.testing.strategies import encoded
 from support.broken import write_broken
-from support.checkout import CORPUS, run_python
+from support.checkout import CORPUS, FEW_PLUGINS, run_python
 from support.limits import PATIENCE
 from support.tracer_view import View
 
@@ -39,7 +39,7 @@ def broken(tmp_path: Path) -> Path:
 
 def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
     pytester.makepyfile(text)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", *options)
+    return pytester.runpytest_subprocess(*FEW_PLUGINS, "-p", "no:xdist", *options)
 
 
 def clean(path: Path) -> Path:

@@ -18,6 +18,7 @@ from fxtio.exchange.opening import open_timeline  # here, since pytester forgets
 from fxtio.timeline import answers
 from fxtio.timeline.answers import Hit
 from judges import perfetto
+from support.checkout import FEW_PLUGINS
 from support.limits import PATIENCE
 
 pytestmark = [pytest.mark.recorder, pytest.mark.full]
@@ -34,7 +35,7 @@ def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult
     pytester.makepyfile(test_it=text)
     if "-n2" not in options:
         options = ("-p", "no:xdist", *options)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:cov", *options, timeout=PATIENCE)
+    return pytester.runpytest_subprocess(*FEW_PLUGINS, *options, timeout=PATIENCE)
 
 
 def hits(path: str = "pytest.fxt") -> list[Hit]:
@@ -199,7 +200,7 @@ def test_subtests_are_a_part_of_their_test(pytester: pytest.Pytester) -> None:
                         self.assertEqual(number, 0)
         """
     result = run(pytester, text, "--fxtio")
-    (told,) = re.findall(r"^ *(\d+) ms .*::test_one +late \d+\.\d ms", result.stdout.str(), re.MULTILINE)
+    (told,) = re.findall(r"^ *(\d+) ms .*::test_one +late [\d.]+ m?s", result.stdout.str(), re.MULTILINE)
     (test,) = named(hits(), "test_it.py::TestClass::test_one")
     assert 300 < int(told) <= (test.duration or 0) / 1e6 + 1
     assert test.arguments["outcome"] == "failed" or int(pytest.__version__.split(".")[0]) < 9

@@ -30,6 +30,7 @@ from fxtio.testing.asserts import assert_valid
 from fxtio.tracer import fallback
 from fxtio.tracer.backend import recorder
 from support.in_process import run_fxtio
+from support.limits import PATIENCE
 from support.other_users import forks
 from support.tracer_check import Seen, Span, check_trace
 
@@ -164,7 +165,7 @@ def test_slow_requests_are_dumped(out: Path) -> None:
     with fxtio.tracing(out, ring="1MiB", dump_on=["slow:50ms"]):
         get(requests.asgi(app), "/slow")
     dump = out.with_name(f"{out.stem}-1.fxt")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not dump.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert check_trace(dump, open_spans=True).spans("request")[0].args["path"] == "/slow"

@@ -33,8 +33,6 @@ from support.fxt_hostile import damaged
 from support.fxt_samples import for_classes, for_orders, minimal, share, union_of
 from support.fxt_twins import Vector, plain, scalar
 
-pytestmark = pytest.mark.kernels
-
 
 def decoded_singly(cls: type[Record], data: list[bytes], order: Order) -> tuple[list[Any], list[list[str]]]:
     """Decode with the scalar codec: the records (None for a refused one), and the faults of those delivered."""

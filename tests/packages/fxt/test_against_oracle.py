@@ -29,8 +29,6 @@ from support.fxt_oracle import KINDS, to_oracle
 from support.fxt_samples import for_classes, for_orders, share
 from support.fxt_twins import Vector, plain, scalar
 
-pytestmark = pytest.mark.kernels
-
 ORACLE_KINDS = sorted(records_by_kind())
 
 

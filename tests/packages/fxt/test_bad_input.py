@@ -30,8 +30,6 @@ from support.fxt_readings import Trickle, in_batches, kept_findings, rules
 from support.fxt_samples import for_classes, for_orders, minimal, share
 from support.fxt_twins import plain
 
-pytestmark = pytest.mark.kernels
-
 
 def check(bad: bytes, findings: list[tuple[str, int]], *, order: Order = "little", inside: int = 0) -> None:
     """Check the findings of a fault between good records, and that all other records are delivered.

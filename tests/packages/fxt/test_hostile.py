@@ -40,8 +40,6 @@ from support.fxt_readings import (
 from support.fxt_samples import ORDERS, for_orders
 from support.fxt_twins import plain
 
-pytestmark = pytest.mark.kernels
-
 READINGS: dict[str, Callable[[FxtTrace], Any]] = {
     "info": lambda trace: trace.info,
     "records": list,

@@ -286,7 +286,7 @@ def test_contents(tmp_path: Path) -> None:
 def test_losses_and_findings_of_a_lake(tmp_path: Path) -> None:
     broken = tmp_path / "broken.fxt"
     broken.write_bytes(write(tmp_path / "a.fxt", [("x", 1)] * 9).read_bytes()[:-8])
-    synth.write(tmp_path / "all.fxt", "everything")
+    synth.write(tmp_path / "all.fxt", "everything", events=2_000)
     lake = lake_of(tmp_path, broken, tmp_path / "all.fxt")
     rows, _ = lake.traces()
     answer = lake.info(limit=None)

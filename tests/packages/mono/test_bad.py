@@ -34,8 +34,6 @@ from fxtio.mono.writer import MonoWriter
 from support.checkout import CORPUS
 from support.mono_samples import FILES, content, copied, copied_whole, header, written
 
-pytestmark = pytest.mark.kernels
-
 SMALL = (CORPUS / "mono" / "synth-v17.mlpd").read_bytes()
 HEAD = encode_header(header())
 GOOD = r.GcResize(time=5, size=77)

@@ -174,8 +174,9 @@ def test_memory_is_bounded_while_the_next_header_is_looked_for(mark: bytes, firs
         patch.object(frames, "WINDOW", block),
     ):
         fixed = io.DEFAULT_BUFFER_SIZE + READY  # of a temporary file, and of a kernel
-        least = min(peak_of_reading(data) for _ in range(3))
-        assert least < 6 * (largest + block) + fixed < len(data)
+        most = 6 * (largest + block) + fixed
+        assert most < len(data)
+        assert any(peak_of_reading(data) < most for _ in range(3))
 
 
 def test_the_first_fault_of_the_file_is_the_first_that_is_noted() -> None:

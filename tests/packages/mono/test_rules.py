@@ -359,14 +359,16 @@ HOSTILE: dict[str, tuple[Callable[[int], bytes], int]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_sixteen_times_as_many_events_do_not_take_much_more_than_sixteen_times_as_long(name: str) -> None:
+    """A program that runs at the same time may slow a reading down, but not all of them."""
     make, few = HOSTILE[name]
-    seconds = []
-    for count in (few, few, 16 * few):
+
+    def seconds(count: int) -> float:
         start = process_time()
         with fxtio.open(make(count), format="mono") as trace:
             check(trace)
-        seconds.append(process_time() - start)
-    assert seconds[2] < 40 * max(min(seconds[:2]), 0.01)
+        return process_time() - start
+
+    assert any(seconds(16 * few) < 40 * max(seconds(few), 0.01) for _ in range(8))
 
 
 def test_recordings_in_a_file_have_nothing_in_common(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ HARD_EXITS = {
 def test_os_exit_anywhere(where: str, out: Path) -> None:
     """The program ends as it would; the file is finished unless something keeps it from that, and valid in any case."""
     prelude = "import signal\nimport fxtio.tracer.archive, fxtio.tracer.session\n"
-    done = run(f"{prelude}fxtio.instant('here')\n{HARD_EXITS[where]}\n", out, start=True, timeout=20)
+    done = run(f"{prelude}fxtio.instant('here')\n{HARD_EXITS[where]}\n", out, start=True)
     assert done.returncode == 5
     assert check_trace(out).rows(name="here").size == 1
     assert is_finished(out) == (where not in ("while it ends", "interrupted", "full stack"))

@@ -289,7 +289,7 @@ def test_no_pattern_takes_longer_than_it_says(text: str, letter: str) -> None:
     size = next(size for size in range(5000, 0, -1) if made.steps("a" * size) < 10_000_000 or size == 1)
     begin = time.process_time()
     made.matches(letter * size)
-    assert time.process_time() - begin < 0.2
+    assert time.process_time() - begin < 2  # a tenth, where nothing else runs
 
 
 @pytest.mark.skipif(not available(), reason="pydemumble is not installed")

@@ -25,8 +25,6 @@ from fxtio.uftrace.tasks import stamp
 from fxtio.uftrace.writer import UftraceWriter
 from support.uftrace_samples import EXTREMES, SAMPLES, UFTRACE, copied, minimal, opened, plain, slices_of
 
-pytestmark = pytest.mark.kernels
-
 RECORD = 16
 
 
