@@ -16,7 +16,7 @@ kernels=(
 recorder=(tests/packages/tracer/test_*.py)
 # What cannot be sanitized, or says nothing of memory and takes long.
 left_out=(
-  "tests/packages/exchange/test_chrome.py::test_objects_that_are_walked_and_those_decoded_by_themselves_are_the_same[4000]" # long
+  "tests/packages/exchange/test_chrome.py::test_objects_that_are_walked_and_those_decoded_by_themselves_are_the_same[10000]" # long
   "tests/packages/exchange/test_chrome.py::test_objects_that_are_walked_and_those_decoded_by_themselves_are_the_same[1000]" # the same
   tests/packages/tracer/test_conditions.py                                  # what becomes of the file
   tests/packages/tracer/test_crash.py                                       # the same, and faults that the sanitizer reports

@@ -352,7 +352,7 @@ def mutants(count: int) -> Iterator[bytes]:
     [
         100,
         pytest.param(1_000, marks=pytest.mark.full),
-        pytest.param(4_000, marks=[pytest.mark.full, pytest.mark.once]),
+        pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.once]),
     ],
 )
 def test_objects_that_are_walked_and_those_decoded_by_themselves_are_the_same(

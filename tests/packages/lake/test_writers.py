@@ -80,15 +80,15 @@ def kill_writers(url: str, traces: list[Path], kills: int) -> None:
 
 
 def write_at_once(url: str, traces: list[Path]) -> None:
-    """Let five writers add the same traces at once."""
-    processes = [writer(url, traces[number:] + traces[:number]) for number in range(5)]
+    """Let ten writers add the same traces at once."""
+    processes = [writer(url, traces[number:] + traces[:number]) for number in range(10)]
     kinds: Counter[str] = Counter()
     for process in processes:
         output, _ = process.communicate()
         assert process.returncode == 0
         kinds.update(output.decode().split())
     assert kinds[ADDED] == 20
-    assert kinds[ADDED] + kinds[KNOWN] == 100
+    assert kinds[ADDED] + kinds[KNOWN] == 200
     assert sorted(whole(Lake(url))) == [50] * 20
 
 
