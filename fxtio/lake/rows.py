@@ -50,7 +50,7 @@ class LakeExporter(ParquetExporter):
         self.counts: Counter[str] = Counter()
         self.start: int | None = None
         self.end = 0
-        self._identity = identity
+        self._identity = [identity]  # one list for all batches, or each would have a value of its own
         self._places = _Places(known or registry)
         self._stacks = _StackTexts(self.losses)
 
@@ -80,7 +80,7 @@ class LakeExporter(ParquetExporter):
 
     def _columns(self, name: str, table: Table) -> dict[str, Column]:
         """Return the columns of the rows of a table."""
-        trace = Categories(np.zeros(table.num_rows, np.int32), [self._identity])
+        trace = Categories(np.zeros(table.num_rows, np.int32), self._identity)
         columns: dict[str, Column] = {"trace": trace, **dict(table.items())}
         if "track" in columns:
             columns |= self._places.of_tracks(table["track"])
