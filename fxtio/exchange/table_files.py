@@ -32,7 +32,7 @@ GROUP = 1 << 17
 """The rows of a group, which are written together."""
 
 _REPEATING = frozenset({"pid", "tid"})
-"""The columns of numbers that have few values, as texts have; other numbers seldom repeat, and dictionaries take long."""
+"""The columns of numbers that have few values, as texts have; of others dictionaries take long."""
 
 _DIFFERENCES = frozenset({"id", "time", "start", "ticks", "event", "end_event", "duration", "self_time"})
 """The columns of numbers whose differences leave little to zstd, which takes longer, to write as to read."""
@@ -205,6 +205,10 @@ class _Groups:
             return self._texts[name].codes(column)
         assert isinstance(column, np.ndarray)
         return column
+
+    def values(self, name: str) -> Sequence[str]:
+        """Return the values so far of a column of text."""
+        return self._texts[name].values()
 
     def take(self) -> list[_Rows]:
         """Return the rows of each column, and forget them."""

@@ -24,6 +24,10 @@ MAX_STACK_TEXTS = 16_777_216
 """The most characters of the texts of all stacks of a trace; further stacks have no text."""
 
 
+MAX_NAMES, MAX_NAME_CHARACTERS = 1_000, 32_768
+"""The most names of slices, and the most characters of all of them, that the row about a trace has."""
+
+
 class LakeExporter(ParquetExporter):
     """Writes a Parquet file for each table of a lake, see `fxtio.formats.Exporter`.
 
@@ -58,6 +62,12 @@ class LakeExporter(ParquetExporter):
     def is_named(self) -> bool:
         """Whether all rows have the names that their threads, processes and tracks have in the end."""
         return self._places.is_current(self._registry)
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of slices, in the order in which they first come; None if they are many."""
+        names = self._groups["slices"].values("name")
+        return [*names] if len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_NAME_CHARACTERS else None
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch, or keep them until they are a group."""
