@@ -36,6 +36,7 @@ from fxtio.lake.store import UNFINISHED, open_store
 from fxtio.report import counted, well_formed
 from fxtio.timeline.comparison import Comparison, Floor, compare, run_and_program
 from fxtio.timeline.sql import QueryError, query_errors, sql_text
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -162,7 +163,7 @@ class Lake:
             QuestionError: the time makes no sense, or a condition is about slices.
             QueryError: DuckDB is not installed.
         """
-        found = older(self._ask, age=age, part=part or Part())
+        found = older(self._ask, age=age, part=_known(part))
         self.drop(*found)
         self._drop_left_over(time.time_ns() - LEFT_OVER_NS)
         return len(found)
@@ -218,17 +219,20 @@ class Lake:
 
     def traces(self, part: Part | None = None, *, limit: int | None = 20) -> tuple[list[dict[str, Any]], int]:
         """Return the rows of the table `traces` of a part, the latest first, and the number of further ones."""
-        return rankings.listing(self._ask, part=part or Part(), limit=limit)
+        check_types(limit=limit)
+        return rankings.listing(self._ask, part=_known(part), limit=limit)
 
     def top(self, by: str = "name", *, part: Part | None = None, sort: str = "self", limit: int | None = 20) -> Ranking:
         """Rank slices of all traces by their time, see `fxtio.lake.questions.rankings.ranking`."""
-        return rankings.ranking(self._ask, by=by, part=part or Part(), sort=sort, limit=limit)
+        check_types(by=by, sort=sort, limit=limit)
+        return rankings.ranking(self._ask, by=by, part=_known(part), sort=sort, limit=limit)
 
     def worst(
         self, pattern: str | None = None, *, part: Part | None = None, sort: str = "max", limit: int | None = 20
     ) -> Ranking:
         """Rank traces by the times of their slices, see `fxtio.lake.questions.rankings.worst`."""
-        return rankings.worst(self._ask, pattern=pattern, part=part or Part(), sort=sort, limit=limit)
+        check_types(pattern=pattern, sort=sort, limit=limit)
+        return rankings.worst(self._ask, pattern=pattern, part=_known(part), sort=sort, limit=limit)
 
     def find(
         self,
@@ -241,14 +245,16 @@ class Lake:
         limit: int | None = 20,
     ) -> Hits:
         """Find single slices, see `fxtio.lake.questions.hits.find`; durations are nanoseconds."""
-        chosen = part or Part()
+        check_types(pattern=pattern, longer=longer, shorter=shorter, order=order, limit=limit)
+        chosen = _known(part)
         return hits.find(
             self._ask, pattern=pattern, part=chosen, longer=longer, shorter=shorter, order=order, limit=limit
         )
 
     def longest(self, by: str, key: str | None, *, part: Part | None = None) -> dict[str, Any] | None:
         """Return the longest slice of a group of a ranking, see `fxtio.lake.questions.hits.longest`."""
-        return hits.longest(self._ask, by=by, key=key, part=part or Part())
+        check_types(by=by)
+        return hits.longest(self._ask, by=by, key=key, part=_known(part))
 
     def diff(
         self,
@@ -260,7 +266,10 @@ class Lake:
         column: str = "duration",
     ) -> Diff:
         """Compare the runs of two parts of the lake, see `fxtio.lake.questions.comparisons.diff`."""
-        return comparisons.diff(self._ask, before=before, after=after, last=last, floor=floor, column=column)
+        check_types(last=last)
+        return comparisons.diff(
+            self._ask, before=_known(before), after=_known(after), last=last, floor=floor, column=column
+        )
 
     def check(
         self,
@@ -318,19 +327,21 @@ class Lake:
             QuestionError: the lake has no such runs, or the traces are of several programs.
             OSError: a trace cannot be read.
         """
+        check_types(last=last)
         different = {*map(well_formed, programs)}
         if len(different) != 1:
             raise QuestionError(f"traces of one program are compared, not of {', '.join(sorted(different)) or 'none'}")
         known = [identity_of(Path(each))[0] for each in traces]
-        chosen = part or Part()
+        chosen = _known(part)
         return comparisons.side(
             self._ask, part=chosen, last=last, column=column, program=different.pop(), without=known
         )
 
     def info(self, *, part: Part | None = None, limit: int | None = 20) -> Contents:
         """Return what is in the lake, and what is there and no part of it, see `fxtio.lake.questions.contents`."""
+        check_types(limit=limit)
         ids, names, unfinished = self.ids(), self._store.names(""), self._store.names(UNFINISHED)
-        return contents(self._ask, part=part or Part(), ids=ids, names=names, unfinished=unfinished, limit=limit)
+        return contents(self._ask, part=_known(part), ids=ids, names=names, unfinished=unfinished, limit=limit)
 
     def _connected(self) -> DuckDBPyConnection:
         """Return the database, which has no table yet when it is new."""
@@ -408,6 +419,12 @@ class Lake:
             some = ", ".join(damaged[:_SHOWN]) + (" and others" if len(damaged) > _SHOWN else "")
             text = f"{self.url}: {counted(len(damaged), 'file')} damaged or missing, and left out: {some}"
             warnings.warn(f"{text}; `fxtio lake add` of the same traces repairs that", LakeWarning, stacklevel=2)
+
+
+def _known(part: Part | None) -> Part:
+    """Return a part of a lake, all of it for None."""
+    require_type(part, (Part, type(None)), "a part of a lake is a fxtio.lake.questions.Part or None")
+    return part or Part()
 
 
 def _version_of(marker: bytes) -> Any:

@@ -70,11 +70,11 @@ def ranking(
     chosen = ", ".join(f"{sql} as {_as_name(name)}" for name, sql in sums.items())
     source = f"from {ask.slices(part.of_files())} where {part.of_slices()}"
     groups = f"select {column_of(by)} as key, {chosen} {source} group by key"
-    first = "" if limit is None else f" limit {limit}"
+    first = "" if limit is None else f" limit {max(limit, 1)}"  # a row says how many groups there are
     order = f"order by {_as_name(sort)} desc, key"
-    rows = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
-    more = rows[0]["groups"] - len(rows) if rows else 0
-    return Ranking(by, sort, [{name: row[name] for name in ("key", *sums)} for row in rows], more)
+    found = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
+    rows = [{name: row[name] for name in ("key", *sums)} for row in found[:limit]]
+    return Ranking(by, sort, rows, found[0]["groups"] - len(rows) if found else 0)
 
 
 def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | None) -> Ranking:

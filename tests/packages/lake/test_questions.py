@@ -367,6 +367,35 @@ def test_an_empty_lake(tmp_path: Path) -> None:
 
 # ---- Names and questions that are unusual.
 
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda lake: lake.top(limit="3"), "a limit is a whole number or None, not str"),
+        (lambda lake: lake.find(longer="5ms"), "a duration is a whole number of nanoseconds or None, not str"),
+        (lambda lake: lake.find(3), "a pattern is a string or None, not int"),
+        (lambda lake: lake.worst(limit=1.5), "a limit is a whole number or None, not float"),
+        (lambda lake: lake.top(3), "what to group by is a string, not int"),
+        (lambda lake: lake.top(part="program=app"), "a part of a lake is a fxtio.lake.questions.Part or None, not str"),
+        (lambda lake: lake.traces(limit="x"), "a limit is a whole number or None, not str"),
+        (lambda lake: lake.diff("a", Part()), "a part of a lake is a fxtio.lake.questions.Part or None, not str"),
+        (lambda lake: lake.diff(Part(), Part(), last="2"), "the number of runs is a whole number or None, not str"),
+    ],
+)
+def test_arguments_of_wrong_types(ask: Any, message: str, programs: tuple[Lake, list[Path]]) -> None:
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        ask(programs[0])
+
+
+def test_limits(programs: tuple[Lake, list[Path]]) -> None:
+    lake, _ = programs
+    for ask in (lake.top, lake.find, lake.worst):
+        whole, none = ask(limit=None), ask(limit=0)
+        assert (none.rows, none.more) == ([], len(whole.rows))
+        with pytest.raises(ValueError, match="a limit is a whole number or None, not -1"):
+            ask(limit=-1)
+
+
 HOSTILE = ["it's", "a\nb\x1b[31m", 'x"; drop table traces; --', "a.b.c", "[x]*?", "ü\\", "%s {0}", "GET *"]
 
 
