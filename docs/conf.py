@@ -140,7 +140,8 @@ def conversion_markdown() -> str:
 
 def traces_markdown() -> str:
     """Return the columns of the table about the traces of a lake."""
-    types = {"labels": "map of text to text", "numbers": "map of text to int64", "string": "text"}
+    maps = {"labels": "map of text to text", "numbers": "map of text to int64"}
+    types = {"string": "text", "texts": "list of text", **maps}
     rows = [f"| `{name}` | {types.get(kind, kind)} | {meaning} |" for name, (kind, meaning) in TRACE_COLUMNS.items()]
     return "\n".join(["| Column | Type | Meaning |", "|---|---|---|", *rows, ""])
 

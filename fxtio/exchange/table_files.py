@@ -31,8 +31,11 @@ NOT_CARRIED = ("bytes of names that are not UTF-8",)
 GROUP = 1 << 17
 """The rows of a group, which are written together."""
 
-_ASCENDING = frozenset({"id", "time", "start", "ticks", "event", "end_event"})
-"""The columns of numbers that hardly ever become smaller from row to row."""
+_REPEATING = frozenset({"pid", "tid"})
+"""The columns of numbers that have few values, as texts have; of others dictionaries take long."""
+
+_DIFFERENCES = frozenset({"id", "time", "start", "ticks", "event", "end_event", "duration", "self_time"})
+"""The columns of numbers whose differences leave little to zstd, which takes longer, to write as to read."""
 
 _OF_REGISTRY = ("processes", "threads", "tracks")
 _CHUNK = 1 << 20
@@ -203,6 +206,10 @@ class _Groups:
         assert isinstance(column, np.ndarray)
         return column
 
+    def values(self, name: str) -> Sequence[str]:
+        """Return the values so far of a column of text."""
+        return self._texts[name].values()
+
     def take(self) -> list[_Rows]:
         """Return the rows of each column, and forget them."""
         result = []
@@ -314,15 +321,15 @@ class ParquetExporter(Exporter):
         """Return a new file of a table."""
         import pyarrow.parquet as pq
 
-        # Numbers seldom repeat as texts do, and dictionaries of them take most of the time.
-        texts = [field.name for field in schema if self._pa.types.is_dictionary(field.type)]
+        is_dictionary = self._pa.types.is_dictionary
+        repeating = [each.name for each in schema if is_dictionary(each.type) or each.name in _REPEATING]
         return pq.ParquetWriter(
             target,
             schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=texts,
-            column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in _ASCENDING},
+            use_dictionary=repeating,
+            column_encoding=dict.fromkeys(_DIFFERENCES.intersection(schema.names), "DELTA_BINARY_PACKED"),
             store_schema=False,  # with it, texts are read as dictionaries, which Spark and others refuse
         )
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fxtio.lake.layout import SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
+from fxtio.lake.layout import LATER, SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
 from fxtio.lake.store import Entry, Store, StoreError
 from fxtio.timeline.sql import QueryError, query_errors
 
@@ -71,7 +71,9 @@ def _read_together(store: Store, connection: DuckDBPyConnection, ids: Sequence[s
     schema = schema_of(TRACES)
     with suppress(QueryError, StoreError, OSError, ValueError, pa.ArrowException), query_errors():
         store.make_view(connection, "new_traces", [name_of(TRACES, each) for each in ids])
-        table = connection.sql(f"select {', '.join(schema.names)} from new_traces").to_arrow_table()
+        found = connection.table("new_traces").columns
+        columns = [f"null as {name}" if name in {*LATER} - {*found} else name for name in schema.names]
+        table = connection.sql(f"select {', '.join(columns)} from new_traces").to_arrow_table()
         table = _checked(table, schema)
         return table if table is not None and sorted(table["id"].to_pylist()) == ids else None
     return None
@@ -123,8 +125,10 @@ def _read(content: bytes, schema: Schema) -> Table | None:
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
-        return _checked(file.read(schema.names, use_threads=False).select(schema.names), schema)
+        table = pq.ParquetFile(pa.BufferReader(content)).read(schema.names, use_threads=False)
+        for name in {*LATER} - {*table.column_names}:
+            table = table.append_column(name, pa.nulls(len(table), schema.field(name).type))
+        return _checked(table.select(schema.names), schema)
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return None
 

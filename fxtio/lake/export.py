@@ -161,6 +161,8 @@ class _DeltaTables(_Tables):
     def __init__(self, url: str) -> None:
         from deltalake import DeltaTable
 
+        if "://" not in url and unquote(place := str(Path(url).absolute())) != place:
+            raise LakeError(f"delta cannot have tables in {place}: it takes % with two digits for another character")
         self._class = DeltaTable
         self._url = url
 

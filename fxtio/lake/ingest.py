@@ -222,6 +222,7 @@ def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels:
         "losses": {
             well_formed(phrase): count for phrase, count in (registry.losses + exporter.losses).items() if count
         },
+        "names": exporter.names,
     }
 
 

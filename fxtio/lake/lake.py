@@ -31,11 +31,12 @@ from fxtio.lake.layout import (
 )
 from fxtio.lake.questions import Contents, Diff, Hits, Part, QuestionError, Ranking, Side, comparisons, hits, rankings
 from fxtio.lake.questions.contents import contents
-from fxtio.lake.questions.parts import older
+from fxtio.lake.questions.parts import Ask, older
 from fxtio.lake.store import UNFINISHED, open_store
 from fxtio.report import counted, well_formed
 from fxtio.timeline.comparison import Comparison, Floor, compare, run_and_program
-from fxtio.timeline.sql import QueryError, query_errors
+from fxtio.timeline.sql import QueryError, query_errors, sql_text
+from fxtio.timeline.typecheck import check_types
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -87,6 +88,8 @@ class Lake:
             raise LakeError(f"{self.url} has the layout {_version_of(marker)}; this version of fxtio knows {VERSION}")
         self._connection: DuckDBPyConnection | None = None
         self._ready: set[str] = set()  # the tables that the connection has
+        self._selected: dict[str, str] = {}  # further ones, of slices of some traces, by the condition on these
+        self._ask = Ask(self._run, self._slices_of)
         self._rows: ArrowTable | None = None  # those of `traces`, which belong to the connection
 
     def add(
@@ -160,7 +163,7 @@ class Lake:
             QuestionError: the time makes no sense, or a condition is about slices.
             QueryError: DuckDB is not installed.
         """
-        found = older(self.sql, age=age, part=part or Part())
+        found = older(self._ask, age=age, part=_known(part))
         self.drop(*found)
         self._drop_left_over(time.time_ns() - LEFT_OVER_NS)
         return len(found)
@@ -211,31 +214,25 @@ class Lake:
             TypeError: the query is no string.
         """
         require_type(query, (str,), "a query is a string")
-        connection = self._connected()
         words = set(re.findall(r"\w+", query.lower()))
-        with query_errors((TRACES, *TABLES)):
-            for table in (TRACES, *TABLES):
-                if table in words and table not in self._ready:
-                    self._make_view(connection, table)
-                    self._ready.add(table)
-            result: DuckDBPyRelation | None = connection.sql(query)
-        if result is None:
-            raise QueryError("the query has no result; begin it with select, from, describe or summarize")
-        return result
+        return self._run(query, *(table for table in TABLES if table in words))
 
     def traces(self, part: Part | None = None, *, limit: int | None = 20) -> tuple[list[dict[str, Any]], int]:
         """Return the rows of the table `traces` of a part, the latest first, and the number of further ones."""
-        return rankings.listing(self.sql, part=part or Part(), limit=limit)
+        check_types(limit=limit)
+        return rankings.listing(self._ask, part=_known(part), limit=limit)
 
     def top(self, by: str = "name", *, part: Part | None = None, sort: str = "self", limit: int | None = 20) -> Ranking:
         """Rank slices of all traces by their time, see `fxtio.lake.questions.rankings.ranking`."""
-        return rankings.ranking(self.sql, by=by, part=part or Part(), sort=sort, limit=limit)
+        check_types(by=by, sort=sort, limit=limit)
+        return rankings.ranking(self._ask, by=by, part=_known(part), sort=sort, limit=limit)
 
     def worst(
         self, pattern: str | None = None, *, part: Part | None = None, sort: str = "max", limit: int | None = 20
     ) -> Ranking:
         """Rank traces by the times of their slices, see `fxtio.lake.questions.rankings.worst`."""
-        return rankings.worst(self.sql, pattern=pattern, part=part or Part(), sort=sort, limit=limit)
+        check_types(pattern=pattern, sort=sort, limit=limit)
+        return rankings.worst(self._ask, pattern=pattern, part=_known(part), sort=sort, limit=limit)
 
     def find(
         self,
@@ -248,14 +245,16 @@ class Lake:
         limit: int | None = 20,
     ) -> Hits:
         """Find single slices, see `fxtio.lake.questions.hits.find`; durations are nanoseconds."""
-        chosen = part or Part()
+        check_types(pattern=pattern, longer=longer, shorter=shorter, order=order, limit=limit)
+        chosen = _known(part)
         return hits.find(
-            self.sql, pattern=pattern, part=chosen, longer=longer, shorter=shorter, order=order, limit=limit
+            self._ask, pattern=pattern, part=chosen, longer=longer, shorter=shorter, order=order, limit=limit
         )
 
     def longest(self, by: str, key: str | None, *, part: Part | None = None) -> dict[str, Any] | None:
         """Return the longest slice of a group of a ranking, see `fxtio.lake.questions.hits.longest`."""
-        return hits.longest(self.sql, by=by, key=key, part=part or Part())
+        check_types(by=by)
+        return hits.longest(self._ask, by=by, key=key, part=_known(part))
 
     def diff(
         self,
@@ -267,7 +266,10 @@ class Lake:
         column: str = "duration",
     ) -> Diff:
         """Compare the runs of two parts of the lake, see `fxtio.lake.questions.comparisons.diff`."""
-        return comparisons.diff(self.sql, before=before, after=after, last=last, floor=floor, column=column)
+        check_types(last=last)
+        return comparisons.diff(
+            self._ask, before=_known(before), after=_known(after), last=last, floor=floor, column=column
+        )
 
     def check(
         self,
@@ -325,22 +327,27 @@ class Lake:
             QuestionError: the lake has no such runs, or the traces are of several programs.
             OSError: a trace cannot be read.
         """
+        check_types(last=last)
         different = {*map(well_formed, programs)}
         if len(different) != 1:
             raise QuestionError(f"traces of one program are compared, not of {', '.join(sorted(different)) or 'none'}")
         known = [identity_of(Path(each))[0] for each in traces]
-        chosen = part or Part()
-        return comparisons.side(self.sql, part=chosen, last=last, column=column, program=different.pop(), without=known)
+        chosen = _known(part)
+        return comparisons.side(
+            self._ask, part=chosen, last=last, column=column, program=different.pop(), without=known
+        )
 
     def info(self, *, part: Part | None = None, limit: int | None = 20) -> Contents:
         """Return what is in the lake, and what is there and no part of it, see `fxtio.lake.questions.contents`."""
+        check_types(limit=limit)
         ids, names, unfinished = self.ids(), self._store.names(""), self._store.names(UNFINISHED)
-        return contents(self.sql, part=part or Part(), ids=ids, names=names, unfinished=unfinished, limit=limit)
+        return contents(self._ask, part=_known(part), ids=ids, names=names, unfinished=unfinished, limit=limit)
 
     def _connected(self) -> DuckDBPyConnection:
         """Return the database, which has no table yet when it is new."""
         if self._connection is None:
             self._ready.clear()
+            self._selected.clear()
             self._rows = None
             try:
                 import duckdb
@@ -351,18 +358,37 @@ class Lake:
             self._connection.execute("set parquet_metadata_cache = true")
         return self._connection
 
-    def _make_view(self, connection: DuckDBPyConnection, table: str) -> None:
-        """Make the view of a table: the files of all traces that are part of the lake."""
-        schema = schema_of(table)
-        names = [] if table == TRACES else self._files(table)
+    def _run(self, query: str, *tables: str) -> DuckDBPyRelation:
+        """Run a query over `traces`, further tables, and those that `_slices_of` returned."""
+        connection = self._connected()
+        for table in (TRACES, *tables):
+            self._make(table)
+        with query_errors((TRACES, *TABLES)):
+            result: DuckDBPyRelation | None = connection.sql(query)
+        if result is None:
+            raise QueryError("the query has no result; begin it with select, from, describe or summarize")
+        return result
+
+    def _slices_of(self, condition: str) -> str:
+        """Return the name of a table of the slices of the traces that meet a condition on rows of `traces`."""
+        self._connected()
+        name = self._selected.setdefault(condition, f"slices_{len(self._selected)}")
+        self._make("slices", name, condition)
+        return name
+
+    def _make(self, table: str, name: str | None = None, condition: str = "true") -> None:
+        """Let the database have a table, by its name or another one, of all traces or of some, unless it has it."""
+        connection, name, schema = self._connected(), name or table, schema_of(table)
+        if name in self._ready:
+            return
         if table == TRACES:
-            connection.register("files_of_traces", self._traces())
-        elif names:
-            self._store.make_view(connection, f"files_of_{table}", sorted(names))
+            connection.register(name, self._traces())
+        elif files := self._files(table, condition):
+            with query_errors():
+                self._store.make_view(connection, name, files, schema.names)
         else:
-            connection.register(f"files_of_{table}", schema.empty_table())
-        # Later versions may have written further columns to some files, which are as if they were not there.
-        connection.execute(f"create view {table} as select {', '.join(schema.names)} from files_of_{table}")
+            connection.register(name, schema.empty_table())
+        self._ready.add(name)
 
     def _traces(self) -> ArrowTable:
         """Return the table `traces`."""
@@ -372,23 +398,20 @@ class Lake:
             self._tell_damage(damaged)
         return self._rows
 
-    def _files(self, table: str) -> list[str]:
-        """Return the names of the files of a table that are whole, of all traces that are part of the lake."""
-        traces = self._traces().select(["id", "files"]).to_pydict()
-        sizes = {
-            identity: size
-            for identity, files in zip(traces["id"], traces["files"], strict=True)
-            for name, size in files
-            if name == table
-        }
-        found = {
-            identity: entry
-            for entry in self._store.entries(table)
-            if (identity := identity_in(entry.name)) and identity in sizes
-        }
-        whole = {identity for identity, entry in found.items() if entry.size == sizes[identity]}
+    def _files(self, table: str, condition: str = "true") -> list[str]:
+        """Return the names of the files of a table that are whole, of the traces that meet a condition."""
+        entries = f"select id, unnest(map_entries(files)) as file from {TRACES} where {condition}"
+        found = self._run(f"select id, file.value from ({entries}) where file.key = {sql_text(table)}")
+        with query_errors():
+            sizes = dict(found.fetchall())
+        names, whole = [], set()
+        for entry in self._store.entries(table) if sizes else ():
+            identity = identity_in(entry.name)
+            if identity is not None and sizes.get(identity) == entry.size:
+                names.append(entry.name)
+                whole.add(identity)
         self._tell_damage(sorted(f"{table} of {identity}" for identity in sizes.keys() - whole))
-        return sorted(found[identity].name for identity in whole)
+        return sorted(names)
 
     def _tell_damage(self, damaged: Sequence[str]) -> None:
         """Warn of files that are left out."""
@@ -396,6 +419,12 @@ class Lake:
             some = ", ".join(damaged[:_SHOWN]) + (" and others" if len(damaged) > _SHOWN else "")
             text = f"{self.url}: {counted(len(damaged), 'file')} damaged or missing, and left out: {some}"
             warnings.warn(f"{text}; `fxtio lake add` of the same traces repairs that", LakeWarning, stacklevel=2)
+
+
+def _known(part: Part | None) -> Part:
+    """Return a part of a lake, all of it for None."""
+    require_type(part, (Part, type(None)), "a part of a lake is a fxtio.lake.questions.Part or None")
+    return part or Part()
 
 
 def _version_of(marker: bytes) -> Any:

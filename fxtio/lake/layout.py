@@ -15,7 +15,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -84,6 +84,9 @@ TABLES: dict[str, dict[str, ColumnSpec]] = {
 Rows of one trace refer to each other by the numbers that they have in its timeline, see `fxtio.timeline.schema`.
 """
 
+_FOLDERS = frozenset({TRACES, *TABLES})
+_DIGITS = frozenset("0123456789abcdef")
+
 TRACE_COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("string", "BLAKE2b-128 of the content, in hexadecimal digits"),
     "url": ("string", "the path where it was read, absolute; of one that is kept, its path or URL in the lake"),
@@ -99,8 +102,12 @@ TRACE_COLUMNS: dict[str, tuple[str, str]] = {
     "losses": ("numbers", "what its timeline cannot show, and how often"),
     "files": ("numbers", "the sizes of its files of other tables, by table, in bytes"),
     "schema": ("int64", "the version of the layout"),
+    "names": ("texts", "the names of its slices, null if they are many or not known"),
 }
-"""The columns of `traces`: types of Arrow, or a map from texts to texts (`labels`) or to `numbers`."""
+"""The columns of `traces`: types of Arrow, a list of `texts`, or a map from texts to texts (`labels`) or `numbers`."""
+
+LATER = ("names",)
+"""The columns of `traces` that rows of earlier versions of fxtio lack, where they are null."""
 
 
 def is_lake(url: str | os.PathLike[str]) -> bool:
@@ -113,8 +120,9 @@ def schema_of(table: str) -> Schema:
     import pyarrow as pa
 
     if table == TRACES:
-        maps = {"labels": pa.map_(pa.string(), pa.string()), "numbers": pa.map_(pa.string(), pa.int64())}
-        return pa.schema([(name, maps.get(kind) or getattr(pa, kind)()) for name, (kind, _) in TRACE_COLUMNS.items()])
+        text = pa.string()
+        nested = {"texts": pa.list_(text), "labels": pa.map_(text, text), "numbers": pa.map_(text, pa.int64())}
+        return pa.schema([(name, nested.get(kind) or getattr(pa, kind)()) for name, (kind, _) in TRACE_COLUMNS.items()])
     types = {name: "string" if spec.dtype == TEXT else spec.dtype for name, spec in TABLES[table].items()}
     types |= {"day": "date32", "program": "string"}
     return pa.schema([(name, getattr(pa, kind)()) for name, kind in types.items()])
@@ -186,16 +194,16 @@ def files_of(path: Path) -> Iterator[tuple[bytes, Path]]:
 
 def is_identity(text: str) -> bool:
     """Return whether a text has the form of an id."""
-    return len(text) == 32 and not set(text) - set("0123456789abcdef")
+    return len(text) == 32 and _DIGITS.issuperset(text)
 
 
 def identity_in(name: str) -> str | None:
     """Return the id of the trace that a file of a lake is of, by its name; None if it is of none."""
-    path = PurePosixPath(name)
-    if path.parts[0] == KEPT:
-        identity = path.parts[1] if len(path.parts) > 2 else ""
+    parts = name.split("/")
+    if parts[0] == KEPT:
+        identity = parts[1] if len(parts) > 2 else ""
     else:
-        identity = path.stem if path.parts[0] in (TRACES, *TABLES) and path.suffix == SUFFIX else ""
+        identity = parts[-1].removesuffix(SUFFIX) if parts[0] in _FOLDERS and parts[-1].endswith(SUFFIX) else ""
     return identity if is_identity(identity) else None
 
 

@@ -24,6 +24,10 @@ MAX_STACK_TEXTS = 16_777_216
 """The most characters of the texts of all stacks of a trace; further stacks have no text."""
 
 
+MAX_NAMES, MAX_NAME_CHARACTERS = 1_000, 32_768
+"""The most names of slices, and the most characters of all of them, that the row about a trace has."""
+
+
 class LakeExporter(ParquetExporter):
     """Writes a Parquet file for each table of a lake, see `fxtio.formats.Exporter`.
 
@@ -50,7 +54,7 @@ class LakeExporter(ParquetExporter):
         self.counts: Counter[str] = Counter()
         self.start: int | None = None
         self.end = 0
-        self._identity = identity
+        self._identity = [identity]  # one list for all batches, or each would have a value of its own
         self._places = _Places(known or registry)
         self._stacks = _StackTexts(self.losses)
 
@@ -58,6 +62,12 @@ class LakeExporter(ParquetExporter):
     def is_named(self) -> bool:
         """Whether all rows have the names that their threads, processes and tracks have in the end."""
         return self._places.is_current(self._registry)
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of slices, in the order in which they first come; None if they are many."""
+        names = self._groups["slices"].values("name")
+        return [*names] if len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_NAME_CHARACTERS else None
 
     def enter(self, tables: Mapping[str, Table]) -> None:
         """Write the rows of a batch, or keep them until they are a group."""
@@ -80,7 +90,7 @@ class LakeExporter(ParquetExporter):
 
     def _columns(self, name: str, table: Table) -> dict[str, Column]:
         """Return the columns of the rows of a table."""
-        trace = Categories(np.zeros(table.num_rows, np.int32), [self._identity])
+        trace = Categories(np.zeros(table.num_rows, np.int32), self._identity)
         columns: dict[str, Column] = {"trace": trace, **dict(table.items())}
         if "track" in columns:
             columns |= self._places.of_tracks(table["track"])

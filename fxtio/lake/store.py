@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fxtio.errors import FxtioError
 from fxtio.shared_folders import open_regular
-from fxtio.timeline.sql import sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -126,13 +125,16 @@ class Store(ABC):
             yield Path(folder)
 
     @abstractmethod
-    def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
+    def make_view(
+        self, connection: DuckDBPyConnection, table: str, names: Sequence[str], columns: Sequence[str] = ("*",)
+    ) -> None:
         """Let a database see files, which are Parquet, as a table; the names of their folders have `day` and `program`.
 
         Args:
             connection: the database.
             table: the name of the table.
             names: the names of the files, at least one.
+            columns: the columns that the table has; later versions may have written further ones to some files.
         """
 
 
@@ -229,13 +231,18 @@ class FolderStore(Store):
 
     def entries(self, folder: str) -> Iterator[Entry]:
         """Yield all files in a folder and the folders in it."""
-        for place, folders, files in os.walk(self._folder / folder):
-            folders[:] = [each for each in folders if not _is_hidden(each)]
-            inner = os.path.relpath(place, self._folder)
-            for each in files:
-                with suppress(FileNotFoundError):  # it was removed meanwhile
-                    status = os.lstat(f"{place}/{each}")
-                    yield Entry(os.path.normpath(f"{inner}/{each}"), status.st_size, status.st_mtime_ns)
+        folders = [folder]
+        while folders:
+            place = folders.pop()
+            with suppress(OSError), os.scandir(self._folder / place) as found:
+                for each in found:
+                    name = f"{place}/{each.name}" if place else each.name
+                    if each.is_dir():
+                        folders += [] if each.is_symlink() or _is_hidden(each.name) else [name]
+                        continue
+                    with suppress(FileNotFoundError):  # it was removed meanwhile
+                        status = each.stat(follow_symlinks=False)
+                        yield Entry(name, status.st_size, status.st_mtime_ns)
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
@@ -252,12 +259,16 @@ class FolderStore(Store):
                 if max(each.lstat().st_mtime_ns for each in (folder, *folder.rglob("*"))) < before:
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
+    def make_view(
+        self, connection: DuckDBPyConnection, table: str, names: Sequence[str], columns: Sequence[str] = ("*",)
+    ) -> None:
         """Let a database see files as a table, which it reads itself."""
-        files = ", ".join(sql_text(_without_patterns(f"{self.url}/{name}")) for name in names)
+        files = [_without_patterns(f"{self.url}/{name}") for name in names]
         has_folders = "day=" in names[0]  # otherwise the database refuses their types
         kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
-        connection.execute(f"create view {table} as from read_parquet([{files}]{kinds})")
+        source = f"read_parquet(getvariable('files_of_{table}'){kinds})"  # each query would parse a list anew
+        connection.execute(f"set variable files_of_{table} = ?", [files])
+        connection.execute(f"create view {table} as select {', '.join(columns)} from {source}")
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -379,7 +390,9 @@ class ObjectStore(Store):
         with self._errors(), suppress(FileNotFoundError):
             self._opened.delete(name)
 
-    def make_view(self, connection: DuckDBPyConnection, table: str, names: Sequence[str]) -> None:
+    def make_view(
+        self, connection: DuckDBPyConnection, table: str, names: Sequence[str], columns: Sequence[str] = ("*",)
+    ) -> None:
         """Let a database see files as a table, by pyarrow: DuckDB would need an extension of its own for each store."""
         import pyarrow as pa
         from pyarrow import dataset, fs
@@ -388,11 +401,11 @@ class ObjectStore(Store):
         try:
             system, place = fs.FileSystem.from_uri(self.url)
             files = [f"{place}/{name}" for name in names]
-            connection.register(
-                table, dataset.dataset(files, filesystem=system, format="parquet", partitioning=folders)
-            )
+            source = dataset.dataset(files, filesystem=system, format="parquet", partitioning=folders)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{self.url}: {_first_line(error)}") from None
+        connection.register(f"files_of_{table}", source)
+        connection.execute(f"create view {table} as select {', '.join(columns)} from files_of_{table}")
 
 
 def _entry_of(facts: Mapping[str, Any]) -> Entry:

@@ -6,7 +6,6 @@ processes, threads and tracks with a `Registry`, whose numbers are valid for the
 
 from __future__ import annotations
 
-import itertools
 import re
 from array import array
 from collections import Counter
@@ -207,9 +206,10 @@ class Registry:
         self._thread_names: list[int] = []
         self._tids: list[tuple[int, int]] = []  # process and tid of each thread
         self._tracks: dict[TrackKind, dict[Any, int]] = {kind: {} for kind in TrackKind}
-        self._track_rows = array("i")
+        self._async_ids = np.empty(0, np.uint64)  # ascending, those of `async_tracks`
+        self._async_tracks = np.empty(0, np.int32)
+        self._track_rows = array("i", [-1] * _TRACK)
         self._track_ids = array("Q")
-        self._track_columns = np.full((1, _TRACK), -1, np.int32)
 
     @property
     def wall_clock(self) -> int | None:
@@ -295,30 +295,46 @@ class Registry:
         """Return the tracks of async operations (int32), each told from others by its id.
 
         Args:
-            ids: the ids, distinct (uint64).
+            ids: the ids, distinct and ascending (uint64).
             names: the codes of the names of new tracks.
             processes: the rows of their processes.
         """
-        kind = TrackKind.ASYNC
-        tracks = np.array(list(map(self._tracks[kind].get, ids.tolist(), itertools.repeat(-1))), np.int32)
-        new = np.flatnonzero(tracks < 0)
-        values = zip(ids[new].tolist(), names[new].tolist(), processes[new].tolist(), strict=True)
-        tracks[new] = [self._new_track(kind, key, (name, process, -1), key) for key, name, process in values]
+        # places: where the ids are in the ascending known ones, or would be; those that fit are put there.
+        places = np.searchsorted(self._async_ids, ids)
+        is_known = places < len(self._async_ids)
+        is_known[is_known] = self._async_ids[places[is_known]] == ids[is_known]
+        tracks = np.empty(len(ids), np.int32)
+        tracks[is_known] = self._async_tracks[places[is_known]]
+        new = np.flatnonzero(~is_known)
+        fitting, others = np.split(new, [max(MAX_TRACKS - self.track_count, 0)])
+        tracks[fitting] = self.track_count + np.arange(len(fitting))
+        rows = np.full((len(fitting), _TRACK), TrackKind.ASYNC, np.int32)
+        rows[:, 1], rows[:, 2], rows[:, 3] = names[fitting], processes[fitting], -1
+        self._track_rows.frombytes(rows.tobytes())
+        self._track_ids.frombytes(ids[fitting].tobytes())
+        self._async_ids = np.insert(self._async_ids, places[fitting], ids[fitting])
+        self._async_tracks = np.insert(self._async_tracks, places[fitting], tracks[fitting])
+        if len(others):
+            tracks[others] = self._other_track(TrackKind.ASYNC, len(others))
         return tracks
 
     def _new_track(self, kind: TrackKind, key: Any, row: tuple[int, int, int], id: int) -> int:
         number = self.track_count
         if number >= MAX_TRACKS and key is not OTHER:
-            self.losses[f"more than {MAX_TRACKS:,} tracks; all further ones are shown as one"] += 1
-            return self.track(kind, OTHER)
+            return self._other_track(kind, 1)
         self._tracks[kind][key] = number
         self._track_rows.extend((kind, *row))
         self._track_ids.append(id)
         return number
 
+    def _other_track(self, kind: TrackKind, count: int) -> int:
+        """Return the track that shows further ones of a kind, of which there are some more."""
+        self.losses[f"more than {MAX_TRACKS:,} tracks; all further ones are shown as one"] += count
+        return self.track(kind, OTHER)
+
     def track_info(self, track: int) -> TrackInfo:
         """Return a track, as far as it is known yet."""
-        kind, name, process, thread = self._track_rows[track * _TRACK : (track + 1) * _TRACK]
+        kind, name, process, thread = self._track_rows[(track + 1) * _TRACK : (track + 2) * _TRACK]
         text = self.names.values[name] if name >= 0 else None
         pid = self._pids[process] if process >= 0 else 0
         tid = self._tids[thread][1] if thread >= 0 else 0
@@ -361,7 +377,7 @@ class Registry:
 
     def tracks_from(self, first: int) -> dict[str, Array]:
         """Return the kinds, codes of names, processes and threads of the tracks from this row on (int32)."""
-        return dict(zip(("kind", "name", "process", "thread"), self._columns()[first:-1].T, strict=True))
+        return dict(zip(("kind", "name", "process", "thread"), self._columns()[first + 1 :].T.copy(), strict=True))
 
     def track_kinds(self, tracks: Array) -> Array:
         """Return the kind of each track, see `TrackKind` (int32), -1 for none."""
@@ -380,20 +396,19 @@ class Registry:
         return self._of_tracks(tracks, 3)
 
     def _of_tracks(self, tracks: Array, column: int) -> Array:
-        result: Array = self._columns()[tracks, column]
+        result: Array = self._columns()[tracks + 1, column]
         return result
 
     def _columns(self) -> Array:
-        """Return a row for each track : kind, name, process and thread (int32); a last one of -1 is none."""
-        known = self._track_columns
-        if len(known) <= self.track_count:
-            new = np.array(self._track_rows[(len(known) - 1) * _TRACK :], np.int32).reshape(-1, _TRACK)
-            self._track_columns = np.concatenate([known[:-1], new, known[-1:]])
-        return self._track_columns
+        """Return a row for each track: kind, name, process and thread (int32); a first one of -1 is none.
+
+        The rows are those of the registry, which gets no further tracks while something refers to them.
+        """
+        return np.frombuffer(self._track_rows, np.int32).reshape(-1, _TRACK)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables `processes`, `threads` and `tracks`."""
-        kinds, names, processes, threads = np.ascontiguousarray(self._columns()[:-1].T)
+        kinds, names, processes, threads = self._columns()[1:].T.copy()
         ids = np.array(self._track_ids, np.uint64)
         tracks = {"kind": kinds, "name": names, "process": processes, "thread": threads, "id": ids}
         return {**self.owners(), "tracks": Table(self.columns("tracks", tracks))}

@@ -38,6 +38,7 @@ _ACCEPTED = {
     "selection": _Accepted("a selection is a fxtio.selection.Selection or None", (Selection, _NONE)),
     "limit": _Accepted("a limit is a whole number or None", _WHOLE),
     "most": _Accepted("the number of items is a whole number", (Integral,)),
+    "last": _Accepted("the number of runs is a whole number or None", _WHOLE),
     "depth": _Accepted("a depth is a whole number or None", _WHOLE),
     "levels": _Accepted("the number of levels is a whole number", (Integral,)),
     "start": _Accepted("the start is a whole number of nanoseconds", (Integral,)),
@@ -66,7 +67,10 @@ def check_types(**arguments: object) -> None:
 
     Raises:
         TypeError: one is of a wrong type; the message says what is accepted.
+        ValueError: a limit is negative.
     """
     for name, value in arguments.items():
         accepted = _ACCEPTED[name]
         require_type(value, accepted.types, accepted.sentence)
+        if name in ("limit", "last") and isinstance(value, Integral) and int(value) < 0:
+            raise ValueError(f"{accepted.sentence}, not {value}")

@@ -9,14 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.errors import FxtioError, shown
-from fxtio.lake.layout import NO_DAY, TRACES, day_of
+from fxtio.lake.layout import NO_DAY, TRACES
 from fxtio.timeline.sql import query_errors, sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-
-Ask = Callable[[str], "DuckDBPyRelation"]
-"""Runs a query over the tables of a lake."""
 
 _OF_SLICES = ("name", "category", "process", "thread", "track", "program", "day", "trace")
 _OF_TRACES = ("host", "url", "format", "program", "id")
@@ -34,6 +31,24 @@ KEYS = (*dict.fromkeys((*_OF_SLICES, *_OF_TRACES)), f"{_LABEL}NAME")
 """By what slices can be grouped and chosen."""
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Asks a lake.
+
+    Attributes:
+        run: runs a query over its tables.
+        slices: returns the name of a table: `slices` of the traces that meet a condition on rows of `traces`, as SQL.
+            Files of other traces are not opened.
+    """
+
+    run: Callable[[str], DuckDBPyRelation]
+    slices: Callable[[str], str]
+
+    def __call__(self, query: str) -> DuckDBPyRelation:
+        """Run a query."""
+        return self.run(query)
 
 
 class QuestionError(FxtioError):
@@ -69,12 +84,14 @@ class Part:
         return self if pattern is None else replace(self, where=[*self.where, f"name={pattern}"])
 
     def of_slices(self) -> str:
-        """Return the condition on rows of `slices`, as SQL."""
-        conditions = [*map(_condition, self.where)]
-        if self.since:
-            start = self._start()
-            conditions += [f"day >= '{day_of(start)}'", f"trace in (select id from {TRACES} where start >= {start})"]
-        return " and ".join(conditions) or "true"
+        """Return the condition on rows of the slices of the traces of `of_files`, as SQL."""
+        return " and ".join(_condition(each) for each in self.where if not is_of_traces(_key(each))) or "true"
+
+    def of_files(self) -> str:
+        """Return the condition on rows of `traces` without which a trace has no slice of this part, as SQL."""
+        names = [_condition(each) for each in self.where if _key(each) == "name"]
+        some = [f"(names is null or exists (from (select unnest(names) as name) where {each}))" for each in names]
+        return " and ".join([self.of_runs(), *some])
 
     def of_traces(self) -> str:
         """Return the condition on rows of `traces`, as SQL.
@@ -86,10 +103,10 @@ class Part:
 
     def of_runs(self) -> str:
         """Return the condition on rows of `traces`, as SQL, without what is about slices."""
-        return self._of_traces([each for each in self.where if is_of_traces(each.partition("=")[0])])
+        return self._of_traces([each for each in self.where if is_of_traces(_key(each))])
 
     def _of_traces(self, where: Sequence[str]) -> str:
-        conditions = [_condition(each, of_traces=True) for each in where]
+        conditions = [_condition(each, of_trace) for each in where]
         if self.since:
             conditions.append(f"start >= {self._start()}")
         return " and ".join(conditions) or "true"
@@ -146,18 +163,19 @@ def of_trace(key: str) -> str:
     raise QuestionError(f"{shown(key)} is not a key; one of {', '.join(KEYS)}")
 
 
-def _condition(text: str, *, of_traces: bool = False) -> str:
+def _key(text: str) -> str:
+    """Return the key of a condition."""
+    return text.partition("=")[0]
+
+
+def _condition(text: str, value_of: Callable[[str], str] = column_of) -> str:
     """Return a condition such as `program=app` as SQL; a value may be a pattern with `*` and `?`."""
     key, equals, value = text.partition("=")
     if not equals:
         raise QuestionError(f"{shown(text)} is not a condition such as program=app")
     pattern = re.sub(r"[\[\\]", lambda found: {"[": "[[]"}.get(found[0], r"\\"), value)
     matches = f"glob {sql_text(pattern)}" if {*"*?"} & {*value} else f"= {sql_text(value)}"
-    if of_traces:
-        return f"{of_trace(key)} {matches}"
-    if key in _OF_SLICES:
-        return f"{column_of(key)} {matches}"
-    return f"trace in (select id from {TRACES} where {of_trace(key)} {matches})"
+    return f"{value_of(key)} {matches}"
 
 
 def _seconds(text: str) -> int:

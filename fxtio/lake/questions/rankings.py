@@ -68,12 +68,13 @@ def ranking(
     if sort not in (sorts := (*SORTS, *(more_sums or ()))):
         raise QuestionError(f"{shown(sort)} is not a column; one of {', '.join(sorts)}")
     chosen = ", ".join(f"{sql} as {_as_name(name)}" for name, sql in sums.items())
-    groups = f"select {column_of(by)} as key, {chosen} from slices where {part.of_slices()} group by key"
-    first = "" if limit is None else f" limit {limit}"
+    source = f"from {ask.slices(part.of_files())} where {part.of_slices()}"
+    groups = f"select {column_of(by)} as key, {chosen} {source} group by key"
+    first = "" if limit is None else f" limit {max(limit, 1)}"  # a row says how many groups there are
     order = f"order by {_as_name(sort)} desc, key"
-    rows = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
-    more = rows[0]["groups"] - len(rows) if rows else 0
-    return Ranking(by, sort, [{name: row[name] for name in ("key", *sums)} for row in rows], more)
+    found = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
+    rows = [{name: row[name] for name in ("key", *sums)} for row in found[:limit]]
+    return Ranking(by, sort, rows, found[0]["groups"] - len(rows) if found else 0)
 
 
 def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | None) -> Ranking:
@@ -102,7 +103,7 @@ def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | 
     facts = rows_of(ask(f"select id, start, program, host, labels, url from {TRACES} where id in ({ids})"))
     # A struct is compared field by field: of the longest slices, the earliest one is meant.
     greatest = "max({'duration': duration, 'before': -start, 'id': -id, 'name': name})"
-    source = f"from slices where {part.of_slices()} and trace in ({ids}) group by trace"
+    source = f"from {ask.slices(f'id in ({ids})')} where {part.of_slices()} group by trace"
     longest = rows_of(
         ask(
             f"select trace, slice.name as name, -slice.before as time from (select trace, {greatest} as slice {source})"

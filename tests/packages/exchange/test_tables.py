@@ -94,8 +94,9 @@ def test_types(tmp_path: Path) -> None:
             for group in range(file.num_row_groups if file.metadata.num_rows else 0):
                 stored = file.metadata.row_group(group).column(number)
                 assert stored.compression == "ZSTD"
-                assert ("RLE_DICTIONARY" in stored.encodings) == (spec.dtype == "text"), column
-                assert ("DELTA_BINARY_PACKED" in stored.encodings) == (column in table_files._ASCENDING)
+                is_repeating = spec.dtype == "text" or column in table_files._REPEATING
+                assert ("RLE_DICTIONARY" in stored.encodings) == is_repeating, column
+                assert ("DELTA_BINARY_PACKED" in stored.encodings) == (column in table_files._DIFFERENCES)
 
 
 @pytest.mark.full

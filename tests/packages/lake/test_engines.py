@@ -128,6 +128,14 @@ def test_tables_over_an_object_store(bucket: str, traces: list[Path], tmp_path: 
         assert engines.sums(kind, *(target or [lake.url])) == sums(lake)
 
 
+def test_a_path_that_delta_would_read_as_another_one(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    lake = Lake(tmp_path / "a%20b", create=True)
+    with pytest.raises(LakeError, match=r"delta cannot have tables in .*a%20b: it takes % with two digits"):
+        lake.export("delta")
+    assert [each.name for each in tmp_path.iterdir()] == ["a%20b"]
+
+
 def test_targets_that_make_no_sense(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="'hudi' is not a kind of tables; one of delta, iceberg, ducklake"):
         lake.export("hudi")

@@ -19,7 +19,7 @@ import fxtio
 from contract.samples import SYNTHETIC, Sample
 from fxtio import synth
 from fxtio.lake import ADDED, KNOWN, REFUSED, Lake, LakeError, LakeWarning, StoreError, catalog, ingest, rows
-from fxtio.lake.layout import MARKER, NO_DAY, TABLES, TRACE_COLUMNS, day_of, identity_of, name_of
+from fxtio.lake.layout import LATER, MARKER, NO_DAY, TABLES, TRACE_COLUMNS, TRACES, day_of, identity_of, name_of
 from fxtio.lake.questions import Part, QuestionError
 from fxtio.lake.store import UNFINISHED, FolderStore
 from fxtio.timeline.answers import top
@@ -103,6 +103,7 @@ def test_the_row_of_a_trace(lake: Lake, tmp_path: Path) -> None:
     assert (row["slices"], row["instants"], row["args"], row["samples"], row["findings"]) == (3, 1, 5, 0, 0)
     assert (row["id"], row["bytes"]) == identity_of(path)
     assert row["url"] == str(path)
+    assert row["names"] == ["work"]
 
 
 def test_the_same_content_is_added_once(lake: Lake, tmp_path: Path) -> None:
@@ -494,6 +495,22 @@ def test_files_with_a_later_column(table: str, which: int, several: Lake) -> Non
     assert {row["key"]: row["calls"] for row in lake.top("label:build").rows} == {"1": 3, "2": 5, None: 7}
     assert len(lake.traces()[0]) == 3
     assert "later" not in lake.sql(f"select * from {table}").columns
+
+
+@pytest.mark.parametrize("worth", [1, 100])
+@pytest.mark.parametrize("which", [slice(1), slice(-1, None), slice(None)])
+def test_rows_of_an_earlier_version(which: slice, worth: int, several: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not have the names of the slices, which are looked for in all of their files."""
+    monkeypatch.setattr(catalog, "_WORTH", worth)
+    for path in sorted(Path(several.url, TRACES).iterdir())[which]:
+        pq.write_table(pq.ParquetFile(path).read().drop_columns([*LATER]), path, store_schema=False)
+    for lake in (Lake(several.url), Lake(several.url)):
+        (row,) = lake.top(part=Part(["name=GET*"]), by="program").rows
+        assert row["calls"] == 8
+        assert not lake.top(part=Part(["name=nothing"])).rows
+        names = [row["names"] for row in lake.traces()[0]]
+        assert names.count(None) >= len(range(3)[which])
+        assert all(each is None or len(each) == 1 for each in names)
 
 
 @pytest.mark.parametrize("content", ['{"version": 2}', "{}", "[]", "x", '{"version": "1"}'])

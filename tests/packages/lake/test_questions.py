@@ -16,12 +16,13 @@ import pytest
 import fxtio
 from contract.samples import SYNTHETIC, Sample
 from fxtio import synth
-from fxtio.lake import Lake
+from fxtio.lake import Lake, rows
 from fxtio.lake.layout import MARKER, identity_of
 from fxtio.lake.questions import KEYS, OF_TRACES, SORTS, Part, QuestionError, Values
 from fxtio.report import well_formed
 from fxtio.timeline.answers import find
 from fxtio.timeline.comparison import Change, Floor, compare, run_and_program, run_of
+from fxtio.timeline.sql import QueryError
 
 DAY = 86_400 * 10**9
 NOW = 1_790_000_000 * 10**9
@@ -73,6 +74,62 @@ def slices_of(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
         with fxtio.open_timeline(path) as timeline:
             for row in timeline.table("slices").rows():
                 yield {**row, "trace": identity}
+
+
+# ---- Which files are opened.
+
+
+@pytest.fixture
+def spoiled(tmp_path: Path) -> Lake:
+    """Return a lake of two traces, of which one has a file that has the right size, but cannot be read."""
+    paths = [
+        write(tmp_path / "a.fxt", [("GET /", 2 * MS), ("[x]", MS)], build="1"),
+        write(tmp_path / "b.fxt", [("spoiled", MS)], build="2", program="other", start=NOW - DAY),
+    ]
+    lake = lake_of(tmp_path, *paths)
+    (file,) = Path(lake.url, "slices").glob("*/program=other/*")
+    file.write_bytes(b"x" * file.stat().st_size)
+    return Lake(lake.url)
+
+
+@pytest.mark.parametrize(
+    "where", ["name=GET /", "name=GET*", "name=[x]", "label:build=1", "program=a*", "host=1", "url=*a.fxt", "name=no"]
+)
+def test_files_without_slices_of_a_part_are_not_opened(where: str, spoiled: Lake) -> None:
+    part, calls = Part([where]), {"GET /": 1, "[x]": 1}
+    expected = {"name=GET /": {"GET /": 1}, "name=GET*": {"GET /": 1}, "name=[x]": {"[x]": 1}, "host=1": {}}
+    expected["name=no"] = {}
+    assert {row["key"]: row["calls"] for row in spoiled.top(part=part).rows} == expected.get(where, calls)
+    assert len(spoiled.find(part=part).rows) == len(spoiled.worst(part=part).rows) * len(expected.get(where, calls))
+    if expected.get(where, calls):
+        assert spoiled.longest("label:build", "1", part=part)
+
+
+def test_files_of_other_runs_are_not_opened(spoiled: Lake, tmp_path: Path) -> None:
+    path = write(tmp_path / "c.fxt", [("GET /", 2 * MS)])
+    assert [*spoiled.baseline([path], ["app"], last=1).runs[0]] == ["GET /", "[x]"]
+
+
+@pytest.mark.parametrize("where", ["name=spoiled", "name=*", "label:build=2", "thread=main"])
+def test_files_that_may_have_slices_of_a_part_are_opened(where: str, spoiled: Lake) -> None:
+    with pytest.raises(QueryError):
+        spoiled.top(part=Part([where]))
+
+
+@pytest.mark.parametrize("limit", ["MAX_NAMES", "MAX_NAME_CHARACTERS"])
+def test_the_row_of_a_trace_has_no_more_than_some_names(
+    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, limit, 3)
+    path = write(tmp_path / "a.fxt", [(name, MS) for name in "abacd"])
+    lake = lake_of(tmp_path, write(tmp_path / "b.fxt", [(name, MS) for name in "abac"]), path)
+    assert {row["slices"]: row["names"] for row in lake.traces()[0]} == {4: ["a", "b", "c"], 5: None}
+    assert {row["key"]: row["calls"] for row in lake.top(part=Part(["name=?"])).rows} == {
+        "a": 4,
+        "b": 2,
+        "c": 2,
+        "d": 1,
+    }
 
 
 # ---- Single slices.
@@ -309,6 +366,35 @@ def test_an_empty_lake(tmp_path: Path) -> None:
 
 
 # ---- Names and questions that are unusual.
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda lake: lake.top(limit="3"), "a limit is a whole number or None, not str"),
+        (lambda lake: lake.find(longer="5ms"), "a duration is a whole number of nanoseconds or None, not str"),
+        (lambda lake: lake.find(3), "a pattern is a string or None, not int"),
+        (lambda lake: lake.worst(limit=1.5), "a limit is a whole number or None, not float"),
+        (lambda lake: lake.top(3), "what to group by is a string, not int"),
+        (lambda lake: lake.top(part="program=app"), "a part of a lake is a fxtio.lake.questions.Part or None, not str"),
+        (lambda lake: lake.traces(limit="x"), "a limit is a whole number or None, not str"),
+        (lambda lake: lake.diff("a", Part()), "a part of a lake is a fxtio.lake.questions.Part or None, not str"),
+        (lambda lake: lake.diff(Part(), Part(), last="2"), "the number of runs is a whole number or None, not str"),
+    ],
+)
+def test_arguments_of_wrong_types(ask: Any, message: str, programs: tuple[Lake, list[Path]]) -> None:
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        ask(programs[0])
+
+
+def test_limits(programs: tuple[Lake, list[Path]]) -> None:
+    lake, _ = programs
+    for ask in (lake.top, lake.find, lake.worst):
+        whole, none = ask(limit=None), ask(limit=0)
+        assert (none.rows, none.more) == ([], len(whole.rows))
+        with pytest.raises(ValueError, match="a limit is a whole number or None, not -1"):
+            ask(limit=-1)
+
 
 HOSTILE = ["it's", "a\nb\x1b[31m", 'x"; drop table traces; --', "a.b.c", "[x]*?", "ü\\", "%s {0}", "GET *"]
 

@@ -193,8 +193,12 @@ def test_tracks_are_told_apart_by_ids_of_64_bits_up_to_a_limit(ids: list[int], t
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fxtio.timeline.parts.MAX_TRACKS", most)
         if together:
-            ids, same = distinct, np.zeros(len(distinct), np.int32)
-            tracks = registry.async_tracks(np.array(ids, np.uint64), same + name, same + process).tolist()
+            parts = sorted(distinct[:2]), sorted(distinct[2:])
+            tracks, ids = [], [*parts[0], *parts[1]]
+            distinct = ids
+            for part in parts:
+                same = np.zeros(len(part), np.int32)
+                tracks += registry.async_tracks(np.array(part, np.uint64), same + name, same + process).tolist()
         else:
             tracks = [registry.track(TrackKind.ASYNC, each, name=name, process=process, id=each) for each in ids]
     kept = distinct[:most]
