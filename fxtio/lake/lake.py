@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 _SHOWN = 5
 """The most damaged files that a warning names."""
 
+_MOST_SELECTED = 8
+"""The most conditions for which a lake knows the files; each may have thousands."""
+
 
 class LakeWarning(UserWarning):
     """A warning: files of a lake are damaged, and left out."""
@@ -371,10 +374,17 @@ class Lake:
 
     def _slices_of(self, condition: str) -> str:
         """Return the name of a table of the slices of the traces that meet a condition on rows of `traces`."""
-        self._connected()
-        name = self._selected.setdefault(condition, f"slices_{len(self._selected)}")
-        self._make("slices", name, condition)
-        return name
+        connection = self._connected()
+        if condition not in self._selected:
+            name = f"slices_{len(self._selected)}"
+            if len(self._selected) == _MOST_SELECTED:
+                name = self._selected.pop(next(iter(self._selected)))  # that of the condition that came first
+                self._ready.discard(name)
+                connection.unregister(name)
+                connection.execute(f"drop view if exists {name}")
+            self._selected[condition] = name
+        self._make("slices", self._selected[condition], condition)
+        return self._selected[condition]
 
     def _make(self, table: str, name: str | None = None, condition: str = "true") -> None:
         """Let the database have a table, by its name or another one, of all traces or of some, unless it has it."""

@@ -116,6 +116,17 @@ def test_files_that_may_have_slices_of_a_part_are_opened(where: str, spoiled: La
         spoiled.top(part=Part([where]))
 
 
+def test_many_questions_leave_few_tables(programs: tuple[Lake, list[Path]]) -> None:
+    lake = Lake(programs[0].url)
+    names = [row["key"] for row in lake.top(limit=None).rows][:30]
+    for _ in range(2):
+        answers = [lake.find(name, limit=None).rows for name in names]
+        assert [[*{row["name"] for row in rows}] for rows in answers] == [[name] for name in names]
+        assert not lake.find("no such name").rows
+    tables = lake.sql("select count(*) from information_schema.tables where table_name like 'slices_%'").fetchall()
+    assert tables[0][0] <= 8
+
+
 @pytest.mark.parametrize("limit", ["MAX_NAMES", "MAX_NAME_CHARACTERS"])
 def test_the_row_of_a_trace_has_no_more_than_some_names(
     limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
