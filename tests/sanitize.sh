@@ -84,7 +84,6 @@ cd "$scratch"
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $scratch/calm_fork.so"
 export ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4:quarantine_size_mb=128
 export UBSAN_OPTIONS=print_stacktrace=1
-export FXTIO_RECORDINGS=40 # as memory is not used again, each takes longer than the one before
 export PYTHONPATH="$scratch" PYTHONSAFEPATH= PYTEST_ADDOPTS= FXTIO_TEST_INSTALLED= FXTIO_EXPECT_KERNELS=
 "$python" - <<'P'
 import os, subprocess, sys
