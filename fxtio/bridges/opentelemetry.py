@@ -49,6 +49,7 @@ _mark, _active, _running_loop = recorder.mark, recorder.active, asyncio._get_run
 _INTERNAL, _UNSET = SpanKind.INTERNAL, StatusCode.UNSET
 
 _TRACE_ID, _SPAN_ID, _PARENT_ID = _IDS = (otel.TRACE_ID, otel.SPAN_ID, otel.PARENT_ID)
+_OF_END = frozenset({otel.NAME, otel.STATUS, otel.MESSAGE})
 _SIMPLE = frozenset({str, int, float, bool})
 _NOTHING = object()
 
@@ -102,7 +103,8 @@ class _Open:
     def add(self, name: str, arguments: dict[str, Any]) -> None:
         """Record an instant in it, and say so if another span on its track is open within it."""
         if self.stack and self.stack[-1] is not self:
-            arguments = {otel.OWNER: self.span_id, **arguments}
+            owner = {otel.OWNER: self.span_id}
+            arguments = {**owner, **arguments, **owner}
         self.mark(_INSTANT, name, arguments)
 
     def link(self, link: Link) -> None:
@@ -272,8 +274,10 @@ def _end(span: Any) -> None:
         arguments[otel.STATUS] = status.status_code.name
         if status.description:
             arguments[otel.MESSAGE] = status.description
-    while len(arguments) > MAX_ARGUMENTS:
-        first = [*arguments][:_MAX_MORE]
+    if len(arguments) > MAX_ARGUMENTS:  # what replaces attributes of the start, which instants only add to, comes last
+        arguments = dict(sorted(arguments.items(), key=lambda item: item[0] in before or item[0] in _OF_END))
+    while (count := len(arguments) - MAX_ARGUMENTS) > 0:
+        first = [*arguments][: min(count, _MAX_MORE)]
         opened.add(otel.MORE, {key: arguments.pop(key) for key in first})
     opened.leave()
     is_recorded = _mark(_END, opened.track, opened.session, opened.name, opened.category, **arguments)

@@ -48,7 +48,7 @@ def asgi(app: AsgiApplication) -> AsgiApplication:
             return send(message)
 
         with span(_NAME, _CATEGORY, method=scope.get("method"), path=scope.get("path")) as request:
-            if traceparent := _value_of(scope.get("headers"), b"traceparent"):
+            if (traceparent := _value_of(scope.get("headers"), b"traceparent")) is not None:
                 _receive(traceparent)
             try:
                 await app(scope, receive, noting)

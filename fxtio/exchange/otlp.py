@@ -104,7 +104,7 @@ class Exporter:
         self._arguments.enter(tables)
         self._places.enter(tables)
         if "instants" in tables:
-            self._wait(tables["instants"])
+            self._wait(tables["instants"], tables.get("slices"))
         if "slices" in tables:
             slices = tables["slices"]
             for each in (slices, self._registry.open_slices()):  # one around those that have ended may say it
@@ -125,8 +125,8 @@ class Exporter:
     def _sizes(self, names: Array) -> Array:
         return self._names.rows(names).size
 
-    def _wait(self, instants: Table) -> None:
-        """Keep instants until the slices end that they are in."""
+    def _wait(self, instants: Table, slices: Table | None) -> None:
+        """Keep instants until the slices end that they are in, which may be slices that come with them."""
         # `fitting` are the rows that are kept, as many as there is room for; later arrays have one item for each.
         inside = np.flatnonzero(instants["slice"] >= 0)
         fitting = inside[: MAX_WAITING - self._waiting_count]
@@ -135,9 +135,13 @@ class Exporter:
         self._waiting_count += len(fitting)
         around, names = instants["slice"][fitting], instants["name"].codes[fitting]
         arguments = self._arguments.of(instants["event"][fitting])
+        spans: set[bytes] = set()
+        if self._facts.have_owners(arguments):
+            for each in (self._registry.open_slices(), *([] if slices is None else [slices])):
+                spans |= self._facts.span_ids(self._arguments.of(each["event"], each["end_event"]))
         for rows, portion in portions(names, arguments, self._sizes):
             count = rows.stop - rows.start
-            facts = self._facts.of_instants(names[rows], portion)
+            facts = self._facts.of_instants(names[rows], portion, spans)
             self._has_owners |= any(facts.owner)
             attributes = self._attributes(facts.arguments, count, np.zeros(count, bool))
             present = np.flatnonzero(attributes.size)
@@ -248,7 +252,7 @@ class Exporter:
     def _status(self, status: Array, message: Array) -> ByteColumn:
         """Return the field `status`, by its numbers and the codes of reasons."""
         count = len(status)
-        rows, told = np.flatnonzero(status), np.flatnonzero((status > 0) & (message >= 0))
+        rows, told = np.flatnonzero((status > 0) | (message >= 0)), np.flatnonzero(message >= 0)
         messages = joined(len(told), b',"message":', self._names.rows(message[told])).spread(told, count)
         return joined(len(rows), b',"status":{"code":', _NUMBERS.take(status[rows]), messages.take(rows), b"}").spread(
             rows, count

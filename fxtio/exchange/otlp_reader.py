@@ -60,7 +60,7 @@ _SPAN_MEMBERS = (*_TIMES, *_IDS, "name", "kind", "status", "attributes", "events
 _POINT_MEMBERS = ("timeUnixNano", "name", "attributes")
 _LINK_MEMBERS = (otel.TRACE_ID, otel.SPAN_ID, "attributes")
 _KINDS: dict[Any, str] = dict(enumerate(otel.KINDS, 1)) | {f"SPAN_KIND_{each.upper()}": each for each in otel.KINDS}
-_STATUS_OK = otel.STATUSES[OK - 1]
+_STATUS_NAMES = (None, *otel.STATUSES)
 _STATUSES: dict[Any, int] = {f"STATUS_CODE_{each}": number for number, each in enumerate(otel.STATUSES, 1)}
 _SPECIAL = ("thread.id", "thread.name", STATE)
 """The attributes of spans that are no arguments."""
@@ -148,7 +148,9 @@ class _Reader:
             blocks, self._arguments = self._arguments, []
             if blocks:
                 columns = {name: np.concatenate([each[name] for each in blocks]) for name in blocks[0]}
-                last = last_of_each(columns["event"], columns["name"])  # one event may be in several blocks
+                order = np.argsort(columns["event"], kind="stable")  # one event may be in several blocks
+                columns = {name: column[order] for name, column in columns.items()}
+                last = last_of_each(columns["event"], columns["name"])
                 columns = {name: column[last] for name, column in columns.items()}
                 yield TimelinePart(tables={"args": self._registry.columns("args", columns)})
 
@@ -175,11 +177,11 @@ class _Reader:
         first = self._event
         self._event += len(spans)
         group, state = self._take_attributes(spans, owners[kept], first)
-        failed = self._each(spans, "status", _status) == ERROR
+        status = self._each(spans, "status", _status)
         code = self._registry.names.code
         texts = {
             otel.KIND: self._each(spans, "kind", lambda value: code(_kind(value))),
-            otel.STATUS: self._each(spans, "status", lambda value: code(_STATUS_OK if _status(value) == OK else None)),
+            otel.STATUS: self._each(spans, "status", lambda value: code(_STATUS_NAMES[_status(value)])),
             otel.MESSAGE: self._each(spans, "status", lambda value: code(_message(value))),
         }
         for name, column in texts.items():
@@ -187,7 +189,7 @@ class _Reader:
         trace, own, parent = spans.ids(_IDS)
         columns = (
             group, start, np.maximum(start, end), self._names(spans), category[kept], np.arange(first, self._event),
-            np.where(failed, SliceState.THROWN, state), _identities(trace, own), _identities(trace, parent),
+            np.where(status == ERROR, SliceState.THROWN, state), _identities(trace, own), _identities(trace, parent),
         )  # fmt: skip
         self._spans.frombytes(np.stack(columns, axis=1, dtype=np.int64).tobytes())
         for points, owner in spans.within("events", _POINT_MEMBERS, losses):
@@ -322,9 +324,12 @@ class _Reader:
         # At one time the longest and outermost span is first.
         order = np.lexsort((self._depth(parent), -end, start))
         track = self._tracks(group, self._lanes(order, group, start, end, parent), name, order)
-        # Rows are the spans, then the points, which are last at one time.
-        order = np.concatenate([order, np.arange(len(spans), len(spans) + len(points))])
-        order = order[np.argsort(np.concatenate([start[order[: len(spans)]], points[:, 1]]), kind="stable")]
+        # Rows are the spans, then the points, which are last at one time, but right after their span when it starts.
+        rank = np.empty(len(spans), np.int64)
+        rank[order] = np.arange(len(spans))
+        place = np.where(points[:, 1] == start[points[:, 0]], rank[points[:, 0]], len(spans))
+        place, time = np.append(np.arange(len(spans)), place), np.append(start[order], points[:, 1])
+        order = np.append(order, np.arange(len(spans), len(spans) + len(points)))[np.lexsort((place, time))]
         for first in range(0, len(order), _ROWS):
             yield TimelinePart(_steps(order[first : first + _ROWS], spans, points, track))
 
@@ -435,7 +440,7 @@ def _status(value: Any) -> int:
     """Return the code of a status, 0 if it is not set."""
     code = value.get("code") if isinstance(value, dict) else None
     number = _STATUSES.get(code) if isinstance(code, str) else code
-    return number if number in (OK, ERROR) else 0
+    return int(number) if number in (OK, ERROR) else 0
 
 
 def _message(value: Any) -> str | None:

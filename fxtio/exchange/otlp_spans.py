@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class PointFacts(NamedTuple):
 
     Attributes:
         rows: for each of `MEMBERS` the rows of the instants that belong to it (int64).
-        owner: for each the id of its span, None where it is that of the slice around it.
+        owner: for each the id of its span, None where that is the slice around it.
         trace: the ids of the traces of those that are links.
         span: the ids of the spans to which they lead.
         arguments: their arguments, without those that say this.
@@ -79,25 +80,41 @@ class Facts:
             self._without(arguments, texts),
         )  # fmt: skip
 
-    def of_instants(self, name: Array, arguments: ArgumentRows) -> PointFacts:
-        """Return what is said of instants with these names, given by codes, in their arguments."""
-        ids = given_ids(self._names, arguments) if (name == self._codes[otel.LINK]).any() else {}
-        trace, span = (ids.get(each, {}) for each in (otel.TRACE_ID, otel.SPAN_ID))
+    def span_ids(self, arguments: ArgumentRows) -> set[bytes]:
+        """Return the ids of spans that slices have as arguments."""
+        trace, span, _ = given_ids(self._names, arguments).values()
+        return {span[row] for row in trace.keys() & span.keys()}
+
+    def have_owners(self, arguments: ArgumentRows) -> bool:
+        """Return whether any instants may say in which spans they are."""
+        return bool((arguments.name == self._codes[otel.OWNER]).any())
+
+    def of_instants(self, name: Array, arguments: ArgumentRows, spans: Set[bytes]) -> PointFacts:
+        """Return what is said of instants with these names, given by codes, in their arguments.
+
+        Args:
+            name: the codes of the names.
+            arguments: the arguments.
+            spans: the ids of the spans in which they may say that they are; those of others are arguments like all.
+        """
+        given = given_ids(self._names, arguments) if (name == self._codes[otel.LINK]).any() else {}
+        trace, span = (given.get(each, {}) for each in (otel.TRACE_ID, otel.SPAN_ID))
         has_ids = np.zeros(len(name), bool)
         has_ids[[*(trace.keys() & span.keys())]] = True
         is_link = (name == self._codes[otel.LINK]) & has_ids
-        is_more = name == self._codes[otel.MORE]
         links = np.flatnonzero(is_link)
         owner = self._texts(arguments, otel.OWNER, len(name))
+        ids = {code: self._names.values[code].encode("utf-8", "replace") for code in {*owner.tolist()} if code >= 0}
+        owner[~np.isin(owner, [code for code, text in ids.items() if text in spans])] = -1
         arguments = self._without(arguments, {otel.OWNER: owner})
+        is_more = (name == self._codes[otel.MORE]) & (np.bincount(arguments.row, minlength=len(name)) > 0)
         if len(links):
             codes = [self._names.code(each) for each in (otel.TRACE_ID, otel.SPAN_ID)]
             arguments = arguments.take(~(is_link[arguments.row] & np.isin(arguments.name, codes)))
         rows = (np.flatnonzero(~is_link & ~is_more), links, np.flatnonzero(is_more))
-        values = self._names.values
         return PointFacts(
             dict(zip(MEMBERS, rows, strict=True)),
-            [values[code].encode("utf-8", "replace") if code >= 0 else None for code in owner.tolist()],
+            [ids.get(code) for code in owner.tolist()],
             ByteColumn.of(trace[row] for row in links.tolist()),
             ByteColumn.of(span[row] for row in links.tolist()),
             arguments,

@@ -23,6 +23,7 @@ HEAD_BYTES = 512
 
 _TEXT = "fxtio: unfinished recording, pages of {} bytes from byte {}"
 _MIN_PAGE_BYTES = 4096
+_MAX_BEGIN = 1 << 48  # bytes, more than any file has
 _MAX_RECORDS_BEFORE = 8
 _SCAN_BYTES = 1 << 18
 _TIMED = (c.EVENT_TYPE, c.LOG_TYPE)
@@ -87,7 +88,7 @@ class Chunks(NamedTuple):
         page, begin = numbers
         is_possible = _MIN_PAGE_BYTES <= page <= c.MAX_RECORD_WORDS * 8 and page % 8 == 0 and begin % page == 0
         chunks = cls(begin, page)
-        return chunks if is_possible and begin and chunks.mark() == mark else None
+        return chunks if is_possible and 0 < begin < _MAX_BEGIN and chunks.mark() == mark else None
 
 
 class Chunk(NamedTuple):

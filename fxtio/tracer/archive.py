@@ -23,6 +23,7 @@ from fxtio.tracer.backend import recorder
 RUNNING, FOREIGN = "its process still runs", "it belongs to another user"
 _SUFFIX = ".part"
 _BLOCK_BYTES = 256 * 1024
+_LARGE_WORDS = 512  # of fillers: smaller ones are read sooner than they are looked at one by one
 _CHUNKS_AT_ONCE = 8
 _MAX_LOADED_BYTES = 256 * 1024 * 1024
 _LATEST_TICK = 2**64 - 1
@@ -196,15 +197,16 @@ def _in_file_order(fd: int, name: str, end: int | None) -> Iterator[memoryview]:
 
 
 def _after_fillers(fd: int, offset: int, end: int) -> int:
-    """Return the offset of the first record from this one on that is no filler, or is not whole before the end.
+    """Return the offset of the first record from this one on that is no large filler, or is not whole before the end.
 
     Of the room for definitions most has never been written, and to read it would take longer than all else.
     """
-    while size := size_of(header := int.from_bytes(os.pread(fd, 8, offset), sys.byteorder)):
-        if header != filler_header(size) or offset + size * 8 > end:
-            break
+    while True:
+        header = int.from_bytes(os.pread(fd, 8, offset), sys.byteorder)
+        size = size_of(header)
+        if size < _LARGE_WORDS or header != filler_header(size) or offset + size * 8 > end:
+            return offset
         offset += size * 8
-    return offset
 
 
 def _in_time_order(fd: int, name: str, chunks: Chunks, tally: Tally) -> Iterator[memoryview]:

@@ -218,9 +218,13 @@ static int put_arguments(PyObject *all, PyObject *keys, PyObject *values) {
 static int add_arguments(PyObject **keys, PyObject **values, PyObject *more_keys, PyObject *more_values) {
     if (more_keys && more_values && *keys && *keys != more_keys) { /* otherwise none of the others is left */
         PyObject *all = PyDict_New(), *list = NULL, *all_keys = NULL, *all_values = NULL;
-        if (all && !put_arguments(all, *keys, *values) && !put_arguments(all, more_keys, more_values) &&
+        /* Names may run code, which may set others. */
+        PyObject *old_keys = Py_NewRef(*keys), *old_values = Py_NewRef(*values);
+        if (all && !put_arguments(all, old_keys, old_values) && !put_arguments(all, more_keys, more_values) &&
             (all_keys = PySequence_Tuple(all)) && (list = PyDict_Values(all)))
             all_values = PyList_AsTuple(list);
+        Py_DECREF(old_keys);
+        Py_DECREF(old_values);
         Py_XDECREF(all);
         Py_XDECREF(list);
         Py_SETREF(more_keys, all_keys);
@@ -231,8 +235,11 @@ static int add_arguments(PyObject **keys, PyObject **values, PyObject *more_keys
         Py_XDECREF(more_values);
         return -1;
     }
-    Py_XSETREF(*keys, more_keys);
-    Py_XSETREF(*values, more_values);
+    PyObject *old_keys = *keys, *old_values = *values;
+    *keys = more_keys;
+    *values = more_values;
+    Py_XDECREF(old_keys);
+    Py_XDECREF(old_values);
     return 0;
 }
 

@@ -79,6 +79,7 @@ def attributes_of(span: Row) -> Row:
         [(kind, value)] = each["value"].items()
         if kind == "arrayValue":
             value = json.dumps([next(iter(item.values())) for item in value["values"]])
+        assert each["key"] not in found
         found[each["key"]] = str(value)
     return found
 
@@ -226,6 +227,37 @@ def test_any_spans_are_those_of_the_exporter(tmp_path_factory: pytest.TempPathFa
     assert tree_of(found) == tree_of(expected)
     for number, span in expected.items():
         assert content_of(found[number]) == content_of(span)
+
+
+@pytest.mark.parametrize("count", [0, 1, 11, 12, 13, 14, 15, 16, 27, 28, 29, 60])
+def test_attributes_beyond_those_of_one_event(tmp_path: Path, count: int) -> None:
+    """The name and the status are said at the end, and so is what replaces attributes of the start."""
+    exporter = FileSpanExporter(tmp_path / "judge.jsonl")
+    tracer = make_tracer(SimpleSpanProcessor(exporter), bridge.SpanProcessor())
+    with fxtio.tracing(tmp_path / "out.fxt"):
+        span = tracer.start_span("before", attributes={f"first {place}": place for place in range(11)})
+        span.set_attributes({f"first {place}": -place for place in range(11)})
+        span.set_attributes({f"more {place}": place for place in range(count)})
+        span.update_name("after")
+        span.set_status(StatusCode.ERROR, "no")
+        span.end()
+    exporter.shutdown()
+    [expected], [found] = spans_of(tmp_path / "judge.jsonl").values(), exported(tmp_path / "out.fxt").values()
+    assert content_of(found) == content_of(expected)
+
+
+def test_an_event_of_an_outer_span_is_its_own_whatever_attributes_it_has(out: Path, tracer: Tracer) -> None:
+    with fxtio.tracing(out):
+        outer = tracer.start_span("outer")
+        inner = tracer.start_span("inner", trace.set_span_in_context(outer))
+        outer.add_event("of outer", {"span.id": "mine", "other": 1})
+        inner.add_event("of inner", {"span.id": f"{7:016x}"})
+        inner.end()
+        outer.end()
+    found = {span["name"]: content_of(span)["events"] for span in exported(out).values()}
+    assert found == {
+        "outer": [("of outer", {"other": "1"})], "inner": [("of inner", {"span.id": f"{7:016x}"})],
+    }  # fmt: skip
 
 
 def parents_of(seen: Seen) -> list[tuple[str, str | None]]:

@@ -183,8 +183,17 @@ class Broken:
     def __getattr__(self, name: str) -> Any:
         raise LookupError(name)
 
+    def __bool__(self) -> bool:
+        raise LookupError
 
-@pytest.mark.parametrize("headers", [None, 5, [5], [(b"a",)], [("a", "b"), (b"traceparent", None)], [(b"a", b"b")] * 3])
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        None, 5, [5], [(b"a",)], [("a", "b"), (b"traceparent", None)], [(b"a", b"b")] * 3,
+        [(b"traceparent", Broken())],
+    ],
+)  # fmt: skip
 def test_requests_of_asgi_that_are_not_as_they_should_be_go_through(out: Path, headers: Any) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         scope["route"] = Broken()

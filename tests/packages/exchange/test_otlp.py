@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import fxtio
 from fxtio.codec import distinct
 from fxtio.exchange import json_events, otlp, otlp_lines, otlp_reader
+from fxtio.exchange.convert import convert
 from fxtio.exchange.otlp_reader import _Reader
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry, TimelinePart
@@ -311,7 +312,7 @@ def test_a_status_and_indented_json() -> None:
     assert timeline.table("slices")["state"].tolist() == ["thrown", "closed"]
 
 
-def test_kinds_links_and_the_status_come_back() -> None:
+def test_kinds_links_and_the_status_come_back(tmp_path: Path) -> None:
     numbers = {"traceId": "a" * 32, "spanId": "b" * 16}
     link = {**numbers, "attributes": [{"key": "why", "value": {"stringValue": "retry"}}]}
     rows = [
@@ -319,18 +320,81 @@ def test_kinds_links_and_the_status_come_back() -> None:
         span("consumer", 11, 12, kind="SPAN_KIND_CONSUMER", status={"code": "STATUS_CODE_OK"}),
         span("internal", 13, 14, kind=1, status={}),
         span("odd", 15, 16, kind=77, status={"code": 3, "message": 7}),
+        span("unset", 17, 18, status={"message": "why"}),
+        span("odd, too", 19, 20, status={"code": 2.0}),
     ]
-    timeline = imported(request(*rows))
-    found = {each["name"]: each for each in spans_of(timeline)}
-    assert [found[each["name"]]["kind"] for each in rows] == [2, 5, 1, 1]
-    assert [found[each["name"]].get("status") for each in rows] == [
-        {"code": 2, "message": "no"}, {"code": 1}, None, None,
-    ]  # fmt: skip
-    assert found["server"]["links"] == [link, numbers]
-    assert {name: attributes(each).keys() - {"fxtio.state"} for name, each in found.items()} == {
-        name: set() for name in found
+    direct = imported(request(*rows))
+    convert(direct, tmp_path / "out.fxt")
+    for timeline in (direct, fxtio.open_timeline(tmp_path / "out.fxt")):
+        found = {each["name"]: each for each in spans_of(timeline)}
+        assert [found[each["name"]]["kind"] for each in rows] == [2, 5, 1, 1, 1, 1]
+        assert [found[each["name"]].get("status") for each in rows] == [
+            {"code": 2, "message": "no"}, {"code": 1}, None, None, {"code": 0, "message": "why"}, {"code": 2},
+        ]  # fmt: skip
+        assert found["server"]["links"] == [link, numbers]
+        assert {name: attributes(each).keys() - {"fxtio.state"} for name, each in found.items()} == {
+            name: set() for name in found
+        }
+        assert not timeline.losses
+
+
+def test_what_is_at_the_start_of_a_span_is_not_in_one_that_starts_within_it_then() -> None:
+    links = [{"traceId": "a" * 32, "spanId": "b" * 16}]
+    events = [{"timeUnixNano": "1", "name": "first"}]
+    rows = [
+        span("outer", 1, 9, spanId="1" * 16, links=links, events=events),
+        span("inner", 1, 5, parentSpanId="1" * 16, events=[{"timeUnixNano": "2", "name": "second"}]),
+    ]
+    for order in (rows, rows[::-1]):
+        found = {each["name"]: each for each in spans_of(imported(request(*order)))}
+        assert found["outer"]["links"] == links and found["outer"]["events"] == events
+        assert [each["name"] for each in found["inner"]["events"]] == ["second"] and "links" not in found["inner"]
+
+
+def test_arguments_of_an_event_are_together_and_the_last_of_a_name_counts() -> None:
+    given = [{"key": "span.kind", "value": {"stringValue": "mine"}}]
+    rows = [span(str(number), number, number + 1, kind=2, attributes=given, status={"code": 1}) for number in range(3)]
+    found = imported(request(*rows)).table("args")
+    assert [(row["event"], row["name"], row["text"]) for row in found.rows()] == [
+        (number, *each) for number in range(3) for each in (("span.kind", "server"), ("otel.status_code", "OK"))
+    ]
+
+
+TRACE, SPAN = "c" * 32, "d" * 16
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("span.attributes", {}),
+        ("log", {"span.id": SPAN, "m": 1}),
+        ("log", {"span.id": "0000000000000001"}),
+        ("span.attributes", {"span.id": 7}),
+        ("span.link", {"traceId": TRACE}),
+        ("span.link", {"traceId": TRACE, "spanId": SPAN.upper()}),
+        ("span.link", {"traceId": 7, "spanId": SPAN, "span.id": SPAN}),
+    ],
+)
+def test_instants_that_only_look_like_those_of_spans_are_kept(tmp_path: Path, name: str, args: Row) -> None:
+    with fxtio.create(tmp_path / "in.fxt") as writer:
+        track = writer.thread(1, 2)
+        track.begin("before", 1)
+        track.end("before", 2)
+        track.begin("around", 3)
+        track.instant(name, 4, args=args)
+        track.instant(name, 5, args=args)
+        track.end("around", 6)
+    timeline = fxtio.open_timeline(tmp_path / "in.fxt")
+    around = next(each for each in spans_of(timeline) if each["name"] == "around")
+    values = {
+        key: {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
+        for key, value in args.items()
     }
-    assert not timeline.losses
+    if name == "span.attributes" and args:
+        assert values.items() <= attributes(around).items()
+    else:
+        assert [(each["name"], attributes(each)) for each in around["events"]] == [(name, values)] * 2
+    assert not exported(timeline, "otlp")[1]
 
 
 # -------------------------------------------------------------------------------------------------------- hostile files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import shutil
 import sys
@@ -372,13 +373,33 @@ def test_arbitrary_bytes_are_no_recording(data: bytes) -> None:
     assert Chunks.of(data) is None
 
 
-@pytest.mark.parametrize(("begin", "page"), [(0, 4096), (4097, 4096), (8192, 8), (8192, 8191), (1 << 20, 1 << 20)])
+@pytest.mark.parametrize(
+    ("begin", "page"),
+    [(0, 4096), (4097, 4096), (8192, 8), (8192, 8191), (1 << 20, 1 << 20), (1 << 62, 4096), (4096 * 10**30, 4096)],
+)
 def test_impossible_marks_are_ignored(begin: int, page: int, out: Path) -> None:
     with recording(out):
         front = out.read_bytes()[:4096]
     chunks = Chunks.of(front)
     assert chunks is not None
     assert Chunks.of(front.replace(chunks.mark(), Chunks(begin, page).mark())) is None
+
+
+def test_small_fillers_are_not_read_one_by_one(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, read, count = 1 << 20, os.pread, 0
+
+    def counted(*args: Any) -> bytes:
+        nonlocal count
+        count += 1
+        return read(*args)
+
+    with recording(out):
+        head = out.read_bytes()[:8] + Chunks(begin, PAGE).mark()
+    out.write_bytes(head + filler(1) * ((begin - len(head)) // 8))
+    monkeypatch.setattr(os, "pread", counted)
+    with open(out, "rb") as file:
+        assert b"".join(map(bytes, archive.squeezed(file.fileno()))) == head[:8]
+    assert count < 20
 
 
 PAGE = 4096

@@ -389,3 +389,25 @@ def test_arguments_for_the_end_are_set_one_after_the_other(out: Path) -> None:
     assert failed == {"exception": "KeyError", "value": float(2**70), "text": "x" * 100}
     assert many == {str(number): f"[{number}]" for number in range(15)}
     assert self["text"] == "short"
+
+
+def test_a_name_that_sets_arguments_while_others_are_added_does_no_harm(out: Path) -> None:
+    class Name(str):
+        __slots__ = ()
+        __eq__ = str.__eq__
+
+        def __hash__(self) -> int:
+            if waiting:
+                waiting.pop()
+                span.set(inner=1)
+                kept.extend((None,) * count for count in range(1, 20) for _ in range(50))  # where freed names were
+            return str.__hash__(self)
+
+    waiting: list[int] = []
+    kept: list[tuple[None, ...]] = []
+    with fxtio.tracing(out), fxtio.span("span") as span:
+        span.set(**{Name("name"): 1, "first": 2})
+        waiting.append(1)
+        span.set(last=3)
+    [found] = check_trace(out).spans("span")
+    assert found.args == {"name": 1, "first": 2, "last": 3} and kept
