@@ -234,11 +234,17 @@ class FolderStore(Store):
         folders = [folder]
         while folders:
             place = folders.pop()
-            with suppress(OSError), os.scandir(self._folder / place) as found:
+            try:
+                found = os.scandir(self._folder / place)
+            except OSError as error:
+                if place == folder and not isinstance(error, FileNotFoundError | NotADirectoryError):
+                    raise  # or else all its traces would be taken for removed ones
+                continue
+            with found:
                 for each in found:
                     name = f"{place}/{each.name}" if place else each.name
-                    if each.is_dir():
-                        folders += [] if each.is_symlink() or _is_hidden(each.name) else [name]
+                    if each.is_dir(follow_symlinks=False):
+                        folders += [] if _is_hidden(each.name) else [name]
                         continue
                     with suppress(FileNotFoundError):  # it was removed meanwhile
                         status = each.stat(follow_symlinks=False)
