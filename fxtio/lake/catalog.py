@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from fxtio.lake.layout import LATER, SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
@@ -134,14 +135,20 @@ def _read(content: bytes, schema: Schema) -> Table | None:
 
 
 def _checked(table: Table, schema: Schema) -> Table | None:
-    """Return rows with the types of a schema; None if they lack what all rows have.
+    """Return rows with the types of a schema; None if they lack what all rows have, or have a key of a map twice.
 
     Raises:
         pyarrow.ArrowException: they have other types, or are damaged.
     """
+    import pyarrow as pa
+
     table = table.cast(schema)
     table.validate(full=True)  # or else a damaged text ends every question
-    return None if table["files"].null_count or table["program"].null_count else table
+    if table["files"].null_count or table["program"].null_count:
+        return None
+    maps = (column.to_pylist() for column in table.columns if pa.types.is_map(column.type))
+    has_twice = any(len({*map(itemgetter(0), row)}) < len(row) for rows in maps for row in rows if row)
+    return None if has_twice else table  # or else DuckDB refuses every question
 
 
 def is_whole(store: Store, identity: str) -> bool:

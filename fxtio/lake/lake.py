@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 _SHOWN = 5
 """The most damaged files that a warning names."""
 
+_SELECTED = 16
+"""The most tables of slices of some traces, each of which has a list of files."""
+
 
 class LakeWarning(UserWarning):
     """A warning: files of a lake are damaged, and left out."""
@@ -372,9 +375,13 @@ class Lake:
     def _slices_of(self, condition: str) -> str:
         """Return the name of a table of the slices of the traces that meet a condition on rows of `traces`."""
         self._connected()
-        name = self._selected.setdefault(condition, f"slices_{len(self._selected)}")
-        self._make("slices", name, condition)
-        return name
+        if condition not in self._selected:
+            is_full = len(self._selected) >= _SELECTED
+            name = self._selected.pop(next(iter(self._selected))) if is_full else f"slices_{len(self._selected)}"
+            self._ready.discard(name)
+            self._selected[condition] = name
+        self._make("slices", self._selected[condition], condition)
+        return self._selected[condition]
 
     def _make(self, table: str, name: str | None = None, condition: str = "true") -> None:
         """Let the database have a table, by its name or another one, of all traces or of some, unless it has it."""
@@ -387,7 +394,8 @@ class Lake:
             with query_errors():
                 self._store.make_view(connection, name, files, schema.names)
         else:
-            connection.register(name, schema.empty_table())
+            connection.register(f"files_of_{name}", schema.empty_table())
+            connection.execute(f"create or replace view {name} as from files_of_{name}")
         self._ready.add(name)
 
     def _traces(self) -> ArrowTable:

@@ -130,6 +130,8 @@ class Store(ABC):
     ) -> None:
         """Let a database see files, which are Parquet, as a table; the names of their folders have `day` and `program`.
 
+        It takes the place of the table that the database had by this name, if any.
+
         Args:
             connection: the database.
             table: the name of the table.
@@ -274,7 +276,7 @@ class FolderStore(Store):
         kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
         source = f"read_parquet(getvariable('files_of_{table}'){kinds})"  # each query would parse a list anew
         connection.execute(f"set variable files_of_{table} = ?", [files])
-        connection.execute(f"create view {table} as select {', '.join(columns)} from {source}")
+        connection.execute(f"create or replace view {table} as select {', '.join(columns)} from {source}")
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -411,7 +413,7 @@ class ObjectStore(Store):
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{self.url}: {_first_line(error)}") from None
         connection.register(f"files_of_{table}", source)
-        connection.execute(f"create view {table} as select {', '.join(columns)} from files_of_{table}")
+        connection.execute(f"create or replace view {table} as select {', '.join(columns)} from files_of_{table}")
 
 
 def _entry_of(facts: Mapping[str, Any]) -> Entry:
