@@ -11,13 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fxtio.lake.layout import LATER, SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
 from fxtio.lake.store import Entry, Store, StoreError
 from fxtio.timeline.sql import QueryError, query_errors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-    from pyarrow import Schema, Table
+    from pyarrow import MapArray, Schema, Table
 
 NAME = f"_catalog/{TRACES}{SUFFIX}"
 """The file of all rows; engines that read a lake leave out names that begin with `_`."""
@@ -134,14 +136,28 @@ def _read(content: bytes, schema: Schema) -> Table | None:
 
 
 def _checked(table: Table, schema: Schema) -> Table | None:
-    """Return rows with the types of a schema; None if they lack what all rows have.
+    """Return rows with the types of a schema; None if they lack what all rows have, or have a key of a map twice.
 
     Raises:
         pyarrow.ArrowException: they have other types, or are damaged.
     """
+    import pyarrow as pa
+
     table = table.cast(schema)
     table.validate(full=True)  # or else a damaged text ends every question
-    return None if table["files"].null_count or table["program"].null_count else table
+    if table["files"].null_count or table["program"].null_count:
+        return None
+    maps = (chunk for column in table.columns if pa.types.is_map(column.type) for chunk in column.chunks)
+    return None if any(map(_has_key_twice, maps)) else table  # or else DuckDB refuses every question
+
+
+def _has_key_twice(maps: MapArray) -> bool:
+    """Return whether one of some maps has a key twice."""
+    borders = maps.offsets.to_numpy()
+    row = np.repeat(np.arange(len(maps)), np.diff(borders))
+    keys = maps.keys.dictionary_encode()
+    code = keys.indices.to_numpy()[borders[0] : borders[-1]]
+    return len(np.unique(row * len(keys.dictionary) + code)) < len(row)
 
 
 def is_whole(store: Store, identity: str) -> bool:

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 _SHOWN = 5
 """The most damaged files that a warning names."""
 
-_MOST_SELECTED = 8
-"""The most conditions for which a lake knows the files; each may have thousands."""
+_SELECTED = 16
+"""The most tables of slices of some traces, each of which has a list of files."""
 
 
 class LakeWarning(UserWarning):
@@ -374,14 +374,11 @@ class Lake:
 
     def _slices_of(self, condition: str) -> str:
         """Return the name of a table of the slices of the traces that meet a condition on rows of `traces`."""
-        connection = self._connected()
+        self._connected()
         if condition not in self._selected:
-            name = f"slices_{len(self._selected)}"
-            if len(self._selected) == _MOST_SELECTED:
-                name = self._selected.pop(next(iter(self._selected)))  # that of the condition that came first
-                self._ready.discard(name)
-                connection.unregister(name)
-                connection.execute(f"drop view if exists {name}")
+            is_full = len(self._selected) >= _SELECTED
+            name = self._selected.pop(next(iter(self._selected))) if is_full else f"slices_{len(self._selected)}"
+            self._ready.discard(name)
             self._selected[condition] = name
         self._make("slices", self._selected[condition], condition)
         return self._selected[condition]
@@ -397,7 +394,8 @@ class Lake:
             with query_errors():
                 self._store.make_view(connection, name, files, schema.names)
         else:
-            connection.register(name, schema.empty_table())
+            connection.register(f"files_of_{name}", schema.empty_table())
+            connection.execute(f"create or replace view {name} as from files_of_{name}")
         self._ready.add(name)
 
     def _traces(self) -> ArrowTable:

@@ -130,6 +130,8 @@ class Store(ABC):
     ) -> None:
         """Let a database see files, which are Parquet, as a table; the names of their folders have `day` and `program`.
 
+        It takes the place of the table that the database had by this name, if any.
+
         Args:
             connection: the database.
             table: the name of the table.
@@ -234,11 +236,17 @@ class FolderStore(Store):
         folders = [folder]
         while folders:
             place = folders.pop()
-            with suppress(OSError), os.scandir(self._folder / place) as found:
+            try:
+                found = os.scandir(self._folder / place)
+            except OSError as error:
+                if place == folder and not isinstance(error, FileNotFoundError | NotADirectoryError):
+                    raise  # or else all its traces would be taken for removed ones
+                continue
+            with found:
                 for each in found:
                     name = f"{place}/{each.name}" if place else each.name
-                    if each.is_dir():
-                        folders += [] if each.is_symlink() or _is_hidden(each.name) else [name]
+                    if each.is_dir(follow_symlinks=False):
+                        folders += [] if _is_hidden(each.name) else [name]
                         continue
                     with suppress(FileNotFoundError):  # it was removed meanwhile
                         status = each.stat(follow_symlinks=False)
@@ -268,7 +276,7 @@ class FolderStore(Store):
         kinds = ", hive_partitioning = true, hive_types = {day: date, program: varchar}" if has_folders else ""
         source = f"read_parquet(getvariable('files_of_{table}'){kinds})"  # each query would parse a list anew
         connection.execute(f"set variable files_of_{table} = ?", [files])
-        connection.execute(f"create view {table} as select {', '.join(columns)} from {source}")
+        connection.execute(f"create or replace view {table} as select {', '.join(columns)} from {source}")
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -405,7 +413,7 @@ class ObjectStore(Store):
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{self.url}: {_first_line(error)}") from None
         connection.register(f"files_of_{table}", source)
-        connection.execute(f"create view {table} as select {', '.join(columns)} from files_of_{table}")
+        connection.execute(f"create or replace view {table} as select {', '.join(columns)} from files_of_{table}")
 
 
 def _entry_of(facts: Mapping[str, Any]) -> Entry:

@@ -101,8 +101,9 @@ def _times(ask: Ask, ids: Sequence[str], part: Part, column: str) -> dict[str, d
     runs: dict[str, dict[str, Times]] = {each: {} for each in ids}
     names = set()
     for row in rows_of(ask(f"select trace, coalesce(name, '') as of_name, {sums} {source} limit {_MOST + 1}")):
-        names.add(row["of_name"])
-        runs[row["trace"]][row["of_name"]] = Times(row["calls"], row["total"], row["fastest"])
+        if row["trace"] in runs:  # a damaged file may name others
+            names.add(row["of_name"])
+            runs[row["trace"]][row["of_name"]] = Times(row["calls"], row["total"], row["fastest"])
     if len(names) * len(ids) > _MOST:
         raise QuestionError(
             f"{counted(len(names), 'name')} in {counted(len(ids), 'run')} are too many to compare: choose some, as "

@@ -99,7 +99,7 @@ def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | 
     answer = ranking(ask, by="trace", part=part, sort=sort, limit=limit, more_sums=OF_TRACES)
     if not answer.rows:
         return answer
-    ids = ", ".join(sql_text(row["key"]) for row in answer.rows)
+    ids = ", ".join(sql_text(row["key"] or "") for row in answer.rows)
     facts = rows_of(ask(f"select id, start, program, host, labels, url from {TRACES} where id in ({ids})"))
     # A struct is compared field by field: of the longest slices, the earliest one is meant.
     greatest = "max({'duration': duration, 'before': -start, 'id': -id, 'name': name})"
@@ -111,7 +111,7 @@ def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | 
     )
     more = {row.pop("id"): row for row in facts}
     of_slices = {row.pop("trace"): row for row in longest}
-    known = [row for row in answer.rows if row["key"] in more]  # a damaged file may name others
+    known = [row for row in answer.rows if row["key"] in more.keys() & of_slices.keys()]  # a damaged file names others
     return replace(answer, rows=[row | of_slices[row["key"]] | more[row["key"]] for row in known])
 
 

@@ -658,6 +658,32 @@ def test_links_are_not_followed(lake: Lake, tmp_path: Path) -> None:
     assert lake.ids() == set()
 
 
+@pytest.mark.parametrize("target", ["loop", ".", "nothing"])
+def test_links_hide_no_files(target: str, several: Lake) -> None:
+    """Not even those that lead to themselves."""
+    ids, folder = several.ids(), Path(several.url)
+    for place in ("traces", "slices", *map(str, (folder / "slices").glob("*/*"))):
+        for number in range(20):  # some come first, in whatever order a file system has them
+            (folder / place / f"loop{number}").symlink_to(f"loop{number}" if target == "loop" else target)
+    lake = Lake(several.url)
+    assert lake.ids() == ids
+    assert sorted(whole(lake)) == [3, 5, 7]
+
+
+def test_a_folder_that_cannot_be_listed_is_not_empty(several: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else the files of its traces would be removed as left over."""
+
+    def refuse(path: Any) -> Any:
+        raise (
+            PermissionError(13, "Permission denied", str(path)) if str(path).endswith("traces") else NotADirectoryError
+        )
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError):
+        several.ids()
+    assert [*FolderStore(Path(several.url)).names("slices")] == []
+
+
 def test_what_stores_do(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     with store.workspace() as folder:

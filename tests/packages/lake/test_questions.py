@@ -16,7 +16,8 @@ import pytest
 import fxtio
 from contract.samples import SYNTHETIC, Sample
 from fxtio import synth
-from fxtio.lake import Lake, rows
+from fxtio.lake import Lake, LakeWarning, rows
+from fxtio.lake import lake as lake_module
 from fxtio.lake.layout import MARKER, identity_of
 from fxtio.lake.questions import KEYS, OF_TRACES, SORTS, Part, QuestionError, Values
 from fxtio.report import well_formed
@@ -107,7 +108,7 @@ def test_files_without_slices_of_a_part_are_not_opened(where: str, spoiled: Lake
 
 def test_files_of_other_runs_are_not_opened(spoiled: Lake, tmp_path: Path) -> None:
     path = write(tmp_path / "c.fxt", [("GET /", 2 * MS)])
-    assert [*spoiled.baseline([path], ["app"], last=1).runs[0]] == ["GET /", "[x]"]
+    assert {*spoiled.baseline([path], ["app"], last=1).runs[0]} == {"GET /", "[x]"}
 
 
 @pytest.mark.parametrize("where", ["name=spoiled", "name=*", "label:build=2", "thread=main"])
@@ -116,15 +117,55 @@ def test_files_that_may_have_slices_of_a_part_are_opened(where: str, spoiled: La
         spoiled.top(part=Part([where]))
 
 
-def test_many_questions_leave_few_tables(programs: tuple[Lake, list[Path]]) -> None:
-    lake = Lake(programs[0].url)
-    names = [row["key"] for row in lake.top(limit=None).rows][:30]
-    for _ in range(2):
-        answers = [lake.find(name, limit=None).rows for name in names]
-        assert [[*{row["name"] for row in rows}] for rows in answers] == [[name] for name in names]
-        assert not lake.find("no such name").rows
-    tables = lake.sql("select count(*) from information_schema.tables where table_name like 'slices_%'").fetchall()
-    assert tables[0][0] <= 8
+@pytest.mark.parametrize("scheme", ["", "file://"], ids=["folder", "store"])
+def test_few_lists_of_files_are_kept(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_module, "_SELECTED", 2)
+    paths = [write(tmp_path / f"{name}.fxt", [(name, MS)], build=name) for name in "abc"]
+    lake = Lake(f"{scheme}{lake_of(tmp_path, *paths).url}")
+    for name in "a0bb0c0abc00a":
+        expected = [] if name == "0" else [name]
+        assert [row["key"] for row in lake.top(part=Part([f"label:build={name}"])).rows] == expected
+        assert [row["name"] for row in lake.worst(name).rows] == expected
+    tables = lake.sql("select view_name from duckdb_views() where view_name like 'slice%'").fetchall()
+    assert sorted(tables) == [("slices_0",), ("slices_1",)]
+
+
+@pytest.mark.parametrize("claimed", ["other", "x" * 32, None])
+def test_a_damaged_file_that_names_other_traces(claimed: str | None, tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{name}.fxt", [(name, MS)]) for name in "ab"]
+    lake = lake_of(tmp_path, *paths)
+    damaged, sound = (identity_of(path)[0] for path in paths)
+    (file,) = Path(lake.url, "slices").rglob(f"{damaged}.parquet")
+    table = pq.ParquetFile(file).read()
+    name = sound if claimed == "other" else claimed
+    table = table.set_column(0, "trace", pa.array([name], pa.string()))
+    pq.write_table(table, file, store_schema=False)
+    rewrite_row(lake, damaged, files=[("slices", file.stat().st_size)])
+    lake = Lake(lake.url)
+    assert [row["key"] for row in lake.worst("a").rows] == []
+    assert [row["key"] for row in lake.worst().rows] == [sound]
+    assert lake.diff(Part([f"id={damaged}"]), Part([f"id={sound}"])).before.runs == [{}]
+
+
+@pytest.mark.parametrize("column", ["labels", "losses", "files"])
+def test_a_row_with_a_key_twice_is_left_out(column: str, tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{name}.fxt", [(name, MS)]) for name in "ab"]
+    lake = lake_of(tmp_path, *paths)
+    damaged, sound = (identity_of(path)[0] for path in paths)
+    value = "x" if column == "labels" else 1
+    rewrite_row(lake, damaged, **{column: [("slices", value), ("slices", value)]})
+    with pytest.warns(LakeWarning, match=f"damaged or missing, and left out: traces/{damaged}"):
+        assert [row["key"] for row in Lake(lake.url).worst().rows] == [sound]
+    assert [each.kind for each in lake.add(paths)] == ["added", "known"]
+
+
+def rewrite_row(lake: Lake, identity: str, **values: Any) -> None:
+    """Give the row of a trace other values."""
+    path = Path(lake.url, "traces", f"{identity}.parquet")
+    table = pq.ParquetFile(path).read()
+    for name, value in values.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array([value], table[name].type))
+    pq.write_table(table, path, store_schema=False)
 
 
 @pytest.mark.parametrize("limit", ["MAX_NAMES", "MAX_NAME_CHARACTERS"])
