@@ -90,7 +90,8 @@ class Part:
     def of_files(self) -> str:
         """Return the condition on rows of `traces` without which a trace has no slice of this part, as SQL."""
         names = [_condition(each) for each in self.where if _key(each) == "name"]
-        some = [f"(names is null or exists (from (select unnest(names) as name) where {each}))" for each in names]
+        each_name = f"(select id, unnest(names) as name from {TRACES})"  # joined to no row, which would repeat all names
+        some = [f"(names is null or id in (select distinct id from {each_name} where {each}))" for each in names]
         return " and ".join([self.of_runs(), *some])
 
     def of_traces(self) -> str:
