@@ -108,7 +108,7 @@ def test_files_without_slices_of_a_part_are_not_opened(where: str, spoiled: Lake
 
 def test_files_of_other_runs_are_not_opened(spoiled: Lake, tmp_path: Path) -> None:
     path = write(tmp_path / "c.fxt", [("GET /", 2 * MS)])
-    assert {*spoiled.baseline([path], ["app"], last=1).runs[0]} == {"GET /", "[x]"}
+    assert [*spoiled.baseline([path], ["app"], last=1).runs[0]] == ["GET /", "[x]"]  # in the same order each time
 
 
 @pytest.mark.parametrize("where", ["name=spoiled", "name=*", "label:build=2", "thread=main"])
