@@ -79,8 +79,11 @@ class Lake:
         self.url = os.fspath(url)
         self._store = open_store(self.url, create=create)
         marker = self._store.read(MARKER)
+        has_others = marker is None and create and next(self._store.names(""), None) is not None
+        if has_others:
+            marker = self._store.read(MARKER)  # another writer may have made the lake meanwhile
         if marker is None and create:
-            if next(self._store.names(""), None) is not None:
+            if has_others:
                 raise LakeError(f"{self.url} has other files; a lake is made in a folder that is empty or not there")
             with self._store.workspace() as folder:
                 (folder / MARKER).write_text(json.dumps({"version": VERSION}) + "\n")

@@ -97,7 +97,7 @@ def _times(ask: Ask, ids: Sequence[str], part: Part, column: str) -> dict[str, d
     files = f"{part.of_files()} and id in ({', '.join(map(sql_text, ids))})"
     conditions = part.of_slices(), f"state in ({', '.join(map(sql_text, FINISHED))})"
     sums = f"count(*) as calls, sum({column})::double as total, min({column}) as fastest"
-    source = f"from {ask.slices(files)} where {' and '.join(conditions)} group by all"
+    source = f"from {ask.slices(files)} where {' and '.join(conditions)} group by all order by all"
     runs: dict[str, dict[str, Times]] = {each: {} for each in ids}
     names = set()
     for row in rows_of(ask(f"select trace, coalesce(name, '') as of_name, {sums} {source} limit {_MOST + 1}")):

@@ -15,8 +15,8 @@ from fxtio.timeline.sql import query_errors, sql_text
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-_OF_SLICES = ("name", "category", "process", "thread", "track", "program", "day", "trace")
-_OF_TRACES = ("host", "url", "format", "program", "id")
+_OF_SLICES = ("name", "category", "process", "thread", "track", "day", "trace")
+_OF_TRACES = ("program", "host", "url", "format", "id")  # names of files of slices cut long programs off
 _DAY = 86_400 * 10**9
 _SINCE_DAY = f"((start % {_DAY}) + {_DAY}) % {_DAY}"  # as DuckDB divides towards 0
 _DAYS = f"((start::hugeint - {_SINCE_DAY}) // {_DAY})"  # a damaged start may be the least number of 64 bits
@@ -90,7 +90,10 @@ class Part:
     def of_files(self) -> str:
         """Return the condition on rows of `traces` without which a trace has no slice of this part, as SQL."""
         names = [_condition(each) for each in self.where if _key(each) == "name"]
-        some = [f"(names is null or exists (from (select unnest(names) as name) where {each}))" for each in names]
+        each_name = (
+            f"(select id, unnest(names) as name from {TRACES})"  # joined to no row, which would repeat all names
+        )
+        some = [f"(names is null or id in (select distinct id from {each_name} where {each}))" for each in names]
         return " and ".join([self.of_runs(), *some])
 
     def of_traces(self) -> str:

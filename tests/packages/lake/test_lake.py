@@ -684,6 +684,18 @@ def test_a_folder_that_cannot_be_listed_is_not_empty(several: Lake, monkeypatch:
     assert [*FolderStore(Path(several.url)).names("slices")] == []
 
 
+def test_another_writer_makes_the_lake_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = FolderStore.names
+
+    def names_after_another_writer(self: FolderStore, folder: str) -> Any:
+        monkeypatch.undo()
+        Lake(tmp_path, create=True)
+        return names(self, folder)
+
+    monkeypatch.setattr(FolderStore, "names", names_after_another_writer)
+    assert added(Lake(tmp_path, create=True)) == []
+
+
 def test_what_stores_do(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     with store.workspace() as folder:
