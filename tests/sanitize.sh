@@ -22,6 +22,7 @@ left_out=(
   tests/packages/tracer/test_crash.py                                       # the same, and faults that the sanitizer reports
   tests/packages/tracer/test_leaks.py                                       # counts what Python's own allocator gives
   tests/packages/tracer/test_extremes.py::test_forty_thousand_functions     # long
+  tests/packages/tracer/test_extremes.py::test_many_recordings              # how much memory is used: what is freed is kept
   tests/packages/tracer/test_extremes.py::test_threads_with_a_small_stack   # sanitized frames do not fit into 64 KiB
   tests/packages/tracer/test_flight.py::test_dumps_while_threads_record     # long, and what becomes of the files
   tests/packages/tracer/test_flight.py::test_killed_during_a_dump           # the same
