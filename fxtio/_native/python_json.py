@@ -61,7 +61,7 @@ def walk_arrays(
     places: Array,
     arrays: Array,
 ) -> tuple[int, int]:
-    """Note where the objects in JSON arrays, and the values of some of their members, start and end.
+    """Find the objects in JSON arrays: note where each of them, and each value of some of its members, starts and ends.
 
     Args:
         data: has the arrays.

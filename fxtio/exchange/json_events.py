@@ -450,7 +450,7 @@ def _room(members: int, items: int) -> Array:
 
 
 def _texts_of(text: bytes, value: Mapping[str, Any]) -> Mapping[str, bytes]:
-    """Return the texts of the members of an object, in which numbers are as exact as msgspec can write them.
+    """Return the text of each member of an object, by its name; numbers are as exact as msgspec can write them.
 
     Args:
         text: the object.

@@ -1,4 +1,7 @@
-"""What recordings say of spans of OpenTelemetry by arguments and instants, see `fxtio.otel`, for members of OTLP."""
+"""Turns arguments and instants by which recordings describe spans of OpenTelemetry into members of spans of OTLP.
+
+`fxtio.otel` has the names of these arguments and instants.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ MEMBERS = EVENTS, LINKS, ATTRIBUTES = ("events", "links", "attributes")
 
 
 class SpanFacts(NamedTuple):
-    """What is said of some slices: arrays of one length.
+    """Holds what their arguments say of some slices, in arrays with an item for each slice.
 
     Attributes:
         kind: the numbers of their kinds in OTLP (int64).
@@ -38,7 +41,7 @@ class SpanFacts(NamedTuple):
 
 
 class PointFacts(NamedTuple):
-    """What is said of some instants.
+    """Holds what some instants say of spans.
 
     Attributes:
         rows: for each of `MEMBERS` the rows of the instants that belong to it (int64).
@@ -56,7 +59,7 @@ class PointFacts(NamedTuple):
 
 
 class Facts:
-    """Finds what is said; `names` are those of the timeline."""
+    """Finds what arguments and instants say of spans; `names` are those of the timeline."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

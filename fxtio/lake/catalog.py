@@ -91,7 +91,7 @@ def _schema() -> Schema:
 
 
 def _known(store: Store, files: Mapping[str, Entry]) -> Table:
-    """Return the rows that are kept, with `_STATE`, as far as their files are there and unchanged."""
+    """Return the kept rows, with `_STATE`, whose files are there and unchanged."""
     import pyarrow as pa
 
     with suppress(OSError, StoreError):

@@ -25,7 +25,7 @@ _FIRST_DAY = date(1970, 1, 1)
 
 
 class Exported(NamedTuple):
-    """What became of the tables of another system.
+    """Tells what an export has done to the tables of another system.
 
     Attributes:
         added: the number of traces that were added.

@@ -134,7 +134,7 @@ class Lake:
         return {*filter(None, map(identity_in, self._store.names(TRACES)))}
 
     def drop(self, *identities: str) -> None:
-        """Remove traces, as far as they are there, by their ids.
+        """Remove the traces with these ids; an id of no trace does nothing.
 
         The row of each is removed first, so that nobody who asks the lake sees a part of it.
 

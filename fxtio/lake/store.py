@@ -130,7 +130,7 @@ class Store(ABC):
     ) -> None:
         """Let a database see files, which are Parquet, as a table; the names of their folders have `day` and `program`.
 
-        It takes the place of the table that the database had by this name, if any.
+        It replaces the table that the database had by this name, if any.
 
         Args:
             connection: the database.

@@ -226,7 +226,7 @@ TEMPLATES: dict[str, list[Any]] = {
 
 
 SHARES = 12
-"""At most so many places of values of one name share the numbers: there are many places that are alike."""
+"""At most this many places of values of one name share the numbers: there are many places that are alike."""
 
 
 def with_holes(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -44,7 +44,7 @@ KILLS = int(os.environ.get("FXTIO_KILLS", "0"))
 """How many writers are killed on a disk, and as many on an object store; by default 8 and 4."""
 
 ROUND = 4
-"""After so many kills, what was begun is completed and looked at."""
+"""After this many kills, what was started is completed and looked at."""
 
 
 def kill_writers(url: str, traces: list[Path], kills: int) -> None:
