@@ -24,10 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     inputs.add_input(parser)
     pattern_help = "the name or message, may be a pattern such as 'GET *' (default: any)"
     parser.add_argument("pattern", nargs="?", metavar="PATTERN", help=pattern_help)
-    arg_help = "only with an argument such as user=bob*, size>4096 or ok=false; may be repeated, all must hold"
-    parser.add_argument(
-        "--arg", dest="conditions", type=_condition, action="append", default=[], metavar="CONDITION", help=arg_help
-    )
+    add_conditions(parser)
     parser.add_argument(
         "--longer", type=inputs.duration, metavar="TIME", help="only slices of at least this duration, as 5ms"
     )
@@ -41,6 +38,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio find app.fxt 'GET *' --longer 5ms --ancestors",
         "fxtio find app.fxt --arg user=bob --sort time",
         "fxtio find app.fxt --from 1.2s --to 1.4s --thread main -n all --csv",
+    )
+
+
+def add_conditions(parser: ArgumentParser) -> None:
+    """Add the option for conditions on arguments."""
+    arg_help = "only with an argument such as user=bob*, size>4096 or ok=false; may be repeated, all must hold"
+    parser.add_argument(
+        "--arg", dest="conditions", type=_condition, action="append", default=[], metavar="CONDITION", help=arg_help
     )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio.lake.layout import LATER, SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
+from fxtio.lake.layout import LATER, SUFFIX, TRACE_COLUMNS, TRACES, file_of, identity_in, name_of, schema_of
 from fxtio.lake.store import Entry, Store, StoreError
 from fxtio.timeline.sql import QueryError, query_errors
 
@@ -46,7 +46,7 @@ def catalog_of(store: Store, connection: DuckDBPyConnection) -> tuple[Table, lis
     """
     import pyarrow as pa
 
-    files = {identity: entry for entry in store.entries(TRACES) if (identity := identity_in(entry.name)) is not None}
+    files = _files(store)
     known = _known(store, files)
     new = sorted(files.keys() - {*known["id"].to_pylist()})
     fresh = _read_together(store, connection, new)
@@ -55,13 +55,53 @@ def catalog_of(store: Store, connection: DuckDBPyConnection) -> tuple[Table, lis
             rows = [*pool.map(lambda identity: row_of(store, identity), new)]
         fresh = pa.concat_tables([schema_of(TRACES).empty_table(), *(row for row in rows if row is not None)])
     ids = fresh["id"].to_pylist()
+    table = _with_new(store, known, fresh, [files[each] for each in ids])
+    return table.select(schema_of(TRACES).names), [files[each].name for each in sorted({*new} - {*ids})]
+
+
+def keep_added(store: Store, added: Mapping[Entry, Mapping[str, Any]]) -> None:
+    """Keep rows that were just written, if they are many, so that the first question need not read them.
+
+    Args:
+        store: the files of the lake.
+        added: the rows by the files that have them.
+    """
+    if len(added) < _WORTH:
+        return
+    with suppress(OSError, StoreError):
+        files = _files(store)
+        for row in added.values():
+            files.pop(row["id"], None)  # a question may have kept it meanwhile
+        _with_new(store, _known(store, files), table_of([*added.values()]), [*added])
+
+
+def _files(store: Store) -> dict[str, Entry]:
+    """Return the files in `traces` by the ids of their traces."""
+    return {identity: entry for entry in store.entries(TRACES) if (identity := identity_in(entry.name)) is not None}
+
+
+def _with_new(store: Store, known: Table, fresh: Table, entries: Sequence[Entry]) -> Table:
+    """Return kept rows and those of files that are new, with `_STATE`; if the latter are many, keep them as well."""
+    import pyarrow as pa
+
     for name, state in zip(_STATE, ("size", "changed"), strict=True):
-        fresh = fresh.append_column(name, pa.array([getattr(files[each], state) for each in ids], pa.int64()))
+        fresh = fresh.append_column(name, pa.array([getattr(each, state) for each in entries], pa.int64()))
     table = pa.concat_tables([known, fresh])
-    if len(ids) >= _WORTH:
+    if len(fresh) >= _WORTH:
         with suppress(OSError, StoreError):  # who may only read a lake does without
             _keep(store, table)
-    return table.select(schema_of(TRACES).names), [files[each].name for each in sorted({*new} - {*ids})]
+    return table
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return rows of `traces` as an Arrow table."""
+    import pyarrow as pa
+
+    columns = {
+        name: [[*row[name].items()] if isinstance(row[name], dict) else row[name] for row in rows]
+        for name in TRACE_COLUMNS
+    }
+    return pa.table(columns, schema_of(TRACES))
 
 
 def _read_together(store: Store, connection: DuckDBPyConnection, ids: Sequence[str]) -> Table | None:

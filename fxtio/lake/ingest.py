@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fxtio.errors import FxtioError
 from fxtio.exchange.opening import open_timeline
 from fxtio.formats import formats
-from fxtio.lake.catalog import is_sound, is_whole
+from fxtio.lake.catalog import is_sound, is_whole, table_of
 from fxtio.lake.layout import (
     MARKER,
     SUFFIX,
@@ -34,17 +34,13 @@ from fxtio.lake.layout import (
     identity_of,
     kept_name,
     name_of,
-    schema_of,
 )
 from fxtio.lake.rows import LakeExporter
-from fxtio.lake.store import Store, open_store
+from fxtio.lake.store import Entry, Store, open_store
 from fxtio.report import well_formed
 from fxtio.shared_folders import open_regular
 from fxtio.timeline import Timeline
 from fxtio.timeline.parts import Registry
-
-if TYPE_CHECKING:
-    from pyarrow import Table as ArrowTable
 
 LEFT_OVER_NS = 86_400 * 1_000_000_000
 """A file of a trace without a row is left over when it is older than this; until then a writer may be adding it."""
@@ -66,12 +62,14 @@ class Outcome:
         kind: `ADDED`, `KNOWN` or `REFUSED`.
         reason: why it was refused.
         row: its row in the table `traces`; empty unless it was added.
+        entry: the file that has this row; None unless it was added.
     """
 
     path: str
     kind: str
     reason: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
+    entry: Entry | None = None
 
 
 def add(
@@ -129,12 +127,13 @@ def add_one(url: str, path: str, labels: Mapping[str, str], *, keeps: bool = Fal
             row["files"] = _stored(store, exporter, row)
             if keeps:
                 row["url"] = source.keep(store, folder)
-            place = exporter.folder / f"{TRACES}{SUFFIX}"
+            place, name = exporter.folder / f"{TRACES}{SUFFIX}", name_of(TRACES, source.identity)
             _write_row(row, place)
-            is_new = store.put(name_of(TRACES, source.identity), place)
+            is_new = store.put(name, place)
+            entry = store.entry(name)
     except Exception as error:  # noqa: BLE001  # no trace, and no fault of a reader, ends the others
         return refusal(path, error)
-    return Outcome(path, ADDED, row=row) if is_new else Outcome(path, KNOWN)
+    return Outcome(path, ADDED, row=row, entry=entry) if is_new else Outcome(path, KNOWN)
 
 
 def refusal(path: str, error: Exception) -> Outcome:
@@ -269,15 +268,7 @@ def _write_row(row: Mapping[str, Any], path: Path) -> None:
     import pyarrow.parquet as pq
 
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
-    pq.write_table(table_of(row), path, **options)
-
-
-def table_of(row: Mapping[str, Any]) -> ArrowTable:
-    """Return the row about a trace as an Arrow table."""
-    import pyarrow as pa
-
-    columns = {name: [[*value.items()] if isinstance(value, dict) else value] for name, value in row.items()}
-    return pa.table(columns, schema_of(TRACES))
+    pq.write_table(table_of([row]), path, **options)
 
 
 def _state_of(path: Path) -> list[tuple[int, int]]:

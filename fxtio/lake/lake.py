@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fxtio.errors import require_type, shown
 from fxtio.exchange.opening import open_timeline
 from fxtio.labels import checked
-from fxtio.lake.catalog import catalog_of
+from fxtio.lake.catalog import catalog_of, keep_added
 from fxtio.lake.export import Exported, export
 from fxtio.lake.ingest import LEFT_OVER_NS, LakeError, Outcome, add, expanded
 from fxtio.lake.layout import (
@@ -31,8 +31,8 @@ from fxtio.lake.layout import (
 )
 from fxtio.lake.questions import Contents, Diff, Hits, Part, QuestionError, Ranking, Side, comparisons, hits, rankings
 from fxtio.lake.questions.contents import contents
-from fxtio.lake.questions.parts import Ask, older
-from fxtio.lake.store import UNFINISHED, open_store
+from fxtio.lake.questions.parts import FULFILLS, Ask, fulfills, older
+from fxtio.lake.store import UNFINISHED, Entry, open_store
 from fxtio.report import counted, well_formed
 from fxtio.timeline.comparison import Comparison, Floor, compare, run_and_program
 from fxtio.timeline.sql import QueryError, query_errors, sql_text
@@ -94,8 +94,8 @@ class Lake:
             raise LakeError(f"{self.url} has the layout {_version_of(marker)}; this version of fxtio knows {VERSION}")
         self._connection: DuckDBPyConnection | None = None
         self._ready: set[str] = set()  # the tables that the connection has
-        self._selected: dict[str, str] = {}  # further ones, of slices of some traces, by the condition on these
-        self._ask = Ask(self._run, self._slices_of)
+        self._selected: dict[tuple[str, str], str] = {}  # further ones, of some traces, by table and condition on these
+        self._ask = Ask(self._run, self._rows_of)
         self._rows: ArrowTable | None = None  # those of `traces`, which belong to the connection
 
     def add(
@@ -125,9 +125,13 @@ class Lake:
             TypeError, ValueError: a label makes no sense.
         """
         paths = [traces] if isinstance(traces, str | os.PathLike) else traces
+        added: dict[Entry, Mapping[str, Any]] = {}
         for outcome in add(self.url, expanded(paths), checked(labels), jobs, keeps=keep):
             self._connection = None  # what was added is asked from now on
+            if outcome.entry is not None:
+                added[outcome.entry] = outcome.row
             yield outcome
+        keep_added(self._store, added)
 
     def ids(self) -> set[str]:
         """Return the ids of all traces."""
@@ -362,10 +366,12 @@ class Lake:
             self._connection = duckdb.connect()
             self._connection.execute("set autoinstall_known_extensions = false")  # nothing comes from the network
             self._connection.execute("set parquet_metadata_cache = true")
+            types: list[Any] = [*["varchar"] * 3, "bigint", "double", "varchar"]
+            self._connection.create_function(FULFILLS, fulfills, types, "boolean", null_handling="special")  # type: ignore[call-overload]
         return self._connection
 
     def _run(self, query: str, *tables: str) -> DuckDBPyRelation:
-        """Run a query over `traces`, further tables, and those that `_slices_of` returned."""
+        """Run a query over `traces`, further tables, and those that `_rows_of` returned."""
         connection = self._connected()
         for table in (TRACES, *tables):
             self._make(table)
@@ -375,16 +381,17 @@ class Lake:
             raise QueryError("the query has no result; begin it with select, from, describe or summarize")
         return result
 
-    def _slices_of(self, condition: str) -> str:
-        """Return the name of a table of the slices of the traces that meet a condition on rows of `traces`."""
+    def _rows_of(self, table: str, condition: str) -> str:
+        """Return the name of a table of the rows of the traces that meet a condition on rows of `traces`."""
         self._connected()
-        if condition not in self._selected:
+        key = table, condition
+        if key not in self._selected:
             is_full = len(self._selected) >= _SELECTED
-            name = self._selected.pop(next(iter(self._selected))) if is_full else f"slices_{len(self._selected)}"
+            name = self._selected.pop(next(iter(self._selected))) if is_full else f"selected_{len(self._selected)}"
             self._ready.discard(name)
-            self._selected[condition] = name
-        self._make("slices", self._selected[condition], condition)
-        return self._selected[condition]
+            self._selected[key] = name
+        self._make(table, self._selected[key], condition)
+        return self._selected[key]
 
     def _make(self, table: str, name: str | None = None, condition: str = "true") -> None:
         """Let the database have a table, by its name or another one, of all traces or of some, unless it has it."""

@@ -61,7 +61,7 @@ def _of(table: str, *left_out: str) -> dict[str, ColumnSpec]:
 
 
 TABLES: dict[str, dict[str, ColumnSpec]] = {
-    "slices": _PLACE | _TRACK | _of("slices", "track", "end_event", "ticks"),
+    "slices": _PLACE | _TRACK | _of("slices", "track", "ticks"),
     "instants": _PLACE | _TRACK | _of("instants", "track", "ticks"),
     "counters": _PLACE | _TRACK | _of("counters", "track"),
     "args": {

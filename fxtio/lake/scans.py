@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fxtio.errors import FxtioError, shown
-from fxtio.lake.ingest import Outcome, Source, refusal, table_of
+from fxtio.lake.catalog import table_of
+from fxtio.lake.ingest import Outcome, Source, refusal
 from fxtio.lake.layout import SUFFIX, TABLES, TRACES, day_of, schema_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _batches(paths: Iterable[str], table: str, refused: Callable[[Outcome], obje
                 refused(refusal(path, error))
                 continue
             if table == TRACES:
-                yield from table_of(row).to_batches()
+                yield from table_of([row]).to_batches()
             elif exporter.counts[table]:
                 yield from _read(exporter.folder / f"{table}{SUFFIX}", row, schema_of(table))
 

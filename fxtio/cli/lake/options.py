@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fxtio.cli import console, inputs
+from fxtio.cli import console, find, inputs
 from fxtio.cli.parser import add_action
 from fxtio.report import seconds
 
@@ -30,6 +30,12 @@ def add_part(parser: ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", default="", help="only traces of the last 7d, 12h or 30m")
 
 
+def add_part_of_slices(parser: ArgumentParser) -> None:
+    """Add the options that choose a part of the slices of the lake."""
+    add_part(parser)
+    find.add_conditions(parser)
+
+
 def add_where(parser: ArgumentParser, when: str = "") -> None:
     """Add the option for conditions, whose help may begin with when it has a meaning."""
     help_ = f"{when}only where program=app, label:build=1a2b, name='GET *' and so on; may be repeated, all must hold"
@@ -47,7 +53,7 @@ def part_of(options: Namespace) -> Part:
     """Return the part that options choose."""
     from fxtio.lake.questions import Part
 
-    return Part(options.where, options.since)
+    return Part(options.where, options.since, getattr(options, "conditions", ()))
 
 
 def print_more(more: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fxtio.cli import console, diff, inputs
-from fxtio.cli.lake.options import add_part, lake_action, part_of, suggest_open
+from fxtio.cli.lake.options import add_part_of_slices, lake_action, part_of, suggest_open
 from fxtio.report import counted, json_document
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _add_diff(parser: ArgumentParser) -> None:
     parser.add_argument("--by", metavar="WHAT", required=True, help=by_help)
     last_help = "compare the latest N runs of each side, `all` compares all (default: 100)"
     parser.add_argument("--last", type=inputs.limit, default=100, metavar="N", help=last_help)
-    add_part(parser)
+    add_part_of_slices(parser)
     diff.add_comparison(parser)
     inputs.add_examples(
         parser,

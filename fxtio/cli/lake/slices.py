@@ -8,7 +8,16 @@ from dataclasses import asdict
 from typing import Any
 
 from fxtio.cli import console, inputs
-from fxtio.cli.lake.options import add_limit, add_part, lake_action, moment, part_of, print_more, suggest_open, words_of
+from fxtio.cli.lake.options import (
+    add_limit,
+    add_part_of_slices,
+    lake_action,
+    moment,
+    part_of,
+    print_more,
+    suggest_open,
+    words_of,
+)
 from fxtio.report import json_document, seconds, short_duration
 
 _TIMES = ("self", "total", "median", "p99", "max")
@@ -18,7 +27,7 @@ _PATTERN = "the name of the slices, may be a pattern such as 'GET *' (default: a
 def add_actions(actions: Any) -> None:
     """Declare the actions."""
     _add_top(lake_action(actions, "top", "Rank the slices of all traces by their time", _top))
-    _add_find(lake_action(actions, "find", "Find single slices of all traces by name, duration and time", _find))
+    _add_find(lake_action(actions, "find", "Find single slices of all traces by name, argument and duration", _find))
     _add_worst(lake_action(actions, "worst", "Rank traces by the times of their slices, the worst first", _worst))
 
 
@@ -27,7 +36,7 @@ def _add_top(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="name", metavar="WHAT", help=by_help)
     sort_help = "sort by self, total, calls, median, p99 or max (default: self)"
     parser.add_argument("--sort", default="self", metavar="COLUMN", help=sort_help)
-    add_part(parser)
+    add_part_of_slices(parser)
     add_limit(parser, "rows")
     inputs.add_examples(
         parser,
@@ -44,12 +53,12 @@ def _add_find(parser: ArgumentParser) -> None:
     parser.add_argument("--shorter", type=inputs.duration, metavar="TIME", help="only slices of at most this duration")
     sort_help = "longest: the longest first; time: the earliest first (default: longest)"
     parser.add_argument("--sort", default="longest", metavar="ORDER", help=sort_help)
-    add_part(parser)
+    add_part_of_slices(parser)
     add_limit(parser, "slices")
     inputs.add_examples(
         parser,
         "fxtio lake find runs.lake 'GET *' --longer 5ms",
-        "fxtio lake find runs.lake --where thread=main --where label:build=1a2b --since 7d",
+        "fxtio lake find runs.lake --arg order=17 --where label:build=1a2b --since 7d",
     )
 
 
@@ -59,7 +68,7 @@ def _add_worst(parser: ArgumentParser) -> None:
         "sort by max, total, calls, self, median or p99 of the slices, or by duration of the trace (default: max)"
     )
     parser.add_argument("--sort", default="max", metavar="COLUMN", help=sort_help)
-    add_part(parser)
+    add_part_of_slices(parser)
     add_limit(parser, "traces")
     inputs.add_examples(
         parser,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from fxtio.lake.questions.comparisons import Diff, Side
 from fxtio.lake.questions.contents import Contents, Values
 from fxtio.lake.questions.hits import ORDERS, Hits
-from fxtio.lake.questions.parts import KEYS, Part, QuestionError
+from fxtio.lake.questions.parts import KEYS, Part
 from fxtio.lake.questions.rankings import OF_TRACES, SORTS, Ranking
+from fxtio.timeline.answers.answer import QuestionError
 
 __all__ = [
     "KEYS",

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fxtio.lake.layout import TRACES
-from fxtio.lake.questions.parts import Ask, Part, QuestionError, rows_of
+from fxtio.lake.questions.parts import Ask, Part, rows_of
 from fxtio.report import counted
+from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.comparison import FINISHED, Comparison, Floor, Times, compare
 from fxtio.timeline.sql import sql_text
 
@@ -94,10 +95,10 @@ def _times(ask: Ask, ids: Sequence[str], part: Part, column: str) -> dict[str, d
     """Return the times of runs by name, by their ids."""
     if column not in ("duration", "self_time"):
         raise QuestionError(f"{column!r} is not duration or self_time")
-    files = f"{part.of_files()} and id in ({', '.join(map(sql_text, ids))})"
-    conditions = part.of_slices(), f"state in ({', '.join(map(sql_text, FINISHED))})"
+    slices = part.slices(ask, f"id in ({', '.join(map(sql_text, ids))})")
+    finished = f"state in ({', '.join(map(sql_text, FINISHED))})"
     sums = f"count(*) as calls, sum({column})::double as total, min({column}) as fastest"
-    source = f"from {ask.slices(files)} where {' and '.join(conditions)} group by all order by all"
+    source = f"from {slices} and {finished} group by all order by all"
     runs: dict[str, dict[str, Times]] = {each: {} for each in ids}
     names = set()
     for row in rows_of(ask(f"select trace, coalesce(name, '') as of_name, {sums} {source} limit {_MOST + 1}")):

@@ -1,4 +1,4 @@
-"""Single slices of a lake, by name, duration and time."""
+"""Single slices of a lake, by name, argument, duration and time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from fxtio.errors import shown
 from fxtio.lake.layout import TRACES
-from fxtio.lake.questions.parts import Ask, Part, QuestionError, column_of, rows_of
+from fxtio.lake.questions.parts import Ask, Part, column_of, rows_of
+from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.sql import sql_text
 
 ORDERS = {
@@ -66,10 +67,9 @@ def find(
     if order not in ORDERS:
         raise QuestionError(f"{shown(order)} is not an order; one of {', '.join(ORDERS)}")
     part = part.named(pattern)
-    conditions = [part.of_slices()]
-    conditions += [] if longer is None else [f"duration >= {longer:d}"]
-    conditions += [] if shorter is None else [f"duration <= {shorter:d}"]
-    source = f"from {ask.slices(part.of_files())} where {' and '.join(conditions)}"
+    source = f"from {part.slices(ask)}"
+    source += "" if longer is None else f" and duration >= {longer:d}"
+    source += "" if shorter is None else f" and duration <= {shorter:d}"
     first = "" if limit is None else f" limit {limit:d}"
     chosen = f"select {', '.join(_PLACE)}, id, start as time, duration, {_MOMENT} as moment {source}"
     best = f"{chosen} order by {ORDERS[order]}{first}"  # before the traces are joined: only rows that are returned
@@ -91,7 +91,7 @@ def longest(ask: Ask, *, by: str, key: str | None, part: Part) -> dict[str, Any]
     """
     column = column_of(by)
     is_of_group = f"{column} is null" if key is None else f"{column} = {sql_text(key)}"
-    source = f"from {ask.slices(part.of_files())} where {part.of_slices()} and {is_of_group}"
+    source = f"from {part.slices(ask)} and {is_of_group}"
     best = f"select trace, name, start as time {source} order by duration desc, start, trace, id limit 1"
     rows = rows_of(ask(f"select slice.*, url from ({best}) slice join {TRACES} on traces.id = slice.trace"))
     return rows[0] if rows else None

@@ -6,10 +6,14 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from fxtio.errors import FxtioError, shown
+from fxtio.errors import require_type, shown
 from fxtio.lake.layout import NO_DAY, TRACES
+from fxtio.timeline.answers.answer import QuestionError, argument_value
+from fxtio.timeline.answers.find import Condition
+from fxtio.timeline.schema import ArgumentKind
 from fxtio.timeline.sql import query_errors, sql_text
 
 if TYPE_CHECKING:
@@ -39,20 +43,16 @@ class Ask:
 
     Attributes:
         run: runs a query over its tables.
-        slices: returns the name of a table: `slices` of the traces that meet a condition on rows of `traces`, as SQL.
-            Files of other traces are not opened.
+        rows: returns the name of a table: one of the lake's, of the traces that meet a condition on rows of `traces`,
+            as SQL.  Files of other traces are not opened.
     """
 
     run: Callable[[str], DuckDBPyRelation]
-    slices: Callable[[str], str]
+    rows: Callable[[str, str], str]
 
     def __call__(self, query: str) -> DuckDBPyRelation:
         """Run a query."""
         return self.run(query)
-
-
-class QuestionError(FxtioError):
-    """An error: a question makes no sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,16 @@ class Part:
     Attributes:
         where: conditions that all hold, such as `program=app`, `label:build=1a2b` or `name=GET *`; see `KEYS`.
         since: only traces that began later than this before now, such as `7d`, `12h` or `30m`; empty for all.
+        conditions: conditions on arguments of slices, which all hold.
 
     Raises:
         QuestionError: a condition or the time makes no sense.
-        TypeError: the conditions are one string.
+        TypeError: the conditions are one string, or those on arguments are not of the class `Condition`.
     """
 
     where: Sequence[str] = ()
     since: str = ""
+    conditions: Sequence[Condition] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.where, str):
@@ -78,22 +80,37 @@ class Part:
             _condition(each)
         if self.since:
             _seconds(self.since)
+        for condition in self.conditions:
+            require_type(condition, (Condition,), "conditions on arguments are of the class Condition")
 
     def named(self, pattern: str | None) -> Part:
         """Return the part of which slices have a name like a pattern, with `*` and `?`; None for any name."""
         return self if pattern is None else replace(self, where=[*self.where, f"name={pattern}"])
 
-    def of_slices(self) -> str:
-        """Return the condition on rows of the slices of the traces of `of_files`, as SQL."""
-        return " and ".join(_condition(each) for each in self.where if not is_of_traces(_key(each))) or "true"
+    def slices(self, ask: Ask, of_traces: str = "true") -> str:
+        """Return the slices of this part as SQL, a table and a condition: `TABLE where CONDITION`.
 
-    def of_files(self) -> str:
+        Args:
+            ask: runs a query.
+            of_traces: a further condition, on rows of `traces`.
+        """
+        files = f"{self._of_files()} and {of_traces}"
+        conditions = [_condition(each) for each in self.where if not is_of_traces(_key(each))]
+        args = ask.rows("args", files) if self.conditions else ""
+        for each in self.conditions:
+            given = f"{sql_text(each.operator)}, {sql_text(each.value)}, type, integer, number, text"
+            events = f"(select trace, event from {args} where name = {sql_text(each.name)} and {FULFILLS}({given}))"
+            conditions.append(f"((trace, event) in {events} or end_event >= 0 and (trace, end_event) in {events})")
+        return f"{ask.rows('slices', files)} where {' and '.join(conditions) or 'true'}"
+
+    def _of_files(self) -> str:
         """Return the condition on rows of `traces` without which a trace has no slice of this part, as SQL."""
         names = [_condition(each) for each in self.where if _key(each) == "name"]
         each_name = (
             f"(select id, unnest(names) as name from {TRACES})"  # joined to no row, which would repeat all names
         )
         some = [f"(names is null or id in (select distinct id from {each_name} where {each}))" for each in names]
+        some += ["args > 0"] if self.conditions else []
         return " and ".join([self.of_runs(), *some])
 
     def of_traces(self) -> str:
@@ -102,6 +119,8 @@ class Part:
         Raises:
             QuestionError: a condition is about slices.
         """
+        if self.conditions:
+            raise QuestionError("arguments are of slices, not of traces")
         return self._of_traces(self.where)
 
     def of_runs(self) -> str:
@@ -117,6 +136,30 @@ class Part:
     def _start(self) -> int:
         """Return the earliest time 0 of a trace, in nanoseconds since the Unix epoch."""
         return max(time.time_ns() - _seconds(self.since) * 1_000_000_000, 0)
+
+
+FULFILLS = "fulfills"
+"""The name of `fulfills` in SQL."""
+
+
+def fulfills(operator: str, value: str, kind: str, integer: int, number: float, text: str | None) -> bool:
+    """Return whether an argument fulfills a condition.
+
+    Args:
+        operator: the operator of the condition.
+        value: what it compares with.
+        kind: the type of the argument, as rows of `args` have it, like the others.
+        integer: its value as a whole number, by its 64 bits.
+        number: its value as a number.
+        text: its value as a text.
+    """
+    of = _KINDS.get(kind, ArgumentKind.NULL)
+    given = number if of == ArgumentKind.NUMBER else argument_value(of, integer % 2**64, text)
+    return _parsed(operator, value).accepts(given)
+
+
+_KINDS = {kind.name.lower(): kind for kind in ArgumentKind}
+_parsed = lru_cache(partial(Condition, ""))
 
 
 def rows_of(found: DuckDBPyRelation) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from fxtio.errors import shown
 from fxtio.lake.layout import TRACES
-from fxtio.lake.questions.parts import Ask, Part, QuestionError, column_of, rows_of
+from fxtio.lake.questions.parts import Ask, Part, column_of, rows_of
+from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.sql import sql_text
 
 SORTS = ("self", "total", "calls", "median", "p99", "max")
@@ -68,8 +69,7 @@ def ranking(
     if sort not in (sorts := (*SORTS, *(more_sums or ()))):
         raise QuestionError(f"{shown(sort)} is not a column; one of {', '.join(sorts)}")
     chosen = ", ".join(f"{sql} as {_as_name(name)}" for name, sql in sums.items())
-    source = f"from {ask.slices(part.of_files())} where {part.of_slices()}"
-    groups = f"select {column_of(by)} as key, {chosen} {source} group by key"
+    groups = f"select {column_of(by)} as key, {chosen} from {part.slices(ask)} group by key"
     first = "" if limit is None else f" limit {max(limit, 1)}"  # a row says how many groups there are
     order = f"order by {_as_name(sort)} desc, key"
     found = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
@@ -103,7 +103,7 @@ def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | 
     facts = rows_of(ask(f"select id, start, program, host, labels, url from {TRACES} where id in ({ids})"))
     # A struct is compared field by field: of the longest slices, the earliest one is meant.
     greatest = "max({'duration': duration, 'before': -start, 'id': -id, 'name': name})"
-    source = f"from {ask.slices(f'id in ({ids})')} where {part.of_slices()} group by trace"
+    source = f"from {part.slices(ask, f'id in ({ids})')} group by trace"
     longest = rows_of(
         ask(
             f"select trace, slice.name as name, -slice.before as time from (select trace, {greatest} as slice {source})"

@@ -19,9 +19,10 @@ import fxtio
 from contract.samples import SYNTHETIC, Sample
 from fxtio import synth
 from fxtio.lake import ADDED, KNOWN, REFUSED, Lake, LakeError, LakeWarning, StoreError, catalog, ingest, rows
+from fxtio.lake.catalog import row_of
 from fxtio.lake.layout import LATER, MARKER, NO_DAY, TABLES, TRACE_COLUMNS, TRACES, day_of, identity_of, name_of
 from fxtio.lake.questions import Part, QuestionError
-from fxtio.lake.store import UNFINISHED, FolderStore
+from fxtio.lake.store import UNFINISHED, FolderStore, Store
 from fxtio.timeline.answers import top
 from fxtio.timeline.sql import QueryError
 from support.lakes import DAY, NOW, added, trace, whole
@@ -445,6 +446,26 @@ def test_rows_are_kept_and_never_trusted(several: Lake, tmp_path: Path, monkeypa
     for content in (b"", b"x" * 100, Path(several.url, MARKER).read_bytes()):
         kept.write_bytes(content)
         assert len(Lake(several.url).traces()[0]) == 1
+
+
+def test_rows_are_kept_as_they_are_added(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_WORTH", 2)
+    paths = [trace(tmp_path / f"{number}.fxt", build=str(number)) for number in range(3)]
+    outcomes = lake.add(paths, labels={"host": "a"})
+    *_, last = (next(outcomes) for _ in paths)
+    lake.drop(last.row["id"])
+    assert added(Lake(lake.url), paths[2], labels={"host": "b"}) == [ADDED]  # by another writer meanwhile
+    assert [*outcomes] == []
+    assert pq.read_metadata(Path(lake.url, catalog.NAME)).num_rows == 3
+    read = []
+
+    def noting(store: Store, identity: str) -> pa.Table | None:
+        read.append(identity)
+        return row_of(store, identity)
+
+    monkeypatch.setattr(catalog, "row_of", noting)
+    assert sorted(row["labels"]["host"] for row in Lake(lake.url).traces()[0]) == ["a", "a", "b"]
+    assert read == [last.row["id"]]  # only the row that is not the one that was kept
 
 
 @pytest.mark.parametrize("damage", ["twice", "files", "none", "text"])

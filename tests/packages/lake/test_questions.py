@@ -21,7 +21,7 @@ from fxtio.lake import lake as lake_module
 from fxtio.lake.layout import MARKER, identity_of
 from fxtio.lake.questions import KEYS, OF_TRACES, SORTS, Part, QuestionError, Values
 from fxtio.report import well_formed
-from fxtio.timeline.answers import find
+from fxtio.timeline.answers import Condition, find
 from fxtio.timeline.comparison import Change, Floor, compare, run_and_program, run_of
 from fxtio.timeline.sql import QueryError
 
@@ -136,8 +136,8 @@ def test_few_lists_of_files_are_kept(scheme: str, tmp_path: Path, monkeypatch: p
         expected = [] if name == "0" else [name]
         assert [row["key"] for row in lake.top(part=Part([f"label:build={name}"])).rows] == expected
         assert [row["name"] for row in lake.worst(name).rows] == expected
-    tables = lake.sql("select view_name from duckdb_views() where view_name like 'slice%'").fetchall()
-    assert sorted(tables) == [("slices_0",), ("slices_1",)]
+    tables = lake.sql("select view_name from duckdb_views() where view_name like 'selected%'").fetchall()
+    assert sorted(tables) == [("selected_0",), ("selected_1",)]
 
 
 @pytest.mark.parametrize("claimed", ["other", "x" * 32, None])
@@ -223,6 +223,73 @@ def test_slices_that_are_found_are_those_of_the_traces(
     assert list(first.rows) == list(answer.rows[:3])
     assert first.more == len(answer.rows) - 3
     assert {row["url"] for row in answer.rows} <= {*map(str, paths)}
+
+
+VALUES = (17, -3, 2**63 + 5, 0, "17", "bob smith", "", None, True, False, 1.5, float("nan"), 17.0)
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Path]]:
+    """Return a lake of traces with slices that have arguments at their begin, at their end, or at both."""
+    folder = tmp_path_factory.mktemp("arguments")
+    paths = [folder / "a.fxt", folder / "b.fxt"]
+    for path in paths:
+        with fxtio.create(path, format="fxt") as writer:
+            track = writer.thread(7, 8, "main", "app")
+            for number, value in enumerate(VALUES):
+                now = 1_000 * number
+                track.complete("whole", now, now + 10, args={"n": value})
+                track.begin("open", now + 20, args={"n": value} if number % 3 else {})
+                track.begin("inner", now + 25, args={"m": 1})
+                track.end("inner", now + 28, args={"n": path.name})
+                track.end("open", now + 30, args={"n": value, "m": number})
+                track.instant("point", now + 40, args={"n": value})
+    return lake_of(folder, *paths), paths
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        *[
+            [each]
+            for each in ("n=17", "n!=17", "n=0x11", "n>1", "n<=-3", "n>1e18", "n=true", "n!=false", "n=b*", "n!=b*")
+        ],
+        *[[each] for each in ("n=", "n!=", "n=null", "n<2", "m=1", "n=nan", "n=no*", "other=1")],
+        ["n=b*", "m=1"],
+        ["n=17", "m>=0", "m<3"],
+    ],
+    ids=str,
+)
+def test_arguments_that_are_found_are_those_of_the_traces(texts: list[str], arguments: tuple[Lake, list[Path]]) -> None:
+    lake, paths = arguments
+    conditions = [Condition.parse(each) for each in texts]
+    expected = []
+    for path in paths:
+        with fxtio.open_timeline(path) as timeline:
+            hits = find(timeline, longer=0, conditions=conditions)
+        expected += [(identity_of(path)[0], hit.time, hit.name) for hit in hits.rows]
+    part = Part(conditions=conditions)
+    answer = lake.find(part=part, limit=None)
+    assert sorted((row["trace"], row["time"], row["name"]) for row in answer.rows) == sorted(expected)
+    calls = Counter(name for _, _, name in expected)
+    assert {row["key"]: row["calls"] for row in lake.top(part=part).rows} == calls
+    traces = Counter(trace for trace, _, _ in expected)
+    assert {row["key"]: row["calls"] for row in lake.worst(part=part).rows} == traces
+
+
+def test_conditions_that_are_no_conditions_on_arguments(arguments: tuple[Lake, list[Path]]) -> None:
+    lake, _ = arguments
+    with pytest.raises(TypeError, match="of the class Condition"):
+        Part(conditions=["n=1"])  # type: ignore[list-item]
+    with pytest.raises(QuestionError, match="arguments are of slices"):
+        lake.traces(Part(conditions=[Condition.parse("n=1")]))
+
+
+def test_files_without_arguments_are_not_opened(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, write(tmp_path / "a.fxt", [("GET", 5 * MS)]))
+    for path in Path(lake.url, "slices").rglob("*.parquet"):
+        path.write_bytes(b"x" * path.stat().st_size)
+    assert lake.find(part=Part(conditions=[Condition.parse("n=1")])).rows == []
 
 
 def test_conditions_of_single_slices(tmp_path: Path) -> None:
