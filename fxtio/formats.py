@@ -620,8 +620,7 @@ def of_source(source: Source) -> Format:
     begin = source.head[:16]
     is_text = begin.isascii() and all(chr(byte).isprintable() or chr(byte) in "\t\r\n" for byte in begin)
     shown = repr(begin.decode("ascii")) if is_text else begin.hex(" ")
-    names = ", ".join(sorted(formats()))
-    raise FormatError(f"{source.name} is not a trace of a known format ({names}); it begins with {shown}")
+    raise FormatError(f"{source.name} is not a trace of a known format (fxtio convert --list); it begins with {shown}")
 
 
 def of_directory(path: str | PathLike[str]) -> Format:

@@ -40,7 +40,10 @@ ALIASES = {"slice": "cut"}
 """Further names of commands."""
 
 _IN_ORDER = frozenset({"run", "conformance", "lake"})
-"""Commands whose arguments are those of a program or of a further command, so that their order matters."""
+"""Commands whose arguments are those of a program or of a further command, so that their order matters.
+
+The actions of `lake` are `MixedParser`s.
+"""
 
 _EPILOG = """\
 where to go next:
@@ -211,6 +214,22 @@ def add_action(actions: Any, name: str, text: str, function: Any) -> argparse.Ar
     )
     parser.set_defaults(action=function, refuse=parser.error, parser=parser)
     return parser
+
+
+class MixedParser(argparse.ArgumentParser):
+    """The parser of an action whose options may be between its other arguments, as those of most commands."""
+
+    _is_mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments, which is what the parser of the command calls; return the options and what is not known."""
+        if self._is_mixing:  # the options by themselves, or the others
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
 
 
 class HelpFormatter(argparse.HelpFormatter):

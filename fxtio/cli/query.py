@@ -16,7 +16,7 @@ from fxtio.report import distinct_names, json_lines, json_value
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-    from pyarrow import RecordBatchReader
+    from pyarrow import DataType, RecordBatchReader
 
     from fxtio.io.sink import Sink
 
@@ -103,7 +103,7 @@ def print_relation(relation: DuckDBPyRelation, options: Namespace) -> None:
         elif options.json:
             _print_json(batches, sys.stdout.write)
         elif options.csv:
-            console.print_csv(batches.schema.names, _rows(batches))
+            console.print_csv(batches.schema.names, _flat_rows(batches))
         else:
             _print_text(batches, options.limit)
 
@@ -120,9 +120,36 @@ def _list() -> int:
 
 
 def _rows(batches: RecordBatchReader) -> Iterator[list[Any]]:
+    """Yield rows; a value of a nested type consists of lists, and of dictionaries for structures and maps."""
+    plain = [_plain_of(kind) for kind in batches.schema.types]
     for batch in batches:
-        columns = [list(map(_plain, column.to_pylist())) for column in batch.columns]
+        columns = [list(map(each, column.to_pylist())) for each, column in zip(plain, batch.columns, strict=True)]
         yield from map(list, zip(*columns, strict=True))
+
+
+def _flat_rows(batches: RecordBatchReader) -> Iterator[list[Any]]:
+    """Yield rows, in which lists and dictionaries are JSON."""
+    return ([_flat(value) for value in row] for row in _rows(batches))
+
+
+def _flat(value: Any) -> Any:
+    return json_lines([_json_value(value)]).rstrip("\n") if isinstance(value, list | dict) else value
+
+
+def _plain_of(kind: DataType) -> Callable[[Any], Any]:
+    """Return the function that makes values of Arrow's type plain."""
+    from pyarrow import types
+
+    if types.is_map(kind):
+        of_item = _plain_of(kind.item_type)
+        return lambda value: value if value is None else {str(key): of_item(each) for key, each in value}
+    if types.is_struct(kind):
+        of_field = {field.name: _plain_of(field.type) for field in kind}
+        return lambda value: value if value is None else {key: of_field[key](each) for key, each in value.items()}
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        of_each = _plain_of(kind.value_type)
+        return lambda value: value if value is None else [of_each(each) for each in value]
+    return _plain
 
 
 def _plain(value: Any) -> Any:
@@ -133,7 +160,7 @@ def _plain(value: Any) -> Any:
 def _print_text(batches: RecordBatchReader, most: int | None) -> None:
     import pyarrow as pa
 
-    rows = list(itertools.islice(_rows(batches), None if most is None else most + 1))
+    rows = list(itertools.islice(_flat_rows(batches), None if most is None else most + 1))
     is_number = [
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         for kind in batches.schema.types
@@ -151,6 +178,10 @@ def _cell(value: Any) -> int | str:
 
 
 def _json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _json_value(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_json_value(each) for each in value]
     return json_value(value) if value is None or isinstance(value, str | int | float) else str(value)
 
 
@@ -173,7 +204,7 @@ def _write_csv(batches: RecordBatchReader, sink: Sink) -> None:
 
     rows = csv.writer(SimpleNamespace(write=lambda text: sink.write(text.encode())), lineterminator="\n")
     rows.writerow(batches.schema.names)
-    rows.writerows(_rows(batches))
+    rows.writerows(_flat_rows(batches))
 
 
 def _write_parquet(batches: RecordBatchReader, sink: Sink) -> None:

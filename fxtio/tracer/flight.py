@@ -82,7 +82,7 @@ class Conditions(NamedTuple):
         limits: dict[str, list[int]] = {_SLOW: [], _BLOCKING: []}
         for trigger in triggers:
             kind, _, limit = trigger.partition(":")
-            if kind in limits:
+            if limit and kind in limits:
                 limits[kind].append(time_in_ns(limit))
             elif trigger == _EXCEPTION:
                 exception = True

@@ -10,6 +10,7 @@ from collections import Counter
 from fxtio.cli import console, inputs, query
 from fxtio.cli.lake import contents, runs, slices
 from fxtio.cli.lake.options import add_limit, add_part, add_where, lake_action, part_of, print_more, words_of
+from fxtio.cli.parser import MixedParser
 from fxtio.report import counted, json_document, short_duration
 
 HELP = "Keep thousands of traces as Parquet files, and ask all of them at once"
@@ -23,9 +24,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "fxtio lake top runs.lake --by label:build --where 'name=GET *'",
         "fxtio lake diff runs.lake --by label:build 1a2b 3c4d",
         "fxtio lake sql runs.lake 'select program, count(*) from traces group by program'",
-        "fxtio lake COMMAND --help",
+        "fxtio check app.fxt --baseline runs.lake --last 20",
+        "fxtio lake ACTION --help",
     )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=MixedParser)
     _add_add(lake_action(actions, "add", "Add traces to a lake, which is made if there is none", _add))
     _add_ls(lake_action(actions, "ls", "List the traces of a lake, the latest first", _ls))
     slices.add_actions(actions)

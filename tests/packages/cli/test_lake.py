@@ -84,6 +84,22 @@ def test_questions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    ["x.lake a.fxt b.fxt -j 1", "x.lake a.fxt -j 1 b.fxt", "x.lake -j 1 a.fxt b.fxt", "-j 1 x.lake a.fxt b.fxt"],
+)
+def test_options_may_be_between_other_arguments(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("add", *arguments.split()) == 0
+    assert capsys.readouterr().err == "fxtio: added 2 traces to x.lake\n"
+    for words in ("find x.lake --longer 1us query", "worst x.lake --sort p99 query", "sql x.lake --csv SQL"):
+        assert run(*(word.replace("SQL", "select 1") for word in words.split())) == 0, words
+        assert capsys.readouterr().err == "", words
+    assert run("export", "x.lake", "--to", "hudi", "tables") == 2
+    assert "argument --to: invalid choice" in capsys.readouterr().err
+    assert run("find", "x.lake", "--longre", "1us", "query") == 2
+    assert capsys.readouterr().err.endswith("unrecognized arguments: --longre 1us query; did you mean --longer?\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "the following arguments are required: ACTION"),
@@ -97,6 +113,7 @@ def test_questions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         (["top", "y.lake", "--by", "color"], "'color' is not a key"),
         (["top", "y.lake", "--sort", "color"], "'color' is not a column"),
         (["top", "y.lake", "--since", "1"], "'1' is not a time such as 7d"),
+        (["export", "y.lake", "--to", "delta", "tables"], "delta takes no target"),
         (["sql", "y.lake", "select * from nothing"], "Table with name nothing does not exist!"),
         (["sql", "y.lake", "select 1", "-o", "x.txt"], "x.txt: the ending must be .parquet, .csv or .json"),
     ],

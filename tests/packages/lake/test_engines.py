@@ -70,7 +70,7 @@ def test_tables_of_other_systems(kind: str, lake: Lake, traces: list[Path], tmp_
     place = target[0] if target else lake.url
 
     def export_again() -> None:
-        engines.run("-m", "fxtio", "lake", "export", lake.url, *target, "--to", kind)
+        engines.run("-m", "fxtio", "lake", "export", lake.url, "--to", kind, *target)
         assert engines.sums(kind, place) == sums(Lake(lake.url))
 
     assert not [each for each in lake.add(traces[:2]) if each.reason]
@@ -124,7 +124,7 @@ def test_tables_over_an_object_store(bucket: str, traces: list[Path], tmp_path: 
     lake = Lake(f"{bucket}/some/lake", create=True)
     assert not [each for each in lake.add(traces) if each.reason]
     for kind, target in (("delta", []), ("iceberg", [str(tmp_path / "tables")])):
-        engines.run("-m", "fxtio", "lake", "export", lake.url, *target, "--to", kind)
+        engines.run("-m", "fxtio", "lake", "export", lake.url, "--to", kind, *target)
         assert engines.sums(kind, *(target or [lake.url])) == sums(lake)
 
 

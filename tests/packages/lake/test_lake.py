@@ -26,6 +26,7 @@ from fxtio.lake.store import UNFINISHED, FolderStore, Store
 from fxtio.timeline.answers import top
 from fxtio.timeline.sql import QueryError
 from support.lakes import DAY, NOW, added, trace, whole
+from support.tracer_run import fine
 
 # ---- What is added.
 
@@ -105,6 +106,32 @@ def test_the_row_of_a_trace(lake: Lake, tmp_path: Path) -> None:
     assert (row["id"], row["bytes"]) == identity_of(path)
     assert row["url"] == str(path)
     assert row["names"] == ["work"]
+
+
+PARSING = """
+import argparse, json, logging, tokenize, typing
+for module in (argparse, json, logging, tokenize, typing):
+    with open(module.__file__) as file:
+        list(tokenize.generate_tokens(file.readline))
+for number in range(100):
+    json.loads(json.dumps({"a": [1, 2, {"b": number}]}, indent=1))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.recorder
+def test_slices_of_a_program_are_small(lake: Lake, tmp_path: Path) -> None:
+    """Of 50,000 and more, one takes at most 7 bytes, of which its self time has some two."""
+    fine(PARSING, tmp_path / "a.fxt", start=True, functions=True)
+    assert added(lake, tmp_path / "a.fxt") == [ADDED]
+    (path,) = Path(lake.url).glob("slices/*/*/*.parquet")
+    file = pq.read_metadata(path)
+    groups = [file.row_group(number) for number in range(file.num_row_groups)]
+    columns = [group.column(number) for group in groups for number in range(file.num_columns)]
+    self_times = sum(each.total_compressed_size for each in columns if each.path_in_schema == "self_time")
+    assert file.num_rows >= 50_000
+    assert path.stat().st_size <= 7 * file.num_rows
+    assert path.stat().st_size - self_times <= 4.5 * file.num_rows
 
 
 def test_the_same_content_is_added_once(lake: Lake, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -191,6 +192,31 @@ def test_json_has_every_column_and_every_number(capsys: pytest.CaptureFixture[st
     assert main(["query", "--json", str(DEMO), sql]) == 0
     row = {"a": "nan", "a_1": "-inf", "a_1_1": 1, "a_2": 2, "b": 0.5}
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == [row]
+
+
+def test_lists_structures_and_maps_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    sql = """
+        select map {'build': '1', 'né': null} as labels, map {1: [2::hugeint]} as numbers,
+            map {}::map(int, int) as none, [1, 2]::int[2] as pair,
+            {'a': [map {'b': 'nan'::double}], 'day': date '2026-11-28'} as deep,
+            null::int[] as nothing
+    """
+    row = {
+        "labels": {"build": "1", "né": None},
+        "numbers": {"1": [2]},
+        "none": {},
+        "pair": [1, 2],
+        "deep": {"a": [{"b": "nan"}], "day": "2026-11-28"},
+        "nothing": None,
+    }
+    assert main(["query", "--json", str(DEMO), sql]) == 0
+    assert json.loads(capsys.readouterr().out) == [row]
+    assert main(["query", "--csv", str(DEMO), sql]) == 0
+    names, cells = csv.reader(capsys.readouterr().out.splitlines())
+    assert names == [*row]
+    assert [json.loads(cell or "null") for cell in cells] == [*row.values()]
+    assert main(["query", str(DEMO), "select ['a', 'b'] as names"]) == 0
+    assert capsys.readouterr().out.split() == ["names", '["a","b"]']
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

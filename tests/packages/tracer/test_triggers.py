@@ -341,6 +341,11 @@ def test_wrong_triggers_are_refused(wrong: str, out: Path) -> None:
     assert list(out.parent.iterdir()) == []
 
 
+def test_a_trigger_that_lacks_its_time_is_told_how_to_write_it(out: Path) -> None:
+    with pytest.raises(ValueError, match=r"^'slow' is not a trigger, such as .*slow:100ms"):
+        fxtio.start(out, dump_on=["slow"])
+
+
 def test_by_the_command_and_the_environment(tmp_path: Path) -> None:
     program = tmp_path / "app.py"
     program.write_text("import fxtio, os\nwith fxtio.span('any'): pass\nos.kill(os.getpid(), 12)\nraise KeyError\n")
