@@ -17,7 +17,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
-from fxtio.errors import FxtioError
+from fxtio.errors import FxtioError, described
 from fxtio.exchange.opening import open_timeline
 from fxtio.formats import formats
 from fxtio.lake.catalog import is_sound, is_whole, table_of
@@ -139,7 +139,7 @@ def add_one(url: str, path: str, labels: Mapping[str, str], *, keeps: bool = Fal
 def refusal(path: str, error: Exception) -> Outcome:
     """Return what became of a trace that an error ended."""
     known = isinstance(error, FxtioError | OSError)
-    return Outcome(path, REFUSED, str(error) if known else f"{type(error).__name__}: {error}")
+    return Outcome(path, REFUSED, described(error) if known else f"{type(error).__name__}: {error}")
 
 
 class Source:
@@ -168,9 +168,11 @@ class Source:
             labels: labels beside those that it has; these count more.
 
         Raises:
-            LakeError: it was changed meanwhile.
+            LakeError: it is empty, or was changed meanwhile.
             FxtioError, OSError: it cannot be read.
         """
+        if not self._size:
+            raise LakeError(f"{self._path} is empty")
         with open_timeline(self._path) as timeline:
             exporter, registry = _written(timeline, folder, self.identity)
             row = _row(timeline, exporter, registry, labels)

@@ -68,12 +68,16 @@ class Limits:
                 yield f"{printable(name)} took {short_duration(duration)}, {allowed}"
 
 
-def _limit_of(limit: str, span: str | None = None) -> tuple[int, str | None]:
+def _limit_of(limit: str | None = None, span: str | None = None, **others: object) -> tuple[int, str | None]:
     """Return the arguments of a mark, the limit in nanoseconds.
 
     Raises:
         TypeError, ValueError: they make no sense.
     """
+    if others:
+        raise TypeError(f"there is no argument {next(iter(others))}; there are limit and span")
+    if limit is None:
+        raise TypeError("the limit is missing, as in limit='50ms'")
     if span is not None and not isinstance(span, str):
         raise TypeError(f"span is a pattern of names, not {span!r}")
     return time_in_ns(limit), span

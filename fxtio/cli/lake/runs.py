@@ -39,8 +39,10 @@ def _add_diff(parser: ArgumentParser) -> None:
 
 def _diff(options: Namespace) -> int:
     from fxtio.lake import Lake
+    from fxtio.lake.questions.parts import of_trace
     from fxtio.timeline.comparison import Change
 
+    of_trace(options.by)  # or else it would be said of each trace that it is on both sides
     lake, part = Lake(options.lake), part_of(options)
     parts = [replace(part, where=[*part.where, f"{options.by}={each}"]) for each in (options.before, options.after)]
     answer = lake.diff(*parts, last=options.last, floor=options.floor, column=diff.column_of(options))

@@ -206,6 +206,8 @@ def of_trace(key: str) -> str:
         return key
     if key.startswith(_LABEL) and len(key) > len(_LABEL):
         return f"labels[{sql_text(key.removeprefix(_LABEL))}]"
+    if key in _OF_SLICES:
+        raise QuestionError(f"{key!r} is a key of slices, not of traces")
     raise QuestionError(f"{shown(key)} is not a key; one of {', '.join(KEYS)}")
 
 

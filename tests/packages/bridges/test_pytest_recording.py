@@ -312,12 +312,16 @@ LIMITS = """
     @pytest.mark.fxtio(limits="5ms")
     def test_no_such_argument():
         pass
+
+    @pytest.mark.fxtio(span="db.*")
+    def test_no_limit():
+        pass
     """
 
 
 def test_a_test_fails_beyond_its_limit(pytester: pytest.Pytester) -> None:
     result = run(pytester, LIMITS, "--fxtio", "--strict-markers")
-    result.assert_outcomes(failed=6, passed=1, xfailed=1)
+    result.assert_outcomes(failed=7, passed=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [
             "the test took * ms, more than 5.00 ms",
@@ -325,7 +329,8 @@ def test_a_test_fails_beyond_its_limit(pytester: pytest.Pytester) -> None:
             "db.query took * ms, more than 5.00 ms",
             "no span has the name 'db.[*]', so its limit means nothing",
             "@pytest.mark.fxtio: '5' is not a time such as 10us: its unit is missing, *",
-            "@pytest.mark.fxtio: *unexpected keyword argument 'limits'*",
+            "@pytest.mark.fxtio: there is no argument limits; there are limit and span",
+            "@pytest.mark.fxtio: the limit is missing, as in limit='50ms'",
         ]
     )
 

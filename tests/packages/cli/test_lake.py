@@ -111,6 +111,8 @@ def test_options_may_be_between_other_arguments(arguments: str, capsys: pytest.C
         (["drop", "y.lake", "123", "--where", "program=x"], "name the traces to remove, or say --older"),
         (["drop", "y.lake", "--older", "1"], "'1' is not a time such as 7d"),
         (["top", "y.lake", "--by", "color"], "'color' is not a key"),
+        (["diff", "y.lake", "--by", "name", "a", "b"], "'name' is a key of slices, not of traces"),
+        (["find", "y.lake", "--arg", "n"], "'n' is not a condition"),
         (["top", "y.lake", "--sort", "color"], "'color' is not a column"),
         (["top", "y.lake", "--since", "1"], "'1' is not a time such as 7d"),
         (["export", "y.lake", "--to", "delta", "tables"], "delta takes no target"),
@@ -218,7 +220,7 @@ def test_differences(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("diff", runs, "2026-09-2[1]", "2026-09-2?", "--by", "day") == 2
     assert "has no trace with day=2026-09-2[1] to compare with" in capsys.readouterr().err
     assert run("diff", runs, "main", "other", "--by", "thread") == 2
-    assert "18 traces would be on both sides" in capsys.readouterr().err
+    assert "'thread' is a key of slices, not of traces" in capsys.readouterr().err
 
 
 def test_checks(runs: str, capsys: pytest.CaptureFixture[str]) -> None:

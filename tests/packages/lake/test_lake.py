@@ -261,7 +261,7 @@ def test_listing(several: Lake) -> None:
     assert ([row["slices"] for row in rows], more) == ([3], 0)
     rows, more = several.traces(Part(since="12h"), limit=None)
     assert sorted(row["slices"] for row in rows) == [5, 7]
-    with pytest.raises(QuestionError, match="'name' is not a key"):
+    with pytest.raises(QuestionError, match="'name' is a key of slices, not of traces"):
         several.traces(Part(["name=x"]))
 
 
@@ -769,6 +769,7 @@ def test_hostile_traces(lake: Lake, tmp_path: Path) -> None:
         (tmp_path / f"{number}.fxt").write_bytes(data)
     outcomes = [*lake.add([tmp_path / f"{number}.fxt" for number in range(len(cases))], jobs=1)]
     assert {each.kind for each in outcomes} <= {ADDED, REFUSED}
+    assert outcomes[2].reason == f"{tmp_path / '2.fxt'} is empty"
     for outcome in outcomes:
         if outcome.kind == ADDED and Path(outcome.path).name in ("0.fxt", "4.fxt", "5.fxt"):
             assert outcome.row["findings"] > 0, outcome.path

@@ -566,7 +566,7 @@ def test_a_day_is_that_of_the_files(start: int, tmp_path: Path) -> None:
         (lambda lake: lake.find(order="size"), "'size' is not an order; one of longest, time"),
         (lambda lake: lake.worst(sort="size"), "'size' is not a column; one of self, .*, max, duration"),
         (lambda lake: lake.top(sort="duration"), "'duration' is not a column"),
-        (lambda lake: lake.info(part=Part(["name=x"])), "'name' is not a key"),
+        (lambda lake: lake.info(part=Part(["name=x"])), "'name' is a key of slices, not of traces"),
         (lambda lake: lake.diff(Part(["host=x"]), Part()), "the lake has no trace with host=x to compare with"),
         (lambda lake: lake.diff(Part(), Part(["program=app"])), "1 trace would be on both sides, such as [0-9a-f]{32}"),
         (lambda lake: lake.diff(Part(), Part(), column="size"), "'size' is not duration or self_time"),
