@@ -1,7 +1,11 @@
-"""The sums of a lake of many traces are those of `top` on each of them, and of Perfetto on some."""
+"""The sums of a lake of many traces are those of `top` on each of them, and of Perfetto on some.
+
+The environment variable FXTIO_SUMS says how many there are; the default is 150.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,9 +20,9 @@ from fxtio.lake import ADDED, Lake
 from fxtio.timeline.answers import top
 from judges import perfetto
 
-TRACES = 1000
+TRACES = int(os.environ.get("FXTIO_SUMS", "150"))
+JUDGED = TRACES // 5
 EVENTS = 150
-JUDGED = 200
 
 Sums = Counter[tuple[str, str]]
 
