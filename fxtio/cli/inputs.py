@@ -336,7 +336,7 @@ def _opened(
     """Open a file by a function of `fxtio.exchange.opening`, with a line that shows the progress, for a `with` block.
 
     Raises:
-        UsageError: the file is empty, or a text file.
+        UsageError: the file is empty, a text file, or a lake.
         FormatError: the file is not of a format that the function opens.
         OSError: the file cannot be opened.
     """
@@ -344,7 +344,11 @@ def _opened(
 
     if file == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
-    source = None if is_directory(file) else open_source(file)
+    if is_directory(file):
+        _refuse_lake(file)
+        source = None
+    else:
+        source = open_source(file)
     if source is not None:
         try:
             _check_content(source, is_known=format is not None)
@@ -356,6 +360,13 @@ def _opened(
         opened = opener(file, **options)
         with opened:
             yield opened
+
+
+def _refuse_lake(directory: str) -> None:
+    from fxtio.lake.layout import is_lake
+
+    if is_lake(directory):
+        raise UsageError(f"{directory} is a lake of traces; `fxtio lake top`, `find` and so on ask it")
 
 
 def _check_content(source: Source, *, is_known: bool) -> None:

@@ -206,6 +206,12 @@ def test_suggestions(runs: str, capsys: pytest.CaptureFixture[str], monkeypatch:
     assert said == f"fxtio: the trace with the slowest one is no longer {worst}\n"
 
 
+def test_a_lake_is_no_trace(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["top", runs]) == 2
+    assert capsys.readouterr().err == f"fxtio: {runs} is a lake of traces; `fxtio lake top`, `find` and so on ask it\n"
+
+
 def test_differences(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert run("diff", runs, "1", "2", "--by", "label:build", "--last", "8") == 1
