@@ -184,7 +184,6 @@ def _recorded(trace: Any, name: str) -> Any:
     Signals around a task would take several times as long.  The task and tracebacks of its errors stay as they are.
     """
 
-    @wraps(trace)
     def recorded(uuid: Any, args: Any, kwargs: Any, request: Any = None) -> Any:
         if not _active():
             return trace(uuid, args, kwargs, request)
