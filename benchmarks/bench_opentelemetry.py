@@ -17,7 +17,7 @@ from typing import Any
 
 import celery
 from celery import signals
-from celery.app.trace import build_tracer
+from celery.app import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
@@ -89,33 +89,38 @@ def asgi_requests(wrap: Callable[[Any], Any]) -> Callable[[], None]:
     return lambda: asyncio.run(serve())
 
 
-def celery_tasks(connect: Callable[[], object]) -> Callable[[], None]:
+def celery_tasks(prepare: Callable[[], object]) -> Callable[[], None]:
     """Return what runs tasks of Celery that do nothing, as a worker does, with the header of an arrow.
 
     Args:
-        connect: connects functions to the signals around a task.
+        prepare: is called before the function is made by which a worker runs the task.
     """
     shop = celery.Celery("shop", broker="memory://", set_as_current=False)
 
     def pay() -> None:
         pass
 
-    run_task = build_tracer("pay", shop.task(pay, name="pay"), app=shop)
+    prepare()
+    run_task = trace.build_tracer("pay", shop.task(pay, name="pay", shared=False), app=shop)
 
     def run() -> None:
-        connect()
         for number in range(1, TIMES + 1):
             run_task(str(number), (), {}, {"fxtio_flow": str(number)})
-        for signal in (signals.task_prerun, signals.task_postrun):
-            signal.receivers.clear()
 
     return run
 
 
-def connect_nothing() -> None:
-    """Connect a function that does nothing to the signals around a task."""
-    for signal in (signals.task_prerun, signals.task_postrun):
-        signal.connect(do_nothing)
+def with_signals(run: Callable[[], None]) -> Callable[[], None]:
+    """Return what does the same while functions that do nothing are connected to the signals around a task."""
+
+    def connected() -> None:
+        for signal in (signals.task_prerun, signals.task_postrun):
+            signal.connect(do_nothing)
+        run()
+        for signal in (signals.task_prerun, signals.task_postrun):
+            signal.receivers.clear()
+
+    return connected
 
 
 def do_nothing(task: Any = None, **_: Any) -> None:
@@ -153,8 +158,8 @@ def main() -> None:
         compare("a request of WSGI", {"plain": wsgi_requests(lambda app: app), "fxtio": wsgi_requests(requests.wsgi)})
         compare("a request of ASGI", {"plain": asgi_requests(lambda app: app), "fxtio": asgi_requests(requests.asgi)})
         compare("a task of Celery", {
-            "no signals": celery_tasks(lambda: None),
-            "signals do nothing": celery_tasks(connect_nothing),
+            "plain": celery_tasks(lambda: None),
+            "signals do nothing": with_signals(celery_tasks(lambda: None)),
             "fxtio": celery_tasks(requests.celery),
         })  # fmt: skip
 

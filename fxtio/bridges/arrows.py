@@ -6,6 +6,8 @@ what sends may be a task or an operation.
 
 from __future__ import annotations
 
+from typing import Any
+
 from fxtio.tracer.backend import KINDS, recorder
 
 BEGIN, STEP, END = (KINDS[name] for name in ("flow_begin", "flow_step", "flow_end"))
@@ -34,9 +36,9 @@ def of_header(traceparent: object) -> int | None:
     return number_of(traceparent[_SPAN_ID], 16) if isinstance(traceparent, str | bytes) else None
 
 
-def number_of(text: object, base: int = 10) -> int | None:
+def number_of(text: Any, base: int = 10) -> int | None:
     """Return an id, which others have sent as a text; None if it is none."""
     try:
-        return int(text, base) or None if isinstance(text, str | bytes) else None
-    except ValueError:
+        return int(text, base) or None
+    except (TypeError, ValueError):
         return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache, wraps
 from http import HTTPStatus
 from operator import attrgetter
 from typing import Any
@@ -143,19 +144,30 @@ def django(get_response: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return middleware
 
 
+@cache
 def celery() -> None:
     """Have the tasks of Celery recorded: that they are sent, and in the workers that they run.
 
     Call it in the module of the application, so that workers call it as well.  A second call changes nothing.
     """
-    from celery import signals
+    from celery import _state, signals
+    from celery.app import trace
 
-    for function in (before_task_publish, task_prerun, task_postrun):
-        getattr(signals, function.__name__).connect(function, dispatch_uid=f"{__name__}.{function.__name__}")
+    build = trace.build_tracer
 
+    @wraps(build)
+    def build_tracer(name: str, task: Any, *args: Any, **kwargs: Any) -> Any:
+        return _recorded(build(name, task, *args, **kwargs), name)
 
-_running: dict[int, Any] = {}
-"""The spans of tasks that run here, by the ids of their requests as objects: a task can be delivered twice."""
+    trace.build_tracer = build_tracer
+    consumer: Any = sys.modules.get("celery.worker.consumer.consumer")
+    if consumer:  # it has imported the function by name
+        consumer.build_tracer = build_tracer
+    for app in list(_state._get_active_apps()):
+        for task in list(app._tasks.values()):
+            if task.__trace__:  # a worker has built it already
+                task.__trace__ = _recorded(task.__trace__, task.name)
+    signals.before_task_publish.connect(before_task_publish, dispatch_uid=f"{__name__}.before_task_publish")
 
 
 def before_task_publish(headers: Any = None, **_: Any) -> None:
@@ -166,23 +178,27 @@ def before_task_publish(headers: Any = None, **_: Any) -> None:
         arrows.draw(arrows.BEGIN, number)
 
 
-def task_prerun(task_id: str = "", task: Any = None, **_: Any) -> None:
-    """Begin the span of a task, in which the arrow ends."""
-    if _active():
-        request = task.request  # each look takes a while
-        _running[id(request)] = span(task.name, "celery", id=task_id).__enter__()
-        number = arrows.number_of(request.get(_FLOW_HEADER))
-        if number:
-            arrows.draw(arrows.END, number)
+def _recorded(trace: Any, name: str) -> Any:
+    """Return a function that does the same as one by which workers of Celery run a task, and records it.
 
+    Signals around a task would take several times as long.  The task and tracebacks of its errors stay as they are.
+    """
 
-def task_postrun(task: Any = None, state: str | None = None, retval: object = None, **_: Any) -> None:
-    """End the span of a task."""
-    entered = _running.pop(id(task.request), None)
-    if entered:
-        entered.set(state=state)
-        kind = type(retval) if isinstance(retval, BaseException) else None
-        entered.__exit__(kind, None, None)
+    def recorded(uuid: Any, args: Any, kwargs: Any, request: Any = None) -> Any:
+        if not _active():
+            return trace(uuid, args, kwargs, request)
+        with span(name, "celery", id=uuid) as run:
+            if isinstance(request, dict) and (number := arrows.number_of(request.get(_FLOW_HEADER))):
+                arrows.draw(arrows.END, number)
+            result = trace(uuid, args, kwargs, request)
+            failure = getattr(result, "info", None)
+            if failure is None:
+                run.set(state="SUCCESS")
+            else:
+                run.set(state=failure.state, exception=type(failure.retval).__name__)
+        return result
+
+    return recorded
 
 
 def _receive(traceparent: object) -> None:

@@ -106,19 +106,19 @@ static PyObject *end(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 }
 
 /* record(kind, site, values, id): record an event of any kind; `id` may be None.  Returns whether it was recorded. */
-static PyObject *record(PyObject *Py_UNUSED(module), PyObject *args) {
-    int kind;
-    Site *site;
-    PyObject *values, *id_object;
-    if (!PyArg_ParseTuple(args, "iO!O!O", &kind, &SiteType, &site, &PyTuple_Type, &values, &id_object))
-        return NULL;
-    if (kind < 0 || kind >= EVENT_KINDS || PyTuple_GET_SIZE(values) < (Py_ssize_t)site->count)
-        return PyErr_Format(PyExc_ValueError, "unknown kind of event, or fewer values than the site has keys");
-    uint64_t id = id_object == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(id_object);
+static PyObject *record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 4 || !Py_IS_TYPE(args[1], &SiteType) || !PyTuple_Check(args[2]))
+        return PyErr_Format(PyExc_TypeError, "record() takes a kind, a site, a tuple of values and an id");
+    Site *site = (Site *)args[1];
+    const unsigned long kind = PyLong_AsUnsignedLong(args[0]);
+    const uint64_t id = args[3] == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(args[3]);
     if (PyErr_Occurred())
         return NULL;
-    PyObject *const *items = site->count ? &PyTuple_GET_ITEM(values, 0) : NULL;
-    int recorded = record_event(site, (enum EventKind)kind, items, id_object == Py_None ? NULL : &id);
+    if (kind >= EVENT_KINDS || PyTuple_GET_SIZE(args[2]) < (Py_ssize_t)site->count)
+        return PyErr_Format(PyExc_ValueError, "unknown kind of event, or fewer values than the site has keys");
+    const uint64_t *last = args[3] == Py_None ? NULL : &id;
+    int recorded = site->count ? record_event(site, (enum EventKind)kind, &PyTuple_GET_ITEM(args[2], 0), last)
+                               : record_bare_with_id(site, (enum EventKind)kind, last);
     return unless_escaped(PyBool_FromLong(recorded));
 }
 
@@ -241,7 +241,7 @@ PyMethodDef mark_methods[] = {
      "counter(name, value=None, category='', /, **series)\n--\n\nRecord a sample of a value, or of several series."},
     {"begin", (PyCFunction)(void (*)(void))begin, METH_FASTCALL, NULL},
     {"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL, NULL},
-    {"record", record, METH_VARARGS, NULL},
+    {"record", (PyCFunction)(void (*)(void))record, METH_FASTCALL, NULL},
     {"mark", (PyCFunction)(void (*)(void))mark, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"instant_of", instant_of, METH_VARARGS, NULL},
     {"message", message, METH_O, NULL},

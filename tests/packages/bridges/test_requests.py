@@ -17,6 +17,9 @@ from wsgiref.validate import validator
 import celery
 import httpx
 import pytest
+from celery.app import trace
+from celery.exceptions import Ignore, Reject, Retry
+from celery.worker.consumer import consumer
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
@@ -331,16 +334,28 @@ def test_a_process_that_forks_within_a_request_ends_it_once(out: Path) -> None:
     assert only(out).args["status"] == 200
 
 
-def test_runs_of_celery_with_the_same_id_and_retries_are_told_apart(out: Path) -> None:
-    shop = celery.Celery("shop", broker="memory://")
+def new_shop() -> Any:
+    """Return an application of Celery whose tasks are recorded."""
     requests.celery()
+    return celery.Celery("shop", broker="memory://", set_as_current=False)
 
-    @shop.task(name="inner")  # type: ignore[untyped-decorator]
+
+def deliver(task: Any, *args: Any, **headers: Any) -> Any:
+    """Run a task as a worker does with a message that has these headers, and return what the worker gets."""
+    task.__trace__ = None
+    return trace.trace_task(task, "7", args, {}, {"id": "7", **headers}, app=task.app)
+
+
+def test_runs_of_celery_with_the_same_id_and_retries_are_told_apart(out: Path) -> None:
+    shop = new_shop()
+
+    @shop.task(name="inner", shared=False)  # type: ignore[untyped-decorator]
     def inner() -> None:
         pass
 
-    @shop.task(name="outer", bind=True, max_retries=2)  # type: ignore[untyped-decorator]
+    @shop.task(name="outer", bind=True, max_retries=2, shared=False)  # type: ignore[untyped-decorator]
     def outer(self: Any) -> str:
+        inner()  # which runs no task of its own
         inner.apply(task_id=self.request.id)
         if self.request.retries == 0:
             raise self.retry(countdown=0)
@@ -348,10 +363,113 @@ def test_runs_of_celery_with_the_same_id_and_retries_are_told_apart(out: Path) -
 
     with fxtio.tracing(out):
         assert outer.apply(task_id="same").get() == "done"
-    assert not requests._running
     seen = check_trace(out)
-    assert [span.args["state"] for span in seen.spans("inner")] == ["SUCCESS"] * 2
+    assert [span.args for span in seen.spans("inner")] == [{"id": "same", "state": "SUCCESS"}] * 2
     assert sorted(span.args["state"] for span in seen.spans("outer")) == ["RETRY", "SUCCESS"]
+
+
+def test_tasks_of_all_kinds_are_recorded_once_for_each_run(out: Path) -> None:
+    shop = new_shop()
+
+    class Calling(celery.Task):  # type: ignore[misc]
+        def __call__(self, *args: Any) -> Any:
+            return super().__call__(*args)
+
+    class Old(celery.Task):  # type: ignore[misc]
+        name = "old"
+
+        def run(self, number: int) -> int:
+            return number + 1
+
+    @shop.task(name="calling", base=Calling, shared=False)  # type: ignore[untyped-decorator]
+    def calling(number: int) -> int:
+        return number + 1
+
+    @shop.task(name="bound", bind=True, shared=False)  # type: ignore[untyped-decorator]
+    def bound(self: Any, number: int) -> int:
+        return int(calling(number))
+
+    shop.finalize()
+
+    @shop.task(name="late", autoretry_for=(KeyError,), shared=False)  # type: ignore[untyped-decorator]
+    def late(number: int) -> int:
+        return number + 1
+
+    tasks = [calling, bound, late, shop.register_task(Old)]
+    runs = [task.run for task in tasks]
+    with fxtio.tracing(out):
+        for task in tasks:
+            assert deliver(task, 1).retval == task(1) == 2
+        assert [vars(task).get("run") for task in tasks] == [None, None, late.run, None]
+    assert [task.run for task in tasks] == runs
+    found = check_trace(out)
+    for task in tasks:
+        assert [span.args for span in found.spans(task.name)] == [{"id": "7", "state": "SUCCESS"}]
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(KeyError("x"), "FAILURE"), (Retry("x", ValueError()), "RETRY"), (Ignore(), "IGNORED"), (Reject(), "REJECTED")],
+)
+def test_what_a_task_raises_goes_on_as_without_a_recording(out: Path, error: Exception, state: str) -> None:
+    @new_shop().task(name="failing", shared=False)  # type: ignore[untyped-decorator]
+    def failing() -> None:
+        raise error.with_traceback(None)
+
+    def info() -> tuple[Any, ...]:
+        done = deliver(failing)
+        return done.info.state, done.info.retval, str(done.retval.traceback)
+
+    with fxtio.tracing(out):
+        recorded = info()
+    assert recorded == info()
+    assert only(out, "failing").args == {"id": "7", "state": state, "exception": type(error).__name__}
+
+
+def test_an_error_that_leaves_a_run_of_a_task_ends_its_span(out: Path) -> None:
+    @new_shop().task(name="leaving", shared=False)  # type: ignore[untyped-decorator]
+    def leaving(error: BaseException) -> None:
+        raise error
+
+    with fxtio.tracing(out):
+        with pytest.raises(SystemExit):
+            deliver(leaving, SystemExit())
+        with pytest.raises(KeyError):
+            leaving.apply([KeyError()], throw=True)
+    assert [span.args["exception"] for span in check_trace(out).spans("leaving")] == ["SystemExit", "KeyError"]
+
+
+@pytest.mark.parametrize("header", [None, 5, b"6", "", "x", "-", "0", [], Broken])
+def test_headers_of_tasks_that_are_wrong_are_no_arrows(out: Path, header: Any) -> None:
+    @new_shop().task(name="given", shared=False)  # type: ignore[untyped-decorator]
+    def given() -> int:
+        return 1
+
+    with fxtio.tracing(out):
+        assert deliver(given, fxtio_flow=header).info is None
+    assert points(check_trace(out)) == [("flow_end", 6)] * (header == b"6")
+
+
+def test_tasks_for_which_a_worker_is_ready_are_recorded_as_well(out: Path) -> None:
+    shop = new_shop()
+
+    @shop.task(name="ready", shared=False)  # type: ignore[untyped-decorator]
+    def ready() -> None:
+        pass
+
+    shop.finalize()
+    before = trace.build_tracer, consumer.build_tracer
+    plain = trace.build_tracer.__wrapped__
+    try:
+        trace.build_tracer = consumer.build_tracer = plain
+        ready.__trace__ = plain("ready", ready, app=shop)
+        requests.celery.__wrapped__()
+        assert consumer.build_tracer is trace.build_tracer is not plain
+        with fxtio.tracing(out):
+            trace.trace_task(ready, "7", (), {})
+    finally:
+        trace.build_tracer, consumer.build_tracer = before
+    assert only(out, "ready").args["state"] == "SUCCESS"
 
 
 @pytest.mark.parametrize(

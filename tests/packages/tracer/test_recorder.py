@@ -236,6 +236,10 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("begin", (), {}, "begin"),
     ("begin", (1,), {}, "begin"),
     ("end", (1,), {}, "end"),
+    ("record", (), {}, "record"),
+    ("record", (1, recorder.Site("", "a"), [], 1), {}, "record"),
+    ("record", (1, "a", (), 1), {}, "record"),
+    ("record", (1, recorder.Site("", "a"), (), "1"), {}, "int"),
     ("message", (1,), {}, "a message is a string"),
     ("message", (b"a",), {}, "a message is a string"),
     ("reference", (b"a",), {}, "a text is a string"),
@@ -252,6 +256,12 @@ def test_misuse_is_refused(
             recorder.instant("a", "b")
         with pytest.raises(TypeError, match=message):
             getattr(recorder, name)(*args, **kwargs)
+
+
+def test_events_of_unknown_kinds_and_with_too_few_values_are_refused() -> None:
+    for kind, values in ((len(KINDS), (1,)), (0, ())):
+        with pytest.raises(ValueError, match="unknown kind of event, or fewer values"):
+            recorder.record(kind, recorder.Site("", "a", ("key",)), values, None)
 
 
 def test_nothing_happens_while_nothing_is_recorded() -> None:
