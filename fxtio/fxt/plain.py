@@ -108,8 +108,8 @@ class PlainReader:
     """
 
     def __init__(self, steps: Mapping[type[Record], SpanStep], kinds: Mapping[ArgumentType, ArgumentKind]) -> None:
-        self._steps = np.zeros(len(RECORDS.classes), np.int8)
-        self._tails = np.full(len(RECORDS.classes), -1, np.int8)
+        self._steps = np.zeros(len(RECORDS.classes) + 1, np.int8)  # the last one is that of records of unknown types
+        self._tails = np.full(len(self._steps), -1, np.int8)
         for cls, step in steps.items():
             self._steps[KINDS[cls]], self._tails[KINDS[cls]] = step, tail_words(cls)
         self._header = header_fields()
@@ -132,11 +132,12 @@ class PlainReader:
         Returns:
             The events and their arguments, or None if not all events are plain.
         """
-        if self._kernel is None or not isinstance(batch.provider, int):
+        provider = self._provider(batch)
+        if self._kernel is None or provider is None:
             return None
         frame = batch.frame
-        string_codes, strings_since = batch.string_slots.table(batch.provider)
-        thread_codes, threads_since = batch.thread_slots.table(batch.provider)
+        string_codes, strings_since = batch.string_slots.table(provider)
+        thread_codes, threads_since = batch.thread_slots.table(provider)
         slots = (strings(string_codes), strings_since, threads(thread_codes), threads_since)
         events = EventColumns(*(np.empty(len(batch), dtype) for dtype, _ in EVENT_COLUMNS.values()))
         source = (frame.block.words, frame.at, frame.size, frame.kind, self._header, self._rules)
@@ -151,6 +152,13 @@ class PlainReader:
             room = count
         self._room = count + count // 8
         return events, ArgumentColumns(*(column[:count] for column in arguments))
+
+    def _provider(self, batch: Batch) -> int | None:
+        """Return the index of the provider of all events of a batch, None if they have several."""
+        if isinstance(batch.provider, int):
+            return batch.provider
+        of_events = batch.provider[self._tails[batch.frame.kind] >= 0]
+        return int(of_events[0]) if (of_events == of_events[0]).all() else None
 
 
 def _place(field: Field) -> tuple[int, int]:
