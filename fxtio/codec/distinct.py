@@ -31,7 +31,7 @@ def number_texts(data: bytes | Array, begin: Array, end: Array) -> tuple[Array, 
     """Number the distinct texts in the order in which they come.
 
     Args:
-        data: has the texts, as bytes or uint8.
+        data: has the texts (bytes, or uint8).
         begin: where each begins (int32).
         end: where each ends (int32).
 

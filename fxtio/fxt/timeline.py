@@ -88,9 +88,8 @@ def parts(trace: BatchSource, registry: Registry, tables: Set[str]) -> Iterator[
     """
     mapping = _Mapping(registry, tables)
     for batch in trace.record_batches(forget=True):
-        part = mapping.part(batch)
-        part.share = trace.share
-        yield part
+        yield mapping.part(batch, trace.share)
+        del batch
     yield mapping.finish()
 
 
@@ -110,9 +109,9 @@ class _Mapping:
         self._first_event = 0
         self._end = 0
 
-    def part(self, batch: Batch) -> TimelinePart:
-        """Convert a batch."""
-        part = TimelinePart()
+    def part(self, batch: Batch, share: float) -> TimelinePart:
+        """Convert a batch, which ends at a share of the trace."""
+        part = TimelinePart(share=share)
         tables = BatchTables(batch)
         if self._registry.wall_clock is None:
             self._registry.note_wall_clock(first_wall_clock(batch.reading.clocks))
