@@ -43,7 +43,7 @@ class Nesting:
         self._registry = registry
         self._is_sorted = is_sorted
         registry.open_slices, registry.open_self_times = self.open_slices, self.open_self_times
-        self._latest = np.zeros(1, np.uint64)  # of each track, with room for more
+        self._latest = np.empty(0, np.uint64)
         self._carried = Steps.blank(0)  # the slices on the stacks, the outer ones first
         self._progress: dict[str, Array] = {name: np.empty(0, dtype) for name, dtype in _PROGRESS}  # of the same
         self._next_id = 0
@@ -138,14 +138,12 @@ class Nesting:
         """Return the steps in the order of time on each track."""
         count = self._registry.track_count
         if len(self._latest) < count:
-            latest = np.zeros(2 * count, np.uint64)
-            latest[: len(self._latest)] = self._latest
-            self._latest = latest
+            self._latest = np.concatenate([self._latest, np.zeros(count - len(self._latest), np.uint64)])
         nothing = np.empty(0, np.int64)
-        before = self._latest[steps.track]
-        if not _native.late(steps.track, steps.time.view(np.uint64), self._latest, nothing):
+        latest = self._latest.copy()
+        if not _native.late(steps.track, steps.time.view(np.uint64), latest, nothing):
+            self._latest = latest
             return steps
-        self._latest[steps.track] = before
         steps = steps.take(np.argsort(steps.time, kind="stable"))
         if _native.late(steps.track, steps.time.view(np.uint64), self._latest, nothing):
             raise DisorderedError
