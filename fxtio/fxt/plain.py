@@ -7,6 +7,7 @@ all batches are read by way of `fxtio.codec.columns`, which gives the same resul
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -165,6 +166,7 @@ def _place(field: Field) -> tuple[int, int]:
     return field.lo, field.mask
 
 
+@cache
 def tail_words(cls: type[Record]) -> int:
     """Return the number of words after the arguments of a class of events, without optional ones."""
     parts = layout_of(cls).parts
@@ -197,6 +199,7 @@ def argument_rules(kinds: Mapping[ArgumentType, ArgumentKind]) -> Array:
     return rules
 
 
+@cache
 def _rule(cls: type[Argument], kind: int) -> list[int]:
     """Return where the fields of an argument are, as the kernel takes them; zeros if no argument of it is plain.
 

@@ -269,15 +269,16 @@ def _write_row(row: Mapping[str, Any], path: Path) -> None:
     import pyarrow.parquet as pq
 
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
-    pq.write_table(table_of(row), path, **options)
+    with path.open("wb") as file:
+        pq.write_table(table_of(row), file, **options)
 
 
 def table_of(row: Mapping[str, Any]) -> ArrowTable:
     """Return the row about a trace as an Arrow table."""
     import pyarrow as pa
 
-    columns = {name: [[*value.items()] if isinstance(value, dict) else value] for name, value in row.items()}
-    return pa.table(columns, schema_of(TRACES))
+    values = {name: [*value.items()] if isinstance(value, dict) else value for name, value in row.items()}
+    return pa.Table.from_struct_array(pa.array([values], pa.struct(schema_of(TRACES))))
 
 
 def _state_of(path: Path) -> list[tuple[int, int]]:
