@@ -146,11 +146,11 @@ def _expect(text: str, at: int, mark: str) -> int:
     return at + 1
 
 
-def distinct_texts(data: bytes, begin: Array, end: Array, codes: Array, first: Array, seed: int) -> int:
+def distinct_texts(data: bytes | Array, begin: Array, end: Array, codes: Array, first: Array, seed: int) -> int:
     """Number the distinct texts in the order in which they come.
 
     Args:
-        data: has the texts.
+        data: has the texts (bytes, or uint8).
         begin: where each begins (int32).
         end: where each ends (int32).
         codes: filled with each text's number (int32).
@@ -200,7 +200,7 @@ def read_decimals(data: bytes, begin: Array, end: Array, digits: int, out: Array
     return int((out >= 0).sum())
 
 
-def _texts(data: bytes, begin: Array, end: Array) -> Iterator[bytes]:
+def _texts(data: bytes | Array, begin: Array, end: Array) -> Iterator[bytes]:
     if ((begin < 0) | (begin > end) | (end > len(data))).any():
         raise ValueError("a text is not within the data")
     view = bytes(data)

@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 
 from fxtio import _native
-from fxtio.arrays import Array
+from fxtio.arrays import Array, ranges
 from fxtio.codec.columns import StreamColumn
 
 _SEED = secrets.randbits(63)  # a file cannot be made whose values collide
@@ -27,11 +27,11 @@ def number_distinct(values: Array) -> tuple[Array, Array]:
     return codes, first[:count]
 
 
-def number_texts(data: bytes, begin: Array, end: Array) -> tuple[Array, Array]:
+def number_texts(data: bytes | Array, begin: Array, end: Array) -> tuple[Array, Array]:
     """Number the distinct texts in the order in which they come.
 
     Args:
-        data: has the texts.
+        data: has the texts (bytes, or uint8).
         begin: where each begins (int32).
         end: where each ends (int32).
 
@@ -129,31 +129,12 @@ class DistinctStrings:
 
     def codes(self, stream: StreamColumn) -> Array:
         """Return the codes of many byte streams (int32).  Bytes that are not UTF-8 become surrogate escapes."""
-        if len(stream.at) <= _FEW:
-            texts = [raw.decode("utf-8", "surrogateescape") for raw in stream.to_bytes()]
-            return np.array([self.code(text) for text in texts], np.int32)
-        codes = np.empty(len(stream.at), np.int32)
-        for words in np.unique((stream.length + 7) // 8).tolist():
-            rows = np.flatnonzero((stream.length + 7) // 8 == words)
-            codes[rows] = self._codes_of_width(stream.take(rows), words)
-        return codes
-
-    def _codes_of_width(self, stream: StreamColumn, words: int) -> Array:
-        """Return the codes of streams of the same number of words; equal ones are found by a hash, then compared."""
-        if words == 0:
-            return np.zeros(len(stream.at), np.int32)
-        # A row of `text` is a stream, with zeros after its last byte; equal rows of one length are equal texts.
-        text = stream.raw[stream.at[:, None] + np.arange(words)]
-        spare = (words * 8 - stream.length).astype(np.uint64) * np.uint64(8)
-        text[:, -1] &= np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> spare
-        digest = stream.length.astype(np.uint64)
-        for column in text.T:
-            digest = (digest ^ column) * _MULTIPLIER
-            digest ^= digest >> np.uint64(29)
-        _, first, inverse = np.unique(digest, return_index=True, return_inverse=True)
-        same = (text == text[first[inverse]]).all(axis=1) & (stream.length == stream.length[first[inverse]])
-        distinct = [raw.decode("utf-8", "surrogateescape") for raw in stream.take(first).to_bytes()]
-        codes = np.array([self.code(value) for value in distinct], np.int32)[inverse]
-        for row in np.flatnonzero(~same).tolist():  # two texts with the same hash
-            codes[row] = self.code(stream.take(np.array([row])).to_bytes()[0].decode("utf-8", "surrogateescape"))
-        return codes
+        number: Array | slice = slice(None)
+        if len(stream.at) > _FEW:
+            words = (stream.length + 7) // 8
+            begin = ((np.cumsum(words) - words) * 8).astype(np.int32)
+            data = stream.raw.take(ranges(stream.at, words)).view(np.uint8)
+            number, first = number_texts(data, begin, begin + stream.length.astype(np.int32))
+            stream = stream.take(first)
+        texts = [raw.decode("utf-8", "surrogateescape") for raw in stream.to_bytes()]
+        return np.array([self.code(text) for text in texts], np.int32)[number]

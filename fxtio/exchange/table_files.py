@@ -38,7 +38,9 @@ _DIFFERENCES = frozenset({"id", "time", "start", "ticks", "event", "end_event", 
 """The columns of numbers whose differences leave little to zstd, which takes longer, to write as to read."""
 
 _OF_REGISTRY = ("processes", "threads", "tracks")
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
+"""The bytes that are written, or copied, at once."""
+
 _MAX_WAITING = 1
 """The most groups that wait to be written."""
 
@@ -73,7 +75,7 @@ class Exporter(ABC):
         self._pa = pa
         self._one: _Temporary | None = None
         self._targets = self._targets_in(sink)
-        self._files: dict[str, Any] = {}
+        self._files: dict[str, tuple[Any, Any]] = {}  # what writes, and its stream
         self._groups = {name: _Groups(self.DECLARED[name], self.losses) for name in self._targets}
         self._writing = _Writing()
 
@@ -93,11 +95,11 @@ class Exporter(ABC):
     _table: ClassVar[str | None] = None
 
     @abstractmethod
-    def new_file(self, target: Any, schema: Any) -> Any:
+    def new_file(self, stream: Any, schema: Any) -> Any:
         """Return a writer of pyarrow, which has `write_table` and `close`, for a file of columns.
 
         Args:
-            target: a path or a binary stream.
+            stream: a stream of pyarrow, which stays open.
             schema: a `pyarrow.Schema`.
         """
 
@@ -132,7 +134,8 @@ class Exporter(ABC):
         for name, group in self._groups.items():
             if group.count or name in self._files or self.HAS_EMPTY_FILES:
                 self._writing_of(name)()
-                self._files[name].close()
+                for each in self._files[name]:
+                    each.close()
         if self._one is not None:
             self._one.copy()
 
@@ -141,11 +144,12 @@ class Exporter(ABC):
         columns = self._groups[name].take()
         schema = self._schema(name)
         if name not in self._files:
-            self._files[name] = self.new_file(self._targets[name], schema)
+            stream = self._pa.output_stream(self._targets[name], compression=None, buffer_size=_CHUNK)
+            self._files[name] = self.new_file(stream, schema), stream
+        file, _ = self._files[name]
 
         def write() -> None:
-            arrays = [column.array(self._pa).cast(field.type) for column, field in zip(columns, schema, strict=True)]
-            self._files[name].write_table(self._pa.table(arrays, schema))
+            file.write_table(self._pa.table([column.array(self._pa) for column in columns], schema))
 
         return write
 
@@ -244,7 +248,8 @@ class _Rows(NamedTuple):
             has_null = int(len(used) > 0 and used[0] < 0)
             values = [values[number] for number in used[has_null:].tolist()]
             numbers = (numbers - has_null).astype(np.int32)
-        return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=numbers < 0), pa.array(values, pa.string()))
+        is_null = numbers < 0 if int(numbers.min(initial=0)) < 0 else None
+        return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=is_null), pa.array(values, pa.string()))
 
 
 class _Texts:
@@ -317,14 +322,14 @@ class ParquetExporter(Exporter):
     SUFFIX: ClassVar[str] = ".parquet"
     HAS_DICTIONARIES: ClassVar[bool] = True
 
-    def new_file(self, target: Any, schema: Any) -> Any:
+    def new_file(self, stream: Any, schema: Any) -> Any:
         """Return a new file of a table."""
         import pyarrow.parquet as pq
 
         is_dictionary = self._pa.types.is_dictionary
         repeating = [each.name for each in schema if is_dictionary(each.type) or each.name in _REPEATING]
         return pq.ParquetWriter(
-            target,
+            stream,
             schema,
             compression="zstd",
             compression_level=1,
@@ -339,10 +344,10 @@ class ArrowExporter(Exporter):
 
     SUFFIX: ClassVar[str] = ".arrow"
 
-    def new_file(self, target: Any, schema: Any) -> Any:
+    def new_file(self, stream: Any, schema: Any) -> Any:
         """Return a new file of a table."""
         ipc = self._pa.ipc
-        return ipc.new_file(target, schema, options=ipc.IpcWriteOptions(compression="lz4"))
+        return ipc.new_file(stream, schema, options=ipc.IpcWriteOptions(compression="lz4"))
 
 
 class CsvExporter(Exporter):
@@ -350,8 +355,8 @@ class CsvExporter(Exporter):
 
     SUFFIX: ClassVar[str] = ".csv"
 
-    def new_file(self, target: Any, schema: Any) -> Any:
+    def new_file(self, stream: Any, schema: Any) -> Any:
         """Return a new file of a table."""
         from pyarrow import csv
 
-        return csv.CSVWriter(target, schema)
+        return csv.CSVWriter(stream, schema)

@@ -7,6 +7,7 @@ all batches are read by way of `fxtio.codec.columns`, which gives the same resul
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -108,8 +109,8 @@ class PlainReader:
     """
 
     def __init__(self, steps: Mapping[type[Record], SpanStep], kinds: Mapping[ArgumentType, ArgumentKind]) -> None:
-        self._steps = np.zeros(len(RECORDS.classes), np.int8)
-        self._tails = np.full(len(RECORDS.classes), -1, np.int8)
+        self._steps = np.zeros(len(RECORDS.classes) + 1, np.int8)  # the last one is that of records of unknown types
+        self._tails = np.full(len(self._steps), -1, np.int8)
         for cls, step in steps.items():
             self._steps[KINDS[cls]], self._tails[KINDS[cls]] = step, tail_words(cls)
         self._header = header_fields()
@@ -132,11 +133,12 @@ class PlainReader:
         Returns:
             The events and their arguments, or None if not all events are plain.
         """
-        if self._kernel is None or not isinstance(batch.provider, int):
+        provider = self._provider(batch)
+        if self._kernel is None or provider is None:
             return None
         frame = batch.frame
-        string_codes, strings_since = batch.string_slots.table(batch.provider)
-        thread_codes, threads_since = batch.thread_slots.table(batch.provider)
+        string_codes, strings_since = batch.string_slots.table(provider)
+        thread_codes, threads_since = batch.thread_slots.table(provider)
         slots = (strings(string_codes), strings_since, threads(thread_codes), threads_since)
         events = EventColumns(*(np.empty(len(batch), dtype) for dtype, _ in EVENT_COLUMNS.values()))
         source = (frame.block.words, frame.at, frame.size, frame.kind, self._header, self._rules)
@@ -152,11 +154,19 @@ class PlainReader:
         self._room = count + count // 8
         return events, ArgumentColumns(*(column[:count] for column in arguments))
 
+    def _provider(self, batch: Batch) -> int | None:
+        """Return the index of the provider of all events of a batch, None if they have several."""
+        if isinstance(batch.provider, int):
+            return batch.provider
+        of_events = batch.provider[self._tails[batch.frame.kind] >= 0]
+        return int(of_events[0]) if (of_events == of_events[0]).all() else None
+
 
 def _place(field: Field) -> tuple[int, int]:
     return field.lo, field.mask
 
 
+@cache
 def tail_words(cls: type[Record]) -> int:
     """Return the number of words after the arguments of a class of events, without optional ones."""
     parts = layout_of(cls).parts
@@ -189,6 +199,7 @@ def argument_rules(kinds: Mapping[ArgumentType, ArgumentKind]) -> Array:
     return rules
 
 
+@cache
 def _rule(cls: type[Argument], kind: int) -> list[int]:
     """Return where the fields of an argument are, as the kernel takes them; zeros if no argument of it is plain.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fxtio._native.constants import SpanStep
 from fxtio.arrays import Array
+from fxtio.codec.distinct import number_distinct
 from fxtio.codec.record import Record
 from fxtio.fxt import backtraces
 from fxtio.fxt import records as r
@@ -27,6 +28,7 @@ from fxtio.table import Categories, Column, numbers_of
 from fxtio.timeline.parts import BOOTTIME, MONOTONIC, STEP_COLUMNS, Registry, Steps, TimelinePart, pair_keys
 from fxtio.timeline.scheduling import Processors
 from fxtio.timeline.schema import FLOW_TYPES, SCOPES, ArgumentKind, TrackKind
+from fxtio.timeline.sums import number_groups
 
 NOT_CARRIED = (
     "blobs and the bytes of blob arguments",
@@ -86,9 +88,8 @@ def parts(trace: BatchSource, registry: Registry, tables: Set[str]) -> Iterator[
     """
     mapping = _Mapping(registry, tables)
     for batch in trace.record_batches(forget=True):
-        part = mapping.part(batch)
-        part.share = trace.share
-        yield part
+        yield mapping.part(batch, trace.share)
+        del batch
     yield mapping.finish()
 
 
@@ -108,9 +109,9 @@ class _Mapping:
         self._first_event = 0
         self._end = 0
 
-    def part(self, batch: Batch) -> TimelinePart:
-        """Convert a batch."""
-        part = TimelinePart()
+    def part(self, batch: Batch, share: float) -> TimelinePart:
+        """Convert a batch, which ends at a share of the trace."""
+        part = TimelinePart(share=share)
         tables = BatchTables(batch)
         if self._registry.wall_clock is None:
             self._registry.note_wall_clock(first_wall_clock(batch.reading.clocks))
@@ -295,29 +296,28 @@ class _Mapping:
         value[signed], value[real] = bits[signed].view(np.int64), bits[real].view(np.float64)
         thread = self._tracks(batch, columns["thread"], rows)[place]
         name = self._codes(batch, columns["name"], rows)[place]
-        keys = np.stack([thread, name, series, columns["id"][place].view(np.int64)], axis=1)
         return self._registry.columns(
             "counters",
             {
                 "time": batch.times(columns["timestamp"], rows)[place],
-                "track": self._counter_tracks(keys),
+                "track": self._counter_tracks(thread, name, series, columns["id"][place]),
                 "value": value,
                 "event": owners + self._first_event,
             },
         )
 
-    def _counter_tracks(self, keys: Array) -> Array:
+    def _counter_tracks(self, threads: Array, names: Array, series: Array, ids: Array) -> Array:
         """Return the track of each value: one for each process, counter, series and id."""
-        distinct, place = np.unique(keys, axis=0, return_inverse=True)
-        processes = self._registry.track_processes(distinct[:, 0])
+        place, first = number_groups([threads, names, series, number_distinct(ids)[0]])
+        columns = (self._registry.track_processes(threads[first]), names[first], series[first], ids[first])
         texts = self._names.values
         tracks = []
-        for process, (_, name, series, number) in zip(processes.tolist(), distinct.tolist(), strict=True):
-            title = ":".join(dict.fromkeys(texts[code] for code in (name, series) if code >= 0 and texts[code]))
-            code = self._names.code(title)
-            key = (process, name, series, number)
-            tracks.append(self._registry.track(TrackKind.COUNTER, key, name=code, process=process, id=number % 2**64))
-        return np.array(tracks, np.int32)[place.reshape(-1)]
+        for key in zip(*(column.tolist() for column in columns), strict=True):
+            process, *codes, number = key
+            title = ":".join(dict.fromkeys(texts[code] for code in codes if code >= 0 and texts[code]))
+            name = self._names.code(title)
+            tracks.append(self._registry.track(TrackKind.COUNTER, key, name=name, process=process, id=number))
+        return np.array(tracks, np.int32)[place]
 
     def _args(self, tables: BatchTables, classes: list[type[Record]]) -> ArgumentColumns:
         """Return the arguments of events, however they are, in the order of the file."""

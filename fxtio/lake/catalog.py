@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fxtio.lake.layout import LATER, SUFFIX, TRACE_COLUMNS, TRACES, file_of, identity_in, name_of, schema_of
+from fxtio.lake.layout import LATER, SUFFIX, TRACES, file_of, identity_in, name_of, schema_of
 from fxtio.lake.store import Entry, Store, StoreError
 from fxtio.timeline.sql import QueryError, query_errors
 
@@ -97,11 +97,10 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return rows of `traces` as an Arrow table."""
     import pyarrow as pa
 
-    columns = {
-        name: [[*row[name].items()] if isinstance(row[name], dict) else row[name] for row in rows]
-        for name in TRACE_COLUMNS
-    }
-    return pa.table(columns, schema_of(TRACES))
+    values = [
+        {name: [*value.items()] if isinstance(value, dict) else value for name, value in row.items()} for row in rows
+    ]
+    return pa.Table.from_struct_array(pa.array(values, pa.struct(schema_of(TRACES))))
 
 
 def _read_together(store: Store, connection: DuckDBPyConnection, ids: Sequence[str]) -> Table | None:

@@ -270,7 +270,8 @@ def _write_row(row: Mapping[str, Any], path: Path) -> None:
     import pyarrow.parquet as pq
 
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
-    pq.write_table(table_of([row]), path, **options)
+    with path.open("wb") as file:
+        pq.write_table(table_of([row]), file, **options)
 
 
 def _state_of(path: Path) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ stack at the end of a batch go before the rows of the next one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 
 import numpy as np
@@ -15,12 +16,15 @@ from fxtio._native.constants import SliceState, SpanStep
 from fxtio.arrays import Array
 from fxtio.pairing import Matched, pair
 from fxtio.table import MAX_TIME, Column, Table
-from fxtio.timeline.parts import OPEN_COLUMNS, Registry, Steps
+from fxtio.timeline.parts import OPEN_COLUMNS, STEP_COLUMNS, Registry, Steps
 from fxtio.timeline.schema import number_types
 from fxtio.timeline.sums import add_by_group
 
 MAX_OPEN = 262_144
 """The most slices on stacks that wait for the next batch; of more, the outermost are finished as open slices."""
+
+_AT_ONCE = 1 << 16
+"""The slices that are passed on together in the end: a bound for the memory of what takes them."""
 
 
 class DisorderedError(Exception):
@@ -58,23 +62,26 @@ class Nesting:
         """
         steps = self._ordered(steps)
         carried = len(self._carried)
-        rows = Steps.joined([self._carried, steps]) if carried else steps
-        matched = self._match(rows)
+        self._progress = {name: self._progress[name] for name in _MATCHED}
+        rows = Steps.joined([self._carried, steps]) if carried else steps.take(slice(None))
+        self._carried = steps.take(slice(0))  # `rows` has it: not twice in memory
+        matched = self._match(rows, carried)
         if matched.child_first:
-            rows = Steps.joined([self._carried, steps.take(longest_first(steps))])
-            matched = self._match(rows)
+            rows = Steps.joined([rows.take(slice(carried)), steps.take(longest_first(steps))])
+            matched = self._match(rows, carried)
             if matched.child_first and carried and not self._is_sorted:
                 raise DisorderedError
+        self._progress = {}
         self._registry.losses["ends of spans that have not begun"] += matched.unmatched
         waiting = self._on_stacks(matched)
-        slices = self._list(rows, matched, len(waiting))
+        slices = self._list(rows, matched, carried, len(waiting))
         opened = waiting[waiting >= carried]
         tables = {"slices": slices, "opened": self._opened(rows, opened, matched), **self._points(rows, matched)}
         self._carry(rows, waiting, matched)
         return tables
 
-    def finish(self) -> dict[str, dict[str, Column]]:
-        """Return the rows of `slices` that are still on stacks, and of `unended` those of them without an end.
+    def finish(self) -> Iterator[dict[str, dict[str, Column]]]:
+        """Yield the rows of `slices` that are still on stacks, and of `unended` those of them without an end.
 
         These last until the end of the trace.
         """
@@ -90,9 +97,12 @@ class Nesting:
             "end_event": progress["closing"],
         }
         self._carried, self._progress = rows.take(slice(0)), {name: progress[name][:0] for name, _ in _PROGRESS}
-        unended = {"id": progress["id"][is_open]}
-        columns = self._registry.columns
-        return {"slices": columns("slices", slices), "unended": columns("unended", unended)}
+        for first in range(0, len(rows), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            values = {name: column[part] for name, column in slices.items()}
+            unended = {"id": values["id"][is_open[part]]}
+            columns = self._registry.columns
+            yield {"slices": columns("slices", values), "unended": columns("unended", unended)}
 
     def open_slices(self) -> Table:
         """Return the slices that later batches may finish, in the order of their ids, see `Registry.open_slices`."""
@@ -139,13 +149,13 @@ class Nesting:
             raise DisorderedError
         return steps
 
-    def _match(self, rows: Steps) -> _Matched:
+    def _match(self, rows: Steps, carried: int) -> _Matched:
         """Pair the spans of a batch, after those that are carried over."""
-        count, carried = len(rows), len(self._carried)
+        count = len(rows)
         end = np.where(rows.step == SpanStep.COMPLETE, rows.end, MAX_TIME)
         ids, closing, inner = np.empty(count, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64)
         state = rows.detail.copy()
-        for column, name in ((inner, "inner"), (state, "state"), (ids, "id"), (closing, "closing")):
+        for column, name in zip((inner, state, ids, closing), _MATCHED, strict=True):
             column[:carried] = self._progress[name]
         pairs = pair(
             rows.step, rows.track, rows.time, tracks=self._registry.track_count, end=end, key=rows.key,
@@ -162,7 +172,7 @@ class Nesting:
             rows = rows[-MAX_OPEN:]
         return rows
 
-    def _list(self, rows: Steps, matched: _Matched, waiting: int) -> dict[str, Column]:
+    def _list(self, rows: Steps, matched: _Matched, carried: int, waiting: int) -> dict[str, Column]:
         """Return the finished slices of a batch, all but those that wait on stacks; number all of them."""
         spans = np.count_nonzero((rows.step == SpanStep.BEGIN) | (rows.step == SpanStep.COMPLETE))
         columns = {name: np.empty(spans - waiting, dtype) for name, dtype in number_types("slices").items()}
@@ -170,7 +180,7 @@ class Nesting:
             rows.step, rows.track, rows.time, matched.end, matched.parent, matched.depth, matched.closer, matched.inner,
             matched.state, matched.on_stack, rows.category, rows.name, rows.event, rows.ticks,
         )  # fmt: skip
-        outputs, carried = tuple(columns.values()), len(self._carried)
+        outputs = tuple(columns.values())
         self._next_id, self.end = _native.list_slices(
             inputs, matched.ids, matched.closing, outputs, carried, self._next_id, self.end
         )
@@ -190,8 +200,10 @@ class Nesting:
         return self._registry.columns("opened", values)
 
     def _carry(self, rows: Steps, waiting: Array, matched: _Matched) -> None:
-        """Carry the rows on stacks over to the next batch."""
-        self._carried = rows.take(waiting)
+        """Carry the rows on stacks over to the next batch; the others are dropped column by column, to save memory."""
+        for name in STEP_COLUMNS:
+            setattr(rows, name, getattr(rows, name)[waiting])
+        self._carried = rows
         self._carried.step[matched.closing[waiting] >= 0] = SpanStep.COMPLETE
         self._carried.end[:], self._carried.level[:] = matched.end[waiting], matched.level[waiting]
         parent = matched.parent[waiting]
@@ -265,6 +277,9 @@ _PROGRESS = (
     ("inner", "int64"), ("state", "int8"),
 )  # fmt: skip
 """The columns of the slices on stacks: `parent_row` is an index into them, `closing` an event or -1."""
+
+_MATCHED = ("inner", "state", "id", "closing")
+"""Those that the next batch goes on with; the others are only asked for between batches."""
 
 
 def longest_first(steps: Steps) -> Array:

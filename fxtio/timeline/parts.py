@@ -312,8 +312,9 @@ class Registry:
         rows[:, 1], rows[:, 2], rows[:, 3] = names[fitting], processes[fitting], -1
         self._track_rows.frombytes(rows.tobytes())
         self._track_ids.frombytes(ids[fitting].tobytes())
-        self._async_ids = np.insert(self._async_ids, places[fitting], ids[fitting])
-        self._async_tracks = np.insert(self._async_tracks, places[fitting], tracks[fitting])
+        if len(fitting):
+            self._async_ids = np.insert(self._async_ids, places[fitting], ids[fitting])
+            self._async_tracks = np.insert(self._async_tracks, places[fitting], tracks[fitting])
         if len(others):
             tracks[others] = self._other_track(TrackKind.ASYNC, len(others))
         return tracks

@@ -238,11 +238,9 @@ class Timeline:
         parts = self.parts(registry, names)
         for part in _sorted(parts, registry) if is_sorted else parts:
             registry.share = part.share
-            columns = part.tables
-            if part.steps is not None:
-                columns = {**columns, **nesting.enter(part.steps)}
-            _pass_on(consumer, columns, names)
-        _pass_on(consumer, nesting.finish(), names)
+            _pass_on(consumer, part.tables | (nesting.enter(part.steps) if part.steps is not None else {}), names)
+        for tables in nesting.finish():
+            _pass_on(consumer, tables, names)
         return consumer, registry
 
 

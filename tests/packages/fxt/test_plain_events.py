@@ -144,6 +144,20 @@ def test_other_events_are_declined(record: Any) -> None:
     assert compare(strategies.encoded([r.Magic(), *FIRST, r.Instant(1, 1, 1, 1, (PLAIN_ARGUMENT,)), record])) == [False]
 
 
+PROVIDER = [r.Magic(), r.ProviderInfo(1, "one"), r.Initialization(1_000_000, None, None), *FIRST]
+
+
+def test_providers_without_events_are_passed_over() -> None:
+    trace = [*PROVIDER, r.Instant(1, 1, 1, 1, (PLAIN_ARGUMENT,)), r.ProviderInfo(2, "two"), *FIRST]
+    of_unknown_type = bytes([0x1D, *bytes(7)])
+    assert compare(strategies.encoded(trace) + of_unknown_type) == [True]
+
+
+def test_events_of_two_providers_are_declined() -> None:
+    event = r.Instant(1, 1, 1, 1, (PLAIN_ARGUMENT,))
+    assert compare(strategies.encoded([*PROVIDER, event, r.ProviderInfo(2, "two"), *FIRST, event])) == [False]
+
+
 def test_a_slot_is_read_as_of_its_record() -> None:
     """The slot gets another text after the event, so that the last text is not that of the event."""
     begin, again = r.DurationBegin(1, 1, 1, 2, ()), r.String(2, "later")
