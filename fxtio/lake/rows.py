@@ -65,7 +65,7 @@ class LakeExporter(ParquetExporter):
 
     @property
     def names(self) -> list[str] | None:
-        """The names of slices, in the order in which they first come; None if they are many."""
+        """The names of slices, in the order of their numbers in the trace; None if they are many."""
         names = self._groups["slices"].values("name")
         return [*names] if len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_NAME_CHARACTERS else None
 
