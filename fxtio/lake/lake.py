@@ -95,7 +95,7 @@ class Lake:
         self._connection: DuckDBPyConnection | None = None
         self._ready: set[str] = set()  # the tables that the connection has
         self._selected: dict[tuple[str, str], str] = {}  # further ones, of some traces, by table and condition on these
-        self._ask = Ask(self._run, self._rows_of)
+        self._ask = Ask(self._run, self._selection)
         self._rows: ArrowTable | None = None  # those of `traces`, which belong to the connection
 
     def add(
@@ -225,7 +225,13 @@ class Lake:
         """
         require_type(query, (str,), "a query is a string")
         words = set(re.findall(r"\w+", query.lower()))
-        return self._run(query, *(table for table in TABLES if table in words))
+        for table in (TRACES, *(table for table in TABLES if table in words)):
+            self._make(table)
+        with query_errors((TRACES, *TABLES)):
+            result: DuckDBPyRelation | None = self._connected().sql(query)
+        if result is None:
+            raise QueryError("the query has no result; begin it with select, from, describe or summarize")
+        return result
 
     def traces(self, part: Part | None = None, *, limit: int | None = 20) -> tuple[list[dict[str, Any]], int]:
         """Return the rows of the table `traces` of a part, the latest first, and the number of further ones."""
@@ -370,18 +376,18 @@ class Lake:
             self._connection.create_function(FULFILLS, fulfills, types, "boolean", null_handling="special")  # type: ignore[call-overload]
         return self._connection
 
-    def _run(self, query: str, *tables: str) -> DuckDBPyRelation:
-        """Run a query over `traces`, further tables, and those that `_rows_of` returned."""
-        connection = self._connected()
-        for table in (TRACES, *tables):
-            self._make(table)
-        with query_errors((TRACES, *TABLES)):
-            result: DuckDBPyRelation | None = connection.sql(query)
-        if result is None:
-            raise QueryError("the query has no result; begin it with select, from, describe or summarize")
-        return result
+    def _run(self, query: str) -> list[dict[str, Any]]:
+        """Return the rows of a query over `traces`, and tables that `_selection` returned.
 
-    def _rows_of(self, table: str, condition: str) -> str:
+        They are computed at once, as a relation prepares a query twice, which takes long for thousands of files.
+        """
+        self._make(TRACES)
+        with query_errors((TRACES, *TABLES)):
+            found = self._connected().execute(query)
+            names = [name for name, *_ in found.description]
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    def _selection(self, table: str, condition: str) -> str:
         """Return the name of a table of the rows of the traces that meet a condition on rows of `traces`."""
         self._connected()
         key = table, condition
@@ -419,9 +425,8 @@ class Lake:
     def _files(self, table: str, condition: str = "true") -> list[str]:
         """Return the names of the files of a table that are whole, of the traces that meet a condition."""
         entries = f"select id, unnest(map_entries(files)) as file from {TRACES} where {condition}"
-        found = self._run(f"select id, file.value from ({entries}) where file.key = {sql_text(table)}")
-        with query_errors():
-            sizes = dict(found.fetchall())
+        found = self._run(f"select id, file.value as size from ({entries}) where file.key = {sql_text(table)}")
+        sizes = {row["id"]: row["size"] for row in found}
         names, whole = [], set()
         for entry in self._store.entries(table) if sizes else ():
             identity = identity_in(entry.name)

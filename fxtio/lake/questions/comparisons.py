@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fxtio.lake.layout import TRACES
-from fxtio.lake.questions.parts import Ask, Part, rows_of
+from fxtio.lake.questions.parts import Ask, Part
 from fxtio.report import counted
 from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.comparison import FINISHED, Comparison, Floor, Times, compare
@@ -78,10 +78,10 @@ def side(
     conditions += [f"id not in ({', '.join(map(sql_text, without))})"] if without else []
     source = f"from {TRACES} where {' and '.join(conditions)}"
     first = "" if last is None else f" limit {last:d}"
-    traces = rows_of(ask(f"select * {source} order by start desc nulls last, id{first}"))
+    traces = ask(f"select * {source} order by start desc nulls last, id{first}")
     if not traces:
         raise QuestionError(f"the lake has no trace{_named(part, program)} to compare with")
-    (total,) = rows_of(ask(f"select count(*) as traces {source}"))
+    (total,) = ask(f"select count(*) as traces {source}")
     runs = _times(ask, [row["id"] for row in traces], part, column)
     return Side(traces, [runs[row["id"]] for row in traces], total["traces"] - len(traces))
 
@@ -101,7 +101,7 @@ def _times(ask: Ask, ids: Sequence[str], part: Part, column: str) -> dict[str, d
     source = f"from {slices} and {finished} group by all order by all"
     runs: dict[str, dict[str, Times]] = {each: {} for each in ids}
     names = set()
-    for row in rows_of(ask(f"select trace, coalesce(name, '') as of_name, {sums} {source} limit {_MOST + 1}")):
+    for row in ask(f"select trace, coalesce(name, '') as of_name, {sums} {source} limit {_MOST + 1}"):
         if row["trace"] in runs:  # a damaged file may name others
             names.add(row["of_name"])
             runs[row["trace"]][row["of_name"]] = Times(row["calls"], row["total"], row["fastest"])

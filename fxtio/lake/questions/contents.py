@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fxtio.lake.catalog import NAME as CATALOG
 from fxtio.lake.layout import MARKER, TABLES, TRACES, identity_in
-from fxtio.lake.questions.parts import Ask, Part, of_trace, rows_of
+from fxtio.lake.questions.parts import Ask, Part, of_trace
 from fxtio.timeline.sql import sql_text
 
 _VALUES = ("program", "host", "format")
@@ -90,11 +90,11 @@ def contents(
     times = (
         f"min(start) as first, max(start) as last, count(distinct {of_trace('day')}) filter (start is not null) as days"
     )
-    (row,) = rows_of(ask(f"select count(*) as traces, {sums}, {times}, count(*) filter (findings > 0) as bad {source}"))
+    (row,) = ask(f"select count(*) as traces, {sums}, {times}, count(*) filter (findings > 0) as bad {source}")
     losses = f"(select unnest(map_entries(losses)) as entry {source})"
     sums_lost = f"select entry.key as phrase, sum(entry.value) as n from {losses} group by all"
-    lost = rows_of(ask(f"{sums_lost} order by n desc, phrase{_first(limit)}"))
-    versions = rows_of(ask(f"select schema as version, count(*) as n {source} group by all order by version"))
+    lost = ask(f"{sums_lost} order by n desc, phrase{_first(limit)}")
+    versions = ask(f"select schema as version, count(*) as n {source} group by all order by version")
     labels, label_count = _labels(ask, source, limit)
     places = Counter(_place(name, ids) for name in names)
     return Contents(
@@ -109,18 +109,16 @@ def contents(
 def _labels(ask: Ask, source: str, limit: int | None) -> tuple[dict[str, Values], int]:
     """Return the values of the most frequent labels, and the number of all labels."""
     entries = f"(select unnest(map_entries(labels)) as entry {source})"
-    (count,) = rows_of(ask(f"select count(distinct entry.key) as labels from {entries}"))
+    (count,) = ask(f"select count(distinct entry.key) as labels from {entries}")
     order = f"group by all order by count(*) desc, name{_first(limit)}"
-    names = [row["name"] for row in rows_of(ask(f"select entry.key as name from {entries} {order}"))]
+    names = [row["name"] for row in ask(f"select entry.key as name from {entries} {order}")]
     return {name: _values(ask, f"labels[{sql_text(name)}]", source, limit) for name in names}, count["labels"]
 
 
 def _values(ask: Ask, column: str, source: str, limit: int | None) -> Values:
     """Return the values of a column of `traces`, as SQL, without null."""
     groups = f"select {column} as value, count(*) as n {source} and {column} is not null group by value"
-    rows = rows_of(
-        ask(f"select *, count(*) over () as all_values from ({groups}) order by n desc, value{_first(limit)}")
-    )
+    rows = ask(f"select *, count(*) over () as all_values from ({groups}) order by n desc, value{_first(limit)}")
     return Values(rows[0]["all_values"] if rows else 0, {row["value"]: row["n"] for row in rows})
 
 

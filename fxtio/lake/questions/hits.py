@@ -8,7 +8,7 @@ from typing import Any
 
 from fxtio.errors import shown
 from fxtio.lake.layout import TRACES
-from fxtio.lake.questions.parts import Ask, Part, column_of, rows_of
+from fxtio.lake.questions.parts import Ask, Part, column_of
 from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.sql import sql_text
 
@@ -75,8 +75,10 @@ def find(
     best = f"{chosen} order by {ORDERS[order]}{first}"  # before the traces are joined: only rows that are returned
     facts = f"(select id as of, start, program, labels, url from {TRACES}) t"
     columns = ", ".join(("time", "duration", *_PLACE, "t.start", "program", "labels", "url"))
-    rows = rows_of(ask(f"select {columns} from ({best}) join {facts} on of = trace order by {ORDERS[order]}"))
-    (total,) = rows_of(ask(f"select count(*) as slices {source}"))
+    rows = ask(f"select {columns} from ({best}) join {facts} on of = trace order by {ORDERS[order]}")
+    if limit is None or len(rows) < limit:
+        return Hits(order, rows)  # all of them: reading the files again to count them would take as long
+    (total,) = ask(f"select count(*) as slices {source}")
     return Hits(order, rows, total["slices"] - len(rows))
 
 
@@ -93,5 +95,5 @@ def longest(ask: Ask, *, by: str, key: str | None, part: Part) -> dict[str, Any]
     is_of_group = f"{column} is null" if key is None else f"{column} = {sql_text(key)}"
     source = f"from {part.slices(ask)} and {is_of_group}"
     best = f"select trace, name, start as time {source} order by duration desc, start, trace, id limit 1"
-    rows = rows_of(ask(f"select slice.*, url from ({best}) slice join {TRACES} on traces.id = slice.trace"))
+    rows = ask(f"select slice.*, url from ({best}) slice join {TRACES} on traces.id = slice.trace")
     return rows[0] if rows else None

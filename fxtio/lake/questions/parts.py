@@ -7,17 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fxtio.errors import require_type, shown
 from fxtio.lake.layout import NO_DAY, TRACES
 from fxtio.timeline.answers.answer import QuestionError, argument_value
 from fxtio.timeline.answers.find import Condition
 from fxtio.timeline.schema import ArgumentKind
-from fxtio.timeline.sql import query_errors, sql_text
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
+from fxtio.timeline.sql import sql_text
 
 _OF_SLICES = ("name", "category", "process", "thread", "track", "day", "trace")
 _OF_TRACES = ("program", "host", "url", "format", "id")  # names of files of slices cut long programs off
@@ -42,16 +39,20 @@ class Ask:
     """Asks a lake.
 
     Attributes:
-        run: runs a query over its tables.
+        run: returns the rows of a query over its tables.
         rows: returns the name of a table: one of the lake's, of the traces that meet a condition on rows of `traces`,
             as SQL.  Files of other traces are not opened.
     """
 
-    run: Callable[[str], DuckDBPyRelation]
+    run: Callable[[str], list[dict[str, Any]]]
     rows: Callable[[str, str], str]
 
-    def __call__(self, query: str) -> DuckDBPyRelation:
-        """Run a query."""
+    def __call__(self, query: str) -> list[dict[str, Any]]:
+        """Return the rows of a query.
+
+        Raises:
+            QueryError: DuckDB cannot compute them, or is not installed.
+        """
         return self.run(query)
 
 
@@ -162,16 +163,6 @@ _KINDS = {kind.name.lower(): kind for kind in ArgumentKind}
 _parsed = lru_cache(partial(Condition, ""))
 
 
-def rows_of(found: DuckDBPyRelation) -> list[dict[str, Any]]:
-    """Return the rows of a result.
-
-    Raises:
-        QueryError: DuckDB cannot compute them.
-    """
-    with query_errors():
-        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
-
-
 def older(ask: Ask, *, age: str, part: Part) -> list[str]:
     """Return the ids of traces of a part that began longer ago than a time such as `30d`.
 
@@ -182,7 +173,7 @@ def older(ask: Ask, *, age: str, part: Part) -> list[str]:
         QueryError: DuckDB is not installed.
     """
     latest = time.time_ns() - _seconds(age) * 1_000_000_000
-    return [row["id"] for row in rows_of(ask(f"select id from {TRACES} where start < {latest} and {part.of_traces()}"))]
+    return [row["id"] for row in ask(f"select id from {TRACES} where start < {latest} and {part.of_traces()}")]
 
 
 def column_of(key: str) -> str:

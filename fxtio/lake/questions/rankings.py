@@ -8,7 +8,7 @@ from typing import Any
 
 from fxtio.errors import shown
 from fxtio.lake.layout import TRACES
-from fxtio.lake.questions.parts import Ask, Part, column_of, rows_of
+from fxtio.lake.questions.parts import Ask, Part, column_of
 from fxtio.timeline.answers.answer import QuestionError
 from fxtio.timeline.sql import sql_text
 
@@ -72,7 +72,7 @@ def ranking(
     groups = f"select {column_of(by)} as key, {chosen} from {part.slices(ask)} group by key"
     first = "" if limit is None else f" limit {max(limit, 1)}"  # a row says how many groups there are
     order = f"order by {_as_name(sort)} desc, key"
-    found = rows_of(ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}"))
+    found = ask(f"select *, count(*) over () as groups from ({groups}) {order}{first}")
     rows = [{name: row[name] for name in ("key", *sums)} for row in found[:limit]]
     return Ranking(by, sort, rows, found[0]["groups"] - len(rows) if found else 0)
 
@@ -100,14 +100,12 @@ def worst(ask: Ask, *, pattern: str | None, part: Part, sort: str, limit: int | 
     if not answer.rows:
         return answer
     ids = ", ".join(sql_text(row["key"] or "") for row in answer.rows)
-    facts = rows_of(ask(f"select id, start, program, host, labels, url from {TRACES} where id in ({ids})"))
+    facts = ask(f"select id, start, program, host, labels, url from {TRACES} where id in ({ids})")
     # A struct is compared field by field: of the longest slices, the earliest one is meant.
     greatest = "max({'duration': duration, 'before': -start, 'id': -id, 'name': name})"
     source = f"from {part.slices(ask, f'id in ({ids})')} group by trace"
-    longest = rows_of(
-        ask(
-            f"select trace, slice.name as name, -slice.before as time from (select trace, {greatest} as slice {source})"
-        )
+    longest = ask(
+        f"select trace, slice.name as name, -slice.before as time from (select trace, {greatest} as slice {source})"
     )
     more = {row.pop("id"): row for row in facts}
     of_slices = {row.pop("trace"): row for row in longest}
@@ -129,8 +127,8 @@ def listing(ask: Ask, *, part: Part, limit: int | None) -> tuple[list[dict[str, 
     """
     source = f"from {TRACES} where {part.of_traces()}"
     first = "" if limit is None else f" limit {limit}"
-    rows = rows_of(ask(f"select * {source} order by start desc nulls last, id{first}"))
-    (total,) = rows_of(ask(f"select count(*) as traces {source}"))
+    rows = ask(f"select * {source} order by start desc nulls last, id{first}")
+    (total,) = ask(f"select count(*) as traces {source}")
     return rows, total["traces"] - len(rows)
 
 
