@@ -195,8 +195,9 @@ WAIT = "wait"
 """The value of `FXTIO` that records nothing, but lets `fxtio attach` do so at any time."""
 
 _USUAL = '{"functions": true}'  # as json prints it, which takes long to import
-_HELPER = "multiprocessing.resource_tracker"  # a process that outlives the program and does nothing of interest
-_FORK_SERVER = "multiprocessing.forkserver"  # so does this one, but the processes that it forks are the program's
+# Processes of multiprocessing, joblib and billiard that outlive the program and do nothing of interest.
+_HELPERS = ("resource_tracker import main", "semaphore_tracker import main")
+_FORK_SERVER = "multiprocessing.forkserver"  # so does this one, but what it forks are the program's
 
 
 def variables_of(trace: Path, options: Options, clock: RecordingClock) -> dict[str, str]:
@@ -236,7 +237,7 @@ def requested() -> tuple[Options, RecordingClock | None] | None:
         ValueError, TypeError: the variables make no sense.
     """
     output = os.environ.get(OUTPUT)
-    if not output or any(_HELPER in argument for argument in sys.orig_argv):
+    if not output or any(helper in argument for helper in _HELPERS for argument in sys.orig_argv):
         return None
     if output == "1":  # the usual way to switch something on is no name
         output = DEFAULT_OUTPUT

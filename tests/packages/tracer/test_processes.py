@@ -109,6 +109,27 @@ if __name__ == "__main__":
     check_processes(check_trace(tmp_path / "out.fxt"), 4)
 
 
+@pytest.mark.parametrize("helper", ["multiprocessing.resource_tracker", "billiard.semaphore_tracker"])
+def test_processes_that_help_to_start_others_are_no_part(
+    helper: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """They outlive the program, so that its recording would lack a part when it ends."""
+    source = f"""
+if __name__ == "__main__":
+    read, write = os.pipe()
+    with fxtio.tracing("out.fxt"):
+        command = [sys.executable, "-c", f"from {helper} import main; main({{read}})"]
+        helper = subprocess.Popen(command, pass_fds=[read])
+        subprocess.run([sys.executable, "-c", "pass"])
+    print(helper.poll(), [name for name in os.listdir() if name.endswith(".part")])
+    os.close(write)
+    helper.wait()
+"""
+    assert run(tmp_path, environment, source) == "None []\n"
+    names = check_trace(tmp_path / "out.fxt").names_of("process").values()
+    assert len(names) == 2
+
+
 def test_without_children(tmp_path: Path, environment: dict[str, str]) -> None:
     source = """
 if __name__ == "__main__":
