@@ -36,7 +36,7 @@ from fxtio.lake.layout import (
     name_of,
 )
 from fxtio.lake.rows import LakeExporter
-from fxtio.lake.store import Entry, Store, open_store
+from fxtio.lake.store import Entry, Store, StoreError, open_store
 from fxtio.report import well_formed
 from fxtio.shared_folders import open_regular
 from fxtio.timeline import Timeline
@@ -62,7 +62,7 @@ class Outcome:
         kind: `ADDED`, `KNOWN` or `REFUSED`.
         reason: why it was refused.
         row: its row in the table `traces`; empty unless it was added.
-        entry: the file that has this row; None unless it was added.
+        entry: the file that has this row; None unless it was added and is still there.
     """
 
     path: str
@@ -129,11 +129,19 @@ def add_one(url: str, path: str, labels: Mapping[str, str], *, keeps: bool = Fal
                 row["url"] = source.keep(store, folder)
             place, name = exporter.folder / f"{TRACES}{SUFFIX}", name_of(TRACES, source.identity)
             _write_row(row, place)
-            is_new = store.put(name, place)
-            entry = store.entry(name)
+            content, is_new = place.read_bytes(), store.put(name, place)
+            entry = _entry_of(store, name, content) if is_new else None
     except Exception as error:  # noqa: BLE001  # no trace, and no fault of a reader, ends the others
         return refusal(path, error)
     return Outcome(path, ADDED, row=row, entry=entry) if is_new else Outcome(path, KNOWN)
+
+
+def _entry_of(store: Store, name: str, content: bytes) -> Entry | None:
+    """Return what is known of a file that was just stored; None if it has other content, or cannot be read."""
+    with suppress(OSError, StoreError):
+        entry = store.entry(name)
+        return entry if store.read(name) == content else None  # another writer may have replaced it
+    return None
 
 
 def refusal(path: str, error: Exception) -> Outcome:
