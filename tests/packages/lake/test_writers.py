@@ -13,10 +13,12 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from fxtio import synth
 from fxtio.lake import ADDED, KNOWN, Lake, LakeError, StoreError, catalog
+from fxtio.lake import lake as lake_module
 from fxtio.lake.layout import TRACES, identity_of
 from fxtio.lake.store import Entry, FolderStore, Store, open_store
 from support.lakes import added, trace, whole
@@ -188,6 +190,19 @@ def test_a_trace_is_added_though_its_row_cannot_be_looked_at(
 
     monkeypatch.setattr(FolderStore, "entry", broken)
     assert added(lake, path) == [ADDED]
+
+
+def test_rows_are_kept_while_many_are_added(
+    lake: Lake, tmp_path: Path, traces: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_WORTH", 2)
+    monkeypatch.setattr(lake_module, "_KEPT_AT_ONCE", 2)
+    kept = []
+    for _ in lake.add(traces[:5]):
+        path = Path(lake.url, catalog.NAME)
+        kept.append(pq.read_metadata(path).num_rows if path.exists() else 0)
+    assert kept == [0, 2, 2, 4, 4]
+    assert len(Lake(lake.url).traces()[0]) == 5
 
 
 def test_files_that_an_object_store_got_in_one_second_are_told_apart(tmp_path: Path) -> None:
