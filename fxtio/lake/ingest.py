@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
@@ -20,6 +20,7 @@ from typing import Any
 from fxtio.errors import FxtioError, described
 from fxtio.exchange.opening import open_timeline
 from fxtio.formats import formats
+from fxtio.io.source import open_source
 from fxtio.lake.catalog import is_sound, is_whole, table_of
 from fxtio.lake.layout import (
     MARKER,
@@ -179,7 +180,7 @@ class Source:
             LakeError: it is empty, or was changed meanwhile.
             FxtioError, OSError: it cannot be read.
         """
-        if not self._size:
+        if not self._size or _is_empty(self._path):
             raise LakeError(f"{self._path} is empty")
         with open_timeline(self._path) as timeline:
             exporter, registry = _written(timeline, folder, self.identity)
@@ -214,6 +215,14 @@ class Source:
     def _refuse_changes(self) -> None:
         if _state_of(self._path) != self._state:
             raise LakeError(f"{self._path} was changed while it was read")
+
+
+def _is_empty(path: Path) -> bool:
+    """Return whether a file has no content when it is decompressed."""
+    if path.is_dir():
+        return False
+    with closing(open_source(path)) as source:
+        return not source.head and source.fault is None
 
 
 def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels: Mapping[str, str]) -> dict[str, Any]:

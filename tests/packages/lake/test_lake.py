@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -776,3 +777,10 @@ def test_hostile_traces(lake: Lake, tmp_path: Path) -> None:
     lake.top()
     with io.StringIO() as text:
         print(lake.sql("select * from traces"), file=text)
+
+
+@pytest.mark.parametrize("name", ["a.fxt.gz", "a.pftrace.gz", "a.pftrace"])
+def test_what_is_empty_when_it_is_decompressed_is_refused(name: str, lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"") if name.endswith(".gz") else b"")
+    assert [each.reason for each in lake.add(path)] == [f"{path} is empty"]
