@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import cache, wraps
 from http import HTTPStatus
 from operator import attrgetter
+from threading import Lock
 from typing import Any
 
 from fxtio.bridges import arrows
@@ -144,12 +145,20 @@ def django(get_response: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return middleware
 
 
-@cache
 def celery() -> None:
     """Have the tasks of Celery recorded: that they are sent, and in the workers that they run.
 
     Call it in the module of the application, so that workers call it as well.  A second call changes nothing.
     """
+    with _preparing:
+        _prepare_celery()
+
+
+_preparing = Lock()
+
+
+@cache
+def _prepare_celery() -> None:
     from celery import _state, signals
     from celery.app import trace
 
@@ -192,10 +201,10 @@ def _recorded(trace: Any, name: str) -> Any:
                 arrows.draw(arrows.END, number)
             result = trace(uuid, args, kwargs, request)
             failure = getattr(result, "info", None)
-            if failure is None:
-                run.set(state="SUCCESS")
-            else:
+            if failure is not None:
                 run.set(state=failure.state, exception=type(failure.retval).__name__)
+            elif getattr(result, "runtime", None) is not None:  # the task has run
+                run.set(state="SUCCESS")
         return result
 
     return recorded

@@ -141,8 +141,8 @@ def _plain_of(kind: DataType) -> Callable[[Any], Any]:
     from pyarrow import types
 
     if types.is_map(kind):
-        of_item = _plain_of(kind.item_type)
-        return lambda value: value if value is None else {str(key): of_item(each) for key, each in value}
+        of_key, of_item = _plain_of(kind.key_type), _plain_of(kind.item_type)
+        return lambda value: value if value is None else {_key(of_key(key)): of_item(each) for key, each in value}
     if types.is_struct(kind):
         of_field = {field.name: _plain_of(field.type) for field in kind}
         return lambda value: value if value is None else {key: of_field[key](each) for key, each in value.items()}
@@ -150,6 +150,12 @@ def _plain_of(kind: DataType) -> Callable[[Any], Any]:
         of_each = _plain_of(kind.value_type)
         return lambda value: value if value is None else [of_each(each) for each in value]
     return _plain
+
+
+def _key(value: Any) -> str:
+    """Return a key of a map as one of JSON, which is a text."""
+    key = _json_value(value)
+    return key if isinstance(key, str) else json_lines([key]).rstrip("\n")
 
 
 def _plain(value: Any) -> Any:

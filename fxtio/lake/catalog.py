@@ -1,7 +1,7 @@
 """The rows of `traces`, and which files of a trace are whole.
 
-The rows that were read are kept in one file, so that a question does not open thousands of files of one row.  It may be
-removed at any time: a row in it counts only while the file in `traces` that it was read from is there, unchanged.
+The rows that were read or added are kept in one file, so that a question does not open thousands of files of one row.
+It may be removed at any time: a row in it counts only while the file in `traces` that has it is there, unchanged.
 """
 
 from __future__ import annotations

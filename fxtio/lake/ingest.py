@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
@@ -20,6 +20,7 @@ from typing import Any
 from fxtio.errors import FxtioError, described
 from fxtio.exchange.opening import open_timeline
 from fxtio.formats import formats
+from fxtio.io.source import open_source
 from fxtio.lake.catalog import is_sound, is_whole, table_of
 from fxtio.lake.layout import (
     MARKER,
@@ -36,7 +37,7 @@ from fxtio.lake.layout import (
     name_of,
 )
 from fxtio.lake.rows import LakeExporter
-from fxtio.lake.store import Entry, Store, open_store
+from fxtio.lake.store import Entry, Store, StoreError, open_store
 from fxtio.report import well_formed
 from fxtio.shared_folders import open_regular
 from fxtio.timeline import Timeline
@@ -62,7 +63,7 @@ class Outcome:
         kind: `ADDED`, `KNOWN` or `REFUSED`.
         reason: why it was refused.
         row: its row in the table `traces`; empty unless it was added.
-        entry: the file that has this row; None unless it was added.
+        entry: the file that has this row; None unless it was added and is still there.
     """
 
     path: str
@@ -129,11 +130,19 @@ def add_one(url: str, path: str, labels: Mapping[str, str], *, keeps: bool = Fal
                 row["url"] = source.keep(store, folder)
             place, name = exporter.folder / f"{TRACES}{SUFFIX}", name_of(TRACES, source.identity)
             _write_row(row, place)
-            is_new = store.put(name, place)
-            entry = store.entry(name)
+            content, is_new = place.read_bytes(), store.put(name, place)
+            entry = _entry_of(store, name, content) if is_new else None
     except Exception as error:  # noqa: BLE001  # no trace, and no fault of a reader, ends the others
         return refusal(path, error)
     return Outcome(path, ADDED, row=row, entry=entry) if is_new else Outcome(path, KNOWN)
+
+
+def _entry_of(store: Store, name: str, content: bytes) -> Entry | None:
+    """Return what is known of a file that was just stored; None if it has other content, or cannot be read."""
+    with suppress(OSError, StoreError):
+        entry = store.entry(name)
+        return entry if store.read(name) == content else None  # another writer may have replaced it
+    return None
 
 
 def refusal(path: str, error: Exception) -> Outcome:
@@ -171,7 +180,7 @@ class Source:
             LakeError: it is empty, or was changed meanwhile.
             FxtioError, OSError: it cannot be read.
         """
-        if not self._size:
+        if not self._size or _is_empty(self._path):
             raise LakeError(f"{self._path} is empty")
         with open_timeline(self._path) as timeline:
             exporter, registry = _written(timeline, folder, self.identity)
@@ -206,6 +215,14 @@ class Source:
     def _refuse_changes(self) -> None:
         if _state_of(self._path) != self._state:
             raise LakeError(f"{self._path} was changed while it was read")
+
+
+def _is_empty(path: Path) -> bool:
+    """Return whether a file has no content when it is decompressed."""
+    if path.is_dir():
+        return False
+    with closing(open_source(path)) as source:
+        return not source.head and source.fault is None
 
 
 def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels: Mapping[str, str]) -> dict[str, Any]:

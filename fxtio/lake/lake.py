@@ -47,7 +47,10 @@ _SHOWN = 5
 """The most damaged files that a warning names."""
 
 _SELECTED = 16
-"""The most tables of slices of some traces, each of which has a list of files."""
+"""The most tables of some traces, each of which has a list of files."""
+
+_KEPT_AT_ONCE = 2_000
+"""After this many traces that were added, their rows are kept, so that memory is bounded."""
 
 
 class LakeWarning(UserWarning):
@@ -130,6 +133,9 @@ class Lake:
             self._connection = None  # what was added is asked from now on
             if outcome.entry is not None:
                 added[outcome.entry] = outcome.row
+            if len(added) >= _KEPT_AT_ONCE:
+                keep_added(self._store, added)
+                added.clear()
             yield outcome
         keep_added(self._store, added)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from fxtio.errors import FxtioError
 from fxtio.shared_folders import open_regular
@@ -33,6 +34,10 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """What file systems without hard links say."""
 
 
+_SECOND = 1_000_000_000
+"""In nanoseconds."""
+
+
 class StoreError(FxtioError):
     """An error: a lake cannot be read or written there."""
 
@@ -43,7 +48,8 @@ class Entry(NamedTuple):
     Attributes:
         name: its name, relative to the lake.
         size: its size in bytes.
-        changed: when it was written, in nanoseconds since the Unix epoch.
+        changed: when it was written, in nanoseconds since the Unix epoch.  Of an object store the seconds are the time,
+            and what is below tells files that were written in one second apart.
     """
 
     name: str
@@ -418,7 +424,8 @@ class ObjectStore(Store):
 
 def _entry_of(facts: Mapping[str, Any]) -> Entry:
     """Return what an object store knows of a file."""
-    return Entry(facts["path"], facts["size"], int(facts["last_modified"].timestamp()) * 1_000_000_000)
+    version = crc32((facts["e_tag"] or "").strip('"').encode()) % _SECOND  # some stores quote it in one answer only
+    return Entry(facts["path"], facts["size"], int(facts["last_modified"].timestamp()) * _SECOND + version)
 
 
 def _is_hidden(folder: str) -> bool:

@@ -110,11 +110,13 @@ static PyObject *record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     if (count != 4 || !Py_IS_TYPE(args[1], &SiteType) || !PyTuple_Check(args[2]))
         return PyErr_Format(PyExc_TypeError, "record() takes a kind, a site, a tuple of values and an id");
     Site *site = (Site *)args[1];
-    const unsigned long kind = PyLong_AsUnsignedLong(args[0]);
+    const long kind = PyLong_AsLong(args[0]);
+    if (kind == -1 && PyErr_Occurred()) /* an id may run code */
+        return NULL;
     const uint64_t id = args[3] == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(args[3]);
     if (PyErr_Occurred())
         return NULL;
-    if (kind >= EVENT_KINDS || PyTuple_GET_SIZE(args[2]) < (Py_ssize_t)site->count)
+    if (kind < 0 || kind >= EVENT_KINDS || PyTuple_GET_SIZE(args[2]) < (Py_ssize_t)site->count)
         return PyErr_Format(PyExc_ValueError, "unknown kind of event, or fewer values than the site has keys");
     const uint64_t *last = args[3] == Py_None ? NULL : &id;
     int recorded = site->count ? record_event(site, (enum EventKind)kind, &PyTuple_GET_ITEM(args[2], 0), last)

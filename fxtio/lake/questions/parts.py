@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from fxtio.errors import require_type, shown
+from fxtio.errors import shown
 from fxtio.lake.layout import NO_DAY, TRACES
 from fxtio.timeline.answers.answer import QuestionError, argument_value
-from fxtio.timeline.answers.find import Condition
+from fxtio.timeline.answers.find import Condition, require_conditions
 from fxtio.timeline.schema import ArgumentKind
 from fxtio.timeline.sql import sql_text
 
@@ -67,7 +67,7 @@ class Part:
 
     Raises:
         QuestionError: a condition or the time makes no sense.
-        TypeError: the conditions are one string, or those on arguments are not of the class `Condition`.
+        TypeError: the conditions are one string, or those on arguments are no list of `Condition`.
     """
 
     where: Sequence[str] = ()
@@ -81,8 +81,7 @@ class Part:
             _condition(each)
         if self.since:
             _seconds(self.since)
-        for condition in self.conditions:
-            require_type(condition, (Condition,), "conditions on arguments are of the class Condition")
+        require_conditions(self.conditions)
 
     def named(self, pattern: str | None) -> Part:
         """Return the part of which slices have a name like a pattern, with `*` and `?`; None for any name."""

@@ -98,6 +98,17 @@ class Condition:
         return compare[self.operator]
 
 
+def require_conditions(conditions: Sequence[Condition]) -> None:
+    """Check that conditions are a list of `Condition`.
+
+    Raises:
+        TypeError: they are something else, such as an iterator, which would be empty the second time.
+    """
+    require_type(conditions, (Sequence,), _CONDITIONS)
+    for condition in conditions:
+        require_type(condition, (Condition,), _CONDITIONS)
+
+
 @dataclass(slots=True)
 class Hit:
     """Something that was found.
@@ -171,9 +182,7 @@ def find(
     """
     check_types(timeline=timeline, pattern=pattern, longer=longer, shorter=shorter, order=order, limit=limit)
     check_types(selection=selection)
-    require_type(conditions, (Sequence,), _CONDITIONS)
-    for condition in conditions:
-        require_type(condition, (Condition,), _CONDITIONS)
+    require_conditions(conditions)
     if order not in ORDERS:
         raise QuestionError(f"{order!r} is not an order; there are {', '.join(ORDERS)}")
     selection = selection or EVERYTHING

@@ -426,6 +426,36 @@ def test_what_a_task_raises_goes_on_as_without_a_recording(out: Path, error: Exc
     assert only(out, "failing").args == {"id": "7", "state": state, "exception": type(error).__name__}
 
 
+@pytest.mark.filterwarnings("ignore:Exception raised outside body")
+def test_a_run_that_celery_ends_before_the_task_has_no_state(out: Path) -> None:
+    @new_shop().task(name="unready", shared=False)  # type: ignore[untyped-decorator]
+    def unready() -> None:
+        pass
+
+    unready.__trace__ = None
+    with fxtio.tracing(out):
+        result = trace.trace_task(unready, "7", (), ["no mapping"], {"id": "7"}, app=unready.app)
+    assert "not a mapping" in str(result.retval.traceback)
+    assert only(out, "unready").args == {"id": "7"}
+
+
+def test_threads_that_call_it_at_once_have_tasks_recorded_once() -> None:
+    program = """
+import threading
+from fxtio.bridges import requests
+
+threads = [threading.Thread(target=requests.celery) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+from celery.app import trace
+
+assert not hasattr(trace.build_tracer.__wrapped__, "__wrapped__")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
+
+
 def test_an_error_that_leaves_a_run_of_a_task_ends_its_span(out: Path) -> None:
     @new_shop().task(name="leaving", shared=False)  # type: ignore[untyped-decorator]
     def leaving(error: BaseException) -> None:
@@ -463,7 +493,7 @@ def test_tasks_for_which_a_worker_is_ready_are_recorded_as_well(out: Path) -> No
     try:
         trace.build_tracer = consumer.build_tracer = plain
         ready.__trace__ = plain("ready", ready, app=shop)
-        requests.celery.__wrapped__()
+        requests._prepare_celery.__wrapped__()
         assert consumer.build_tracer is trace.build_tracer is not plain
         with fxtio.tracing(out):
             trace.trace_task(ready, "7", (), {})

@@ -96,7 +96,9 @@ def test_options_may_be_between_other_arguments(arguments: str, capsys: pytest.C
     assert run("export", "x.lake", "--to", "hudi", "tables") == 2
     assert "argument --to: invalid choice" in capsys.readouterr().err
     assert run("find", "x.lake", "--longre", "1us", "query") == 2
-    assert capsys.readouterr().err.endswith("unrecognized arguments: --longre 1us query; did you mean --longer?\n")
+    said = capsys.readouterr().err
+    assert "unrecognized arguments: --longre " in said  # then what argparse takes for its value, by version
+    assert said.endswith("; did you mean --longer?\n")
 
 
 @pytest.mark.parametrize(

@@ -279,10 +279,12 @@ def test_arguments_that_are_found_are_those_of_the_traces(texts: list[str], argu
 
 def test_conditions_that_are_no_conditions_on_arguments(arguments: tuple[Lake, list[Path]]) -> None:
     lake, _ = arguments
-    with pytest.raises(TypeError, match="of the class Condition"):
-        Part(conditions=["n=1"])  # type: ignore[list-item]
+    condition = Condition.parse("n=1")
+    for wrong in (["n=1"], "n=1", condition, iter([condition])):
+        with pytest.raises(TypeError, match="conditions are a list of Condition"):
+            Part(conditions=wrong)  # type: ignore[arg-type]
     with pytest.raises(QuestionError, match="arguments are of slices"):
-        lake.traces(Part(conditions=[Condition.parse("n=1")]))
+        lake.traces(Part(conditions=[condition]))
 
 
 def test_files_without_arguments_are_not_opened(tmp_path: Path) -> None:

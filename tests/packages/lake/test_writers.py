@@ -13,10 +13,14 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from fxtio import synth
-from fxtio.lake import ADDED, KNOWN, Lake, LakeError
+from fxtio.lake import ADDED, KNOWN, Lake, LakeError, StoreError, catalog
+from fxtio.lake import lake as lake_module
+from fxtio.lake.layout import TRACES, identity_of
+from fxtio.lake.store import Entry, FolderStore, Store, open_store
 from support.lakes import added, trace, whole
 from support.tracer_run import search_path
 
@@ -145,3 +149,69 @@ def test_an_object_store(traces: list[Path], tmp_path: Path, bucket: str) -> Non
     (outcome,) = lake.add(tmp_path / "kept.fxt", keep=True)
     assert outcome.row["url"].startswith(f"{url}/kept/")
     assert lake.info().others == 0
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"], ids=["folder", "store"])
+def test_a_row_of_another_writer_is_not_taken_for_the_own(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_WORTH", 1)
+    path, folder = trace(tmp_path / "a.fxt"), tmp_path / "lake"
+    folder.mkdir()
+    lake = Lake(f"{scheme}{folder}", create=True)
+    kind = type(lake._store)
+    put = kind.put
+
+    def put_before_another(store: Store, name: str, file: Path) -> bool:
+        result = put(store, name, file)
+        if name.startswith(TRACES):
+            monkeypatch.setattr(kind, "put", put)
+            other = Lake(lake.url)
+            other.drop(identity_of(path)[0])
+            assert added(other, path, labels={"host": "b"}) == [ADDED]
+        return result
+
+    monkeypatch.setattr(kind, "put", put_before_another)
+    assert added(lake, path, labels={"host": "a"}) == [ADDED]
+    assert [row["labels"]["host"] for row in Lake(lake.url).traces()[0]] == ["b"]
+
+
+def test_a_trace_is_added_though_its_row_cannot_be_looked_at(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = trace(tmp_path / "a.fxt")
+    entry = FolderStore.entry
+
+    def broken(store: FolderStore, name: str) -> Entry | None:
+        found = entry(store, name)
+        if found and name.startswith(TRACES):
+            raise StoreError("no answer")
+        return found
+
+    monkeypatch.setattr(FolderStore, "entry", broken)
+    assert added(lake, path) == [ADDED]
+
+
+def test_rows_are_kept_while_many_are_added(
+    lake: Lake, tmp_path: Path, traces: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_WORTH", 2)
+    monkeypatch.setattr(lake_module, "_KEPT_AT_ONCE", 2)
+    kept = []
+    for _ in lake.add(traces[:5]):
+        path = Path(lake.url, catalog.NAME)
+        kept.append(pq.read_metadata(path).num_rows if path.exists() else 0)
+    assert kept == [0, 2, 2, 4, 4]
+    assert len(Lake(lake.url).traces()[0]) == 5
+
+
+def test_files_that_an_object_store_got_in_one_second_are_told_apart(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}")
+    entries = set()
+    for number in range(3):
+        (tmp_path / "source").write_text(str(number))
+        store.replace("traces/a", tmp_path / "source")
+        (listed,) = store.entries("traces")
+        assert store.entry("traces/a") == listed
+        entries.add(listed)
+    assert len(entries) == 3

@@ -198,6 +198,7 @@ def test_lists_structures_and_maps_are_json(capsys: pytest.CaptureFixture[str]) 
     sql = """
         select map {'build': '1', 'né': null} as labels, map {1: [2::hugeint]} as numbers,
             map {}::map(int, int) as none, [1, 2]::int[2] as pair,
+            map {true: 1} as flags, map {[1, 2]: map {{'a': date '2026-11-28'}: 2}} as keys,
             {'a': [map {'b': 'nan'::double}], 'day': date '2026-11-28'} as deep,
             null::int[] as nothing
     """
@@ -206,6 +207,8 @@ def test_lists_structures_and_maps_are_json(capsys: pytest.CaptureFixture[str]) 
         "numbers": {"1": [2]},
         "none": {},
         "pair": [1, 2],
+        "flags": {"true": 1},
+        "keys": {"[1,2]": {'{"a":"2026-11-28"}': 2}},
         "deep": {"a": [{"b": "nan"}], "day": "2026-11-28"},
         "nothing": None,
     }

@@ -259,9 +259,19 @@ def test_misuse_is_refused(
 
 
 def test_events_of_unknown_kinds_and_with_too_few_values_are_refused() -> None:
-    for kind, values in ((len(KINDS), (1,)), (0, ())):
+    for kind, values in ((len(KINDS), (1,)), (-1, (1,)), (0, ())):
         with pytest.raises(ValueError, match="unknown kind of event, or fewer values"):
             recorder.record(kind, recorder.Site("", "a", ("key",)), values, None)
+
+
+@pytest.mark.parametrize("kind", ["a", 1.5, 2**70])
+def test_an_id_is_not_looked_at_if_there_is_no_kind(kind: Any) -> None:
+    class Id:
+        def __index__(self) -> int:
+            raise KeyError
+
+    with pytest.raises((TypeError, OverflowError)):
+        recorder.record(kind, recorder.Site("", "a"), (), Id())  # type: ignore[arg-type]
 
 
 def test_nothing_happens_while_nothing_is_recorded() -> None:
