@@ -75,7 +75,7 @@ class Exporter(ABC):
         self._pa = pa
         self._one: _Temporary | None = None
         self._targets = self._targets_in(sink)
-        self._files: dict[str, tuple[Any, Any]] = {}  # what writes, and its stream
+        self._files: dict[str, _File] = {}
         self._groups = {name: _Groups(self.DECLARED[name], self.losses) for name in self._targets}
         self._writing = _Writing()
 
@@ -134,8 +134,7 @@ class Exporter(ABC):
         for name, group in self._groups.items():
             if group.count or name in self._files or self.HAS_EMPTY_FILES:
                 self._writing_of(name)()
-                for each in self._files[name]:
-                    each.close()
+                self._files[name].close()
         if self._one is not None:
             self._one.copy()
 
@@ -145,13 +144,39 @@ class Exporter(ABC):
         schema = self._schema(name)
         if name not in self._files:
             stream = self._pa.output_stream(self._targets[name], compression=None, buffer_size=_CHUNK)
-            self._files[name] = self.new_file(stream, schema), stream
-        file, _ = self._files[name]
+            self._files[name] = _File(self.new_file(stream, schema), stream)
+        file = self._files[name].writer
 
         def write() -> None:
             file.write_table(self._pa.table([column.array(self._pa) for column in columns], schema))
 
         return write
+
+
+class _File:
+    """A file of columns.
+
+    One that is given up is closed quietly: pyarrow would print that there was no room for what a stream still has.
+
+    Args:
+        writer: what writes it, see `Exporter.new_file`.
+        stream: its stream.
+    """
+
+    def __init__(self, writer: Any, stream: Any) -> None:
+        self.writer = writer
+        self._stream = stream
+
+    def __del__(self) -> None:
+        with suppress(OSError, ValueError):  # those of pyarrow are among them
+            self.close()
+
+    def close(self) -> None:
+        """Write what is left."""
+        try:
+            self.writer.close()
+        finally:
+            self._stream.close()
 
 
 class _Writing:

@@ -83,7 +83,8 @@ class Nesting:
     def finish(self) -> Iterator[dict[str, dict[str, Column]]]:
         """Yield the rows of `slices` that are still on stacks, and of `unended` those of them without an end.
 
-        These last until the end of the trace.
+        These last until the end of the trace.  The inner ones come first, as they do elsewhere: those around them are
+        among the open slices until they come.
         """
         rows, progress = self._carried, self._progress
         is_open = rows.step == SpanStep.BEGIN
@@ -96,9 +97,13 @@ class Nesting:
             "state": state,
             "end_event": progress["closing"],
         }
-        self._carried, self._progress = rows.take(slice(0)), {name: progress[name][:0] for name, _ in _PROGRESS}
-        for first in range(0, len(rows), _AT_ONCE):
+        # All have ended now: who asks for the open ones between two parts gets these times, whatever has left already.
+        rows.step, rows.end = np.full(len(rows), SpanStep.COMPLETE, np.int8), rows.time + duration
+        progress["inner"] = duration - own
+        for first in reversed(range(0, len(rows), _AT_ONCE)):
             part = slice(first, first + _AT_ONCE)
+            self._carried = rows.take(slice(first))
+            self._progress = {name: column[:first] for name, column in progress.items()}
             values = {name: column[part] for name, column in slices.items()}
             unended = {"id": values["id"][is_open[part]]}
             columns = self._registry.columns

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxtio.codec.distinct import hash_texts, number_distinct, rows_of_each
+from fxtio.codec.columns import StreamColumn
+from fxtio.codec.distinct import DistinctStrings, hash_texts, number_distinct, rows_of_each
 
 
 @pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", "<i4", "u1"])
@@ -46,3 +47,20 @@ def test_hashes_of_texts(texts: list[bytes]) -> None:
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
     hashes = hash_texts(b"".join(texts), ends[:-1], ends[1:]).tolist()
     assert len({*hashes}) == len({*texts}) == len({*zip(texts, hashes, strict=True)})
+
+
+@pytest.mark.parametrize("repeats", [1, 20], ids=["few", "many"])
+@given(
+    texts=st.lists(st.sampled_from([b"", b"a", b"a\0", b"12345678", b"12345678\0", b"\xff", "é".encode(), b"x" * 99]))
+)
+def test_streams_are_numbered_in_the_order_of_first_use(texts: list[bytes], repeats: int) -> None:
+    """What is between two streams does not count, and bytes that are not UTF-8 are kept."""
+    texts *= repeats
+    size = np.array([len(text) for text in texts], np.int64)
+    at = np.arange(len(texts)) * 13
+    data = b"".join(text.ljust(13 * 8, bytes([number % 256])) for number, text in enumerate(texts))
+    strings = DistinctStrings()
+    codes = strings.codes(StreamColumn(np.frombuffer(data, np.uint64), at, size))
+    decoded = [text.decode("utf-8", "surrogateescape") for text in texts]
+    assert [strings.values[code] for code in codes.tolist()] == decoded
+    assert strings.values == list(dict.fromkeys(["", *decoded]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,31 @@ def test_names_that_are_not_utf8(format: str, tmp_path: Path) -> None:
 def test_a_full_disk(format: str, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--table", "slices", "--to", format, str(trace), "/dev/full"]) == 2
     assert "No space left" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of processes")
+@pytest.mark.parametrize("options", [[], ["--table", "slices"]], ids=["all tables", "one table"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_disk_without_room_is_said_in_one_line(
+    format: str,
+    options: list[str],
+    trace: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """pyarrow, too, says nothing more when the files are given up."""
+    import resource
+
+    monkeypatch.setattr(table_files, "_CHUNK", 64)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        assert main(["convert", *options, "--to", format, str(trace), str(tmp_path / "full")]) == 2
+        gc.collect()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].endswith("File too large")
+    assert not (tmp_path / "full").exists()

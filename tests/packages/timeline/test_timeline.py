@@ -17,9 +17,9 @@ import fxtio
 from fxtio._native.constants import SpanStep
 from fxtio.exchange.convert import convert, exporters
 from fxtio.table import Categories, Column, GrowingTable, Table
-from fxtio.timeline import Timeline, arguments, sorting
+from fxtio.timeline import Timeline, arguments, nesting, sorting
 from fxtio.timeline.arguments import Arguments
-from fxtio.timeline.parts import MAX_NAMES, Registry, Steps, TimelinePart
+from fxtio.timeline.parts import MAX_NAMES, OPEN_COLUMNS, Registry, Steps, TimelinePart
 from fxtio.timeline.schema import TABLES, ArgumentKind, TrackKind
 from support.checkout import CORPUS
 
@@ -146,6 +146,35 @@ def test_slices_are_sound(rows: list[tuple[int, ...]]) -> None:
             assert outer["id"] < row["id"]
             assert outer["track"] == row["track"]
             assert outer["start"] <= row["start"]
+
+
+class EachPart:
+    """Notes the slices of each part, and those that are open then with their self times."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.parts: list[tuple[Table, Table, list[int]]] = []
+
+    def enter(self, tables: Mapping[str, Table]) -> None:
+        """Note a part."""
+        own = self.registry.open_self_times(0)[1].tolist()
+        self.parts.append((tables["slices"], self.registry.open_slices(), own))
+
+
+@given(rows=st.lists(ROW, max_size=40), most=st.integers(1, 5))
+def test_slices_that_are_left_in_the_end_are_open_until_they_come(rows: list[tuple[int, ...]], most: int) -> None:
+    """They come in parts, inner ones first; meanwhile all others are known, with their times."""
+    steps = [(SpanStep.BEGIN, *row[1:5], -1) for row in rows]  # none of them ends
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nesting, "_AT_ONCE", most)
+        parts = timeline_of(sorted(steps, key=lambda row: row[2]), []).fold(EachPart, "slices")[0].parts
+    assert len(parts) == -(-len(rows) // most)
+    for place, (slices, unfinished, own) in enumerate(parts):
+        later = [row for part, *_ in parts[place + 1 :] for row in part.rows()]
+        later.sort(key=lambda row: row["id"])
+        assert set(slices["parent"].tolist()) <= {-1, *slices["id"].tolist(), *unfinished["id"].tolist()}
+        assert [*unfinished.rows()] == [{name: row[name] for name in OPEN_COLUMNS} for row in later]
+        assert own == [row["self_time"] for row in later]
 
 
 def test_tables_have_their_declared_columns() -> None:
