@@ -97,11 +97,15 @@ class Part:
         files = f"{self._of_files()} and {of_traces}"
         conditions = [_condition(each) for each in self.where if not is_of_traces(_key(each))]
         args = ask.rows("args", files) if self.conditions else ""
-        for each in self.conditions:
+        tables = []  # of the events with such an argument: without names, they would be found for both ends of a slice
+        for number, each in enumerate(self.conditions):
             given = f"{sql_text(each.operator)}, {sql_text(each.value)}, type, integer, number, text"
-            events = f"(select trace, event from {args} where name = {sql_text(each.name)} and {FULFILLS}({given}))"
-            conditions.append(f"((trace, event) in {events} or end_event >= 0 and (trace, end_event) in {events})")
-        return f"{ask.rows('slices', files)} where {' and '.join(conditions) or 'true'}"
+            events = f"select trace, event from {args} where name = {sql_text(each.name)} and {FULFILLS}({given})"
+            tables.append(f"events_{number} as materialized ({events})")
+            is_one = f"in (from events_{number})"
+            conditions.append(f"((trace, event) {is_one} or end_event >= 0 and (trace, end_event) {is_one})")
+        slices = f"{ask.rows('slices', files)} where {' and '.join(conditions) or 'true'}"
+        return f"(with {', '.join(tables)} from {slices}) where true" if tables else slices
 
     def _of_files(self) -> str:
         """Return the condition on rows of `traces` without which a trace has no slice of this part, as SQL."""
@@ -142,6 +146,7 @@ FULFILLS = "fulfills"
 """The name of `fulfills` in SQL."""
 
 
+@lru_cache(4096)  # most arguments have few values
 def fulfills(operator: str, value: str, kind: str, integer: int, number: float, text: str | None) -> bool:
     """Return whether an argument fulfills a condition.
 

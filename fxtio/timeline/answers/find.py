@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,12 +72,7 @@ class Condition:
     @property
     def number(self) -> int | float | None:
         """The value as a number, None if it is not one."""
-        for kind in (partial(int, base=0), float):
-            try:
-                return kind(self.value)
-            except (ValueError, OverflowError):
-                continue
-        return None
+        return _number_of(self.value)
 
     def accepts(self, value: ArgumentValue) -> bool:
         """Return whether a value fulfills the condition."""
@@ -107,6 +102,16 @@ def require_conditions(conditions: Sequence[Condition]) -> None:
     require_type(conditions, (Sequence,), _CONDITIONS)
     for condition in conditions:
         require_type(condition, (Condition,), _CONDITIONS)
+
+
+@lru_cache
+def _number_of(text: str) -> int | float | None:
+    for kind in (partial(int, base=0), float):
+        try:
+            return kind(text)
+        except (ValueError, OverflowError):
+            continue
+    return None
 
 
 @dataclass(slots=True)
