@@ -52,7 +52,7 @@ IS_REMOTE = sys.version_info >= REMOTE_VERSION
 
 def check_trace(trace: Path, *names: str) -> None:
     """Check that a trace is finished and valid, has some functions, and none of the tracer."""
-    assert_valid(trace)
+    assert_valid(trace, ignore=["fxt.event.open"])  # it may end within a call
     begun = {record.name for record in fxtio.open(trace) if type(record).__name__ == "DurationBegin"}
     assert set(names) <= begun
     assert not any(name.startswith(("fxtio.", "pathlib.", "json.")) for name in begun), begun
