@@ -97,7 +97,7 @@ class Part:
         files = f"{self._of_files()} and {of_traces}"
         conditions = [_condition(each) for each in self.where if not is_of_traces(_key(each))]
         args = ask.rows("args", files) if self.conditions else ""
-        tables = []  # of the events with such an argument: without names, they would be found for both ends of a slice
+        tables = []  # of the events with such an argument, which are found once for both ends of slices
         for number, each in enumerate(self.conditions):
             given = f"{sql_text(each.operator)}, {sql_text(each.value)}, type, integer, number, text"
             events = f"select trace, event from {args} where name = {sql_text(each.name)} and {FULFILLS}({given})"
