@@ -238,10 +238,10 @@ class Trace(Protocol):
         """Yield the records, see `records`."""
 
     def records(self, *, resolve: bool = True) -> Iterator[Any]:
-        """Yield the records as typed objects, in the order of the file.
+        """Yield the records as objects of their classes, in the order of the file.
 
         Args:
-            resolve: give records as they mean, for example with names in place of table slots.  Without it, the file as
+            resolve: give records as they mean, for example with names instead of table slots.  Without it, the file as
                 it stands: whatever would not be written back to the same bytes is `Opaque`.
         """
 
@@ -372,7 +372,7 @@ class ExplainRoom(Protocol):
         """
 
     def explain(self, trace: Any, *, record: int | None, offset: int, kinds: Any) -> Iterator[AnnotatedRecord]:
-        """Yield the annotated records of a trace in its order, and the bytes that belong to none.
+        """Yield the records of a trace with their bytes explained, in the order of the file, and bytes of no record.
 
         The trace is read only as far as needed.
 
@@ -412,7 +412,7 @@ class TimelineRoom(Protocol):
 
 
 class Exporter(Protocol):
-    """Writes a timeline to a file; a consumer of `fxtio.timeline.Timeline.fold`.
+    """Writes a timeline to a file, as a consumer that `fxtio.timeline.Timeline.fold` calls.
 
     Rows of `slices` come when they have ended, with their `id`; arguments come not later than the slice, instant or
     other row that they belong to.  `fxtio.timeline.replay` gives slices as begins and ends in the order of time, and
@@ -420,7 +420,7 @@ class Exporter(Protocol):
 
     The room `export` of a format has this class, and the module of each exchange format that is written.  Beside it
     stands `NOT_CARRIED`, phrases for the documents.  Where traces are directories, the class gets the path of the new
-    directory in place of a sink.
+    directory instead of a sink.
 
     Attributes:
         TABLES: the tables that it needs.

@@ -61,7 +61,7 @@ def walk_arrays(
     places: Array,
     arrays: Array,
 ) -> tuple[int, int]:
-    """Find the objects in JSON arrays: note where each of them, and each value of some of its members, starts and ends.
+    """Note where each object in JSON arrays starts and ends, and where the values of some of its members do.
 
     Args:
         data: has the arrays.

@@ -265,7 +265,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: Iterable[float], width: int) -> None:
-    """Print the rows of an answer, which has at least one, as a table.
+    """Print the rows of an answer as a table; the answer has at least one row.
 
     Args:
         answer: the answer.

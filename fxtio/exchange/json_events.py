@@ -450,7 +450,7 @@ def _room(members: int, items: int) -> Array:
 
 
 def _texts_of(text: bytes, value: Mapping[str, Any]) -> Mapping[str, bytes]:
-    """Return the text of each member of an object, by its name; numbers are as exact as msgspec can write them.
+    """Return the values of the members of an object as JSON texts, by their names.
 
     Args:
         text: the object.

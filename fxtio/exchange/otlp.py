@@ -183,7 +183,7 @@ class Exporter:
         roots = self._roots.of(slices, waiting, np.append(slices["id"], waiting["id"]))
         arguments = self._arguments.of(slices["event"], slices["end_event"])
         places = self._places_of(slices["name"].codes)
-        if places is not None:  # which have the parts of places in place of these arguments
+        if places is not None:  # which have the parts of places instead of these arguments
             arguments = arguments.take(~(self._places.are_parts(arguments) & (places.size[arguments.row] > 0)))
         for rows, portion in portions(slices["name"].codes, arguments, self._sizes):
             span_ids = ids.of(slices["id"][rows], slices["parent"][rows], roots[rows], portion)

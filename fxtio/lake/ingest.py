@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
@@ -20,6 +20,7 @@ from typing import Any
 from fxtio.errors import FxtioError, described
 from fxtio.exchange.opening import open_timeline
 from fxtio.formats import formats
+from fxtio.io.source import Source as Opened
 from fxtio.io.source import open_source
 from fxtio.lake.catalog import is_sound, is_whole, table_of
 from fxtio.lake.layout import (
@@ -180,15 +181,29 @@ class Source:
             LakeError: it is empty, or was changed meanwhile.
             FxtioError, OSError: it cannot be read.
         """
-        if not self._size or _is_empty(self._path):
-            raise LakeError(f"{self._path} is empty")
-        with open_timeline(self._path) as timeline:
+        with open_timeline(self._path, source=self._opened()) as timeline:
             exporter, registry = _written(timeline, folder, self.identity)
             row = _row(timeline, exporter, registry, labels)
         self._refuse_changes()
         url = well_formed(str(self._path.absolute()))
         row |= {"id": self.identity, "bytes": self._size, "url": url, "files": {}, "schema": VERSION}
         return exporter, {name: row[name] for name in TRACE_COLUMNS}
+
+    def _opened(self) -> Opened | None:
+        """Open the trace if it is a file.
+
+        Raises:
+            LakeError: it is empty, perhaps only when it is decompressed.
+            OSError: it cannot be opened.
+        """
+        opened = None if self._path.is_dir() else open_source(self._path)
+        if opened is None:
+            is_empty = not self._size
+        elif is_empty := not opened.head and opened.fault is None:
+            opened.close()
+        if is_empty:
+            raise LakeError(f"{self._path} is empty")
+        return opened
 
     def keep(self, store: Store, folder: Path) -> str:
         """Store the trace itself, by way of a folder, and return its path or URL.
@@ -215,14 +230,6 @@ class Source:
     def _refuse_changes(self) -> None:
         if _state_of(self._path) != self._state:
             raise LakeError(f"{self._path} was changed while it was read")
-
-
-def _is_empty(path: Path) -> bool:
-    """Return whether a file has no content when it is decompressed."""
-    if path.is_dir():
-        return False
-    with closing(open_source(path)) as source:
-        return not source.head and source.fault is None
 
 
 def _row(timeline: Timeline, exporter: LakeExporter, registry: Registry, labels: Mapping[str, str]) -> dict[str, Any]:

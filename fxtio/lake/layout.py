@@ -1,4 +1,4 @@
-"""The layout of a lake, version 1: plain Parquet files whose names follow from the content of the traces.
+"""Declares which files a lake has, version 1: plain Parquet, with names that follow from the content of the traces.
 
     LAKE/_fxtio_lake.json                            {"version": 1}
     LAKE/traces/ID.parquet                           one row about a trace, written last

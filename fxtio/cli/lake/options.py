@@ -1,4 +1,4 @@
-"""What the actions of `fxtio lake` have in common."""
+"""Options that several actions of `fxtio lake` have, and lines that they print."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def lake_action(actions: Any, name: str, text: str, function: Any) -> ArgumentPa
 def add_part(parser: ArgumentParser) -> None:
     """Add the options that choose a part of the lake."""
     add_where(parser)
+    parser.set_defaults(conditions=[])
     parser.add_argument("--since", metavar="TIME", default="", help="only traces of the last 7d, 12h or 30m")
 
 
@@ -53,7 +54,7 @@ def part_of(options: Namespace) -> Part:
     """Return the part that options choose."""
     from fxtio.lake.questions import Part
 
-    return Part(options.where, options.since, getattr(options, "conditions", ()))
+    return Part(options.where, options.since, options.conditions)
 
 
 def print_more(more: int) -> None:

@@ -1,4 +1,4 @@
-"""What is in a lake: how many traces of which programs, hosts and labels, and what is no part of it."""
+"""Counts what is in a lake: traces by program, host and label, and files that are no part of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in a lake.
+    """Says what is in a lake.
 
     Attributes:
         traces: the number of traces.

@@ -13,7 +13,7 @@ from fxtio.errors import shown
 from fxtio.lake.layout import NO_DAY, TRACES
 from fxtio.timeline.answers.answer import QuestionError, argument_value
 from fxtio.timeline.answers.find import Condition, require_conditions
-from fxtio.timeline.schema import ArgumentKind
+from fxtio.timeline.schema import LABELS, ArgumentKind
 from fxtio.timeline.sql import sql_text
 
 _OF_SLICES = ("name", "category", "process", "thread", "track", "day", "trace")
@@ -163,7 +163,7 @@ def fulfills(operator: str, value: str, kind: str, integer: int, number: float, 
     return _parsed(operator, value).accepts(given)
 
 
-_KINDS = {kind.name.lower(): kind for kind in ArgumentKind}
+_KINDS = {text: ArgumentKind(number) for number, text in enumerate(LABELS["args", "type"])}
 _parsed = lru_cache(partial(Condition, ""))
 
 

@@ -459,7 +459,7 @@ INSTANT = number_field(9, 3)
 
 
 def nested(field: int, depth: int) -> bytes:
-    """Return an annotation within so many others."""
+    """Return an annotation within other ones, of which there are `depth`."""
     inner = b""
     for _ in range(depth):
         inner = bytes_field(field, inner)

@@ -103,7 +103,7 @@ def timeline_of(rows: list[tuple[int, ...]], cuts: list[int]) -> Timeline:
 
 
 def rows_of(timeline: Timeline) -> dict[str, list[list[Any]]]:
-    """Return the rows of each table, sorted, with starts of slices in place of their ids."""
+    """Return the rows of each table, sorted, with starts of slices instead of their ids."""
     tables = timeline.tables("slices", "instants", "flow_points")
     starts = [*tables["slices"]["start"].tolist(), None]
     result = {}
