@@ -345,7 +345,7 @@ def _opened(
     if file == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
     if is_directory(file):
-        _refuse_lake(file)
+        refuse_lake(file)
         source = None
     else:
         source = open_source(file)
@@ -362,7 +362,12 @@ def _opened(
             yield opened
 
 
-def _refuse_lake(directory: str) -> None:
+def refuse_lake(directory: str) -> None:
+    """Refuse a directory that is a lake, and say what asks lakes.
+
+    Raises:
+        UsageError: the directory is a lake.
+    """
     from fxtio.lake.layout import is_lake
 
     if is_lake(directory):

@@ -141,7 +141,7 @@ def _files(options: Namespace) -> list[str]:
     """Return the traces that the arguments name, with those in directories.
 
     Raises:
-        UsageError: there are none in a directory.
+        UsageError: there are none in a directory, or it is a lake that keeps none.
     """
     from fxtio.formats import by_name
     from fxtio.io.source import is_directory
@@ -155,6 +155,7 @@ def _files(options: Namespace) -> list[str]:
             continue
         traces = [str(path) for path in traces_in(name)]
         if not traces:
+            inputs.refuse_lake(name)
             raise inputs.UsageError(f"{name}: there is no trace in this directory")
         files += traces
     return files

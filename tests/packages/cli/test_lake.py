@@ -208,9 +208,10 @@ def test_suggestions(runs: str, capsys: pytest.CaptureFixture[str], monkeypatch:
     assert said == f"fxtio: the trace with the slowest one is no longer {worst}\n"
 
 
-def test_a_lake_is_no_trace(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["top", "validate"])
+def test_a_lake_is_no_trace(command: str, runs: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert main(["top", runs]) == 2
+    assert main([command, runs]) == 2
     assert capsys.readouterr().err == f"fxtio: {runs} is a lake of traces; `fxtio lake top`, `find` and so on ask it\n"
 
 
