@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,6 +26,22 @@ def number_distinct(values: Array) -> tuple[Array, Array]:
     codes, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
     count = _native.distinct(np.ascontiguousarray(values, np.uint64), codes, first, _SEED)
     return codes, first[:count]
+
+
+def number_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
+    """Number the distinct rows of columns in the order in which they come.
+
+    Args:
+        columns: integers, at least one column; all are as long as the first.
+
+    Returns:
+        The number of each row (int32), and the first of each distinct row (int64).
+    """
+    codes, first = number_distinct(columns[0])
+    for column in columns[1:]:
+        of_column, _ = number_distinct(column)
+        codes, first = number_distinct((codes.astype(np.int64) << 32) | of_column)
+    return codes, first
 
 
 def number_texts(data: bytes | Array, begin: Array, end: Array) -> tuple[Array, Array]:

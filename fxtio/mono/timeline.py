@@ -13,7 +13,7 @@ import numpy as np
 
 from fxtio._native.constants import UNWIND, SliceState, SpanStep
 from fxtio.arrays import Array
-from fxtio.codec.distinct import number_distinct
+from fxtio.codec.distinct import number_distinct, number_rows
 from fxtio.codec.integers import MAX_INT32, MAX_INT64
 from fxtio.mono.columns import Batch
 from fxtio.mono.enums import CounterSection, GcEventType
@@ -524,15 +524,15 @@ class _Mapping:
         is_number = series["number"].present
         self._registry.losses["values of counters that are texts"] += int((~is_number).sum())
         rows = series.take(np.flatnonzero(is_number))
-        keys = np.stack([rows["index"].view(np.int64), rows["section"].view(np.int64), rows["name"].codes], axis=1)
-        distinct, place = np.unique(keys, axis=0, return_inverse=True)
+        columns = [rows["index"].view(np.int64), rows["section"].view(np.int64), rows["name"].codes]
+        codes, first = number_rows(columns)
         tracks = []
-        for index, section, code in distinct.tolist():
+        for index, section, code in zip(*(column[first].tolist() for column in columns), strict=True):
             key, name = (index, section, code), rows["name"].values[code] if code >= 0 else f"counter {index}"
             title = self._names.code(f"{_SECTIONS.get(section, section)}/{name}")
             number = index % 2**64
             tracks.append(self._registry.track(TrackKind.COUNTER, key, name=title, process=process, id=number))
-        track = np.array(tracks, np.int32)[place.reshape(-1)]
+        track = np.array(tracks, np.int32)[codes]
         values = {"time": rows["time"], "track": track, "value": rows["number"].values, "event": -1}
         return self._registry.columns("counters", values)
 

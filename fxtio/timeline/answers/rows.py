@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import number_rows
 from fxtio.selection import Selection
 from fxtio.table import MAX_TIME, Table
 from fxtio.timeline.answers.answer import Labels, QuestionError, argument_text, text_of
@@ -330,12 +331,10 @@ class Groups:
         values = arguments.of(slices["event"], slices["end_event"])
         result: Array = np.full(slices.num_rows, -1, np.int64)
         if len(values):
-            columns = [values.kind.astype(np.int64), values.bits.view(np.int64), values.text.astype(np.int64)]
-            distinct, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-            bits = distinct[:, 1].astype(np.uint64)
-            each = zip(distinct[:, 0].tolist(), bits.tolist(), distinct[:, 2].tolist(), strict=True)
-            numbers = np.array([self._number(value) for value in each], np.int64)
-            result[values.row] = numbers[place.reshape(-1)]
+            columns = [values.kind, values.bits, values.text]
+            codes, first = number_rows(columns)
+            each = zip(*(column[first].tolist() for column in columns), strict=True)
+            result[values.row] = np.array([self._number(value) for value in each], np.int64)[codes]
         return result
 
     def _number(self, value: tuple[int, int, int]) -> int:

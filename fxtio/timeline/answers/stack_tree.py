@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fxtio.arrays import Array
+from fxtio.codec.distinct import number_rows
 from fxtio.table import Table
 from fxtio.timeline.answers.places import names_with_places
 from fxtio.timeline.parts import Names
@@ -80,12 +81,12 @@ class StackTree:
         depth = self.depth[:-1]
         order = np.argsort(depth, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(depth)))[:-1] if len(depth) else []:
-            keys = np.stack([node[self.parent[rows]], group[rows]], axis=1)
-            distinct, place = np.unique(keys, axis=0, return_inverse=True)
-            node[rows] = place.reshape(-1) + count
-            parents.append(distinct[:, 0])
-            groups.append(distinct[:, 1])
-            count += len(distinct)
+            outer, own = node[self.parent[rows]], group[rows]
+            codes, first = number_rows([outer, own])
+            node[rows] = codes + count
+            parents.append(outer[first])
+            groups.append(own[first])
+            count += len(first)
         if not count:
             return node[:-1], np.empty(0, np.int64), np.empty(0, np.int64)
         return node[:-1], np.concatenate(parents), np.concatenate(groups)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxtio.codec.columns import StreamColumn
-from fxtio.codec.distinct import DistinctStrings, hash_texts, number_distinct, rows_of_each
+from fxtio.codec.distinct import DistinctStrings, hash_texts, number_distinct, number_rows, rows_of_each
 
 
 @pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", "<i4", "u1"])
@@ -25,6 +25,14 @@ def test_numbers_follow_the_order_of_first_use(dtype: str, rows: list[int], stri
 def test_negative_values_are_distinct_from_positive_ones() -> None:
     codes, first = number_distinct(np.array([-1, 1, -1], np.int32))
     assert (codes.tolist(), first.tolist()) == ([0, 1, 0], [0, 1])
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2), st.sampled_from([0, 1, 2**64 - 1]))))
+def test_rows_of_several_columns_are_numbered_like_values(rows: list[tuple[int, int, int]]) -> None:
+    columns = [np.array([row[n] for row in rows], dtype) for n, dtype in enumerate(("<i8", "<i4", "<u8"))]
+    codes, first = number_rows(columns)
+    assert [rows[at] for at in first.tolist()] == list(dict.fromkeys(rows))
+    assert [rows[at] for at in first[codes].tolist()] == rows
 
 
 @pytest.mark.parametrize("dtype", ["<u8", ">u8", "<i8", "<i4", "u1", "u2"])
