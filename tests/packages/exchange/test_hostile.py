@@ -677,6 +677,9 @@ def test_costs_grow_with_the_size_only(kind: str, command: str, tmp_path: Path) 
 # --- Memory -----------------------------------------------------------------------------------------------------------
 
 
+SLOW = MIB // 2
+
+
 def repeated(before: str, item: str, behind: str, size: int = 3 * MIB) -> Callable[[], bytes]:
     """Return a function that makes a file of some 3 MiB, or of another size."""
     count = size // len(item)
@@ -700,16 +703,16 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "frames": ("speedscope", repeated(SPEEDSCOPE + '"profiles":[],"shared":{"frames":[{}', ",{}", "]}}")),
     "numbers for profiles": (
         "speedscope",
-        repeated(SPEEDSCOPE + '"shared":{"frames":[]},"profiles":[0', ",0", "]}", MIB),
+        repeated(SPEEDSCOPE + '"shared":{"frames":[]},"profiles":[0', ",0", "]}", SLOW),
     ),
     "unknown members": (
         "speedscope",
         repeated(SPEEDSCOPE + '"x":[0', ",[]", '],"shared":{"frames":[]},"profiles":[]}'),
     ),
-    "nodes": ("cpuprofile", repeated('{"nodes":[{"id":1,"callFrame":{}}', ',{"id":1,"callFrame":{}}', "]}", MIB)),
+    "nodes": ("cpuprofile", repeated('{"nodes":[{"id":1,"callFrame":{}}', ',{"id":1,"callFrame":{}}', "]}", SLOW)),
     "nodes in nodes": ("cpuprofile", repeated('{"nodes":[{"id":1,"callFrame":{},"children":[1', ",2", "]}]}")),
     "samples of nodes": ("cpuprofile", repeated('{"nodes":[],"samples":[0', ",1", '],"timeDeltas":[]}')),
-    "threads of a profile": ("gecko", repeated(GECKO_START + "{}", ",{}", "]}", MIB)),
+    "threads of a profile": ("gecko", repeated(GECKO_START + "{}", ",{}", "]}", SLOW)),
     "samples of a profile": ("gecko", repeated(GECKO_START + '{"samples":{"stack":[],"time":[0', ",0", "]}}]}")),
     "rows of a profile": (
         "gecko",
@@ -722,7 +725,7 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "strings of a profile": ("gecko", repeated(GECKO_START + '{"stringArray":[""', ',""', "]}]}")),
     "counters of a profile": (
         "gecko",
-        repeated(GECKO_START + '],"counters":[{}', ",{}", "]}", MIB),
+        repeated(GECKO_START + '],"counters":[{}', ",{}", "]}", SLOW),
     ),
     "frames of a line": ("tachyon", repeated('{"type":"frame_def","defs":[{"frame_id":1}', ',{"frame_id":1}', "]}")),
     "unknown members of events": ("chrome", repeated('{"traceEvents":[],"x":[0', ",{}", "]}")),
@@ -733,8 +736,8 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "spans": ("otlp", repeated("", SPANS, "")),
     "values": ("pprof", lambda: profile_of(bytes_field(2, bytes_field(2, b"\x01" * 3 * MIB)))),
-    "messages": ("pprof", lambda: profile_of(b"\x32\x00" * (MIB // 2))),
-    "labels": ("pprof", lambda: profile_of(bytes_field(2, b"\x1a\x00" * (MIB // 2)))),
+    "messages": ("pprof", lambda: profile_of(b"\x32\x00" * (SLOW // 2))),
+    "labels": ("pprof", lambda: profile_of(bytes_field(2, b"\x1a\x00" * (SLOW // 2)))),
     "packets": ("perfetto", lambda: b"\x0a\x00" * (3 * MIB // 2)),
     "small packets": ("perfetto", lambda: trace_of(bytes_field(11, INSTANT)) * (3 * MIB // 10)),
     "fields of a packet": ("perfetto", lambda: trace_of(b"\x82\x02\x00" * MIB)),
@@ -762,16 +765,16 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "lines of a location": (
         "pprof",
-        lambda: profile_of(bytes_field(2, b"\x0a\x02\x01\x01\x12\x01\x01"), b"\x22\x00" * (MIB // 2)),
+        lambda: profile_of(bytes_field(2, b"\x0a\x02\x01\x01\x12\x01\x01"), b"\x22\x00" * (SLOW // 2)),
     ),
 }
-"""Files of some 3 MiB of which very much could be made."""
+"""Files of some 3 MiB, or `SLOW`, of which very much could be made."""
 
 ONE_BY_ONE = {
     "numbers for profiles", "nodes", "threads of a profile", "counters of a profile", "messages", "labels",
     "lines of a location",
 }  # fmt: skip
-"""Those whose items are read one by one, which takes long: a third of the size, and of the memory."""
+"""Those whose items are read one by one, which takes long: a sixth of the size, and of the memory."""
 
 
 class Nothing:
@@ -791,7 +794,7 @@ class Nothing:
 def test_memory_is_bounded(kind: str) -> None:
     name, make = LARGE[kind]
     data = make()
-    most = 40 * MIB // (3 if kind in ONE_BY_ONE else 1)
+    most = 40 * MIB // (6 if kind in ONE_BY_ONE else 1)
     with memory(most), imported(data, name) as timeline:
         try:
             timeline.fold(Nothing, *timeline.table_names)
