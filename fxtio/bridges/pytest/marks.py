@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fxtio.bridges.pytest import CATEGORY, MARK
-from fxtio.errors import described
+from fxtio.errors import described, shown
 from fxtio.report import printable, short_duration
 from fxtio.tracer import session as tracing
 from fxtio.tracer.backend import recorder
@@ -68,7 +68,7 @@ class Limits:
                 yield f"{printable(name)} took {short_duration(duration)}, {allowed}"
 
 
-def _limit_of(limit: str | None = None, span: str | None = None, **others: object) -> tuple[int, str | None]:
+def _limit_of(limit: object = None, span: object = None, **others: object) -> tuple[int, str | None]:
     """Return the arguments of a mark, the limit in nanoseconds.
 
     Raises:
@@ -76,10 +76,11 @@ def _limit_of(limit: str | None = None, span: str | None = None, **others: objec
     """
     if others:
         raise TypeError(f"there is no argument {next(iter(others))}; there are limit and span")
-    if limit is None:
-        raise TypeError("the limit is missing, as in limit='50ms'")
+    if not isinstance(limit, str):  # nobody knows whether a number is milliseconds, seconds or nanoseconds
+        fault = "the limit is missing" if limit is None else f"the limit {shown(limit)} is no time with its unit"
+        raise TypeError(f"{fault}, as in limit='50ms'")
     if span is not None and not isinstance(span, str):
-        raise TypeError(f"span is a pattern of names, not {span!r}")
+        raise TypeError(f"span is a pattern of names, not {shown(span)}")
     return time_in_ns(limit), span
 
 
