@@ -313,8 +313,22 @@ LIMITS = """
         with fxtio.span("db.query"):
             pass
 
+    @pytest.fixture
+    def begun():
+        with fxtio.span("db.query"):
+            time.sleep(0.01)
+            yield
+
+    @pytest.mark.fxtio(limit="5ms", span="db.*")
+    @pytest.mark.fxtio(limit="60s", span="db.c*")
+    @pytest.mark.fxtio(limit="60s", span="http")
+    def test_begun_before(begun):
+        with fxtio.span("http"):
+            with fxtio.span("db.connect"):
+                pass
+
     @pytest.mark.fxtio(limit="1s", span="db.*")
-    def test_no_such_span():
+    def test_no_such_span(begun):
         pass
 
     @pytest.mark.xfail(strict=True)
@@ -349,7 +363,7 @@ LIMITS = """
 
 def test_a_test_fails_beyond_its_limit(pytester: pytest.Pytester) -> None:
     result = run(pytester, LIMITS, "--fxtio", "--strict-markers")
-    result.assert_outcomes(failed=9, passed=1, xfailed=1)
+    result.assert_outcomes(failed=9, passed=2, xfailed=1)
     result.stdout.fnmatch_lines(
         [
             "the test took * ms, more than 5.00 ms",
