@@ -224,7 +224,7 @@ def _html_type(text: str) -> str:
 _MARKDOWN_CELL = 120
 """The most characters of a cell in Markdown; a comment on GitHub may have 65,536."""
 
-_PLAIN = re.compile(r"(?![0-9a-f]{7})[(+-]?(\d[^\W_]*([.,%+-]+[^\W_]*)*|[^\W\d_]+([-'][^\W\d_]+)*)[).,:;]*")
+_PLAIN = re.compile(r"(?!.*[0-9a-f]{7})[(+-]?(\d[^\W_]*([.,%+-]+[^\W_]*)*|[^\W\d_]+([-'][^\W\d_]+)*)[).,:;]*")
 """A word or number that means nothing else in Markdown or on GitHub, where seven hexadecimal digits are a commit."""
 
 

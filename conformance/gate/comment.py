@@ -14,11 +14,18 @@ import sys
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 AUTHOR = "github-actions[bot]"
 """Who writes with the token of a job: a comment of others that has the marker is left alone."""
 
+LONGEST = 65_536
+"""The most characters of a comment."""
+
+CUT = "\n\nThe summary of the job has the rest.\n"
+
+FORBIDDEN = 403
 PAGE = 100
 MOST_PAGES = 100
 TIMEOUT = 30  # seconds
@@ -57,15 +64,20 @@ def earlier(number: str, marker: str) -> int | None:
 def main(number: str, name: str, report: str) -> None:
     """Write the comment."""
     marker = f"<!-- fxtio gate: {json.dumps(name).replace('>', '')} -->"
-    content = {"body": f"{marker}\n{Path(report).read_text('utf-8')}"}
+    body = f"{marker}\n{Path(report).read_text('utf-8')}"
+    if len(body) > LONGEST:  # between paragraphs, since a part of one may mean something else
+        body = body[: body.rindex("\n\n", 0, LONGEST - len(CUT))] + CUT
+    content = {"body": body}
     try:
         if (comment := earlier(number, marker)) is None:
             request(f"{number}/comments", "POST", content)
         else:
             request(f"comments/{comment}", "PATCH", content)
     except (OSError, HTTPException, ValueError) as error:
-        reason = "the job needs the permission pull-requests: write, which a fork does not get"
-        sys.stdout.write(f"::warning::no comment was written ({error}): {reason}; the summary has the report\n")
+        reason = ""
+        if isinstance(error, HTTPError) and error.code == FORBIDDEN:
+            reason = ": the job needs the permission pull-requests: write, which a fork does not get"
+        sys.stdout.write(f"::warning::no comment was written ({error}){reason}; the summary has the report\n")
 
 
 if __name__ == "__main__":

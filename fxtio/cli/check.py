@@ -200,7 +200,7 @@ def _failure(difference: Difference) -> str | None:
     match difference.change:
         case Change.SLOWER:
             chance = "" if difference.p is None else f" (p = {difference.p:.2g})"
-            return f"{difference.ratio:+.1%} for the {difference.by} call, {cost} for a run{chance}"
+            return f"{difference.ratio:+,.1%} for the {difference.by} call, {cost} for a run{chance}"
         case Change.MORE:
             return f"{difference.calls[1]:,.0f} calls, not {difference.calls[0]:,.0f}, {cost} for a run"
         case Change.GONE:

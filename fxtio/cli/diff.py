@@ -209,7 +209,7 @@ def differences_table(differences: Sequence[Difference]) -> ReportTable:
             str(each.change),
             *(_number(calls) for calls in each.calls),
             *(short_duration(round(time)) if calls else "" for time, calls in zip(each.time, each.calls, strict=True)),
-            f"{each.ratio:+.1%}" if min(each.calls) else "",
+            f"{each.ratio:+,.1%}" if min(each.calls) else "",
             each.by,
             f"{'-' if each.cost < 0 else '+'}{short_duration(round(abs(each.cost)))}",
             "" if each.p is None else f"{each.p:.2g}",

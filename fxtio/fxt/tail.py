@@ -130,22 +130,37 @@ class Follower:
         Yields:
             Blocks of whole records: definitions, then events by the time of their block.
         """
+        for blocks in self.news(last=last):
+            yield from blocks
+
+    def news(self, *, last: bool = False, since: int = 0) -> tuple[list[bytes], list[bytes]]:
+        """Read what is new, see `poll`.
+
+        Args:
+            last: nothing is written any more; deliver all.
+            since: leave out events before this tick.
+
+        Returns:
+            Blocks of definitions, and blocks of events by their time.
+        """
         limit = _LATEST if last else self._latest
         limit = min(limit, self._gather(every=last))
-        yield from self._definitions()  # after the events, which they must not come later than
+        definitions = [*self._definitions()]  # after the events, which they must not come later than
         ready: list[tuple[int, bytes]] = []
         pending: list[_Segment] = []
         for segment in self._pending:
             count = len(segment.ticks) if int(segment.ticks.max()) <= limit else int((segment.ticks > limit).argmax())
             end = int(segment.at[count]) if count < len(segment.at) else len(segment.words)
-            if count:
-                ready.append((int(segment.ticks[0]), segment.words[:end].tobytes()))
+            first = int(np.searchsorted(segment.ticks[:count], since)) if since else 0
+            if first < count:
+                begin = int(segment.at[first])
+                ready.append((int(segment.ticks[first]), segment.words[begin:end].tobytes()))
             if count < len(segment.at):
                 rest = _Segment(segment.words[end:], segment.at[count:] - end, segment.ticks[count:])
                 pending.append(rest)
         self._pending = pending
         ready.sort(key=lambda entry: entry[0])
-        yield from (block for _, block in ready)
+        return definitions, [block for _, block in ready]
 
     # ---- Definitions.
 
@@ -329,6 +344,54 @@ def _is_filler(header: int) -> bool:
     return header == filler_header(header // c.SIZE_UNIT % c.SIZE_VALUES)
 
 
+def _batches(data: bytes, name: str, reading: Reading, findings: Findings) -> Iterator[Batch]:
+    """Read whole records as the next ones of a recording."""
+    for frame in FrameReader(Source(BytesIO(data), name), findings):
+        yield reading.enter(frame)
+
+
+class LatestEvents:
+    """What a recording that goes on has since a tick, as the room `timeline` of the format reads a trace.
+
+    Args:
+        name: its name.
+        fd: the file.
+
+    Raises:
+        FormatError: the file is not a recording, or it is finished.
+        OSError: it cannot be read.
+    """
+
+    share = 0.0
+
+    def __init__(self, name: str, fd: int) -> None:
+        self.name = name
+        self._follower = Follower(fd)
+        self._definitions: list[bytes] = []
+        self._events: list[bytes] = []
+        self._since = 0
+
+    def read(self, since: int) -> None:
+        """Read what has been recorded since a tick, which is the same as before, or a later one than all that was read.
+
+        Nothing is read twice.
+        """
+        if since != self._since:
+            self._events, self._since = [], since
+        polls = 0
+        while polls < 2:  # the second one delivers what the first one has seen
+            definitions, events = self._follower.news(since=since)
+            self._definitions += definitions
+            self._events += events
+            polls += not self._follower.is_behind
+
+    def record_batches(self, *, forget: bool) -> Iterator[Batch]:
+        """Return what was read; see `FxtTrace.record_batches`."""
+        findings = Findings("fxt")
+        data = b"".join([*self._definitions, *self._events])
+        yield from _batches(data, self.name, Reading(findings, forget=forget), findings)
+
+
 class LiveTrace:
     """A recording that grows, as the room `timeline` of the format reads a trace.
 
@@ -357,8 +420,7 @@ class LiveTrace:
         is_over = has_paused = False
         while True:
             if data := b"".join(follower.poll(last=is_over)):
-                for frame in FrameReader(Source(BytesIO(data), self.name), findings):
-                    yield reading.enter(frame)
+                yield from _batches(data, self.name, reading, findings)
             if follower.is_behind:
                 continue
             if is_over:

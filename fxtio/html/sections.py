@@ -360,7 +360,7 @@ def changes_section(before: Mapping[str, Times], after: Mapping[str, Times]) -> 
 def _row(each: Difference) -> list[str | Cell]:
     cost = round(each.cost)
     sign = "-" if cost < 0 else "+"
-    ratio: str | Cell = Cell(f"{each.ratio:+.1%}", each.ratio) if min(each.calls) else ""
+    ratio: str | Cell = Cell(f"{each.ratio:+,.1%}", each.ratio) if min(each.calls) else ""
     return [
         each.name,
         str(each.change),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -122,6 +122,8 @@ def words(texts: Iterable[Any]) -> list[list[str]]:
 
 
 @given(st.lists(st.tuples(MARKUP, st.integers(0, 10**9), MARKUP), max_size=9), MARKUP)
+@example([], "(0a1b2c3)")
+@example([], "see-deadbeef")
 def test_markdown_shows_texts_as_they_are(rows: list[tuple[str, int, str]], text: str) -> None:
     """Each text is one cell, word by word, and none becomes a link, a mention, a tag or another cell."""
     report = Report(text, [(text, "b")], [ReportTable(["a", ">b", f"c{text}"], rows)], [text, "end"])
@@ -148,7 +150,8 @@ def test_markdown_has_a_bounded_length() -> None:
 
 @given(st.integers(1, 10**15), st.floats(0, 1e9))
 def test_durations_and_numbers_are_plain_in_markdown(ns: int, number: float) -> None:
-    table = ReportTable(["of"], [[short_duration(ns)], [f"{number:.2g}"], [f"{number:+.1%}"], ["+1.00 ms"], ["slower"]])
+    cells = short_duration(ns), f"{number:.2g}", f"{number:+,.1%}", "+1.00 ms", "slower"
+    table = ReportTable(["of"], [[cell] for cell in cells])
     assert "`" not in as_markdown(Report("2 of 10 names failed", tables=[table], notes=["10 checked, 2 failed; (p)"]))
 
 

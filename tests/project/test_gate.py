@@ -257,6 +257,30 @@ def test_the_first_commit_has_no_base(tmp_path: Path, server: Server) -> None:
 
 
 @pytest.mark.full
+def test_no_file_of_the_repository_is_taken_for_a_module(tmp_path: Path, server: Server) -> None:
+    workspace, _ = pull_request(tmp_path, program(1), program(2))
+    (workspace / "venv.py").write_text("raise SystemExit(9)")
+    setup = "echo 'raise SystemExit(9)' > pip.py"
+    done = job(tmp_path, workspace, server, setup=setup, runs="1").run(after="Install fxtio")
+    assert done.returncode == 0, done.stdout
+    assert " checked, " in (tmp_path / "summary.md").read_text(), done.stdout
+
+
+def test_a_crash_is_no_verdict(tmp_path: Path, server: Server) -> None:
+    """An exception that nobody catches has the exit code of a name that is over its limit."""
+    gate = job(tmp_path, tmp_path, server)
+    installed = tmp_path / "installed"
+    (installed / "base-0001.fxt").touch()
+    (installed / "fxtio" / "bin").unlink()
+    (installed / "fxtio" / "bin").mkdir()
+    (crashing := installed / "fxtio" / "bin" / "fxtio").write_text("#!/bin/sh\nexit 1\n")
+    crashing.chmod(0o755)
+    assert gate.run(after="Record in turn").returncode == 1
+    assert "steps.judge.outputs.failed" not in gate.context
+    assert not (tmp_path / "summary.md").exists() and server.comments == []
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
@@ -301,15 +325,25 @@ def test_a_comment_is_replaced(tmp_path: Path, server: Server) -> None:
     assert added == ['<!-- fxtio gate: "a" -->\nthird', '<!-- fxtio gate: "b -- c" -->\nsecond']
 
 
+def test_a_long_report_is_cut_between_paragraphs(tmp_path: Path, server: Server) -> None:
+    paragraph = f"`{'é' * 998}`"
+    report = "# Speed\n\n" + f"{paragraph}\n\n" * 100
+    assert comment(tmp_path, server, "a", report) == ""
+    (written,) = server.comments
+    assert written["body"].endswith(f"{paragraph}\n\nThe summary of the job has the rest.\n")
+    assert 64_000 < len(written["body"]) <= 65_536
+
+
 def test_an_answer_of_something_else_is_a_warning(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json, "dumps", lambda content: "no JSON")
-    assert comment(tmp_path, server, "a", "report").startswith("::warning::no comment was written (")
+    printed = comment(tmp_path, server, "a", "report")
+    assert printed.startswith("::warning::no comment was written (") and "permission" not in printed
 
 
 def test_without_the_permission_there_is_a_warning(tmp_path: Path, server: Server) -> None:
     server.is_writable = False
     printed = comment(tmp_path, server, "a", "report")
-    assert printed.startswith("::warning::no comment was written (HTTP Error 403: Forbidden)")
+    assert printed.startswith("::warning::no comment was written (HTTP Error 403: Forbidden): the job needs the")
     assert server.comments == []

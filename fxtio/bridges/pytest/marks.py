@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fxtio.bridges.pytest import CATEGORY, MARK
-from fxtio.errors import described
+from fxtio.errors import described, shown
 from fxtio.report import printable, short_duration
 from fxtio.tracer import session as tracing
 from fxtio.tracer.backend import recorder
 from fxtio.tracer.clock import NS_PER_SECOND
+from fxtio.tracer.file import high_descriptor
 from fxtio.tracer.options import time_in_ns
 
+if TYPE_CHECKING:
+    from fxtio.tracer.recording import Recording
+
 _SHOWN = 3
-_READ = 1000
-"""The longest spans that are looked at; some of them may have begun before the test."""
+_READ = 20
+"""The longest spans that are looked at; one that was noted late may have begun before the test."""
 
 
 class Limits:
@@ -26,6 +31,7 @@ class Limits:
 
     def __init__(self) -> None:
         self._begin = 0
+        self._reader: _Reader | None = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self) -> None:
@@ -57,7 +63,7 @@ class Limits:
                 yield f"the test took {short_duration(round(seconds * NS_PER_SECOND))}, {allowed}"
             return
         try:
-            spans = recorder.unrecorded(partial(_spans, pattern, self._begin))
+            spans = recorder.unrecorded(partial(self._spans, pattern))
         except Exception as error:  # noqa: BLE001  # whatever it is, nobody knows whether the limit is kept
             yield f"the spans {pattern!r} cannot be looked at: {described(error)}"
             return
@@ -67,8 +73,24 @@ class Limits:
             if duration > limit:
                 yield f"{printable(name)} took {short_duration(duration)}, {allowed}"
 
+    def _spans(self, pattern: str) -> list[tuple[str, int]]:
+        """Return names and nanoseconds of the spans that have begun since the call did, the longest first."""
+        recording = tracing.current()
+        if recording is None:
+            raise RuntimeError("nothing is recorded any more")
+        if self._reader is None or self._reader.recording is not recording:
+            self.pytest_unconfigure()
+            self._reader = _Reader(recording)
+        return self._reader.spans(pattern, self._begin)
 
-def _limit_of(limit: str | None = None, span: str | None = None, **others: object) -> tuple[int, str | None]:
+    def pytest_unconfigure(self) -> None:
+        """Read no more."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _limit_of(limit: object = None, span: object = None, **others: object) -> tuple[int, str | None]:
     """Return the arguments of a mark, the limit in nanoseconds.
 
     Raises:
@@ -76,27 +98,48 @@ def _limit_of(limit: str | None = None, span: str | None = None, **others: objec
     """
     if others:
         raise TypeError(f"there is no argument {next(iter(others))}; there are limit and span")
-    if limit is None:
-        raise TypeError("the limit is missing, as in limit='50ms'")
+    if not isinstance(limit, str):  # nobody knows whether a number is milliseconds, seconds or nanoseconds
+        fault = "the limit is missing" if limit is None else f"the limit {shown(limit)} is no time with its unit"
+        raise TypeError(f"{fault}, as in limit='50ms'")
     if span is not None and not isinstance(span, str):
-        raise TypeError(f"span is a pattern of names, not {span!r}")
+        raise TypeError(f"span is a pattern of names, not {shown(span)}")
     return time_in_ns(limit), span
 
 
-def _spans(pattern: str, begin: int) -> list[tuple[str, int]]:
-    """Return names and nanoseconds of the spans that have begun since a tick, the longest first.
+class _Reader:
+    """Reads the spans of a recording of this process while it goes on, each part of it once.
 
-    What the plug-in records itself does not count.
+    Args:
+        recording: the recording.
+
+    Attributes:
+        recording: the recording.
     """
-    from fxtio.exchange.opening import open_timeline
-    from fxtio.selection import Selection
-    from fxtio.timeline.answers import find
 
-    recording = tracing.current()
-    if recording is None:
-        raise RuntimeError("nothing is recorded any more")
-    start = begin * NS_PER_SECOND // recording.clock.rate
-    selection = Selection(start=start, categories=(f"!{CATEGORY}", f"!{CATEGORY}.*"))
-    with open_timeline(recording.live) as timeline:
-        hits = find(timeline, pattern, longer=0, limit=_READ, selection=selection)
-    return [(hit.name or "", hit.duration or 0) for hit in hits.rows if hit.time >= start]
+    def __init__(self, recording: Recording) -> None:
+        from fxtio.fxt.tail import LatestEvents
+
+        self.recording = recording
+        self._fd = high_descriptor(os.open(recording.live, os.O_RDONLY | os.O_CLOEXEC))
+        self._events = LatestEvents(str(recording.live), self._fd)
+
+    def spans(self, pattern: str, begin: int) -> list[tuple[str, int]]:
+        """Return names and nanoseconds of the spans that have begun since a tick, the longest first.
+
+        What the plug-in records itself does not count.
+        """
+        from fxtio.fxt import timeline as room
+        from fxtio.selection import Selection
+        from fxtio.timeline import Timeline
+        from fxtio.timeline.answers import find
+
+        self._events.read(begin)
+        start = begin * NS_PER_SECOND // self.recording.clock.rate
+        selection = Selection(start=start, categories=(f"!{CATEGORY}", f"!{CATEGORY}.*"))
+        with Timeline(self._events.name, "fxt", partial(room.parts, self._events)) as timeline:
+            hits = find(timeline, pattern, longer=0, limit=_READ, selection=selection)
+        return [(hit.name or "", hit.duration or 0) for hit in hits.rows if hit.time >= start]
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)

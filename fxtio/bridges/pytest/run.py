@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fxtio.bridges.pytest import CATEGORY, DEFAULT_OUTPUT, MARK, around
+from fxtio.bridges.pytest import CATEGORY, DEFAULT_OUTPUT, around
 from fxtio.bridges.pytest.fixtures import Fixtures
 from fxtio.bridges.pytest.tests import Tests
 from fxtio.errors import FxtioError, described
@@ -41,6 +41,10 @@ def begin(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--fxtio: {described(error)}") from None
     fixtures = Fixtures()
     plugins: list[Any] = [Run(recording, is_asked_for=is_asked_for), Tests(fixtures.times), fixtures]
+    if is_asked_for:
+        from fxtio.bridges.pytest.marks import Limits
+
+        plugins.append(Limits())
     running = tracing.current()
     if options.fxtio_on_failure or (running and running.options.dump_on):
         from fxtio.bridges.pytest.failures import LastMoments, SlowMoments
@@ -75,7 +79,7 @@ class Run:
 
     Args:
         recording: the recording that ends with the run; None if it is not the run's own.
-        is_asked_for: whether the options ask for a recording: then limits are checked, and the end is told.
+        is_asked_for: whether the options ask for a recording: then the end is told.
     """
 
     def __init__(self, recording: Recording | None, *, is_asked_for: bool) -> None:
@@ -93,13 +97,6 @@ class Run:
         """Record the collection of a folder, a file or a class."""
         with recorder.span(collector.nodeid or type(collector).__name__, _COLLECTION):
             return (yield)
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Have limits checked if there are any."""
-        if self._is_asked_for and any(MARK in item.keywords for item in session.items):
-            from fxtio.bridges.pytest.marks import Limits
-
-            session.config.pluginmanager.register(Limits())
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -16,6 +16,9 @@ FIXTURE_TIMES = "fxtio_fixtures"
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """The types of parameters that are recorded as they are; to describe others could run code of the tests."""
 
+_MARKED = {"skipped": "xfailed", "passed": "xpassed", "failed": "failed"}
+"""The outcomes of a test that is expected to fail."""
+
 
 def is_subtest(report: Any) -> bool:
     """Return whether a report is about a part of the call of a test, which another report is about."""
@@ -76,11 +79,16 @@ class Tests:
 
         The report gets the times of fixtures; one of a worker has them already.
         """
-        if report.when == "setup" or self._outcome == "passed":
-            self._outcome = report.outcome
+        if report.when == "setup" or self._outcome == "passed" or report.failed:
+            self._outcome = _outcome_of(report)
         if self._fixture_times and not is_subtest(report):
             setattr(report, FIXTURE_TIMES, self._fixture_times.copy())
             self._fixture_times.clear()
+
+
+def _outcome_of(report: pytest.TestReport) -> str:
+    """Return the outcome of a phase as pytest counts it: it reports an expected failure as a skip, or as a success."""
+    return _MARKED[report.outcome] if hasattr(report, "wasxfail") else report.outcome
 
 
 def _described(value: object) -> object:

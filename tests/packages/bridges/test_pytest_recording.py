@@ -235,12 +235,27 @@ ALL_SORTS = """
 
     def test_error(broken):
         pass
+
+    def test_skipped_and_error(broken):
+        pytest.skip("not today")
+
+    @pytest.mark.xfail
+    def test_expected():
+        raise RuntimeError
+
+    @pytest.mark.xfail
+    def test_unexpected():
+        pass
+
+    @pytest.mark.xfail(strict=True)
+    def test_strict():
+        pass
     """
 
 
 def test_tests_have_parameters_and_outcomes_and_logs(pytester: pytest.Pytester) -> None:
     run(pytester, ALL_SORTS, "--fxtio=out.fxt.zst", "-W", "error").assert_outcomes(
-        passed=5, failed=3, skipped=1, errors=1
+        passed=5, failed=4, skipped=2, errors=2, xfailed=1, xpassed=1
     )
     rows = hits("out.fxt.zst")
     tests = {row.name: row.arguments for row in rows if row.category == "pytest" and not row.ancestors}
@@ -249,8 +264,10 @@ def test_tests_have_parameters_and_outcomes_and_logs(pytester: pytest.Pytester) 
     }  # fmt: skip
     assert tests["test_it.py::test_many[odd-1-thing0]"]["outcome"] == "passed"
     assert tests["test_it.py::test_skipped"] == {"outcome": "skipped"}
-    assert tests["test_it.py::test_error"] == {"outcome": "failed"}
-    assert len(tests) == 9
+    outcomes = {"error": "failed", "skipped_and_error": "failed", "strict": "failed", "expected": "xfailed",
+                "unexpected": "xpassed"}  # fmt: skip
+    assert all(tests[f"test_it.py::test_{name}"] == {"outcome": outcome} for name, outcome in outcomes.items())
+    assert len(tests) == 13
     logged = [row for row in rows if row.kind == "log"]
     assert [row.name for row in logged] == ["WARNING:app:number 1", "WARNING:app:number 2"] * 3
     messages = [row for row in rows if row.category == "logging"]
@@ -296,8 +313,22 @@ LIMITS = """
         with fxtio.span("db.query"):
             pass
 
+    @pytest.fixture
+    def begun():
+        with fxtio.span("db.query"):
+            time.sleep(0.01)
+            yield
+
+    @pytest.mark.fxtio(limit="5ms", span="db.*")
+    @pytest.mark.fxtio(limit="60s", span="db.c*")
+    @pytest.mark.fxtio(limit="60s", span="http")
+    def test_begun_before(begun):
+        with fxtio.span("http"):
+            with fxtio.span("db.connect"):
+                pass
+
     @pytest.mark.fxtio(limit="1s", span="db.*")
-    def test_no_such_span():
+    def test_no_such_span(begun):
         pass
 
     @pytest.mark.xfail(strict=True)
@@ -308,6 +339,17 @@ LIMITS = """
     @pytest.mark.fxtio(limit="5")
     def test_no_unit():
         pass
+
+    @pytest.mark.fxtio(limit=5)
+    def test_number():
+        pass
+
+    @pytest.fixture
+    def limited(request):
+        request.node.add_marker(pytest.mark.fxtio(limit="5ms"))
+
+    def test_marked_late(limited):
+        time.sleep(0.01)
 
     @pytest.mark.fxtio(limits="5ms")
     def test_no_such_argument():
@@ -321,7 +363,7 @@ LIMITS = """
 
 def test_a_test_fails_beyond_its_limit(pytester: pytest.Pytester) -> None:
     result = run(pytester, LIMITS, "--fxtio", "--strict-markers")
-    result.assert_outcomes(failed=7, passed=1, xfailed=1)
+    result.assert_outcomes(failed=9, passed=2, xfailed=1)
     result.stdout.fnmatch_lines(
         [
             "the test took * ms, more than 5.00 ms",
@@ -329,6 +371,8 @@ def test_a_test_fails_beyond_its_limit(pytester: pytest.Pytester) -> None:
             "db.query took * ms, more than 5.00 ms",
             "no span has the name 'db.[*]', so its limit means nothing",
             "@pytest.mark.fxtio: '5' is not a time such as 10us: its unit is missing, *",
+            "@pytest.mark.fxtio: the limit 5 is no time with its unit, as in limit='50ms'",
+            "the test took * ms, more than 5.00 ms",
             "@pytest.mark.fxtio: there is no argument limits; there are limit and span",
             "@pytest.mark.fxtio: the limit is missing, as in limit='50ms'",
         ]

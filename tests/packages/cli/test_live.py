@@ -256,6 +256,51 @@ def test_little_is_read_again(tmp_path: Path) -> None:
     process.communicate()
 
 
+def test_the_latest_events_are_read_once(tmp_path: Path) -> None:
+    """Also while the program that reads records, and whatever it has recorded before."""
+    source = """
+        from functools import partial
+        from fxtio.fxt import timeline as room
+        from fxtio.fxt.tail import LatestEvents
+        from fxtio.timeline import Timeline
+        from fxtio.timeline.answers import find
+        from fxtio.tracer.backend import recorder
+
+        def names():
+            with Timeline(OUT, "fxt", partial(room.parts, latest)) as timeline:
+                return [hit.name for hit in find(timeline, order="time").rows]
+
+        def read():
+            with open("/proc/self/io") as file:
+                before = int(file.read().split()[1])
+                latest.read(since)
+                file.seek(0)
+                return int(file.read().split()[1]) - before
+
+        whole = fxtio.span("whole")
+        whole.__enter__()
+        latest = LatestEvents(OUT, os.open(OUT, os.O_RDONLY))
+        for number in range(3):
+            for n in range(100_000):
+                fxtio.instant("much", n=n)
+            since = recorder.now()
+            with fxtio.span(f"outer {number}"):
+                fxtio.instant("inner")
+            print(read() > 1 << 20, names())
+            with fxtio.span("later"):
+                pass
+            print(read() < 1 << 18, names())
+        whole.__exit__(None, None, None)
+    """
+    done = run(source, tmp_path / "app.fxt", start=True)
+    lines = [
+        f"True {names}"
+        for n in range(3)
+        for names in (["outer " + str(n), "inner"], ["outer " + str(n), "inner", "later"])
+    ]
+    assert done.stdout.splitlines() == lines, done.stderr
+
+
 def work_of_shown_pages(folder: Path, head: bytes, count: int) -> int:
     """Return what the poll after this many hidden pages were shown costs."""
     with open(folder / f"{count}.fxt", "w+b", buffering=0) as file:
