@@ -50,6 +50,8 @@ _INTERNAL, _UNSET = SpanKind.INTERNAL, StatusCode.UNSET
 
 _TRACE_ID, _SPAN_ID, _PARENT_ID = _IDS = (otel.TRACE_ID, otel.SPAN_ID, otel.PARENT_ID)
 _OF_END = frozenset({otel.NAME, otel.STATUS, otel.MESSAGE})
+_STACK = "exception.stacktrace"
+_MAX_STACK = 1000  # bytes, which are as many as an event has of any text
 _SIMPLE = frozenset({str, int, float, bool, type(None)})
 _NOTHING = object()
 
@@ -293,10 +295,22 @@ def _watch_additions() -> None:
     """Have events and links recorded when they are added to spans, of which the SDK tells no processor."""
 
     def record_event(opened: _Open, event: Any) -> None:
-        opened.add(str(event.name), _values(event.attributes))  # which are as the SDK wants them
+        arguments = _values(event.attributes)  # which are as the SDK wants them
+        if type(stack := arguments.get(_STACK)) is str:
+            arguments[_STACK] = _last_lines(stack)
+        opened.add(str(event.name), arguments)
 
     _watch("_add_event", record_event)
     _watch("_add_link", _Open.link)
+
+
+def _last_lines(stack: str) -> str:
+    """Return as much of a stack trace as an event has: its end, which says where the exception comes from."""
+    text = stack.encode("utf-8", "backslashreplace")
+    if len(text) <= _MAX_STACK:
+        return stack
+    last = text[-_MAX_STACK:]
+    return last[last.find(b"\n") + 1 :].decode("utf-8", "ignore")
 
 
 def _watch(method: str, record: Callable[[_Open, Any], None]) -> None:

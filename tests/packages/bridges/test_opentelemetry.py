@@ -534,6 +534,32 @@ def test_events_that_threads_add_at_once_are_recorded_once(out: Path, tracer: Tr
     assert sorted(names) == ["first", "of another thread"]
 
 
+@pytest.mark.parametrize("letter", ["a", "é", "\udc80"])
+def test_of_a_long_stack_trace_the_last_lines_are_kept(out: Path, tracer: Tracer, letter: str) -> None:
+    def fail(depth: int) -> None:
+        raise ValueError(letter * 100) if depth == 0 else fail(depth - 1) or KeyError
+
+    exporter_has: list[str] = []
+    with fxtio.tracing(out):
+        span: Any = tracer.start_span("span")
+        for stack in ("\n".join(letter * 100 + str(line) for line in range(30)), letter * 5000, "short"):
+            span.add_event("given", {"exception.stacktrace": stack})
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            fail(3)
+        span.record_exception(caught.value)
+        exporter_has += [event.attributes["exception.stacktrace"] for event in span.events]
+        span.end()
+    seen = check_trace(out)
+    found = [seen.args(row)["exception.stacktrace"] for row in seen.rows(kind="async_instant").tolist()]
+    whole = [text.encode("utf-8", "backslashreplace").decode() for text in exporter_has]
+    assert len(found) == 4
+    for text, original in zip(found, whole, strict=True):
+        assert original.endswith(text)
+        assert text == original or 300 < len(text.encode()) <= 1000
+    assert found[0][:1] == letter.encode("utf-8", "backslashreplace").decode()[0]  # a line begins
+    assert "\nValueError: " in found[3]
+
+
 def test_values_that_json_does_not_know_are_described(out: Path, tracer: Tracer) -> None:
     class Odd:
         def __repr__(self) -> str:
