@@ -537,7 +537,9 @@ def test_events_that_threads_add_at_once_are_recorded_once(out: Path, tracer: Tr
 @pytest.mark.parametrize("letter", ["a", "é", "\udc80"])
 def test_of_a_long_stack_trace_the_last_lines_are_kept(out: Path, tracer: Tracer, letter: str) -> None:
     def fail(depth: int) -> None:
-        raise ValueError(letter * 100) if depth == 0 else fail(depth - 1) or KeyError
+        if depth:
+            fail(depth - 1)
+        raise ValueError(letter * 100)
 
     exporter_has: list[str] = []
     with fxtio.tracing(out):
