@@ -20,6 +20,9 @@ _SPAN_ID = slice(36, 52)
 """Where a header `traceparent` has the id of the span that sent it."""
 
 
+_MAX_ID = (1 << 64) - 1
+
+
 def draw(kind: int, number: int) -> None:
     """Record a point of the arrow with this id."""
     site = _SEND if kind == BEGIN else _RECEIVE
@@ -39,6 +42,7 @@ def of_header(traceparent: object) -> int | None:
 def number_of(text: Any, base: int = 10) -> int | None:
     """Return an id, which others have sent as a text; None if it is none."""
     try:
-        return int(text, base) or None
+        number = int(text, base)
     except (TypeError, ValueError):
         return None
+    return number if 0 < number <= _MAX_ID else None

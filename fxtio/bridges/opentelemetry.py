@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, is_not
 from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,9 @@ _INTERNAL, _UNSET = SpanKind.INTERNAL, StatusCode.UNSET
 
 _TRACE_ID, _SPAN_ID, _PARENT_ID = _IDS = (otel.TRACE_ID, otel.SPAN_ID, otel.PARENT_ID)
 _OF_END = frozenset({otel.NAME, otel.STATUS, otel.MESSAGE})
-_SIMPLE = frozenset({str, int, float, bool})
+_STACK = "exception.stacktrace"
+_MAX_STACK = 1000  # bytes, which are as many as an event has of any text
+_SIMPLE = frozenset({str, int, float, bool, type(None)})
 _NOTHING = object()
 
 # Of what spans have, the public names give copies and take longer, all together as long as the recorder.
@@ -205,6 +207,8 @@ def _start(span: Any, session: int) -> None:
     except AttributeError:  # another version of the SDK
         context, parent, kind, scope, name, attributes, links = _started(span)
     number = context.span_id
+    if number in _open:  # another processor has told it
+        return
     span_id = number.to_bytes(8).hex()
     around = _open.get(parent.span_id) if parent else None
     trace_id = around.trace_id if around else context.trace_id.to_bytes(16).hex()
@@ -265,9 +269,10 @@ def _end(span: Any) -> None:
         return
     arguments: dict[str, Any] = {}
     before = opened.started
-    if attributes and attributes != before:  # which do not change any more
+    # Attributes do not change any more.  Equal values may be of different types.
+    if attributes and (len(attributes) != len(before) or any(map(is_not, attributes.values(), before.values()))):
         late = (item for item in attributes.items() if item[0] not in _IDS)
-        arguments = _values({key: value for key, value in late if before.get(key, _NOTHING) != value})
+        arguments = _values({key: value for key, value in late if before.get(key, _NOTHING) is not value})
     if name != opened.name:
         arguments[otel.NAME] = str(name)
     if status.status_code is not _UNSET:
@@ -290,36 +295,42 @@ def _watch_additions() -> None:
     """Have events and links recorded when they are added to spans, of which the SDK tells no processor."""
 
     def record_event(opened: _Open, event: Any) -> None:
-        opened.add(str(event.name), _values(event.attributes))  # which are as the SDK wants them
+        arguments = _values(event.attributes)  # which are as the SDK wants them
+        if type(stack := arguments.get(_STACK)) is str:
+            arguments[_STACK] = _last_lines(stack)
+        opened.add(str(event.name), arguments)
 
-    _watch("add_event", "events", record_event)
-    _watch("add_link", "links", _Open.link)
+    _watch("_add_event", record_event)
+    _watch("_add_link", _Open.link)
 
 
-def _watch(method: str, collection: str, record: Callable[[_Open, Any], None]) -> None:
-    """Have what a method adds to a collection of a span recorded, if the SDK has the method."""
+def _last_lines(stack: str) -> str:
+    """Return as much of a stack trace as an event has: its end, which says where the exception comes from."""
+    text = stack.encode("utf-8", "backslashreplace")
+    if len(text) <= _MAX_STACK:
+        return stack
+    last = text[-_MAX_STACK:]
+    return last[last.find(b"\n") + 1 :].decode("utf-8", "ignore")
+
+
+def _watch(method: str, record: Callable[[_Open, Any], None]) -> None:
+    """Have what a method adds to a span recorded, if the SDK has the method.
+
+    The public methods make what these add, so only these know which item it is while other threads add some as well.
+    """
     add = getattr(sdk.Span, method, None)
     if add is None:
         return
 
-    def newest(span: Any) -> Any:
-        try:
-            return (getattr(span, f"_{collection}", None) or getattr(span, collection))[-1]
-        except (AttributeError, LookupError, TypeError):
-            return None
-
     @wraps(add)
-    def recorded(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        opened = _open.get(self.get_span_context().span_id)
-        if opened is None:
-            return add(self, *args, **kwargs)
-        before = newest(self)
-        result = add(self, *args, **kwargs)
-        try:
-            if (item := newest(self)) is not before:
+    def recorded(self: Any, item: Any, /) -> Any:
+        opened = _open.get(self.get_span_context().span_id) if self.is_recording() else None
+        result = add(self, item)
+        if opened is not None:
+            try:
                 record(opened, item)
-        except Exception as error:  # noqa: BLE001  # the program must not notice
-            _lose(error)
+            except Exception as error:  # noqa: BLE001  # the program must not notice
+                _lose(error)
         return result
 
     setattr(sdk.Span, method, recorded)

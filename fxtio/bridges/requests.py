@@ -56,7 +56,7 @@ def asgi(app: AsgiApplication) -> AsgiApplication:
                 await app(scope, receive, noting)
             finally:
                 if "route" in scope:
-                    _set_route(request, scope["route"], "path", scope.get("root_path", ""))
+                    _set_route(request, scope["route"], "path", prefix=scope.get("root_path", ""))
 
     return application
 
@@ -73,6 +73,8 @@ def wsgi(app: WsgiApplication) -> WsgiApplication:
 
         def noting(status: str, response_headers: Any, exc_info: Any = None) -> Any:
             request.set(status=_number(status))
+            if "werkzeug.request" in environ:  # which Flask removes before it returns
+                _set_route(request, environ["werkzeug.request"], "root_path", "url_rule.rule")
             if exc_info is None:
                 return start_response(status, response_headers)
             return start_response(status, response_headers, exc_info)
@@ -85,8 +87,6 @@ def wsgi(app: WsgiApplication) -> WsgiApplication:
         except BaseException:
             request.__exit__(*sys.exc_info())
             raise
-        if "werkzeug.request" in environ:
-            _set_route(request, environ["werkzeug.request"], "url_rule.rule")
         if type(body) is list or _is_looked_at(body, environ):
             request.__exit__(None, None, None)
             return body
@@ -111,14 +111,23 @@ def _is_looked_at(body: Any, environ: Any) -> bool:
 
 
 class _Body:
-    """A body of WSGI with whose end a span ends."""
+    """A body of WSGI with whose end a span ends.
+
+    Servers close it when they have sent it.  Clients of tests may do no more than to read it, or not even that.
+    """
 
     def __init__(self, body: Iterable[bytes], request: Any) -> None:
         self._body = body
         self._request = request
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
+        try:
+            for part in self._body:  # `yield from` would close it as well  # noqa: UP028
+                yield part
+        except Exception:
+            self._request.__exit__(*sys.exc_info())
+            raise
+        self._request.__exit__(None, None, None)
 
     def close(self) -> None:
         """Close the body, as servers do when they have sent it."""
@@ -127,6 +136,9 @@ class _Body:
                 self._body.close()
         finally:
             self._request.__exit__(None, None, None)
+
+    def __del__(self) -> None:
+        self._request.__exit__(None, None, None)
 
 
 def django(get_response: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -217,10 +229,10 @@ def _receive(traceparent: object) -> None:
         arrows.draw(arrows.STEP, number)
 
 
-def _set_route(request: Any, owner: object, names: str, prefix: str = "") -> None:
-    """Set the route of a request, which is an attribute of an object of the framework, unless it has none."""
+def _set_route(request: Any, owner: object, *names: str, prefix: str = "") -> None:
+    """Set the route of a request, which attributes of an object of the framework are together, unless it has none."""
     with suppress(Exception):
-        request.set(route=prefix + attrgetter(names)(owner))
+        request.set(route=prefix + "".join(attrgetter(*names)(owner)))
 
 
 def _path(environ: Any) -> object:

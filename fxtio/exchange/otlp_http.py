@@ -54,6 +54,7 @@ _MAX_TIMEOUT_DIGITS = 9  # eleven days
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[ -~\xa0-\xff]*")
+_OF_BODY = frozenset({"content-type", "content-length", "content-encoding", "transfer-encoding"})
 
 
 class DeliveryError(FxtioError):
@@ -82,7 +83,7 @@ class Receiver:
         url: its URL; a path that does not end in `/v1/traces` is that of its parent.
 
     Attributes:
-        name: the URL without a password, for messages.
+        name: the URL without a password and a query, which may have a key, for messages.
 
     Raises:
         FormatError: the URL or an environment variable makes no sense.
@@ -92,10 +93,10 @@ class Receiver:
         try:
             parts = urlsplit(url)
             port = parts.port
-        except ValueError as error:
-            raise FormatError(f"{printable(url)} is not a URL: {error}") from None
+        except ValueError:
+            raise _no_receiver(url) from None
         if not parts.hostname or not url.isascii() or not url.isprintable() or " " in url:
-            raise FormatError(f"{printable(url)} is not the URL of a receiver, such as http://127.0.0.1:4318")
+            raise _no_receiver(url)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         path = parts.path.rstrip("/")
         whole = parts._replace(
@@ -103,7 +104,8 @@ class Receiver:
             path=path if path.endswith(PATH) else path + PATH,
             fragment="",
         )
-        self.name = whole.geturl()
+        self._url = whole.geturl()
+        self.name = whole._replace(query="").geturl()
         self._headers = {
             "Content-Type": "application/json",
             "User-Agent": "fxtio",
@@ -173,7 +175,7 @@ class Receiver:
         """
         headers = {**self._headers, "Content-Encoding": "gzip"} if self._compresses else self._headers
         data = gzip.compress(body, 1) if self._compresses else body
-        request = urllib.request.Request(self.name, data, headers, method="POST")  # only HTTP, see above
+        request = urllib.request.Request(self._url, data, headers, method="POST")  # only HTTP, see above
         answers: queue.SimpleQueue[_Answer | Exception] = queue.SimpleQueue()
 
         def talk() -> None:
@@ -212,6 +214,12 @@ class _AnyStatus(urllib.request.HTTPErrorProcessor):
     https_response = http_response
 
 
+def _no_receiver(url: str) -> FormatError:
+    """Return the error for a text that is no URL, without what may be a password or a key; so it does not say why."""
+    shown = re.sub("//.*@", "//", url, flags=re.DOTALL).partition("?")[0]
+    return FormatError(f"{printable(shown)} is not the URL of a receiver, such as http://127.0.0.1:4318")
+
+
 def _authorization(parts: SplitResult) -> Mapping[str, str]:
     """Return the header for the user and the password of a URL."""
     if parts.username is None:
@@ -227,12 +235,15 @@ def _setting(name: str) -> str:
 
 
 def _headers() -> Mapping[str, str]:
-    """Return the headers that the environment asks for, whose values are encoded as in URLs."""
+    """Return the headers that the environment asks for, but for those that say what is sent.
+
+    Their values are encoded as in URLs.
+    """
     pairs = [each.partition("=") for each in _setting("HEADERS").split(",") if each.strip()]
     headers = {name.strip(): unquote(value.strip()) for name, _, value in pairs}
     if not all(_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value) for name, value in headers.items()):
         raise FormatError("the headers of OTEL_EXPORTER_OTLP_HEADERS are not name=value,name=value")
-    return headers
+    return {name: value for name, value in headers.items() if name.lower() not in _OF_BODY}
 
 
 def _timeout() -> float:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -442,7 +443,7 @@ def test_hostile_spans_do_no_harm(out: Path, tracer: Tracer) -> None:
 
 
 class Later(Span):
-    """A span of an SDK that has other private names, and whose events and links are added by other methods."""
+    """A span of an SDK that has other private names."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in {"_attributes", "_links", "_events", "_context"} and sys._getframe(1).f_globals is bridge.__dict__:
@@ -470,8 +471,8 @@ def test_an_sdk_without_what_is_needed_makes_no_errors(out: Path, monkeypatch: p
     class Least:
         """A span that has nothing."""
 
-    monkeypatch.delattr(sdk.Span, "add_event")
-    monkeypatch.delattr(sdk.Span, "add_link")
+    monkeypatch.delattr(sdk.Span, "_add_event")
+    monkeypatch.delattr(sdk.Span, "_add_link")
     bridge._watch_additions.cache_clear()
     processor: Any = bridge.SpanProcessor()
     span = make_tracer(processor).start_span("never ends")
@@ -485,6 +486,80 @@ def test_an_sdk_without_what_is_needed_makes_no_errors(out: Path, monkeypatch: p
     assert len(seen.spans("ends")) == 2
     lost = "of a span of OpenTelemetry, something is not recorded: AttributeError"
     assert seen.tables["logs"]["message"].tolist() == [lost] * 4
+
+
+def test_a_span_of_which_several_processors_tell_is_recorded_once(tmp_path: Path) -> None:
+    exporter = FileSpanExporter(tmp_path / "judge.jsonl")
+    tracer = make_tracer(SimpleSpanProcessor(exporter), bridge.SpanProcessor(), bridge.SpanProcessor())
+    with fxtio.tracing(tmp_path / "out.fxt"), tracer.start_as_current_span("outer") as outer:
+        outer.add_event("event")
+        with tracer.start_as_current_span("inner", attributes={"number": 1}):
+            pass
+    exporter.shutdown()
+    expected, found = spans_of(tmp_path / "judge.jsonl"), exported(tmp_path / "out.fxt")
+    assert tree_of(found) == tree_of(expected)
+    assert [content_of(found[number]) for number in expected] == [content_of(each) for each in expected.values()]
+    assert_valid(tmp_path / "out.fxt")
+
+
+def test_a_value_that_becomes_an_equal_one_of_another_type_is_recorded(out: Path, tracer: Tracer) -> None:
+    with fxtio.tracing(out):
+        span = tracer.start_span("span", attributes={"first": 1, "second": 0, "same": 5, "none": None})
+        span.set_attributes({"first": True, "second": 0.0})
+        span.end()
+    [found] = exported(out).values()
+    assert {each["key"]: each["value"] for each in found["attributes"]} == {
+        "first": {"boolValue": True}, "second": {"doubleValue": 0.0}, "same": {"intValue": "5"}, "none": {},
+    }  # fmt: skip
+
+
+def test_events_that_threads_add_at_once_are_recorded_once(out: Path, tracer: Tracer) -> None:
+    class Interrupted(list[Any]):
+        """Events after the first of which another thread adds one, before the first thread goes on."""
+
+        def append(self, event: Any) -> None:
+            super().append(event)
+            if len(self) == 1:
+                thread = threading.Thread(target=span.add_event, args=["of another thread"])
+                thread.start()
+                thread.join()
+
+    with fxtio.tracing(out):
+        span: Any = tracer.start_span("span")
+        span._events, span._lock = Interrupted(), nullcontext()  # which would make the other thread wait
+        span.add_event("first")
+        span.end()
+    seen = check_trace(out)
+    names = [seen.names[row] for row in seen.rows(kind="async_instant").tolist()]
+    assert sorted(names) == ["first", "of another thread"]
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "\udc80"])
+def test_of_a_long_stack_trace_the_last_lines_are_kept(out: Path, tracer: Tracer, letter: str) -> None:
+    def fail(depth: int) -> None:
+        if depth:
+            fail(depth - 1)
+        raise ValueError(letter * 100)
+
+    exporter_has: list[str] = []
+    with fxtio.tracing(out):
+        span: Any = tracer.start_span("span")
+        for stack in ("\n".join(letter * 100 + str(line) for line in range(30)), letter * 5000, "short"):
+            span.add_event("given", {"exception.stacktrace": stack})
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            fail(3)
+        span.record_exception(caught.value)
+        exporter_has += [event.attributes["exception.stacktrace"] for event in span.events]
+        span.end()
+    seen = check_trace(out)
+    found = [seen.args(row)["exception.stacktrace"] for row in seen.rows(kind="async_instant").tolist()]
+    whole = [text.encode("utf-8", "backslashreplace").decode() for text in exporter_has]
+    assert len(found) == 4
+    for text, original in zip(found, whole, strict=True):
+        assert original.endswith(text)
+        assert text == original or 300 < len(text.encode()) <= 1000
+    assert found[0][:1] == letter.encode("utf-8", "backslashreplace").decode()[0]  # a line begins
+    assert "\nValueError: " in found[3]
 
 
 def test_values_that_json_does_not_know_are_described(out: Path, tracer: Tracer) -> None:

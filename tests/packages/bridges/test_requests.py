@@ -138,16 +138,10 @@ def returns(body: Any, environ: Any, start_response: Any) -> Any:
 
 
 def test_bodies_that_servers_look_at_stay_as_they_are(out: Path, tmp_path: Path) -> None:
-    class Rule:
-        rule = "/<path>"
-
-    class FlaskRequest:
-        url_rule = Rule
-
     def fails(environ: Any, start_response: Any) -> list[bytes]:
         raise ValueError("no body")
 
-    environ = {"REQUEST_METHOD": "GET", "wsgi.file_wrapper": FileWrapper, "werkzeug.request": FlaskRequest}
+    environ = {"REQUEST_METHOD": "GET", "wsgi.file_wrapper": FileWrapper}
     (tmp_path / "file").write_bytes(b"content")
     with fxtio.tracing(out), open(tmp_path / "file", "rb") as file:
         for body in ([b"list"], FileWrapper(file)):
@@ -155,8 +149,64 @@ def test_bodies_that_servers_look_at_stay_as_they_are(out: Path, tmp_path: Path)
         with pytest.raises(ValueError, match="no body"):
             requests.wsgi(fails)(environ, None)
     found = [span.args for span in check_trace(out).spans("request")]
-    assert [args.get("route") for args in found] == ["/<path>", "/<path>", None]
-    assert found[2]["exception"] == "ValueError"
+    assert [args.get("exception") for args in found] == [None, None, "ValueError"]
+
+
+def test_requests_of_flask_have_their_routes_and_end(out: Path) -> None:
+    flask = pytest.importorskip("flask")
+    app = flask.Flask("shop")
+
+    @app.route("/items/<int:number>")  # type: ignore[untyped-decorator]
+    def item(number: int) -> str:
+        return str(number)
+
+    @app.route("/stream")  # type: ignore[untyped-decorator]
+    def stream() -> Any:
+        def parts() -> Iterator[str]:
+            yield "one"
+            raise KeyError("two")
+
+        return flask.Response(parts())
+
+    app.wsgi_app = requests.wsgi(app.wsgi_app)
+    client = app.test_client()  # which closes no body
+    with fxtio.tracing(out):
+        assert client.get("/items/7", environ_overrides={"SCRIPT_NAME": "/caf\xc3\xa9"}).data == b"7"
+        assert client.get("/items/8").status_code == 200
+        with pytest.raises(KeyError):
+            _ = client.get("/stream").data
+        assert b"Not Found" in client.get("/missing").data
+    found = check_trace(out).spans("request")
+    assert [(span.args.get("route"), span.args.get("exception")) for span in found] == [
+        ("/café/items/<int:number>", None), ("/items/<int:number>", None), ("/stream", "KeyError"), (None, None),
+    ]  # fmt: skip
+    assert {span.depth for span in found} == {1}
+    assert found[0].args["path"] == "/café/items/7"
+
+
+def test_a_body_that_is_left_is_closed_once(out: Path) -> None:
+    """A server that stops to send it closes it, and nothing else does."""
+    closed = []
+
+    class Body:
+        def __iter__(self) -> Iterator[bytes]:
+            return self
+
+        def __next__(self) -> bytes:
+            return b"part"
+
+        def close(self) -> None:
+            closed.append(True)
+
+    with fxtio.tracing(out):
+        body: Any = requests.wsgi(partial(returns, Body()))({"REQUEST_METHOD": "GET"}, None)
+        parts = iter(body)
+        assert next(parts) == b"part"
+        del parts
+        assert not closed
+        body.close()
+    assert closed == [True]
+    assert only(out).end_row >= 0
 
 
 def test_slow_requests_are_dumped(out: Path) -> None:
@@ -469,7 +519,7 @@ def test_an_error_that_leaves_a_run_of_a_task_ends_its_span(out: Path) -> None:
     assert [span.args["exception"] for span in check_trace(out).spans("leaving")] == ["SystemExit", "KeyError"]
 
 
-@pytest.mark.parametrize("header", [None, 5, b"6", "", "x", "-", "0", [], Broken])
+@pytest.mark.parametrize("header", [None, 5, b"6", "", "x", "-", "0", "-7", str(2**64), "9" * 9000, [], Broken])
 def test_headers_of_tasks_that_are_wrong_are_no_arrows(out: Path, header: Any) -> None:
     @new_shop().task(name="given", shared=False)  # type: ignore[untyped-decorator]
     def given() -> int:
@@ -503,7 +553,19 @@ def test_tasks_for_which_a_worker_is_ready_are_recorded_as_well(out: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "text", [b"", "", "x" * 60, "00-" + "g" * 50, "00-" + "0" * 32 + "-" + "0" * 16, "é" * 60, None, 5]
+    "text",
+    [
+        b"",
+        "",
+        "x" * 60,
+        "-" * 60,
+        "00-" + "g" * 50,
+        "00-" + "0" * 32 + "--" + "1" * 15,
+        "00-" + "0" * 32 + "-" + "0" * 16,
+        "é" * 60,
+        None,
+        5,
+    ],
 )
 def test_headers_that_are_wrong_are_no_arrows(text: object) -> None:
     assert arrows.of_header(text) is None

@@ -274,6 +274,33 @@ def test_what_is_no_url(trace: Path, url: str) -> None:
         sent(trace, url)
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "127.0.0.1:99999/", "127.0.0.1:port", "[::1", "ho st", "", "127.0.0.1:1?key=secret", "127.0.0.1:x?key=secret",
+        "\n",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("password", ["secret", "sec/secret", "a b@secret", "?secret", "#secret", "[secret"])
+def test_no_message_has_a_password_or_a_key(trace: Path, password: str, end: str) -> None:
+    with pytest.raises((FormatError, DeliveryError)) as caught:
+        sent(trace, f"http://me:{password}@{end}")
+    assert "sec" not in str(caught.value)
+    assert "http://" in str(caught.value)
+
+
+@pytest.mark.parametrize("header", ["content-length=5", "Transfer-Encoding=chunked", "Content-Type=text/plain"])
+def test_headers_that_say_what_is_sent_stay(
+    trace: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, header: str
+) -> None:
+    sent(trace, receiver.url)
+    before = receiver.requests.copy()
+    receiver.requests.clear()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", header)
+    sent(trace, receiver.url)
+    assert receiver.requests == before
+
+
 def test_nothing_is_sent_before_the_whole_trace_is_read(tmp_path: Path, receiver: Receiver) -> None:
     synth.write(tmp_path / "in.fxt", "program", events=100)
     with fxtio.open_timeline(tmp_path / "in.fxt") as timeline:
