@@ -60,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return PIPE_CLOSED
+    except MemoryError:
+        return _refuse("out of memory")
     except FxtioError as error:
         return _refuse(str(error))
     except OSError as error:

@@ -350,7 +350,7 @@ def _union(union: TaggedUnion) -> Iterator[str]:
         (f"uint64_t fxt_size_{kind}(const fxt_{kind} *{kind})", "fxt_head_{0}(&{1}->as.{0}, head)", "0"),
         (f"bool fxt_write_{kind}(fxt_out *out, const fxt_{kind} *{kind})", "fxt_write_{0}(out, &{1}->as.{0})", "false"),
     )
-    yield from ("", f"/* Return the size of a {kind} in words, 0 if a value does not fit. */")
+    yield from ("", f"/* Return the size of one {kind} in words, 0 if a value does not fit. */")
     for head, call, otherwise in functions:
         yield from (f"static inline {head}", "{")
         if "head" in call:

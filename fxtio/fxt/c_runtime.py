@@ -355,7 +355,7 @@ static inline fxt_{plural} fxt_{plural}_of(const fxt_{name} *items, size_t count
     return list;
 }}
 
-/* Return a {name} of a list: an item, or what is next in `in`, which is read into `space`; NULL if that fails. */
+/* Return one {name} of a list: an item, or what is next in `in`, which is read into `space`; NULL if that fails. */
 static inline const fxt_{name} *fxt_pick_{name}(const fxt_{plural} *list, size_t index, fxt_in *in, fxt_{name} *space)
 {{
     if (list->items) return list->items + index;
@@ -429,7 +429,8 @@ READING = r"""
 /* Begin to read: the magic number tells the byte order.  Bytes after the last whole word are no record. */
 static inline fxt_in fxt_reader(const void *data, size_t size)
 {
-    fxt_in in = {(const uint8_t *)data, (const uint8_t *)data + size / 8 * 8, false}, peek = in;
+    const uint8_t *at = (const uint8_t *)data; /* may be NULL if there is nothing, and nothing is added to that */
+    fxt_in in = {at, size ? at + size / 8 * 8 : at, false}, peek = in;
     uint64_t word;
     in.swapped = fxt_take_word(&peek, &word) && fxt_swap(word) == FXT_MAGIC_WORD;
     return in;

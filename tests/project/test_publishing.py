@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -112,6 +113,27 @@ def test_only_tags_are_published_after_all_was_tried() -> None:
     trusted = [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})]
     assert trusted == ["publish"]
     assert all(".ci/try.py" in str(jobs[name]) or "cibuildwheel" in str(jobs[name]) for name in publish["needs"])
+
+
+@pytest.mark.parametrize(
+    ("readme", "changes", "tag", "is_fit"),
+    [
+        ("pip install fxtio", "## 1.2.0 - 2030-01-02", "v1.2.0", True),
+        ("There is no release on PyPI yet.", "## 1.2.0 - 2030-01-02", "v1.2.0", False),
+        ("pip install fxtio", "## 1.2.0 - unreleased", "v1.2.0", False),
+        ("pip install fxtio", "## 1.2.1 - 2030-01-02", "v1.2.1", False),
+    ],
+)
+def test_what_says_that_there_is_no_release_is_not_released(
+    readme: str, changes: str, tag: str, is_fit: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text(f"{readme}\n")
+    (tmp_path / "CHANGELOG.md").write_text(f"{changes}\n")
+    (tmp_path / "pyproject.toml").write_text('version = "1.2.0"\n')
+    (step,) = (step for step in steps("release") if step.get("if") == "github.ref_type == 'tag'")
+    shell = ["bash", "-e", "-c", step["run"]]  # as the runner of Actions does
+    done = subprocess.run(shell, cwd=tmp_path, env=os.environ | {"GITHUB_REF_NAME": tag}, check=False)
+    assert (done.returncode == 0) == is_fit
 
 
 def test_every_version_has_wheels_and_is_tested() -> None:

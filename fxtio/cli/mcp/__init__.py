@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from argparse import ArgumentParser, Namespace
+from threading import Event
 from typing import Any
 
-from fxtio.cli import console, inputs
+from fxtio.cli import INTERRUPTED, console, inputs
 
 HELP = "Let agents ask questions about the traces in a folder, by the Model Context Protocol"
 
@@ -54,6 +57,12 @@ async def _serve(root: Any, seconds: int) -> None:
 
     one_by_one = anyio.CapacityLimiter(1)  # each question may take all memory that is allowed
 
+    async def set_when_cancelled(over: Event) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            over.set()
+
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
         tools = [
@@ -63,12 +72,32 @@ async def _serve(root: Any, seconds: int) -> None:
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        call = (root, seconds, params.name, params.arguments or {})
-        text, is_error = await anyio.to_thread.run_sync(answer, *call, limiter=one_by_one)
+        over = Event()
+        call = (root, seconds, params.name, params.arguments or {}, over)
+        async with anyio.create_task_group() as group:
+            group.start_soon(set_when_cancelled, over)
+            text, is_error = await anyio.to_thread.run_sync(answer, *call, limiter=one_by_one)
+            group.cancel_scope.cancel()
         return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
 
     server: Server[Any] = Server(
         "fxtio", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
     )
     async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+        serving = anyio.CancelScope()
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_by_signal, serving)
+            with serving:
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+        if serving.cancel_called:  # the thread that waits for standard input cannot be woken
+            console.say("interrupted")
+            os._exit(INTERRUPTED)
+
+
+async def _cancel_by_signal(scope: Any) -> None:
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()

@@ -9,11 +9,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 
 from fxtio.cli.console import FOUND
 from fxtio.cli.inputs import UsageError
@@ -31,7 +31,7 @@ _MEMORY = 4 * 2**30
 
 
 class Child:
-    """Runs commands on traces, all of them together within a number of seconds.
+    """Runs commands on traces, all of them together within a number of seconds, and until the question is over.
 
     Attributes:
         names: the traces, as arguments of a command.
@@ -39,11 +39,11 @@ class Child:
         is_cut: whether it has printed more than `run` returned.
     """
 
-    def __init__(self, opened: Sequence[Opened], place: Path, seconds: int) -> None:
+    def __init__(self, opened: Sequence[Opened], place: Path, seconds: int, over: Event) -> None:
         self.names = [f"{each.name}" if f"{each.name}"[0] != "-" else f"./{each.name}" for each in opened]
         self.messages, self.is_cut = "", False
         self._descriptors = [each.fd for each in opened]
-        self._place, self._seconds = place / "whole", seconds
+        self._place, self._seconds, self._over = place / "whole", seconds, over
         self._end = time.monotonic() + seconds
         for each in {each.name: each for each in opened}.values():
             if each.size is None:
@@ -70,8 +70,7 @@ class Child:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, cwd=self._place,
                 env=environment, pass_fds=self._descriptors,
             )  # fmt: skip
-            timer = threading.Timer(max(self._end - time.monotonic(), 0), process.kill)
-            timer.start()
+            Thread(target=self._kill_in_time, args=(process,), daemon=True).start()
             with process:
                 try:
                     self._limit(process.pid)
@@ -80,16 +79,22 @@ class Child:
                     code = 0 if self.is_cut else process.wait()
                 finally:
                     is_late = time.monotonic() >= self._end
-                    timer.cancel()
                     process.kill()
             said.seek(0)
-            self.messages = said.read(_MAX_OUTPUT).decode(errors="replace").replace("fxtio: ", "")
+            words = said.read(_MAX_OUTPUT).decode(errors="replace")
+        self.messages = words.replace("fxtio: ", "")
         if is_late:
             advice = "ask for a part with `from` and `to`; traces that `fxtio pack` has packed answer that at once"
             raise UsageError(f"there is no answer within {self._seconds} s; {advice}")
         if not 0 <= code <= FOUND:
             raise UsageError(self.messages.rpartition("error: ")[2] or "out of memory")
+        if "Traceback (most recent call last):" in words.splitlines():  # Python's exit code for it is that of FOUND
+            raise UsageError(f"the command failed, which is a fault of fxtio: {words.splitlines()[-1]}")
         return text.decode(errors="replace")
+
+    def _kill_in_time(self, process: subprocess.Popen[bytes]) -> None:
+        self._over.wait(max(self._end - time.monotonic(), 0))
+        process.kill()
 
     def _limit(self, pid: int) -> None:
         """Limit the memory of a process, and its time should this process be killed before it, where the system can."""

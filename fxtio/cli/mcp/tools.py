@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import stat
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 from fxtio import exchange, formats
@@ -36,19 +38,26 @@ _MAX_CELL = 200  # characters
 _MAX_NAME = 40  # characters of a name in a proposed call
 _MORE = 'next page: the same call with "cursor": {}'
 _TOKEN = re.compile(rb"[A-Za-z]{1,4}|[0-9]{1,3}|[ ]+|.", re.DOTALL)
-_TEXTS = {
+_COUNT = {"type": "integer", "minimum": 1}
+_RANGE = {
     "from": "only what is at this time or later: 1.2s or 350ms after the first event, -1s before the end, 10% of it",
     "to": "only what is before this time; +50ms is 50 ms after `from`",
 }
+_TEXTS = {"sql": "one query; `describe slice` lists the columns of a view, `from slice limit 3` shows some rows"}
+_LISTED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 _Call = tuple[str, dict[str, Any]]  # a tool, and arguments
 
 
 class Tool(NamedTuple):
-    """A tool as `tools.toml` has it: a command, names of options, arguments that are traces, and what it answers."""
+    """A tool as `tools.toml` has it: a command, names of options, arguments that are traces, and what it answers.
+
+    `required` are the arguments without which nothing can be asked.
+    """
 
     command: str
     options: list[str]
     traces: list[str]
+    required: list[str]
     meaning: str
 
     def actions(self) -> dict[str, argparse.Action]:
@@ -59,12 +68,12 @@ class Tool(NamedTuple):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of the arguments."""
-        texts = dict.fromkeys(self.traces, "the name of the trace in the folder") | _TEXTS
-        properties = {name: {"type": "string", "description": text} for name, text in texts.items()}
-        properties |= {name: _schema(action) for name, action in self.actions().items()}
-        properties["cursor"] = {"type": "integer", "description": "as the line `next page` of an answer has it"}
-        required = self.traces if self.options else []
-        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        texts = dict.fromkeys(self.traces, "the name of the trace in the folder") | _RANGE
+        properties: dict[str, Any] = {name: {"type": "string", "description": text} for name, text in texts.items()}
+        properties |= {name: _schema(name, action) for name, action in self.actions().items()}
+        cursor = "as the line `next page` of an answer has it"
+        properties["cursor"] = {"type": "integer", "minimum": 0, "description": cursor}
+        return {"type": "object", "properties": properties, "required": self.required, "additionalProperties": False}
 
     def words(self, given: Mapping[str, Any]) -> Iterator[str]:
         """Yield the arguments of the command for those of a call."""
@@ -80,13 +89,17 @@ class Tool(NamedTuple):
                 yield f" {value}" if name == "sql" else re.sub("^-", "[-]", str(value))
 
 
-def _schema(action: argparse.Action) -> dict[str, Any]:
-    described = {"description": (action.help or "").replace("%%", "%")}
+def _schema(name: str, action: argparse.Action) -> dict[str, Any]:
+    help_ = _TEXTS.get(name) or (action.help or "").replace("%%", "%")
     if isinstance(action.default, list):
-        return described | {"type": "array", "items": {"type": "string"}}
+        patterns = "; a pattern such as net* matches, and one that begins with ! excludes" * (action.metavar == "NAME")
+        return {"description": help_ + patterns, "type": "array", "items": {"type": "string"}}
+    if action.type is inputs.limit:
+        return {"description": help_, "anyOf": [_COUNT, {"const": inputs.ALL}]}
+    if action.type is inputs.count:
+        return {"description": help_} | _COUNT
     choices = {"enum": [*action.choices]} if action.choices else {}
-    is_number = action.type in (inputs.count, inputs.limit)
-    return described | choices | {"type": "boolean" if action.nargs == 0 else "integer" if is_number else "string"}
+    return {"description": help_} | choices | {"type": "boolean" if action.nargs == 0 else "string"}
 
 
 _TOOLS = tomllib.loads(files("fxtio.cli.mcp").joinpath("tools.toml").read_text("utf-8"))
@@ -94,22 +107,28 @@ TOOLS = {name: Tool(**tool) for name, tool in _TOOLS.items()}
 """The tools by name."""
 
 
-def answer(root: Root, seconds: int, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-    """Return the answer to a call, of at most `MOST_TOKENS` tokens, and whether it says what is wrong with the call."""
+def answer(root: Root, seconds: int, name: str, arguments: dict[str, Any], over: Event) -> tuple[str, bool]:
+    """Return the answer to a call, of at most `MOST_TOKENS` tokens, and whether it says what is wrong with the call.
+
+    Whoever does not want it any more sets `over`; it is set in any case when the question is over.
+    """
     try:
-        return _answer(root, seconds, name, arguments), False
+        return _answer(root, seconds, name, arguments, over), False
     except (FxtioError, OSError, ValueError) as error:  # the latter for characters that no argument can have
         # A message may quote a trace: what has line breaks there must not look like lines of an answer.
         lines = [_short(printable(line)) for line in described(error).strip().replace("\n", "\n  ").split("\n")]
         return _page(lines, 0, 0)[0], True
+    finally:
+        over.set()
 
 
-def _answer(root: Root, seconds: int, name: str, arguments: dict[str, Any]) -> str:
+def _answer(root: Root, seconds: int, name: str, arguments: dict[str, Any], over: Event) -> str:
     tool = TOOLS.get(name)
     known = TOOLS if tool is None else tool.schema()["properties"]
     if tool is None or not arguments.keys() <= known.keys():
         what = "tool" if tool is None else "argument"
         raise inputs.UsageError(f"there is no such {what}; there are {', '.join(known)}")
+    cursor = _cursor(arguments.get("cursor"))
     given: dict[str, Any] = dict.fromkeys(tool.traces, ".")
     given |= {each: value for each, value in arguments.items() if each != "cursor" and value is not None}
     with ExitStack() as stack:
@@ -120,22 +139,29 @@ def _answer(root: Root, seconds: int, name: str, arguments: dict[str, Any]) -> s
         elif plain:
             raise inputs.UsageError(f"{plain.name} is a folder, not a trace; `overview` lists what is in it")
         else:
-            part, note = ({}, "") if _TEXTS.keys() & given else part_of(opened)
+            part, note = ({}, "") if _RANGE.keys() & given else part_of(opened)
             given |= part
             place = stack.enter_context(tempfile.TemporaryDirectory(prefix="fxtio-"))
-            lines, document = _asked(tool, Child(opened, Path(place), seconds), given)
+            lines, document = _asked(tool, Child(opened, Path(place), seconds, over), given)
             lines = [note, *lines] if note else lines
             following = _following(name, document, given)
     after = _short(printable(f"next: {following[0]} {json.dumps(following[1])}"))
-    cursor = arguments.get("cursor", 0)
-    page, position = _page(lines, cursor if isinstance(cursor, int) and cursor > 0 else 0, _tokens(after))
+    page, position = _page(lines, cursor, _tokens(after))
     more = "" if position is None else _MORE.format(position)
     return "\n".join(filter(None, (page, more, after)))
 
 
+def _cursor(value: Any) -> int:
+    """Return the number of the line with which a page begins; some agents write it as text."""
+    text = "0" if value is None else str(value)
+    if not text.isdecimal():
+        raise inputs.UsageError("`cursor` is the number in the line `next page` of an answer")
+    return int(text)
+
+
 def _asked(tool: Tool, child: Child, given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """Return what a command answers, as lines and as JSON; for a query without JSON."""
-    times = [f"--{name}={given[name]}" for name in _TEXTS if name in given]
+    times = [f"--{name}={given[name]}" for name in _RANGE if name in given]
     if times and "thread" not in tool.actions():  # the command takes no range
         child.cut(times)
         times = []
@@ -149,7 +175,9 @@ def _asked(tool: Tool, child: Child, given: Mapping[str, Any]) -> tuple[list[str
     try:
         document: dict[str, Any] = json.loads(text)
     except ValueError:
-        raise inputs.UsageError("the answer is too long; ask for a smaller `limit`") from None
+        raise inputs.UsageError(
+            "the answer is too long; ask for fewer rows, or for a part with `from` and `to`"
+        ) from None
     return [*_lines(document)], document
 
 
@@ -163,11 +191,13 @@ def _is_no_trace(opened: Opened) -> bool:
 
 
 def _listed(folder: Opened) -> tuple[list[str], _Call]:
-    """Return the files and folders of a folder, the latest first, and the next call: about the first trace."""
+    """Return what is in a folder, the latest first, folders as `name/`, and the next call: about the first trace."""
     found: list[tuple[os.stat_result, str]] = []
     for each in os.scandir(folder.fd):
         with suppress(FileNotFoundError):  # it has been removed meanwhile
-            found.append((each.stat(follow_symlinks=False), str(folder.name / each.name)))
+            status = each.stat(follow_symlinks=False)
+            if stat.S_IFMT(status.st_mode) in _LISTED:
+                found.append((status, str(folder.name / each.name) + "/" * stat.S_ISDIR(status.st_mode)))
     found.sort(key=lambda each: -each[0].st_mtime)
     rows = [{"path": path, "bytes": status.st_size, "modified": _moment(status.st_mtime)} for status, path in found]
     paths = [path for _, path in found]
@@ -185,7 +215,7 @@ def _moment(seconds: float) -> str:
 
 def _following(name: str, document: Mapping[str, Any], given: Mapping[str, Any]) -> _Call:
     """Return the call that makes sense after an answer."""
-    about = {each: given[each] for each in ("path", *_TEXTS) if each in given}
+    about = {each: given[each] for each in ("path", *_RANGE) if each in given}
     table = {"top": "rows", "tree": "rows", "find": "rows", "compare": "differences"}.get(name)
     rows = [row for row in document[table] if row["name"]] if table else []
     has_slices = rows and document.get("what") in ("slices", "blocking")
@@ -220,6 +250,10 @@ def _short(text: str) -> str:
 
 def _page(lines: list[str], cursor: int, used: int) -> tuple[str, int | None]:
     """Return the page that begins at a line, and the line of the next one, None at the end; some tokens are used."""
+    if cursor > max(len(lines) - 1, 0):
+        raise inputs.UsageError(
+            f"the answer has {len(lines)} lines now; leave out `cursor` to read it from its first one"
+        )
     room = MOST_TOKENS - used - _tokens(_MORE) - 20
     for number, line in enumerate(lines[cursor:], cursor):
         room -= _tokens(line) + 1
@@ -229,13 +263,16 @@ def _page(lines: list[str], cursor: int, used: int) -> tuple[str, int | None]:
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a JSON document: `name: value`, and lists of objects as CSV; without what is empty."""
+    """Yield the lines of a JSON document: `name: value`, and lists of objects as CSV; without what is empty.
+
+    A list of the document itself is there in any case: that there are no rows is an answer.
+    """
     for name, value in document.items():
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             yield from (f"{name}:", _csv(value[0]), *(_csv(row.values()) for row in value))
         elif isinstance(value, dict) and any(isinstance(each, dict | list) for each in value.values()):
             yield from _lines({f"{name}.{inner}": each for inner, each in value.items()})
-        elif value not in (None, "", [], {}):
+        elif value not in (None, "", {}) and not (value == [] and "." in name):
             yield _short(f"{name}: {_cell(value)}")
 
 

@@ -8,10 +8,14 @@ import json
 import os
 import re
 import shutil
+import signal
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,13 +56,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(folder: Path, name: str, **arguments: Any) -> str:
-    text, is_error = answer(Root(str(folder)), 300, name, arguments)
+    text, is_error = answer(Root(str(folder)), 300, name, arguments, Event())
     assert not is_error, text
     return text
 
 
 def refusal(folder: Path, name: str, **arguments: Any) -> str:
-    text, is_error = answer(Root(str(folder)), 300, name, arguments)
+    text, is_error = answer(Root(str(folder)), 300, name, arguments, Event())
     assert is_error, text
     return text
 
@@ -179,9 +183,14 @@ def test_every_next_step_can_be_called(folder: Path) -> None:
 
 def test_folders_are_listed(folder: Path) -> None:
     text, traces = ask(folder, "overview"), {MAGIC, FIRST, SLOW, "-x,y.fxt"}
-    assert {row["path"] for row in tables(text)["files"]} == {*traces, "sub"}
+    assert {row["path"] for row in tables(text)["files"]} == {*traces, "sub/"}
     assert json.loads(text.splitlines()[-1].removeprefix("next: overview "))["path"] in traces
-    assert [row["path"] for row in tables(ask(folder, "overview", path="sub"))["files"]] == [TASKS]
+    assert [row["path"] for row in tables(ask(folder, "overview", path="sub/"))["files"]] == [f"{TASKS}/"]
+
+
+def test_what_cannot_be_a_trace_is_not_listed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.fxt")
+    assert ask(tmp_path, "overview").startswith("files: []\n")
 
 
 def test_files_of_odd_times_are_listed_and_those_that_vanish_are_not(
@@ -196,7 +205,7 @@ def test_files_of_odd_times_are_listed_and_those_that_vanish_are_not(
             assert not follow_symlinks
             if self.name == "gone.fxt":
                 raise FileNotFoundError(self.name)
-            return os.stat_result((0, 0, 0, 0, 0, 0, 7, 0, times[self.name], 0))
+            return os.stat_result((stat.S_IFREG, 0, 0, 0, 0, 0, 7, 0, times[self.name], 0))
 
     monkeypatch.setattr(tools, "_is_no_trace", lambda _: True)
     monkeypatch.setattr(os, "scandir", lambda _: [Entry("gone.fxt"), *map(Entry, times)])
@@ -246,10 +255,14 @@ def test_pages_are_short_and_together_the_whole(folder: Path) -> None:
     assert len([*pages(folder, "tree", {"path": MAGIC, "limit": 200, "share": "0"})]) > 3
 
 
-@pytest.mark.full
-def test_a_page_after_the_end_is_empty(folder: Path) -> None:
-    for cursor in (10**9, -5, "x"):
-        assert ask(folder, "overview", path=MAGIC, cursor=cursor).splitlines()[-1].startswith("next: ")
+def test_a_page_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Whoever got the first page again instead would ask for it for ever."""
+    for number in range(300):
+        (tmp_path / f"{number}.fxt").touch()
+    assert ask(tmp_path, "overview", cursor="70") == ask(tmp_path, "overview", cursor=70) != ask(tmp_path, "overview")
+    for cursor in (-5, "x", True, 1.5, [1]):
+        assert refusal(tmp_path, "overview", cursor=cursor).startswith("`cursor` is the number")
+    assert refusal(tmp_path, "overview", cursor=302).startswith("the answer has 302 lines now; leave out `cursor`")
 
 
 @pytest.mark.full
@@ -328,7 +341,7 @@ def test_a_trace_is_the_file_that_was_opened(folder: Path, tmp_path: Path) -> No
     with Root(str(tmp_path)).open(MAGIC) as opened:
         (tmp_path / MAGIC).unlink()
         (tmp_path / MAGIC).symlink_to("/etc/passwd")
-        text = child.Child([opened], tmp_path / "place", 300).run("top", MAGIC, "--json")
+        text = child.Child([opened], tmp_path / "place", 300, Event()).run("top", MAGIC, "--json")
     assert json.loads(text)["rows"]
 
 
@@ -346,6 +359,7 @@ def test_a_trace_is_the_file_that_was_opened(folder: Path, tmp_path: Path) -> No
         ("find", {"path": MAGIC, "pattern": "a\0b"}, "null byte"),
         ("find", {"path": MAGIC, "pattern": "x" * 1_000_000}, "Argument list too long"),
         ("query", {"path": MAGIC}, "give a trace and a query"),
+        ("query", {"path": MAGIC, "sql": "select 'infinity'::date"}, "make it a text: value::varchar"),
         ("query", {"path": MAGIC, "sql": "-"}, "syntax error"),
         ("query", {"path": MAGIC, "sql": "--output=x"}, "no result"),
     ],
@@ -405,7 +419,7 @@ def test_the_memory_of_questions_is_bounded(folder: Path) -> None:
 @pytest.mark.full
 def test_long_answers_are_given_up(folder: Path) -> None:
     sql = "select sum(sqrt(range)) from range(1_000_000_000_000)"  # which needs no memory
-    text, is_error = answer(Root(str(folder)), 3, "query", {"path": MAGIC, "sql": sql})
+    text, is_error = answer(Root(str(folder)), 3, "query", {"path": MAGIC, "sql": sql}, Event())
     assert is_error
     assert text.startswith("there is no answer within 3 s; ask for a part")
 
@@ -414,10 +428,97 @@ def test_long_answers_are_given_up(folder: Path) -> None:
 def test_all_commands_of_a_question_have_its_time_together(folder: Path, tmp_path: Path) -> None:
     sql = "select sum(sqrt(range)) from range(1_000_000_000_000)"  # which needs no memory
     with Root(str(folder)).open(MAGIC) as opened:
-        asked = child.Child([opened], tmp_path, 3)
+        asked = child.Child([opened], tmp_path, 3, Event())
         for command in (["query", MAGIC, sql], ["info", MAGIC]):
             with pytest.raises(UsageError, match="no answer within 3 s"):
                 asked.run(*command)
+
+
+def test_a_command_that_fails_gives_no_answer(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's exit code for it is the one of commands that find faults."""
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable}\nprint('name: 1')\nint('x')\n")
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    for tool, arguments in (("overview", {}), ("query", {"sql": "from slice"})):
+        assert "a fault of fxtio: ValueError: invalid literal" in refusal(folder, tool, path=MAGIC, **arguments)
+
+
+def test_the_schemas_say_what_is_taken() -> None:
+    for tool in TOOLS.values():
+        schema = tool.schema()
+        assert {*schema["required"]} <= schema["properties"].keys()
+        assert all(each["description"] for each in schema["properties"].values())
+        assert "standard input" not in str(schema)
+    assert TOOLS["query"].schema()["required"] == ["path", "sql"]
+    properties = TOOLS["top"].schema()["properties"]
+    assert properties["limit"]["anyOf"] == [{"type": "integer", "minimum": 1}, {"const": "all"}]
+    assert "one that begins with ! excludes" in properties["thread"]["description"]
+
+
+def test_an_answer_without_rows_says_so(folder: Path) -> None:
+    text = ask(folder, "find", path=MAGIC, pattern="nothing of this name")
+    assert text.splitlines()[2:] == ["rows: []", "more: 0", f'next: top {{"path": "{MAGIC}"}}']
+
+
+# ---- Questions that nobody waits for any more.
+
+ENDLESS = "select sum(sqrt(range)) from range(1_000_000_000_000)"  # which needs no memory
+
+
+def line(method: str, number: int | None = None, **params: Any) -> bytes:
+    """Return a message of the protocol; one without a number is not answered."""
+    message = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if number is None else {"id": number})
+    return json.dumps(message).encode() + b"\n"
+
+
+@pytest.fixture
+def busy(folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Return a server that computes what does not end; its temporary folder is `tmp_path`."""
+    pytest.importorskip("mcp_types", reason="mcp is not installed")
+    command = [sys.executable, "-P", "-m", "fxtio", "mcp", str(folder), "--seconds", "1000"]
+    environment, pipe = os.environ | {"TMPDIR": str(tmp_path)}, subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        assert server.stdin
+        assert server.stdout
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        server.stdin.write(line("initialize", 0, **about))
+        server.stdin.flush()
+        server.stdout.readline()
+        server.stdin.write(line("notifications/initialized"))
+        server.stdin.write(line("tools/call", 1, name="query", arguments={"path": MAGIC, "sql": ENDLESS}))
+        server.stdin.flush()
+        end = time.monotonic() + PATIENCE
+        while not (found := [*tmp_path.glob("fxtio-*/whole/*")]) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert found
+        yield server
+        server.kill()
+
+
+@pytest.mark.full
+def test_a_question_that_is_cancelled_makes_room(busy: subprocess.Popen[bytes]) -> None:
+    assert busy.stdin
+    assert busy.stdout
+    busy.stdin.write(line("notifications/cancelled", requestId=1))
+    busy.stdin.write(line("tools/call", 2, name="overview", arguments={}))
+    busy.stdin.flush()
+    assert json.loads(busy.stdout.readline())["id"] == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_busy_ends(number: int | None, busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """It ends after its client, by Ctrl-C and by a signal, and leaves nothing."""
+    assert busy.stdin
+    if number is None:
+        busy.stdin.close()
+        busy.stdin = None  # which `communicate` would flush
+    else:
+        busy.send_signal(number)
+    _, said = busy.communicate(timeout=PATIENCE)
+    assert (busy.returncode, said) == ((0, b"") if number is None else (130, b"fxtio: interrupted\n"))
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.full
@@ -425,10 +526,10 @@ def test_limits_of_the_server_stay(folder: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux limits the memory of another process")
     code = (
-        "import resource, sys; from fxtio.cli.mcp import root, tools;"
+        "import resource, sys; from threading import Event; from fxtio.cli.mcp import root, tools;"
         "resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30));"
         "resource.setrlimit(resource.RLIMIT_CPU, (200, 200));"
-        "print(tools.answer(root.Root(sys.argv[1]), 300, 'top', {'path': sys.argv[2]})[0])"
+        "print(tools.answer(root.Root(sys.argv[1]), 300, 'top', {'path': sys.argv[2]}, Event())[0])"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code, folder, MAGIC], capture_output=True, text=True, check=True)
     assert f"name: {MAGIC}\n" in done.stdout

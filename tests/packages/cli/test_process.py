@@ -201,6 +201,15 @@ def test_output_to_a_closed_pipe() -> None:
         assert child.returncode == PIPE_CLOSED
 
 
+def test_out_of_memory(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def no_memory(path: str, *_: object, **__: object) -> None:
+        raise MemoryError(path)
+
+    monkeypatch.setattr("fxtio.cli.inputs.opened_timeline", no_memory)
+    assert main(["top", "large.fxt"]) == 2
+    assert capsys.readouterr().err == "fxtio: out of memory\n"
+
+
 @pytest.mark.native
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a single process")
 def test_interrupted() -> None:

@@ -100,6 +100,25 @@ def test_it_compiles_strictly(compiler: str, standard: str, folder: Path) -> Non
     assert output(compiled(folder, source, f"-std={standard}", "-O2", *STRICT, compiler=compiler, ending=ending)) == ""
 
 
+NOTHING = """
+int main(void)
+{
+    fxt_out out = {NULL, NULL};
+    fxt_in in = fxt_reader(NULL, 0);
+    fxt_magic magic = {0};
+    fxt_record record;
+    return fxt_write_magic(&out, &magic) || fxt_read_record(&in, &record) || out.at || in.at != in.end;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_memory_of_no_bytes_may_be_null(compiler: str, folder: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    output(compiled(folder, f'#include "fxt.h"\n{NOTHING}', "-std=c99", *STRICT, *SANITIZED, compiler=compiler))
+
+
 # ---- A declaration that the format does not have.
 
 
