@@ -44,6 +44,7 @@ _RANGE = {
     "to": "only what is before this time; +50ms is 50 ms after `from`",
 }
 _TEXTS = {"sql": "one query; `describe slice` lists the columns of a view, `from slice limit 3` shows some rows"}
+_END_OF_CALENDAR = 253_402_300_800  # files may claim to be later
 _LISTED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 _Call = tuple[str, dict[str, Any]]  # a tool, and arguments
 
@@ -128,7 +129,6 @@ def _answer(root: Root, seconds: int, name: str, arguments: dict[str, Any], over
     if tool is None or not arguments.keys() <= known.keys():
         what = "tool" if tool is None else "argument"
         raise inputs.UsageError(f"there is no such {what}; there are {', '.join(known)}")
-    cursor = _cursor(arguments.get("cursor"))
     given: dict[str, Any] = dict.fromkeys(tool.traces, ".")
     given |= {each: value for each, value in arguments.items() if each != "cursor" and value is not None}
     with ExitStack() as stack:
@@ -146,16 +146,16 @@ def _answer(root: Root, seconds: int, name: str, arguments: dict[str, Any], over
             lines = [note, *lines] if note else lines
             following = _following(name, document, given)
     after = _short(printable(f"next: {following[0]} {json.dumps(following[1])}"))
-    page, position = _page(lines, cursor, _tokens(after))
+    page, position = _page(lines, _first_line(arguments.get("cursor"), len(lines)), _tokens(after))
     more = "" if position is None else _MORE.format(position)
     return "\n".join(filter(None, (page, more, after)))
 
 
-def _cursor(value: Any) -> int:
-    """Return the number of the line with which a page begins; some agents write it as text."""
-    text = "0" if value is None else str(value)
-    if not text.isdecimal():
-        raise inputs.UsageError("`cursor` is the number in the line `next page` of an answer")
+def _first_line(cursor: Any, count: int) -> int:
+    """Return the line with which a page begins, of an answer with a number of lines; some agents write it as text."""
+    text = "0" if cursor is None else str(cursor)
+    if not text.isdecimal() or int(text) > max(count - 1, 0):
+        raise inputs.UsageError(f"`cursor` is the number in the line `next page` of an answer, which has {count} lines")
     return int(text)
 
 
@@ -206,11 +206,8 @@ def _listed(folder: Opened) -> tuple[list[str], _Call]:
 
 
 def _moment(seconds: float) -> str:
-    """Return a time as text, which is empty if no calendar has it."""
-    try:
-        return datetime.fromtimestamp(int(seconds), UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        return ""
+    """Return a time as text, which is empty if it is before the epoch, or no calendar has it."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat() if 0 <= seconds < _END_OF_CALENDAR else ""
 
 
 def _following(name: str, document: Mapping[str, Any], given: Mapping[str, Any]) -> _Call:
@@ -250,10 +247,6 @@ def _short(text: str) -> str:
 
 def _page(lines: list[str], cursor: int, used: int) -> tuple[str, int | None]:
     """Return the page that begins at a line, and the line of the next one, None at the end; some tokens are used."""
-    if cursor > max(len(lines) - 1, 0):
-        raise inputs.UsageError(
-            f"the answer has {len(lines)} lines now; leave out `cursor` to read it from its first one"
-        )
     room = MOST_TOKENS - used - _tokens(_MORE) - 20
     for number, line in enumerate(lines[cursor:], cursor):
         room -= _tokens(line) + 1
