@@ -151,8 +151,9 @@ class Follower:
         for segment in self._pending:
             count = len(segment.ticks) if int(segment.ticks.max()) <= limit else int((segment.ticks > limit).argmax())
             end = int(segment.at[count]) if count < len(segment.at) else len(segment.words)
-            first = int(np.searchsorted(segment.ticks[:count], since)) if since else 0
-            if first < count:
+            is_wanted = segment.ticks[:count] >= since
+            if is_wanted.any():
+                first = int(is_wanted.argmax())
                 begin = int(segment.at[first])
                 ready.append((int(segment.ticks[first]), segment.words[begin:end].tobytes()))
             if count < len(segment.at):
