@@ -65,8 +65,8 @@ def main(number: str, name: str, report: str) -> None:
     """Write the comment."""
     marker = f"<!-- fxtio gate: {json.dumps(name).replace('>', '')} -->"
     body = f"{marker}\n{Path(report).read_text('utf-8')}"
-    if len(body) > LONGEST:  # between paragraphs, since a part of one may mean something else
-        body = body[: body.rindex("\n\n", 0, LONGEST - len(CUT))] + CUT
+    if len(body) > LONGEST:  # between lines, since a part of one may mean something else
+        body = body[: body.rindex("\n", 0, LONGEST - len(CUT))].rstrip() + CUT
     content = {"body": body}
     try:
         if (comment := earlier(number, marker)) is None:

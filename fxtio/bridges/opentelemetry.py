@@ -270,7 +270,7 @@ def _end(span: Any) -> None:
     arguments: dict[str, Any] = {}
     before = opened.started
     # Attributes do not change any more.  Equal values may be of different types.
-    if attributes and (len(attributes) != len(before) or any(map(is_not, attributes.values(), before.values()))):
+    if attributes and (attributes != before or any(map(is_not, attributes.values(), before.values()))):
         late = (item for item in attributes.items() if item[0] not in _IDS)
         arguments = _values({key: value for key, value in late if before.get(key, _NOTHING) is not value})
     if name != opened.name:
@@ -300,8 +300,8 @@ def _watch_additions() -> None:
             arguments[_STACK] = _last_lines(stack)
         opened.add(str(event.name), arguments)
 
-    _watch("_add_event", record_event)
-    _watch("_add_link", _Open.link)
+    _watch("add_event", record_event)
+    _watch("add_link", _Open.link)
 
 
 def _last_lines(stack: str) -> str:
@@ -310,25 +310,26 @@ def _last_lines(stack: str) -> str:
     if len(text) <= _MAX_STACK:
         return stack
     last = text[-_MAX_STACK:]
-    return last[last.find(b"\n") + 1 :].decode("utf-8", "ignore")
+    return last[last.find(b"\n", 0, -1) + 1 :].decode("utf-8", "ignore")
 
 
 def _watch(method: str, record: Callable[[_Open, Any], None]) -> None:
-    """Have what a method adds to a span recorded, if the SDK has the method.
+    """Have what a method adds to a span recorded.
 
-    The public methods make what these add, so only these know which item it is while other threads add some as well.
+    A private method gets from the public one the item that it adds.  Where the SDK has none, nothing is known of that,
+    and recording fails, which the recording says.
     """
-    add = getattr(sdk.Span, method, None)
-    if add is None:
-        return
+    if hasattr(sdk.Span, f"_{method}"):
+        method = f"_{method}"
+    add = getattr(sdk.Span, method)
 
     @wraps(add)
-    def recorded(self: Any, item: Any, /) -> Any:
+    def recorded(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         opened = _open.get(self.get_span_context().span_id) if self.is_recording() else None
-        result = add(self, item)
+        result = add(self, *args, **kwargs)
         if opened is not None:
             try:
-                record(opened, item)
+                record(opened, *args, **kwargs)
             except Exception as error:  # noqa: BLE001  # the program must not notice
                 _lose(error)
         return result

@@ -232,7 +232,7 @@ def _receive(traceparent: object) -> None:
 def _set_route(request: Any, owner: object, *names: str, prefix: str = "") -> None:
     """Set the route of a request, which attributes of an object of the framework are together, unless it has none."""
     with suppress(Exception):
-        request.set(route=prefix + "".join(attrgetter(*names)(owner)))
+        request.set(route=prefix + "".join(attrgetter(name)(owner) for name in names))
 
 
 def _path(environ: Any) -> object:

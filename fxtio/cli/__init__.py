@@ -19,6 +19,9 @@ from fxtio.errors import FxtioError, add_file_name, described
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
 
+FAULT = 70
+"""The exit code after an exception that nobody foresaw, EX_SOFTWARE of BSD: that of Python is 1, as after findings."""
+
 PIPE_CLOSED = 141
 """The exit code when the reader of the output has closed the pipe: 128 plus the number of SIGPIPE."""
 
@@ -73,6 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             add_file_name(error, STDOUT)
         return _refuse(described(error))
+    except Exception:  # noqa: BLE001  # whatever it is, it is no finding
+        import traceback
+
+        traceback.print_exc()
+        return FAULT
     return code
 
 

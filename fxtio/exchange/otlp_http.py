@@ -216,7 +216,7 @@ class _AnyStatus(urllib.request.HTTPErrorProcessor):
 
 def _no_receiver(url: str) -> FormatError:
     """Return the error for a text that is no URL, without what may be a password or a key; so it does not say why."""
-    shown = re.sub("//.*@", "//", url, flags=re.DOTALL).partition("?")[0]
+    shown = re.split("[?#]", re.sub(":.*@", "://", url, flags=re.DOTALL))[0]
     return FormatError(f"{printable(shown)} is not the URL of a receiver, such as http://127.0.0.1:4318")
 
 

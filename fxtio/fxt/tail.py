@@ -41,7 +41,9 @@ _FIRST_BYTES = 1 << 13
 _SETTLED_POLLS = 3
 _SETTLED_AT_ONCE = 2048
 _FIRST_RECORD = 8
-_MAX_PENDING_BYTES = 1 << 25
+_POLL_BYTES = 1 << 25
+"""The bytes after which a poll reads no further chunk."""
+
 _EMPTY = np.empty(0, np.uint64)
 _LATEST = 2**64 - 1
 _GRACE_S = 0.01
@@ -55,7 +57,7 @@ class _Chunk:
     Attributes:
         offset: its byte offset.
         size: its bytes.
-        tick: the time of its first event when it was looked at last.
+        tick: a time before which nothing in it is unread.
         key: its first words when it was read last.
         idle: the number of polls that found nothing new in it.
     """
@@ -107,6 +109,8 @@ class Follower:
         self._consumed: dict[bytes, int] = {}  # by key: the bytes of the chunk that were read
         self._pending: list[_Segment] = []
         self._latest = 0
+        self.delivered = 0
+        """The tick up to which everything was delivered."""
         self.is_behind = False
         """Whether the latest poll has left something, since there was much."""
         rules, table = tables_of(RECORDS)
@@ -144,7 +148,7 @@ class Follower:
             Blocks of definitions, and blocks of events by their time.
         """
         limit = _LATEST if last else self._latest
-        limit = min(limit, self._gather(every=last))
+        limit = self.delivered = min(limit, self._gather(every=last))
         definitions = [*self._definitions()]  # after the events, which they must not come later than
         ready: list[tuple[int, bytes]] = []
         pending: list[_Segment] = []
@@ -197,9 +201,9 @@ class Follower:
         self._show_hidden()
         count = len(self._settled) if every else _SETTLED_AT_ONCE
         turn, self._settled = self._settled[:count], self._settled[count:]
-        bound, size = _LATEST, sum(segment.words.nbytes for segment in self._pending)
+        bound, size = _LATEST, 0
         for chunk in sorted(self._chunks + turn, key=lambda chunk: chunk.tick):
-            if size > _MAX_PENDING_BYTES:
+            if size > _POLL_BYTES:
                 bound = max(chunk.tick - 1, 0)
                 break
             read = self._read(chunk)
@@ -220,7 +224,8 @@ class Follower:
             every: also one at the end of the file that is not whole.  While the file grows, such a chunk has been read
                 in part only, since a reading may end at an earlier end of the file although it has later words.
         """
-        while not self._is_scanned:
+        size = os.fstat(self._fd).st_size  # which may grow faster than it is read
+        while not self._is_scanned and self._scanned < size:
             data = os.pread(self._fd, _SCAN_BYTES, self._scanned)
             pages = np.frombuffer(data[: len(data) // self._page * self._page], np.uint64).reshape(-1, self._page // 8)
             first, last = pages[:, 0].tolist(), pages[:, -1].tolist()
@@ -287,7 +292,7 @@ class Follower:
             words, at, ticks, _ = self._final_records(chunk.offset + position, whole)
         if not len(at) or self._key(chunk.offset) != key:
             return 0
-        chunk.key, chunk.tick = key, int(ticks[0])
+        chunk.key, chunk.tick = key, int(ticks[-1])
         self._consumed[key] = position + len(words) * 8
         self._pending.append(_Segment(words, at, ticks))
         self._latest = max(self._latest, int(ticks.max()))
@@ -372,15 +377,19 @@ class LatestEvents:
         self._events: list[bytes] = []
         self._since = 0
 
-    def read(self, since: int) -> None:
-        """Read what has been recorded since a tick, which is the same as before, or a later one than all that was read.
+    def read(self, since: int, until: int) -> None:
+        """Read what has been recorded between two ticks, and perhaps some of what came later.
 
-        Nothing is read twice.
+        Nothing of the file is read twice.
+
+        Args:
+            since: the same as before, or later than all that was read.
+            until: a tick that has passed.
         """
         if since != self._since:
             self._events, self._since = [], since
         polls = 0
-        while polls < 2:  # the second one delivers what the first one has seen
+        while polls < 2 and self._follower.delivered < until:  # the second one delivers what the first one has seen
             definitions, events = self._follower.news(since=since)
             self._definitions += definitions
             self._events += events

@@ -43,6 +43,8 @@ def query_errors(tables: Iterable[str] | None = None) -> Iterator[None]:
         yield
     except (duckdb.Error, UnicodeDecodeError) as error:  # the latter for a text of a damaged file
         raise QueryError(_ABSENT.sub(partial(_absence, sorted(known)), str(error))) from None
+    except FxtioError:
+        raise
     except (OverflowError, ValueError) as error:  # of pyarrow, for values such as 'infinity'::date
         raise QueryError(f"a value has no form in Python ({error}); make it a text: value::varchar") from None
 

@@ -325,12 +325,13 @@ def test_a_comment_is_replaced(tmp_path: Path, server: Server) -> None:
     assert added == ['<!-- fxtio gate: "a" -->\nthird', '<!-- fxtio gate: "b -- c" -->\nsecond']
 
 
-def test_a_long_report_is_cut_between_paragraphs(tmp_path: Path, server: Server) -> None:
-    paragraph = f"`{'é' * 998}`"
-    report = "# Speed\n\n" + f"{paragraph}\n\n" * 100
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+def test_a_long_report_is_cut_between_lines(between: str, tmp_path: Path, server: Server) -> None:
+    line = f"`{'é' * 998}`"
+    report = "# Speed\n\n" + f"{line}{between}" * 100
     assert comment(tmp_path, server, "a", report) == ""
     (written,) = server.comments
-    assert written["body"].endswith(f"{paragraph}\n\nThe summary of the job has the rest.\n")
+    assert written["body"].endswith(f"{line}\n\nThe summary of the job has the rest.\n")
     assert 64_000 < len(written["body"]) <= 65_536
 
 

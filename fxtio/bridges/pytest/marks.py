@@ -79,12 +79,15 @@ class Limits:
         if recording is None:
             raise RuntimeError("nothing is recorded any more")
         if self._reader is None or self._reader.recording is not recording:
-            self.pytest_unconfigure()
+            self._close_reader()
             self._reader = _Reader(recording)
         return self._reader.spans(pattern, self._begin)
 
     def pytest_unconfigure(self) -> None:
         """Read no more."""
+        self._close_reader()
+
+    def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -107,7 +110,7 @@ def _limit_of(limit: object = None, span: object = None, **others: object) -> tu
 
 
 class _Reader:
-    """Reads the spans of a recording of this process while it goes on, each part of it once.
+    """Reads the spans of a recording of this process while it goes on; each part of its file is read once.
 
     Args:
         recording: the recording.
@@ -121,7 +124,11 @@ class _Reader:
 
         self.recording = recording
         self._fd = high_descriptor(os.open(recording.live, os.O_RDONLY | os.O_CLOEXEC))
-        self._events = LatestEvents(str(recording.live), self._fd)
+        try:
+            self._events = LatestEvents(str(recording.live), self._fd)
+        except BaseException:
+            self.close()
+            raise
 
     def spans(self, pattern: str, begin: int) -> list[tuple[str, int]]:
         """Return names and nanoseconds of the spans that have begun since a tick, the longest first.
@@ -133,7 +140,7 @@ class _Reader:
         from fxtio.timeline import Timeline
         from fxtio.timeline.answers import find
 
-        self._events.read(begin)
+        self._events.read(begin, recorder.now())
         start = begin * NS_PER_SECOND // self.recording.clock.rate
         selection = Selection(start=start, categories=(f"!{CATEGORY}", f"!{CATEGORY}.*"))
         with Timeline(self._events.name, "fxt", partial(room.parts, self._events)) as timeline:

@@ -88,7 +88,8 @@ class Tests:
 
 def _outcome_of(report: pytest.TestReport) -> str:
     """Return the outcome of a phase as pytest counts it: it reports an expected failure as a skip, or as a success."""
-    return _MARKED[report.outcome] if hasattr(report, "wasxfail") else report.outcome
+    outcome: str = report.outcome  # which may be another one, of a plug-in
+    return _MARKED.get(outcome, outcome) if hasattr(report, "wasxfail") else outcome
 
 
 def _described(value: object) -> object:

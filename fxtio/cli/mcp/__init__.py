@@ -91,8 +91,7 @@ async def _serve(root: Any, seconds: int) -> None:
                 await server.run(incoming, outgoing, server.create_initialization_options())
             group.cancel_scope.cancel()
         if serving.cancel_called:  # the thread that waits for standard input cannot be woken
-            console.say("interrupted")
-            os._exit(INTERRUPTED)
+            os._exit(INTERRUPTED)  # without a word, for which the client may have no room
 
 
 async def _cancel_by_signal(scope: Any) -> None:

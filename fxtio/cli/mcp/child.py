@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
+from fxtio.cli import FAULT
 from fxtio.cli.console import FOUND
 from fxtio.cli.inputs import UsageError
 from fxtio.cli.mcp.root import Opened, refuse_links
@@ -86,10 +87,10 @@ class Child:
         if is_late:
             advice = "ask for a part with `from` and `to`; traces that `fxtio pack` has packed answer that at once"
             raise UsageError(f"there is no answer within {self._seconds} s; {advice}")
+        if code == FAULT:
+            raise UsageError(f"the command failed, which is a fault of fxtio: {words.splitlines()[-1]}")
         if not 0 <= code <= FOUND:
             raise UsageError(self.messages.rpartition("error: ")[2] or "out of memory")
-        if "Traceback (most recent call last):" in words.splitlines():  # Python's exit code for it is that of FOUND
-            raise UsageError(f"the command failed, which is a fault of fxtio: {words.splitlines()[-1]}")
         return text.decode(errors="replace")
 
     def _kill_in_time(self, process: subprocess.Popen[bytes]) -> None:

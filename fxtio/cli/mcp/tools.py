@@ -115,9 +115,12 @@ def answer(root: Root, seconds: int, name: str, arguments: dict[str, Any], over:
     """
     try:
         return _answer(root, seconds, name, arguments, over), False
-    except (FxtioError, OSError, ValueError) as error:  # the latter for characters that no argument can have
+    except Exception as error:  # noqa: BLE001  # an agent cannot do without an answer
+        # ValueError is that of characters that no command takes.
+        is_known = isinstance(error, FxtioError | OSError | ValueError)
+        said = described(error) if is_known else f"this is a fault of fxtio: {type(error).__name__}: {error}"
         # A message may quote a trace: what has line breaks there must not look like lines of an answer.
-        lines = [_short(printable(line)) for line in described(error).strip().replace("\n", "\n  ").split("\n")]
+        lines = [_short(printable(line)) for line in said.strip().replace("\n", "\n  ").split("\n")]
         return _page(lines, 0, 0)[0], True
     finally:
         over.set()

@@ -471,8 +471,10 @@ def test_an_sdk_without_what_is_needed_makes_no_errors(out: Path, monkeypatch: p
     class Least:
         """A span that has nothing."""
 
-    monkeypatch.delattr(sdk.Span, "_add_event")
-    monkeypatch.delattr(sdk.Span, "_add_link")
+    bridge.SpanProcessor()  # watches the methods that the next tests need
+    for method in ("add_event", "add_link"):
+        monkeypatch.delattr(sdk.Span, f"_{method}")
+        monkeypatch.setattr(sdk.Span, method, lambda span, item: None)
     bridge._watch_additions.cache_clear()
     processor: Any = bridge.SpanProcessor()
     span = make_tracer(processor).start_span("never ends")
@@ -481,11 +483,13 @@ def test_an_sdk_without_what_is_needed_makes_no_errors(out: Path, monkeypatch: p
             processor.on_start(each)
             span = make_tracer(processor).start_span("ends")
             processor.on_end(each)
+            span.add_event("event")
+            span.add_link(span.get_span_context())
             span.end()
     seen = check_trace(out)
     assert len(seen.spans("ends")) == 2
     lost = "of a span of OpenTelemetry, something is not recorded: AttributeError"
-    assert seen.tables["logs"]["message"].tolist() == [lost] * 4
+    assert seen.tables["logs"]["message"].tolist() == [lost] * 8
 
 
 def test_a_span_of_which_several_processors_tell_is_recorded_once(tmp_path: Path) -> None:
@@ -507,7 +511,11 @@ def test_a_value_that_becomes_an_equal_one_of_another_type_is_recorded(out: Path
         span = tracer.start_span("span", attributes={"first": 1, "second": 0, "same": 5, "none": None})
         span.set_attributes({"first": True, "second": 0.0})
         span.end()
-    [found] = exported(out).values()
+        span = tracer.start_span("swapped", attributes={"from": "a", "to": "b"})
+        span.set_attributes({"to": "a", "from": "b"})  # the same values in the same order
+        span.end()
+    found, swapped = exported(out).values()
+    assert {each["key"]: each["value"]["stringValue"] for each in swapped["attributes"]} == {"from": "b", "to": "a"}
     assert {each["key"]: each["value"] for each in found["attributes"]} == {
         "first": {"boolValue": True}, "second": {"doubleValue": 0.0}, "same": {"intValue": "5"}, "none": {},
     }  # fmt: skip
@@ -544,7 +552,8 @@ def test_of_a_long_stack_trace_the_last_lines_are_kept(out: Path, tracer: Tracer
     exporter_has: list[str] = []
     with fxtio.tracing(out):
         span: Any = tracer.start_span("span")
-        for stack in ("\n".join(letter * 100 + str(line) for line in range(30)), letter * 5000, "short"):
+        lines, long = "\n".join(letter * 100 + str(line) for line in range(30)), letter * 5000
+        for stack in (lines, long, f"first\n{long}\n", "short"):
             span.add_event("given", {"exception.stacktrace": stack})
         with pytest.raises(ValueError) as caught:  # noqa: PT011
             fail(3)
@@ -554,12 +563,12 @@ def test_of_a_long_stack_trace_the_last_lines_are_kept(out: Path, tracer: Tracer
     seen = check_trace(out)
     found = [seen.args(row)["exception.stacktrace"] for row in seen.rows(kind="async_instant").tolist()]
     whole = [text.encode("utf-8", "backslashreplace").decode() for text in exporter_has]
-    assert len(found) == 4
+    assert len(found) == 5
     for text, original in zip(found, whole, strict=True):
         assert original.endswith(text)
         assert text == original or 300 < len(text.encode()) <= 1000
     assert found[0][:1] == letter.encode("utf-8", "backslashreplace").decode()[0]  # a line begins
-    assert "\nValueError: " in found[3]
+    assert "\nValueError: " in found[4]
 
 
 def test_values_that_json_does_not_know_are_described(out: Path, tracer: Tracer) -> None:

@@ -203,6 +203,30 @@ def test_a_chunk_of_which_only_a_part_was_read(tmp_path: Path, monkeypatch: pyte
     os.close(fd)
 
 
+def test_a_long_recording_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a thread is idle since its start, and each poll reads but a part."""
+    output = tmp_path / "app.fxt"
+    source = """
+        idle = threading.Event()
+        def wait():
+            with fxtio.span("idle"):
+                idle.wait()
+        threading.Thread(target=wait, daemon=True).start()
+        for number in range(100_000):
+            fxtio.instant("much", n=number)
+        os.kill(os.getpid(), 9)
+    """
+    run(source, output, start=True)
+    with open(output, "rb") as file:
+        whole = sum(map(len, Follower(file.fileno()).poll(last=True)))
+        monkeypatch.setattr("fxtio.fxt.tail._POLL_BYTES", 1 << 17)
+        follower = Follower(file.fileno())
+        sizes = [sum(map(len, follower.poll())) for _ in range(100)]
+        assert not follower.is_behind
+    assert sum(map(bool, sizes)) > 5 and max(sizes) < 1 << 20
+    assert sum(sizes) == whole
+
+
 def test_records_that_come_while_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The start of what is read may be older than its end: it has filler where records are by then."""
     output = tmp_path / "app.fxt"
@@ -273,7 +297,7 @@ def test_the_latest_events_are_read_once(tmp_path: Path) -> None:
         def read():
             with open("/proc/self/io") as file:
                 before = int(file.read().split()[1])
-                latest.read(since)
+                latest.read(since, recorder.now())
                 file.seek(0)
                 return int(file.read().split()[1]) - before
 

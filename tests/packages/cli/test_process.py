@@ -23,7 +23,7 @@ from fsspec.registry import get_filesystem_class, known_implementations
 
 import fxtio
 import fxtio._native
-from fxtio.cli import INTERRUPTED, PIPE_CLOSED, console, main
+from fxtio.cli import FAULT, INTERRUPTED, PIPE_CLOSED, console, main
 from fxtio.cli.console import Progress
 from fxtio.fxt.frames import BATCH_WORDS
 from fxtio.fxt.layout import MAGIC
@@ -208,6 +208,12 @@ def test_out_of_memory(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None
     monkeypatch.setattr("fxtio.cli.inputs.opened_timeline", no_memory)
     assert main(["top", "large.fxt"]) == 2
     assert capsys.readouterr().err == "fxtio: out of memory\n"
+
+
+def test_a_fault_of_fxtio_is_no_finding(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("fxtio.cli.inputs.opened_timeline", lambda *_, **__: {}["name"])
+    assert main(["top", "trace.fxt"]) == FAULT
+    assert capsys.readouterr().err.endswith("KeyError: 'name'\n")
 
 
 @pytest.mark.native

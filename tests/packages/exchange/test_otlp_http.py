@@ -289,6 +289,13 @@ def test_no_message_has_a_password_or_a_key(trace: Path, password: str, end: str
     assert "http://" in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["http:/me:secret@host/x", "http:me:secret@host", "http://host /x#key=secret"])
+def test_nor_has_one_about_what_is_no_url(url: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        otlp_http.Receiver(url)
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("header", ["content-length=5", "Transfer-Encoding=chunked", "Content-Type=text/plain"])
 def test_headers_that_say_what_is_sent_stay(
     trace: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, header: str
