@@ -723,10 +723,7 @@ LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "frames of a profile": ("gecko", repeated(GECKO_START + '{"frameTable":{"func":[0', ",0", "]}}]}")),
     "functions of a profile": ("gecko", repeated(GECKO_START + '{"funcTable":{"name":[0', ",0", "]}}]}")),
     "strings of a profile": ("gecko", repeated(GECKO_START + '{"stringArray":[""', ',""', "]}]}")),
-    "counters of a profile": (
-        "gecko",
-        repeated(GECKO_START + '],"counters":[{}', ",{}", "]}", SLOW),
-    ),
+    "counters of a profile": ("gecko", repeated(GECKO_START + '],"counters":[{}', ",{}", "]}", SLOW)),
     "frames of a line": ("tachyon", repeated('{"type":"frame_def","defs":[{"frame_id":1}', ',{"frame_id":1}', "]}")),
     "unknown members of events": ("chrome", repeated('{"traceEvents":[],"x":[0', ",{}", "]}")),
     "short arrays of events": ("chrome", repeated('{"x":0', ',"traceEvents":[{"x":"%s"}]' % ("x" * 200), "}")),
