@@ -372,7 +372,7 @@ class ExplainRoom(Protocol):
         """
 
     def explain(self, trace: Any, *, record: int | None, offset: int, kinds: Any) -> Iterator[AnnotatedRecord]:
-        """Yield the records of a trace with their bytes explained, in the order of the file, and bytes of no record.
+        """Yield each record of a trace with an explanation of its bytes, and the bytes between records, in their order.
 
         The trace is read only as far as needed.
 

@@ -61,7 +61,7 @@ def walk_arrays(
     places: Array,
     arrays: Array,
 ) -> tuple[int, int]:
-    """Note where each object in JSON arrays starts and ends, and where the values of some of its members do.
+    """Note where each object in JSON arrays starts and ends, and the same for the values of some of its members.
 
     Args:
         data: has the arrays.

@@ -316,8 +316,8 @@ def _last_lines(stack: str) -> str:
 def _watch(method: str, record: Callable[[_Open, Any], None]) -> None:
     """Have what a method adds to a span recorded.
 
-    A private method gets from the public one the item that it adds.  Where the SDK has none, nothing is known of that,
-    and recording fails, which the recording says.
+    The private method of the SDK gets the item that the public one has made.  If there is no private one, the item is
+    not known; a message in the recording says that it is missing.
     """
     if hasattr(sdk.Span, f"_{method}"):
         method = f"_{method}"

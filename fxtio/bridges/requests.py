@@ -230,7 +230,7 @@ def _receive(traceparent: object) -> None:
 
 
 def _set_route(request: Any, owner: object, *names: str, prefix: str = "") -> None:
-    """Set the route of a request, which attributes of an object of the framework are together, unless it has none."""
+    """Set the route of a request: a prefix, and attributes of an object of the framework; nothing if one is missing."""
     with suppress(Exception):
         request.set(route=prefix + "".join(attrgetter(name)(owner) for name in names))
 

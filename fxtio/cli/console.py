@@ -265,10 +265,10 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def print_answer(answer: Answer, values: Sequence[str], *, header: str, shares: Iterable[float], width: int) -> None:
-    """Print the rows of an answer as a table; the answer has at least one row.
+    """Print the rows of an answer as a table.
 
     Args:
-        answer: the answer.
+        answer: an answer with at least one row.
         values: the columns with values, as far as the answer has them.
         header: the title of the column of names.
         shares: for each row the share of a bar that is filled (0 to 1), `width` columns wide.

@@ -450,7 +450,7 @@ def _room(members: int, items: int) -> Array:
 
 
 def _texts_of(text: bytes, value: Mapping[str, Any]) -> Mapping[str, bytes]:
-    """Return the values of the members of an object as JSON texts, by their names.
+    """Return the name of each member of an object, and its value as a JSON text.
 
     Args:
         text: the object.

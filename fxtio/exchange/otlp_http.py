@@ -215,7 +215,7 @@ class _AnyStatus(urllib.request.HTTPErrorProcessor):
 
 
 def _no_receiver(url: str) -> FormatError:
-    """Return the error for a text that is no URL, without what may be a password or a key; so it does not say why."""
+    """Return the error for a text that is no URL.  It has no password and no key, so it quotes no reason."""
     shown = re.split("[?#]", re.sub(":.*@", "://", url, flags=re.DOTALL))[0]
     return FormatError(f"{printable(shown)} is not the URL of a receiver, such as http://127.0.0.1:4318")
 
@@ -235,7 +235,7 @@ def _setting(name: str) -> str:
 
 
 def _headers() -> Mapping[str, str]:
-    """Return the headers that the environment asks for, but for those that say what is sent.
+    """Return the headers that the environment asks for, without those that describe the body.
 
     Their values are encoded as in URLs.
     """

@@ -57,7 +57,7 @@ _OPENING = """\
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Describes how C declares, checks, writes and reads a part of a record.
+    """Holds the C code for one part of a record: its type, its checks, how it is written, and how it is read.
 
     Attributes:
         type: the type of the member of the struct, without prefix.

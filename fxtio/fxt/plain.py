@@ -121,7 +121,7 @@ class PlainReader:
     def read(
         self, batch: Batch, strings: Values, threads: Values, first: int, *, with_arguments: bool
     ) -> tuple[EventColumns, ArgumentColumns] | None:
-        """Read the events of a batch, if all of them are plain.
+        """Read the events of a batch into columns, or nothing if one of them is not plain.
 
         Args:
             batch: the batch.

@@ -57,7 +57,7 @@ class _Chunk:
     Attributes:
         offset: its byte offset.
         size: its bytes.
-        tick: a time before which nothing in it is unread.
+        tick: all its events before this time have been read.
         key: its first words when it was read last.
         idle: the number of polls that found nothing new in it.
     """
@@ -357,11 +357,11 @@ def _batches(data: bytes, name: str, reading: Reading, findings: Findings) -> It
 
 
 class LatestEvents:
-    """What a recording that goes on has since a tick, as the room `timeline` of the format reads a trace.
+    """Collects the latest events of a recording that is still written; the room `timeline` takes it as a trace.
 
     Args:
-        name: its name.
-        fd: the file.
+        name: the name of the recording.
+        fd: its file.
 
     Raises:
         FormatError: the file is not a recording, or it is finished.
@@ -383,7 +383,7 @@ class LatestEvents:
         Nothing of the file is read twice.
 
         Args:
-            since: the same as before, or later than all that was read.
+            since: that of the call before, or a tick after all that was read.
             until: a tick that has passed.
         """
         if since != self._since:

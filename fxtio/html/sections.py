@@ -114,7 +114,7 @@ def _read_side(timeline: Timeline, plan: Plan) -> tuple[PageReading, Section]:
 
 
 def thread_sections(reading: PageReading, origin: int) -> list[Section]:
-    """Return the sections about tasks and arrows, and about threads, as far as there is something to show."""
+    """Return the sections about threads, tasks and arrows, without those that would be empty."""
     arrows = reading.arrows.grid()
     tasks = [*reading.tracks.tasks(reading.labels, origin), *([arrows] if arrows is not None else [])]
     end = reading.extent[1] if reading.extent is not None else origin
@@ -273,7 +273,7 @@ _TIMES = {"self": "Self", "total": "Total", "median": "Median", "p99": "p99", "m
 
 
 def ranking_sections(reading: PageReading) -> list[Section]:
-    """Return the sections about slices, samples and allocations, as far as the trace has them."""
+    """Return the sections about slices, samples and allocations, without those that would be empty."""
     answer = replace(reading.ranking).first("self", MAX_ROWS)
     notes = [*_sentences(answer)]
     if answer.error:

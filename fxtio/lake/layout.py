@@ -1,4 +1,4 @@
-"""Declares which files a lake has, version 1: plain Parquet, with names that follow from the content of the traces.
+"""Declares version 1 of the layout of a lake: its Parquet files, which are named after the content of the traces.
 
     LAKE/_fxtio_lake.json                            {"version": 1}
     LAKE/traces/ID.parquet                           one row about a trace, written last

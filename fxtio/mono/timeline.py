@@ -93,7 +93,7 @@ REACH = 4096
 
 
 class CodePlaces:
-    """The names of code by its address: of methods that were compiled, and of native functions.
+    """Finds the name of the compiled method or native function that has code at an address.
 
     The profiler writes native symbols without a size; each reaches up to the next one, but not further than `REACH`.
 

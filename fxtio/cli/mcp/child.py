@@ -88,7 +88,8 @@ class Child:
             advice = "ask for a part with `from` and `to`; traces that `fxtio pack` has packed answer that at once"
             raise UsageError(f"there is no answer within {self._seconds} s; {advice}")
         if code == FAULT:
-            raise UsageError(f"the command failed, which is a fault of fxtio: {words.splitlines()[-1]}")
+            last = words.rstrip().rpartition("\n")[2]
+            raise UsageError(f"the command failed, which is a fault of fxtio: {last}")
         if not 0 <= code <= FOUND:
             raise UsageError(self.messages.rpartition("error: ")[2] or "out of memory")
         return text.decode(errors="replace")

@@ -45,7 +45,7 @@ class Root:
 
     @contextmanager
     def open(self, name: str) -> Iterator[Opened]:
-        """Open a file or folder beneath the root, for a `with` block.
+        """Open a file or folder beneath the root; the end of the `with` block closes it.
 
         Links are followed first, as far as they stay beneath the root.  What is opened then is reached without links,
         so that whoever changes names meanwhile gets an error, and nothing from elsewhere.
